@@ -1,0 +1,43 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+VIOLATIONS = {
+    "agentcli/tools/planted.py": "from agentcli.wire import dialect\n",
+    "agentcli/machine/planted.py": "from agentcli.agent import loop\n",
+    "agentcli/types/planted.py": "import pydantic\n",
+    "agentcli/agent/planted.py": "import anthropic\n",
+    "agentcli/record/planted.py": "import rich\n",
+    "agentcli/stray.py": "",
+}
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run([program, "--no-cache"], cwd=root, capture_output=True, text=True)
+
+
+def copy_of_the_house(to: Path) -> None:
+    shutil.copytree(
+        ROOT / "agentcli", to / "agentcli", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copy(ROOT / "pyproject.toml", to)
+
+
+def test_import_contracts_hold() -> None:
+    ran = lint(ROOT)
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.parametrize("place", VIOLATIONS)
+def test_planted_violation_fails(tmp_path: Path, place: str) -> None:
+    copy_of_the_house(tmp_path)
+    (tmp_path / place).write_text(VIOLATIONS[place])
+    ran = lint(tmp_path)
+    assert ran.returncode == 1, ran.stdout
+    assert "BROKEN" in ran.stdout

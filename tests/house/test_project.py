@@ -1,0 +1,124 @@
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.tools.contracts import BUILT_IN
+
+ROOT = Path(__file__).parents[2]
+TOP_LEVEL = {
+    "pyproject.toml",
+    "agentcli",
+    "tests",
+    "fixtures",
+    "README.md",
+    "CHANGELOG.md",
+    "docs",
+    ".ci",
+    "AGENTS.md",
+    "LICENSE",
+    ".gitignore",
+    ".gitattributes",
+}
+MAX_LINES = 400
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [Path(name) for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+def sources() -> list[Path]:
+    return [path for path in tracked() if path.parts[0] == "agentcli" and path.suffix == ".py"]
+
+
+def readme_commands(heading: str) -> list[str]:
+    section = (ROOT / "README.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+
+
+def test_last_line_of_ci_is_the_readme_test_command() -> None:
+    (command,) = readme_commands("Test")
+    assert (ROOT / ".ci/run").read_text().rstrip("\n").split("\n")[-1] == command.strip()
+
+
+def test_top_level_holds_what_the_house_says() -> None:
+    assert {path.parts[0] for path in tracked()} == TOP_LEVEL
+
+
+def test_changelog_begins_with_what_is_unreleased() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_tool_is_a_pair_of_files_with_a_test_and_a_snapshot(name: str) -> None:
+    expected = [
+        f"agentcli/tools/{name}.py",
+        f"agentcli/tools/{name}.md",
+        f"tests/unit/tools/test_{name}.py",
+        f"fixtures/tools/{name}.json",
+    ]
+    assert [path for path in expected if not (ROOT / path).exists()] == []
+
+
+def test_no_source_file_is_too_long() -> None:
+    long = {
+        str(path): count
+        for path in sources()
+        if (count := len((ROOT / path).read_text().splitlines())) > MAX_LINES
+    }
+    assert long == {}
+
+
+def test_packages_are_empty_but_for_the_version() -> None:
+    filled = [
+        path for path in sources() if path.name == "__init__.py" and (ROOT / path).stat().st_size
+    ]
+    assert filled == [Path("agentcli/__init__.py")]
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        str(path)
+        for path in sources()
+        if path.name != "__init__.py"
+        and "demo" not in path.parts
+        and not (ROOT / path).read_text().lstrip("r").startswith('"""')
+    ]
+    assert silent == []
+
+
+def test_names_that_say_nothing_are_not_used() -> None:
+    empty_words = re.compile(
+        r"manager|service|handler|helper|util|common|core|base|misc|factory", re.IGNORECASE
+    )
+    said = [
+        f"{path}: {name}"
+        for path in sources()
+        for name in [
+            path.stem,
+            *re.findall(r"^class (\w+)", (ROOT / path).read_text(), re.MULTILINE),
+        ]
+        if empty_words.search(name)
+    ]
+    assert said == []
+
+
+def test_dialect_words_stay_home() -> None:
+    words = re.compile(
+        r"tool_use|function_call|functionCall|input_schema|thoughtSignature|encrypted_content"
+    )
+    strays = [
+        str(path)
+        for path in sources()
+        if "wire" not in path.parts and words.search((ROOT / path).read_text())
+    ]
+    assert strays == []

@@ -1,0 +1,40 @@
+"""Regenerate what is declared to models: `python -m tests.support.contracts`.
+
+Writes the shipped `contracts.json` and, per tool, the snapshot in `fixtures/tools/` that makes a
+change of a schema or a description visible in review.
+"""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from agentcli.tools.contracts import BUILT_IN
+from agentcli.tools.schema import schema_of
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "agentcli/tools/contracts.json"
+SNAPSHOTS = ROOT / "fixtures/tools"
+
+
+def generated(name: str) -> dict[str, Any]:
+    """A tool's contract from its sources: the `.md` and the argument model."""
+    description = (ROOT / f"agentcli/tools/{name}.md").read_text(encoding="utf-8").strip()
+    arguments = import_module(f"agentcli.tools.{name}").Args
+    return {"description": description, "schema": schema_of(arguments)}
+
+
+def dumped(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def write() -> None:
+    contracts = {name: generated(name) for name in BUILT_IN}
+    SHIPPED.write_text(dumped(contracts), encoding="utf-8")
+    SNAPSHOTS.mkdir(parents=True, exist_ok=True)
+    for name, contract in contracts.items():
+        (SNAPSHOTS / f"{name}.json").write_text(dumped(contract), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
