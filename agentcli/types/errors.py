@@ -1,0 +1,121 @@
+"""The two trees of errors, by who can act on them, and the table of exit codes.
+
+    ToolError               the model can act: becomes an error result, never leaves dispatch
+    AgentError              the person can act: two lines on stderr and an exit code
+      UsageError            2   the command line is wrong
+      SettingsError         3   settings, credentials, workspace or disk need the person
+      WireError             3, 4, 6 or 8   no usable reply, by its kind
+
+Anything else that is raised is a bug: it travels to `__main__`, which exits with 1.
+"""
+
+from enum import IntEnum, StrEnum
+
+from agentcli.types.events import Ending
+from agentcli.types.tools import Details, ErrorKind
+
+
+class Exit(IntEnum):
+    DONE = 0
+    INTERNAL = 1
+    USAGE = 2
+    SETTINGS = 3
+    PROVIDER = 4
+    DENIED = 5
+    LIMIT = 6
+    VERIFY_FAILED = 7
+    REFUSED = 8
+    SCHEMA_UNMET = 9
+    TIMEOUT = 124
+    HANGUP = 129
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+EXIT_OF_ENDING: dict[Ending, Exit] = {
+    Ending.DONE: Exit.DONE,
+    Ending.DENIED: Exit.DENIED,
+    Ending.STEP_LIMIT: Exit.LIMIT,
+    Ending.TIME_LIMIT: Exit.TIMEOUT,
+    Ending.COST_LIMIT: Exit.LIMIT,
+    Ending.TOKEN_LIMIT: Exit.LIMIT,
+    Ending.REPEATED: Exit.LIMIT,
+    Ending.LENGTH: Exit.LIMIT,
+    Ending.OVERFLOW: Exit.LIMIT,
+    Ending.REFUSED: Exit.REFUSED,
+    Ending.MISCONFIGURED: Exit.SETTINGS,
+    Ending.PROVIDER_FAILED: Exit.PROVIDER,
+    Ending.CANCELLED: Exit.INTERRUPTED,
+}
+
+
+class ToolError(Exception):
+    """A call cannot be done. The message says what was wrong and what would be right."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ErrorKind = ErrorKind.FAILED,
+        details: Details | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.details = details
+
+
+class AgentError(Exception):
+    """What happened, and in `hint` how to fix it: one command where there is one."""
+
+    exit_code = Exit.INTERNAL
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(AgentError):
+    exit_code = Exit.USAGE
+
+
+class SettingsError(AgentError):
+    exit_code = Exit.SETTINGS
+
+
+class WireErrorKind(StrEnum):
+    """Why there is no reply, as far as it decides what happens next."""
+
+    CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
+    MODEL = "model"  # no such model, or it cannot do what is asked
+    OVERFLOW = "overflow"  # the conversation does not fit: shorten it
+    REFUSED = "refused"  # filtered before a reply existed
+    REJECTED = "rejected"  # the request is malformed: a bug of ours or a server's quirk
+    RATE_LIMITED = "rate_limited"
+    UNAVAILABLE = "unavailable"  # network, overload, server fault, after all retries
+    CUT = "cut"  # the stream ended before the reply did
+
+
+class WireError(AgentError):
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: WireErrorKind,
+        hint: str = "",
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.ending = _ENDING_OF_KIND.get(kind, Ending.PROVIDER_FAILED)
+        self.exit_code = EXIT_OF_ENDING[self.ending]
+
+
+_ENDING_OF_KIND: dict[WireErrorKind, Ending] = {
+    WireErrorKind.CREDENTIALS: Ending.MISCONFIGURED,
+    WireErrorKind.MODEL: Ending.MISCONFIGURED,
+    WireErrorKind.OVERFLOW: Ending.OVERFLOW,
+    WireErrorKind.REFUSED: Ending.REFUSED,
+}

@@ -1,0 +1,131 @@
+"""What is said: the neutral vocabulary of a conversation, whatever protocol carries it.
+
+Pure values. A provider's private data lives in `Echo` and is read by its own dialect only.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+else:
+    Json = Any  # pydantic, which reads logs back, cannot follow a recursive alias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Echo:
+    """Opaque data a provider wants back verbatim. Only its own protocol and model may read it."""
+
+    protocol: str
+    model: str
+    data: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    text: str
+    echo: Echo | None = None
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    media_type: str
+    data: str
+    """The bytes in base64."""
+    type: Literal["image"] = "image"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    text: str
+    """May be empty: some providers send only what must be echoed."""
+    echo: Echo | None = None
+    type: Literal["thinking"] = "thinking"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    id: str
+    """Echoed verbatim in the result."""
+    name: str
+    input: Json
+    """A mapping. A string where a mapping was due: the arguments were not JSON."""
+    caller: str | None = None
+    """The id of the program that made this call, for programmatic calling."""
+    echo: Echo | None = None
+    type: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opaque:
+    """A block we do not understand but must send back in its place."""
+
+    echo: Echo
+    type: Literal["opaque"] = "opaque"
+
+
+Block: TypeAlias = Text | Thinking | ToolCall | Opaque
+
+Stop = Literal[
+    "end",  # the model is done
+    "tool_calls",  # run them
+    "length",  # cut off at the output limit
+    "overflow",  # the conversation no longer fits the window
+    "paused",  # send the same history again
+    "refusal",
+    "error",
+    "cancelled",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one request. The kinds of input do not overlap; reasoning is part of output."""
+
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMessage:
+    content: tuple[Text | Image, ...]
+    role: Literal["user"] = "user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantMessage:
+    content: tuple[Block, ...]
+    stop: Stop
+    protocol: str
+    model: str
+    usage: Usage = Usage()
+    stop_detail: str = ""
+    """Why it stopped, in the provider's words: a refusal's category, the name of a limit."""
+    echo: Echo | None = None
+    """What belongs to the reply as a whole, such as the id that continues it on the server."""
+    role: Literal["assistant"] = "assistant"
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(block for block in self.content if isinstance(block, ToolCall))

@@ -1,0 +1,210 @@
+"""What can be done: tools, their calls' effects, and results whose two halves never mix.
+
+`content` is bounded text for the model. `details` is typed fact for people. Nothing is shown to a
+person by parsing what the model got, and nothing of `details` is ever sent to a model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from agentcli.types.messages import Image, Json, Text
+
+
+class Effect(StrEnum):
+    """What one call does to the world. It belongs to the call, not to the tool."""
+
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+    NETWORK = "network"
+
+
+class ErrorKind(StrEnum):
+    UNKNOWN_TOOL = "unknown_tool"
+    INVALID_INPUT = "invalid_input"
+    DENIED = "denied"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    LIMITED = "limited"
+    CANCELLED = "cancelled"
+    NOT_RUN = "not_run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """All the model ever learns about a tool."""
+
+    name: str
+    description: str
+    schema: Json
+    source: str = "built-in"
+    """Where it comes from, for people: built-in, plugin NAME, mcp SERVER."""
+    deferred: bool = False
+    grammar: str = ""
+    """In Lark, of the one text the tool takes, for models that can be held to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """A file was created or changed."""
+
+    path: str
+    unified: str
+    added: int
+    removed: int
+    created: bool = False
+    first_line: int = 0
+    last_line: int = 0
+    """Where the new text stands; 0 for a whole file."""
+    matched_by: str = "exact"
+    """How old_text was found: exact, or the tolerance that was needed."""
+    encoding: str = "utf-8"
+    notes: tuple[str, ...] = ()
+    sha256: str = ""
+    """Of the bytes now on disk."""
+    type: Literal["diff"] = "diff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A shell command ran, or was started in the background."""
+
+    command: str
+    cwd: str
+    exit_code: int | None = None
+    signal: str | None = None
+    timed_out: bool = False
+    duration_s: float = 0.0
+    output_bytes: int = 0
+    output_lines: int = 0
+    shown_lines: int = 0
+    """How many of them the model saw."""
+    head: str = ""
+    tail: str = ""
+    """The first and last lines, for a card; empty tail: head is all of it."""
+    log_path: str = ""
+    """Every byte it printed."""
+    background_pid: int | None = None
+    left_running: tuple[int, ...] = ()
+    """Processes that outlived the command."""
+    type: Literal["command"] = "command"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileView:
+    """A file, a directory or an image was read."""
+
+    path: str
+    media: Literal["text", "directory", "image", "binary"]
+    size_bytes: int
+    first_line: int = 0
+    last_line: int = 0
+    total_lines: int | None = None
+    encoding: str = ""
+    sha256: str = ""
+    """Of the whole file, where all of it was read."""
+    type: Literal["file_view"] = "file_view"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """A search, by content or by name."""
+
+    target: str
+    path: str
+    matches: int
+    files: int
+    more: bool = False
+    engine: str = ""
+    type: Literal["matches"] = "matches"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """Details of a tool that has no form of its own."""
+
+    text: str
+    type: Literal["raw"] = "raw"
+
+
+Details: TypeAlias = Diff | Command | FileView | Matches | Raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a tool returns. An error here means: it ran, and the answer is no."""
+
+    content: tuple[Text | Image, ...]
+    details: Details | None = None
+    error: ErrorKind | None = None
+    truncated: bool = False
+
+    @staticmethod
+    def of(
+        text: str,
+        *,
+        details: Details | None = None,
+        error: ErrorKind | None = None,
+        truncated: bool = False,
+    ) -> "Output":
+        return Output(content=(Text(text=text),), details=details, error=error, truncated=truncated)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The one shape every call ends in, whoever ran it and however it went."""
+
+    call_id: str
+    name: str
+    status: Literal["ok", "error"]
+    content: tuple[Text | Image, ...]
+    details: Details | None = None
+    error: ErrorKind | None = None
+    truncated: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMessage:
+    """Answers every call of the assistant message before it, in order."""
+
+    results: tuple[ToolResult, ...]
+    role: Literal["tool"] = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What one call may know of its surroundings. Everything else comes by constructor."""
+
+    call_id: str
+    workspace: Path
+    progress: Callable[[str], None]
+    """Live text for people; never reaches the model."""
+
+
+class Tool(Protocol):
+    """One capability. Raise ToolError to refuse; return Output(error=...) to report failure.
+
+    Must not print, ask, or write outside the workspace and the session's directory.
+    """
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def parse(self, raw: Json) -> Any:
+        """Validated arguments; raises ToolError that names the field and what would be right."""
+        ...
+
+    def effect(self, args: Any) -> Effect: ...
+
+    async def preview(self, args: Any, context: ToolContext) -> Details | None:
+        """What running it would do, for the person who is asked. Must not change anything."""
+        ...
+
+    async def run(self, args: Any, context: ToolContext) -> Output: ...

@@ -1,0 +1,117 @@
+"""What may happen: one verdict per call, and the question to a person where a rule asks for one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import Details, Effect, Output, Tool
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+Mode = Literal["plan", "ask", "auto-edit", "auto"]
+MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "auto")
+
+Decision = Literal["allow", "modify", "ask", "deny"]
+By = Literal["mode", "rule", "hook", "evaluator", "person", "nobody"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    decision: Decision
+    by: By
+    """Who gave it; `nobody`: a person would have been asked, and there was none."""
+    reason: str
+    rule: str | None = None
+    matched: str | None = None
+    """The part of the call that the rule matched."""
+    input: Json = None
+    """With `modify`: the arguments to run instead. The model is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    call: ToolCall
+    effect: Effect
+    preview: Details | None
+    verdict: Verdict
+    """The `ask` that led here, with its reason."""
+
+
+class Asker(Protocol):
+    """A face that can put a question to a person."""
+
+    async def __call__(self, question: Question) -> Verdict:
+        """Must answer allow, modify or deny, by `person`."""
+        ...
+
+
+class Preview(Protocol):
+    """Computes what a call would do, only when somebody has to be asked."""
+
+    async def __call__(self) -> Details | None: ...
+
+
+class Judge(Protocol):
+    """Decides on a call that resolved and parsed. Must not run anything of the call itself."""
+
+    async def __call__(
+        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
+    ) -> Verdict:
+        """Returns allow, modify or deny: an `ask` has been put to somebody, or to nobody."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """What something that looks at a tool's output made of it."""
+
+    hook: str
+    decision: Literal["observed", "transformed", "rejected", "failed"]
+    output: Output | None = None
+    """With `transformed`: what to use instead."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a command may reach beyond the workspace. Set by rules and people, never by a model."""
+
+    network: bool = False
+    writable: tuple[Path, ...] = ()
+
+
+class Sandbox(Protocol):
+    """Starts processes, confined. Must not start them unconfined when it cannot confine."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        confinement: Confinement,
+    ) -> "Popen[bytes]":
+        """Runs argv in a session of its own, stdin closed, stderr joined to `stdout`.
+
+        Takes a few milliseconds, the first time more; may be called from any thread.
+        """
+        ...
+
+    def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        """Once for every process, after it has ended and was waited for, from any thread.
+
+        Undoes what the command may not have done; returns sentences about it for the model and
+        the person, and why the sandbox stopped the command, if it did.
+        """
+        ...
+
+    def close(self) -> None:
+        """At the end of the session: nothing can be started any more."""
+        ...

@@ -1,0 +1,44 @@
+"""How a model is asked: one request, one reply, whatever the protocol."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from agentcli.types.events import Delta
+from agentcli.types.messages import AssistantMessage, UserMessage
+from agentcli.types.tools import ToolMessage, ToolSpec
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
+
+ToolChoice: TypeAlias = Literal["auto", "required", "none"] | str
+"""A name that is none of the three words is the tool that must be called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything a model is told. Between two steps of a session only `messages` grows."""
+
+    model: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    parallel: bool = True
+    """Whether the model may make several calls in one reply."""
+    output_limit_tokens: int | None = None
+    effort: str | None = None
+    session: str = ""
+    """Groups the requests of one conversation, for providers that route their cache by a key."""
+
+
+Show: TypeAlias = Callable[[Delta], None]
+
+
+class Wire(Protocol):
+    """A model that can be asked."""
+
+    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+        """Raises WireError. Never returns a message with half a tool call in it."""
+        ...
+
+    async def close(self) -> None: ...
