@@ -1,0 +1,144 @@
+"""An open directory: every name in it is reached through its handle, never through a path.
+
+A name is one component, and a symbolic link is never followed. Whoever walks down from a trusted
+root by `enter` therefore stays beneath it, whatever is swapped on the way. Where the platform has
+no directory handles (Windows) the same calls go by path, after a check that finds no link.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+HAS_HANDLES = os.open in os.supports_dir_fd
+
+# Absent on some platforms: O_PATH lets us pass through a directory that we may not list.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
+_CAREFUL = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its other end
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+class Folder:
+    """Use as a context manager, or `close` it."""
+
+    def __init__(self, path: Path, handle: int | None) -> None:
+        self.path = path
+        self._handle = handle
+
+    @classmethod
+    def open(cls, path: Path) -> "Folder":
+        """A trusted starting point. Its last component must not be a link."""
+        if not HAS_HANDLES:
+            return cls(path, None)
+        return cls(path, os.open(path, _PASS | _CAREFUL))
+
+    def __enter__(self) -> "Folder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def enter(self, name: str) -> "Folder":
+        """The directory of that name. NotADirectoryError: it is a link, or another kind of file."""
+        path = self.path / name
+        if HAS_HANDLES:
+            return Folder(path, os.open(name, _PASS | _CAREFUL, dir_fd=self._handle))
+        if not stat.S_ISDIR(self._stat(name).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        return Folder(path, None)
+
+    def make(self, name: str) -> None:
+        os.mkdir(self._at(name), 0o777, dir_fd=self._handle)
+
+    def remove(self, name: str) -> None:
+        os.rmdir(self._at(name), dir_fd=self._handle)
+
+    def stat(self, name: str) -> os.stat_result | None:
+        """Of the name itself, a link included. None: there is no such name."""
+        try:
+            return self._stat(name)
+        except FileNotFoundError:
+            return None
+
+    def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
+        return os.open(self._at(name), flags | _CAREFUL, mode, dir_fd=self._handle)
+
+    def may_write(self, name: str) -> bool:
+        return os.access(self._at(name), os.W_OK, dir_fd=self._handle)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(
+            self._at(source),
+            self._at(target),
+            src_dir_fd=self._handle,
+            dst_dir_fd=self._handle,
+        )
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._at(name), dir_fd=self._handle)
+
+    @contextmanager
+    def scan(self) -> Iterator[Iterator[os.DirEntry[str]]]:
+        """The entries, in no order. Ask them nothing that follows links."""
+        if self._handle is None:
+            with os.scandir(self.path) as entries:
+                yield entries
+            return
+        # A handle opened by O_PATH cannot be listed: open the same directory again for reading.
+        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | _CAREFUL, dir_fd=self._handle)
+        try:
+            with os.scandir(listing) as entries:
+                yield entries
+        finally:
+            os.close(listing)
+
+    def location(self) -> Path | None:
+        """Where the opened directory really is now, as far as the system can tell."""
+        try:
+            return Path(f"/proc/self/fd/{self._handle}").readlink()
+        except OSError:
+            return None
+
+    def _at(self, name: str) -> str:
+        return name if self._handle is not None else str(self.path / name)
+
+    def _stat(self, name: str) -> os.stat_result:
+        return os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
+
+
+@contextmanager
+def descend(path: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[Folder]:
+    """The folder below a trusted root. With `make` missing ones are made, and unmade on failure."""
+    made: list[tuple[Folder, str]] = []
+    with ExitStack() as stack:
+        folder = stack.enter_context(Folder.open(path))
+        try:
+            for name in parts:
+                if make and folder.stat(name) is None:
+                    folder.make(name)
+                    made.append((folder, name))
+                folder = stack.enter_context(folder.enter(name))
+            yield folder
+        except BaseException:
+            for parent, name in reversed(made):
+                with suppress(OSError):  # somebody else put something there: it stays
+                    parent.remove(name)
+            raise

@@ -1,0 +1,171 @@
+"""The processes a session has started: which are running, which have ended, and an end to all.
+
+Whatever a command of the session left behind carries its mark, whether anybody noted it or not, so
+after `close` nothing of it is running.
+"""
+
+import asyncio
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from subprocess import Popen
+
+from agentcli.machine import tree
+from agentcli.machine.process import AFTER_TIMEOUT, Pipe, end, exited, killer, to_its_end
+
+CLOSE_GRACE_S = 2.0
+
+Remarks = Callable[[], tuple[str, ...]]
+"""Clears up after a command that has ended; returns sentences about it for the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A process of this session, by the command that brought it about."""
+
+    pid: int
+    born: str
+    """When it started, as the machine tells it: a later process may get the same pid."""
+    command: str
+    call_id: str
+    log_path: str
+    mark: str
+    since: float
+    """Seconds since the epoch."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.born != "" and tree.born(self.pid) == self.born
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A background command that has come to its end."""
+
+    started: Started
+    returncode: int
+    """As Popen has it: a signal's number, negative, where one killed it."""
+    duration_s: float
+    remarks: tuple[str, ...] = ()
+    """What its sandbox has to say."""
+
+    @property
+    def note(self) -> str:
+        """How a model is told."""
+        death = killer(self.returncode)
+        how = f"killed by {death}" if death else f"exit code {self.returncode}"
+        said = (
+            f"background pid {self.started.pid} ended after {self.duration_s:.1f} s: {how}, "
+            f"output in {self.started.log_path}"
+        )
+        return "\n".join(f"[{sentence}]" for sentence in (said, *self.remarks))
+
+
+class Ledger:
+    """One per session. Must be closed before its event loop is."""
+
+    def __init__(self) -> None:
+        self._mark = f"agentcli-{secrets.token_hex(8)}."
+        self._commands: dict[str, Started] = {}
+        """Every command there was, by its mark: to tell whose a stray process is."""
+        self._running: dict[int, Started] = {}
+        self._left: list[Started] = []
+        self._finished: list[Finished] = []
+        self._watches: set[asyncio.Task[None]] = set()
+        self._pipes: list[Pipe] = []
+        self._marks = 0
+
+    def new_mark(self) -> str:
+        """A text by which the processes of one more command will be known."""
+        self._marks += 1
+        return f"{self._mark}{self._marks}."
+
+    def enter(
+        self, child: "Popen[bytes]", *, mark: str, command: str, call_id: str, log_path: str
+    ) -> None:
+        """Notes a command that has just been started."""
+        started = Started(
+            pid=child.pid,
+            born=tree.born(child.pid),
+            command=command,
+            call_id=call_id,
+            log_path=log_path,
+            mark=mark,
+            since=time.time(),
+        )
+        self._commands[mark] = started
+        self._running[child.pid] = started
+
+    def leave(self, mark: str, *, left_running: Iterable[int], pipe: Pipe) -> tuple[int, ...]:
+        """Notes that a command has ended, whom it left behind, and the pipe they may write to.
+
+        Returns who of them is still there: a sandbox may take them down with the command.
+        """
+        self._pipes = [kept for kept in (*self._pipes, pipe) if kept.is_open]
+        return self._settle(self._commands[mark], left_running)
+
+    def watch(self, child: "Popen[bytes]", *, mark: str, then: Remarks) -> None:
+        """Follows a background command to its end, and then calls `then`."""
+        watch = asyncio.ensure_future(self._follow(child, self._commands[mark], then))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+
+    def running(self) -> list[Started]:
+        """What is alive of all that was noted."""
+        self._left = [left for left in self._left if left.is_alive]
+        return [*self._running.values(), *self._left]
+
+    def tell(self, pids: Iterable[int], number: int) -> bool:
+        """Signals processes if all of them are alive and of this session; whether they were."""
+        pids, known = set(pids), {started.pid for started in self.running()}
+        if not pids <= known:
+            return False
+        tree.tell(pids, number)
+        return True
+
+    def ended_since(self) -> list[Finished]:
+        """The background commands that ended since this was last asked."""
+        finished, self._finished = self._finished, []
+        return finished
+
+    async def close(self) -> list[Started]:
+        """Ends all that is left running; returns the commands that were stopped by it."""
+        return await to_its_end(self._close())
+
+    async def _close(self) -> list[Started]:
+        noted = self.running()
+        # One look can miss a process that is just being replaced by another.
+        found = tree.find(self._mark) | tree.find(self._mark)
+        known = {pid: tree.born(pid) for pid in found} | {each.pid: each.born for each in noted}
+        tree.tell(known, signal.SIGTERM)
+        await tree.gone(known, within_s=CLOSE_GRACE_S)
+        await tree.sweep(self._mark, known=known)
+        if self._watches:
+            await asyncio.wait(self._watches, timeout=tree.SWEEP_LIMIT_S)
+        for pipe in self._pipes:
+            pipe.close()
+        self._running.clear()
+        self._left.clear()
+        # A command can make up a mark; no more comes of it than that its process is not named.
+        marks = dict.fromkeys([*(each.mark for each in noted), *found.values()])
+        return [self._commands[mark] for mark in marks if mark in self._commands]
+
+    def _settle(self, started: Started, left_running: Iterable[int]) -> tuple[int, ...]:
+        self._running.pop(started.pid, None)
+        births = {pid: tree.born(pid) for pid in left_running}
+        left = [replace(started, pid=pid, born=born) for pid, born in births.items() if born]
+        self._left += left
+        return tuple(each.pid for each in left)
+
+    async def _follow(self, child: "Popen[bytes]", started: Started, then: Remarks) -> None:
+        returncode = await exited(child)
+        duration_s = time.time() - started.since
+        if returncode < 0:
+            # Whoever kills the shell means the command: its children must not stay behind.
+            await end(child, mark=started.mark, steps=AFTER_TIMEOUT)
+        self._settle(started, tree.find(started.mark))
+        self._finished.append(
+            Finished(started=started, returncode=returncode, duration_s=duration_s, remarks=then())
+        )

@@ -1,0 +1,93 @@
+"""Terminal text to plain text: what a terminal would show in the end, as characters alone.
+
+After `visible` or `plain` no control character is left but newline and tab, so nothing a program
+printed can move a cursor, set a title or hide text on the screen it is shown on later. A control
+sequence never reaches past the end of its line: one that is cut or never closed hides nothing.
+"""
+
+import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~]?)"
+    # Strings (titles, links, images) are dropped only when they are closed.
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-~]?"
+    r"|(?P<move>[\r\b])"
+)
+
+_FURTHEST_COLUMN = 256
+"""How far a sequence may move the cursor past the text: a number in it must not cost memory."""
+
+
+def visible(text: str) -> str:
+    """Every control character but newline and tab replaced by U+FFFD, one for one."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def plain(text: str) -> str:
+    """Sequences dropped, carriage return, backspace and erasing applied, the rest made visible."""
+    if not _CONTROL.search(text):
+        return text
+    return visible("\n".join(map(_settled, text.split("\n"))))
+
+
+def _settled(line: str) -> str:
+    """One line as it stands after all that was written over it."""
+    if not _SEQUENCE.search(line):
+        return line
+    row = _Row()
+    written = 0
+    for found in _SEQUENCE.finditer(line):
+        row.write(line[written : found.start()])
+        row.obey(found["move"] or found["final"] or "", found["parameters"] or "")
+        written = found.end()
+    row.write(line[written:])
+    return "".join(row.cells)
+
+
+class _Row:
+    """A line of cells and a cursor; a cell is a character, however wide it is drawn."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.cursor = 0
+
+    def write(self, run: str) -> None:
+        if not run:
+            return
+        self.cells.extend(" " * (self.cursor - len(self.cells)))
+        self.cells[self.cursor : self.cursor + len(run)] = run
+        self.cursor += len(run)
+
+    def obey(self, final: str, parameters: str) -> None:
+        match final:
+            case "\r":
+                self.cursor = 0
+            case "\b":
+                self._move_to(self.cursor - 1)
+            case "D":
+                self._move_to(self.cursor - _count(parameters))
+            case "C":
+                self._move_to(self.cursor + _count(parameters))
+            case "G":
+                self._move_to(_count(parameters) - 1)
+            case "K":
+                self._erase(parameters)
+
+    def _move_to(self, column: int) -> None:
+        self.cursor = max(0, min(column, max(len(self.cells), _FURTHEST_COLUMN)))
+
+    def _erase(self, parameters: str) -> None:
+        if parameters == "2":
+            # Whoever erases a whole line goes on to write it anew from its start.
+            self.cursor = 0
+        if parameters in ("", "0", "2"):
+            del self.cells[self.cursor :]
+
+
+def _count(parameters: str) -> int:
+    """The number in a sequence; 1 where there is none, or none that makes sense."""
+    digits = parameters[:6]
+    return max(1, int(digits)) if digits.isascii() and digits.isdigit() else 1

@@ -1,0 +1,46 @@
+"""The places inside a workspace that tools never write: git's own files and agentcli's settings.
+
+What is written there would run later with the person's rights (hooks, filters, settings), so a
+place is protected by its name, at any depth, whether anything exists there yet or not.
+"""
+
+import os
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+_NAMES = frozenset({".git", ".agentcli", "git~1"})
+_POINTER = "gitdir:"
+_POINTER_LIMIT_CHARS = 4096
+
+
+def is_protected(root: Path, parts: Sequence[str]) -> bool:
+    if any(_folded(part) in _NAMES for part in parts):
+        return True
+    elsewhere = _git_directory(root)
+    return bool(elsewhere) and tuple(parts[: len(elsewhere)]) == elsewhere
+
+
+def _folded(name: str) -> str:
+    """As file systems compare that ignore case, invisible characters, or final dots and blanks."""
+    shown = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return shown.casefold().rstrip(" .")
+
+
+def _git_directory(root: Path) -> tuple[str, ...]:
+    """Where the root's `.git` leads when it is a link or a pointer and leads into the workspace."""
+    git = root / ".git"
+    if git.is_symlink():
+        target = git
+    elif git.is_file():
+        target = _pointed(git)
+    else:
+        return ()
+    real = Path(os.path.realpath(target))
+    return real.relative_to(root).parts if real.is_relative_to(root) else ()
+
+
+def _pointed(git: Path) -> Path:
+    with git.open(encoding="utf-8", errors="surrogateescape") as file:
+        line = file.read(_POINTER_LIMIT_CHARS).strip()
+    return git.parent / line.removeprefix(_POINTER).strip() if line.startswith(_POINTER) else git

@@ -1,0 +1,129 @@
+"""One command in a bash of its own, and the directory it ends in.
+
+The command stands in a file that the shell evaluates, so no quoting, heredoc, length or syntax
+error of it can reach the wrapper around it. Nothing is carried over but the working directory.
+"""
+
+import os
+import shlex
+import shutil
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from agentcli.machine.tree import MARK_FD
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import ErrorKind
+
+_SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
+_PATH_LIMIT_BYTES = 16_384
+
+# One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
+_EVALUATE = 'exec {fd}<{script} || exit 126; eval "$(<{script})"'
+
+# The directory is noted wherever the shell can end: at exit; after the command, where that took the
+# trap for itself; in `exit`, where it did both. None of it may show under `set -x` or a DEBUG trap,
+# change the status, or touch the command's output for longer than the note takes; and the command
+# may have defined functions of any name.
+_EVALUATE_AND_NOTE = (
+    "trap {trap} EXIT; "
+    "exit() {{ {{ {quiet}; [[ $BASH_SUBSHELL -gt 0 ]] || {note}; }} >/dev/null 2>&1; "
+    'if [[ $# -gt 0 ]]; then builtin exit "$@"; fi; '
+    "(builtin exit $__agentcli_status); builtin exit; }}; "
+    f"{_EVALUATE}; "
+    "{{ {quiet}; {note}; }} >/dev/null 2>&1; builtin exit $__agentcli_status"
+)
+_QUIET = "__agentcli_status=$?; unset -f builtin; builtin trap - DEBUG; builtin set +vx"
+_NOTE_UNLESS_NOTED = (
+    "{{ [[ ${{__agentcli_status-}} ]] || {{ {quiet}; {note}; }}; }} >/dev/null 2>&1"
+)
+_NOTE = "builtin pwd -P >|{cwd} || [[ noted ]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A command made ready to run."""
+
+    argv: tuple[str, ...]
+    command_file: Path
+    note_file: Path
+    """In a directory of such notes, the only one of ours that a confined shell must write to."""
+
+    def directory_after(self) -> str | None:
+        """Where the shell was when it ended; empty: in one that is gone; None: it did not tell."""
+        try:
+            # The command may have put anything in place of the file, even what blocks a reader.
+            fd = os.open(self.note_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return None
+            return os.fsdecode(os.read(fd, _PATH_LIMIT_BYTES)).removesuffix("\n")
+        finally:
+            os.close(fd)
+
+    def remove(self) -> None:
+        for file in (self.command_file, self.note_file):
+            # Gone already, or the command made a directory of it: no harm to anybody.
+            with suppress(OSError):
+                file.unlink()
+
+
+def prepare(command: str, *, directory: Path, name: str, notes_directory: bool) -> Script:
+    """Writes the command into a new file of the directory, its path holding the name.
+
+    A shell that notes its last directory catches signals, and may be slow to die of one.
+    """
+    text = _encoded(command)
+    bash = find_bash()
+    notes = directory / "cwd"
+    notes.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command_file, note_file = directory / f"{name}sh", notes / name
+    _write_new(command_file, text)
+    note = _NOTE.format(cwd=shlex.quote(str(note_file)))
+    wrapper = (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE).format(
+        trap=shlex.quote(_NOTE_UNLESS_NOTED.format(quiet=_QUIET, note=note)),
+        quiet=_QUIET,
+        note=note,
+        script=shlex.quote(str(command_file)),
+        fd=MARK_FD,
+    )
+    return Script(
+        argv=(bash, "-c", wrapper, "bash"), command_file=command_file, note_file=note_file
+    )
+
+
+@cache
+def find_bash() -> str:
+    if os.name != "posix":
+        raise ToolError("bash does not run on Windows itself. Run agentcli inside WSL.")
+    found = shutil.which("bash", path=f"{_SYSTEM_PATH}:{os.environ.get('PATH', '')}")
+    if found is None:
+        raise ToolError(f"There is no bash on this machine: not in {_SYSTEM_PATH}, not in PATH.")
+    return found
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+
+
+def _encoded(command: str) -> bytes:
+    if "\0" in command:
+        at = command.index("\0")
+        raise ToolError(
+            f"Invalid input: command has a NUL character at position {at}, which no shell can "
+            "read. Write it as an escape, for example printf '\\0'.",
+            kind=ErrorKind.INVALID_INPUT,
+        )
+    try:
+        return command.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"Invalid input: command has half a surrogate pair at position {error.start}. "
+            "Send whole characters.",
+            kind=ErrorKind.INVALID_INPUT,
+        ) from None

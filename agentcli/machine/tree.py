@@ -1,0 +1,197 @@
+"""The processes of one command: finding them, whoever their parent is now, and ending them all.
+
+A process group holds what a shell starts until something in it calls setsid; then neither group nor
+parent tells whose it is. So a command carries a mark, a text found nowhere else, in two places that
+every descendant inherits: its environment, and the name of a file open as `MARK_FD`. Two, because
+each can be lost: `env -i` and programs that rewrite their title drop the one, every Python and Node
+parent closes the other.
+
+Adopting orphans (PR_SET_CHILD_SUBREAPER) is not used: it would hand us the orphans of every other
+process the agent starts too, with nothing to tell whose they are, and leave their zombies to us.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK_FD = 99
+"""Above what scripts use by hand, below every usual limit of open files."""
+
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+LOOK_EVERY_S = 0.02
+SWEEP_LIMIT_S = 2.0
+"""After that, what still lives cannot be killed: it waits for a disk that does not answer."""
+
+_PROC = Path("/proc")
+_HAS_PROC = _PROC.joinpath("self/environ").exists()
+_NEAR_PIDS = 512
+_NEAR_S = 1.0
+
+
+def find(mark: str) -> dict[int, str]:
+    """Every living process that carries the mark, or one that begins with it, and which.
+
+    A child of one that does counts too, even if it was started with nothing to carry.
+    """
+    if not _HAS_PROC:
+        return _find_by_ps(mark)
+    found = _marked(mark, _pids())
+    stats = {pid: stat for pid in _pids() if found and (stat := _stat(pid))}
+    grown = -1
+    while grown != len(found):
+        grown = len(found)
+        found |= {pid: found[stat.parent] for pid, stat in stats.items() if stat.parent in found}
+    return found
+
+
+def survivors(mark: str, *, shell_pid: int, ran_s: float) -> list[int]:
+    """What a shell left behind, each without its own children; cheap after a short command.
+
+    Process ids are handed out in order, so few can be its descendants. Only when the numbers may
+    have come round, or the machine was busy, are all processes looked at.
+    """
+    if not _HAS_PROC:
+        # To ask ps after every command would take longer than most of them do.
+        return list(find(mark)) if tell_group(shell_pid, 0) else []
+    forked = _last_pid() - shell_pid
+    if ran_s < _NEAR_S and 0 <= forked <= _NEAR_PIDS:
+        found = _marked(mark, range(shell_pid + 1, shell_pid + forked + 1))
+    else:
+        found = find(mark)
+    stats = ((pid, _stat(pid)) for pid in found)
+    return [pid for pid, stat in stats if stat and stat.parent not in found]
+
+
+def born(pid: int) -> str:
+    """When a process started, to tell it from a later one with its number; empty: it is gone."""
+    if not _HAS_PROC:
+        return "".join(_ps("-p", str(pid), "-o", "lstart="))
+    stat = _stat(pid)
+    return stat.born if stat else ""
+
+
+def group_lives(group: int) -> bool:
+    """Whether anybody in a process group runs; zombies of a parent that does not care do not."""
+    if not tell_group(group, 0):
+        return False
+    if not _HAS_PROC:
+        return True
+    return any(stat.group == group for stat in map(_stat, _pids()) if stat)
+
+
+def tell(pids: Iterable[int], number: int) -> None:
+    """Signals each process that is there and ours."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def tell_group(group: int, number: int) -> bool:
+    """Signals a process group; False: there is nobody in it."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+async def sweep(mark: str, *, known: Mapping[int, str]) -> list[int]:
+    """Kills all that carries the mark, and of those `known` by their birth what is left of them.
+
+    Returns what would not die. One look can miss a process that just then replaces another or
+    starts a program, so it takes two in a row, some time apart, that find nobody.
+    """
+    deadline = time.monotonic() + SWEEP_LIMIT_S
+    empty_looks = 0
+    found: list[int] = []
+    while empty_looks < 2 and time.monotonic() < deadline:
+        found = [*find(mark), *_living(known)]
+        tell(found, KILL)
+        empty_looks = 0 if found else empty_looks + 1
+        await asyncio.sleep(LOOK_EVERY_S if empty_looks < 2 else 0)
+    return found
+
+
+async def gone(known: Mapping[int, str], *, within_s: float) -> None:
+    """Waits, but not for long, until none of the processes known by their birth is left."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if not _living(known):
+            return
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _living(known: Mapping[int, str]) -> list[int]:
+    return [pid for pid, birth in known.items() if birth and born(pid) == birth]
+
+
+def _marked(mark: str, pids: Iterable[int]) -> dict[int, str]:
+    whole_mark = re.compile(re.escape(mark) + r"[0-9.]*")
+    found = ((pid, whole_mark.search(_inherited(_PROC / str(pid), mark))) for pid in pids)
+    return {pid: match[0] for pid, match in found if match}
+
+
+def _inherited(process: Path, mark: str) -> str:
+    """Where a process would carry a mark. It says nothing of a zombie, or of another user's."""
+    with suppress(OSError):
+        environment = process.joinpath("environ").read_bytes()
+        if mark.encode() in environment:
+            return environment.decode("utf-8", "replace")
+    with suppress(OSError):
+        return str(process.joinpath(f"fd/{MARK_FD}").readlink())
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    parent: int
+    group: int
+    born: str
+
+
+def _stat(pid: int) -> _Stat | None:
+    """What the kernel tells of a process; nothing of one that is dead, reaped or not."""
+    try:
+        stat = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything; the fields after it are plain words.
+    state, parent, group, *more = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else _Stat(int(parent), int(group), more[16])
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+
+
+def _last_pid() -> int:
+    """The newest process id of this machine or container; -1 where it cannot be told."""
+    try:
+        return int(_PROC.joinpath("loadavg").read_text(encoding="ascii").split()[-1])
+    except (OSError, ValueError, IndexError):
+        return -1
+
+
+def _find_by_ps(mark: str) -> dict[int, str]:
+    """Where there is no /proc: `e` has ps print each process's environment behind its command."""
+    line_of = re.compile(r"\s*(\d+) .*?(" + re.escape(mark) + r"[0-9.]*)")
+    found = (line_of.match(line) for line in _ps("axeww", "-o", "pid=,command="))
+    return {int(match[1]): match[2] for match in found if match}
+
+
+def _ps(*arguments: str) -> list[str]:
+    try:
+        listed = subprocess.run(
+            ["ps", *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except OSError:
+        return []
+    return listed.stdout.decode("utf-8", "replace").splitlines()

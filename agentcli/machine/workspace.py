@@ -1,0 +1,201 @@
+"""The one root the tools work in: which path a name means, and opening it without leaving the root.
+
+`locate` decides on the real path; every open then walks that path from the root's handle and
+follows no link, so that a link swapped in between makes the call fail and never escape.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.machine.folder import Folder, descend
+from agentcli.machine.nearby import closest_path
+from agentcli.machine.protected import is_protected
+from agentcli.machine.replacing import Replaced, replace_in
+from agentcli.machine.text import printable
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import ErrorKind
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A path that lies in a root, whether anything is there or not."""
+
+    given: str
+    """As the model wrote it, printable."""
+    root: Path
+    relative: str
+    """Below the root, with slashes and without links; "." for the root itself."""
+    writable: bool
+    """In the workspace, not only in a read-only root."""
+
+    @property
+    def path(self) -> Path:
+        return self.root / self.relative
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return () if self.relative == "." else tuple(self.relative.split("/"))
+
+
+class Workspace:
+    def __init__(self, root: Path, *, readable: tuple[Path, ...] = ()) -> None:
+        self.root = Path(os.path.realpath(root))
+        self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
+
+    def locate(self, given: str) -> Place:
+        """What a path means. It need not exist; ToolError when it cannot be in any root."""
+        shown = printable(given)
+        if not given:
+            raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
+        real = self._real(given, shown)
+        for root in (self.root, *self.readable):
+            if real.is_relative_to(root):
+                return Place(
+                    given=shown,
+                    root=root,
+                    relative=real.relative_to(root).as_posix(),
+                    writable=root == self.root,
+                )
+        # "/src/app.py" is often meant from the root of the project.
+        hint = self._hint(given) if given.startswith("/") else ""
+        raise ToolError(f"{shown} is outside the workspace.{hint}")
+
+    def stat(self, place: Place) -> os.stat_result | None:
+        """None: there is nothing, or nothing that a path can go through."""
+        try:
+            with self._parent(place) as (folder, name):
+                return folder.stat(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _refusal(place, error) from error
+
+    def open_file(self, place: Place) -> int:
+        """A handle for reading. ToolError for anything but a regular file."""
+        with self._refusing(place), self._parent(place) as (folder, name):
+            self._require_regular(place, folder.stat(name))
+            handle = folder.open_file(name, os.O_RDONLY)
+            try:
+                self._require_regular(place, os.fstat(handle))
+            except ToolError:
+                os.close(handle)
+                raise
+            return handle
+
+    @contextmanager
+    def open_folder(self, place: Place) -> Iterator[Folder]:
+        with self._refusing(place), descend(place.root, place.parts) as folder:
+            yield folder
+
+    def replace(self, place: Place, data: bytes, *, expected: bytes | None) -> Replaced:
+        """Put `data` where `expected` is, all or nothing. None: create, with parent directories.
+
+        ToolError when the place may not be written, or holds anything but what was expected.
+        """
+        self.require_writable(place)
+        *parents, name = place.parts or (".",)
+        try:
+            with descend(place.root, parents, make=expected is None) as folder:
+                self._require_still_allowed(place, folder)
+                return replace_in(folder, name, data, expected=expected, shown=place.given)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ToolError(f"Not written: {place.given}: {reason}. Nothing changed.") from error
+
+    def require_writable(self, place: Place) -> None:
+        if not place.writable:
+            raise ToolError(f"{place.given} is outside the workspace: it can only be read.")
+        if is_protected(self.root, place.parts) or is_protected(self.root, _names(place.given)):
+            raise ToolError(
+                f"{place.given} is protected: git's own files and agentcli's settings are not "
+                "for tools to write."
+            )
+
+    def near(self, given: str) -> str | None:
+        """The closest existing path to one that does not exist, if any is close."""
+        return closest_path(self.root, given)
+
+    def no_such_file(self, place: Place) -> ToolError:
+        return ToolError(f"No such file: {place.given}.{self._hint(place.relative)}")
+
+    def _hint(self, given: str) -> str:
+        near = self.near(given)
+        return f" Did you mean {near}?" if near else ""
+
+    def _real(self, given: str, shown: str) -> Path:
+        try:
+            joined = self.root / given
+            os.fsencode(joined)
+            return _resolved(joined)
+        except ValueError:  # NUL, or characters that no file name can hold
+            raise ToolError(
+                f"{shown} cannot be a path: it has characters no file name can have.",
+                kind=ErrorKind.INVALID_INPUT,
+            ) from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise ToolError(f"{shown} is a symbolic link that leads back to itself.") from None
+            raise ToolError(f"{shown}: {error.strerror}.") from error
+
+    @contextmanager
+    def _parent(self, place: Place) -> Iterator[tuple[Folder, str]]:
+        """The opened directory a place is in, and its name there."""
+        *parents, name = place.parts or (".",)
+        with descend(place.root, parents) as folder:
+            yield folder, name
+
+    def _require_still_allowed(self, place: Place, folder: Folder) -> None:
+        """A directory may have been moved since it was located: look where it is, once opened."""
+        real = folder.location()
+        if real is None:
+            return
+        inside = real.is_relative_to(self.root)
+        if not inside or is_protected(self.root, real.relative_to(self.root).parts):
+            raise ToolError(f"Not written: the directory of {place.given} was moved meanwhile.")
+
+    def _require_regular(self, place: Place, found: os.stat_result | None) -> None:
+        if found is None:
+            raise self.no_such_file(place)
+        if not stat.S_ISREG(found.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "not a regular file")
+            raise ToolError(f"{place.given} is {kind}, not a regular file.")
+
+    @contextmanager
+    def _refusing(self, place: Place) -> Iterator[None]:
+        """The system's refusals as sentences."""
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError):
+            raise self.no_such_file(place) from None
+        except OSError as error:
+            raise _refusal(place, error) from error
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return Path(os.path.realpath(path))
+
+
+def _refusal(place: Place, error: OSError) -> ToolError:
+    return ToolError(f"{place.given}: {(error.strerror or str(error)).lower()}.")
+
+
+def _names(given: str) -> tuple[str, ...]:
+    return tuple(given.replace(os.sep, "/").split("/"))

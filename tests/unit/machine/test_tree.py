@@ -1,0 +1,116 @@
+import asyncio
+import os
+import secrets
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from agentcli.machine import tree
+from agentcli.machine.environment import child_environment
+from tests.support.processes import until
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="processes are told by ps here"
+)
+
+
+def mark() -> str:
+    return f"agentcli-{secrets.token_hex(8)}.1."
+
+
+def sleeping(own: str = "", *, command: str = "exec sleep 60") -> "subprocess.Popen[bytes]":
+    env = child_environment(os.environ, mark=own)
+    return subprocess.Popen(["bash", "-c", command], env=env, start_new_session=True)
+
+
+def ended(child: "subprocess.Popen[bytes]") -> None:
+    child.kill()
+    child.wait()
+
+
+def test_process_is_found_by_its_environment() -> None:
+    own = mark()
+    child = sleeping(own)
+    try:
+        asyncio.run(until(lambda: tree.find(own)))
+        assert tree.find(own) == {child.pid: own}
+        assert tree.find(own[:-2]) == {child.pid: own}
+        assert tree.find(mark()) == {}
+    finally:
+        ended(child)
+    assert tree.find(own) == {}
+
+
+@needs_proc
+def test_process_is_found_by_its_file_where_its_environment_is_empty(tmp_path: Path) -> None:
+    own = mark()
+    script = tmp_path / own
+    script.touch()
+    child = sleeping(command=f"exec {tree.MARK_FD}<{script}; exec env -i sleep 60")
+    try:
+        asyncio.run(until(lambda: tree.find(own)))
+        assert tree.find(own) == {child.pid: own}
+    finally:
+        ended(child)
+
+
+def test_process_is_found_by_ps_where_there_is_no_proc() -> None:
+    own = mark()
+    child = sleeping(own)
+    try:
+        asyncio.run(until(lambda: tree._find_by_ps(own)))
+        assert tree._find_by_ps(own) == {child.pid: own}
+    finally:
+        ended(child)
+
+
+@needs_proc
+def test_survivors_are_found_near_the_shell_and_far_from_it() -> None:
+    own = mark()
+    shell = subprocess.run(
+        ["bash", "-c", "(sleep 60; true) >/dev/null 2>&1 & echo $$ $!"],
+        env=child_environment(os.environ, mark=own),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    shell_pid, left = map(int, shell.stdout.split())
+    asyncio.run(until(lambda: len(tree.find(own)) == 2))
+    assert tree.survivors(own, shell_pid=shell_pid, ran_s=0.0) == [left]
+    assert tree.survivors(own, shell_pid=shell_pid, ran_s=60.0) == [left]
+    assert tree.survivors(own, shell_pid=2**30, ran_s=0.0) == [left]
+    assert asyncio.run(tree.sweep(own, known={})) == []
+    assert tree.find(own) == {}
+
+
+def test_birth_tells_a_process_from_a_later_one() -> None:
+    child = sleeping()
+    birth = tree.born(child.pid)
+    assert birth
+    assert tree.born(child.pid) == birth
+    child.kill()
+    asyncio.run(until(lambda: tree.born(child.pid) == ""))  # a zombie counts as gone
+    child.wait()
+    assert tree.born(child.pid) == ""
+
+
+def test_group_of_zombies_does_not_live() -> None:
+    child = sleeping()
+    assert tree.group_lives(child.pid)
+    child.kill()
+    if Path("/proc").exists():
+        asyncio.run(until(lambda: not tree.group_lives(child.pid)))
+    child.wait()
+    assert not tree.group_lives(child.pid)
+
+
+def test_waiting_for_the_dead_takes_no_time_and_for_the_living_not_long() -> None:
+    child = sleeping()
+    known = {child.pid: tree.born(child.pid)}
+    began = time.monotonic()
+    asyncio.run(tree.gone(known, within_s=0.1))
+    assert time.monotonic() - began >= 0.1
+    assert asyncio.run(tree.sweep(mark(), known=known)) == []
+    child.wait()
+    asyncio.run(tree.gone(known, within_s=60))
