@@ -1,0 +1,190 @@
+"""One tool call, from request to result, in seven visible steps.
+
+A call always leaves as a result. Nothing escapes but cancellation, which is recorded first, and a
+record that cannot be written.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agentcli.agent.limits import Breaker, Pace
+from agentcli.agent.toolset import Toolset
+from agentcli.machine.bound import cap
+from agentcli.types.errors import AgentError, ToolError
+from agentcli.types.events import CallFinished, CallJudged, CallProgress, Emit, HookRan
+from agentcli.types.messages import Image, Text, ToolCall
+from agentcli.types.tools import (
+    Details,
+    Effect,
+    ErrorKind,
+    Output,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
+from agentcli.types.verdicts import Judge, Reaction
+
+HARD_CAP_BYTES = 100_000
+"""Of text in one result, for tools that forgot to bound theirs."""
+
+After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction]]
+Clean: TypeAlias = Callable[[str], str]
+"""Takes out of a text what neither the model nor people nor the log may see."""
+
+
+class Dispatcher:
+    def __init__(
+        self,
+        *,
+        toolset: Toolset,
+        judge: Judge,
+        tell: Emit,
+        workspace: Path,
+        breaker: Breaker,
+        pace: Pace,
+        after: Sequence[After] = (),
+        clean: Clean = str,
+    ) -> None:
+        self._toolset = toolset
+        self._judge = judge
+        self._tell = tell
+        self._workspace = workspace
+        self._breaker = breaker
+        self._pace = pace
+        self._after = after
+        self._clean = clean
+
+    def is_read(self, call: ToolCall) -> bool:
+        """Whether running it changes nothing; a call that cannot even be parsed changes nothing."""
+        try:
+            tool = self._toolset.resolve(call.name)
+            return tool.effect(tool.parse(call.input)) is Effect.READ
+        except ToolError:
+            return True
+
+    async def dispatch(self, call: ToolCall) -> ToolResult:
+        began = time.monotonic()
+        try:
+            tool = self._toolset.resolve(call.name)  # 1 resolve
+            args = tool.parse(call.input)  # 2 validate
+            call, args, note = await self._guard(call, tool, args)  # 3 guard
+            output = await tool.run(args, self._context(call))  # 4 execute
+            output = await self._hooks(call, output)  # 5 hooks
+            result = self._normalised(call, output, note)  # 6 normalise and bound
+        except ToolError as error:
+            result = self._error(call, error.kind, str(error), error.details)
+        except asyncio.CancelledError:
+            self._record(call, self._error(call, ErrorKind.CANCELLED, "Cancelled."), began)
+            raise
+        except AgentError:
+            raise  # the record cannot be written: nothing may go on unrecorded
+        except Exception as error:  # noqa: BLE001 - the tool boundary: failures are data
+            result = self._error(call, ErrorKind.FAILED, f"{type(error).__name__}: {error}")
+        return self._record(call, result, began)  # 7 record
+
+    def refuse(self, call: ToolCall, why: str) -> None:
+        """Answers a call that must not run."""
+        self._record(call, self._error(call, ErrorKind.NOT_RUN, why), time.monotonic())
+
+    async def _guard(self, call: ToolCall, tool: Tool, args: Any) -> tuple[ToolCall, Any, str]:
+        """The call as it may run, its arguments, and what the model has to know about a change."""
+        self._pace.admit(call.name)
+        context, effect = self._context(call), tool.effect(args)
+        verdict = await self._judge(
+            call, tool=tool, effect=effect, preview=lambda: tool.preview(args, context)
+        )
+        note = ""
+        if verdict.decision == "modify":
+            call = replace(call, input=verdict.input)
+            args = tool.parse(call.input)
+            shown = json.dumps(call.input, ensure_ascii=False)
+            note = f"[The input was changed before it ran ({verdict.reason}): {shown}]"
+        self._tell(CallJudged(call=call, effect=effect, verdict=verdict))
+        if verdict.decision not in ("allow", "modify"):
+            raise ToolError(f"Denied: {verdict.reason}", kind=ErrorKind.DENIED)
+        return call, args, note
+
+    async def _hooks(self, call: ToolCall, output: Output) -> Output:
+        for hook in self._after:
+            reaction = await hook(call, output)
+            self._tell(
+                HookRan(
+                    hook=reaction.hook,
+                    call_id=call.id,
+                    decision=reaction.decision,
+                    reason=reaction.reason,
+                )
+            )
+            if reaction.decision == "rejected":
+                raise ToolError(
+                    f"It ran, but {reaction.hook} withheld the result: {reaction.reason}",
+                    kind=ErrorKind.DENIED,
+                    details=output.details,
+                )
+            output = reaction.output or output
+        return output
+
+    def _context(self, call: ToolCall) -> ToolContext:
+        return ToolContext(
+            call_id=call.id,
+            workspace=self._workspace,
+            progress=lambda text: self._tell(CallProgress(call_id=call.id, text=self._clean(text))),
+        )
+
+    def _record(self, call: ToolCall, result: ToolResult, began: float) -> ToolResult:
+        told = self._breaker.observe(call, result)
+        if told is not None:
+            result = replace(result, content=(*result.content, Text(text=f"\n{told}")))
+        self._tell(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
+        return result
+
+    def _normalised(self, call: ToolCall, output: Output, note: str) -> ToolResult:
+        """Never empty, never above the cap, always encodable."""
+        images = [block for block in output.content if isinstance(block, Image)]
+        said = "\n".join(block.text for block in output.content if isinstance(block, Text))
+        text, was_cut = self._bounded(said)
+        text = "\n".join(part for part in (note, text) if part)
+        if not text and not images:
+            text = "[no output]"
+        return ToolResult(
+            call_id=call.id,
+            name=call.name,
+            status="error" if output.error else "ok",
+            content=(*([Text(text=text)] if text else []), *images),
+            details=self._cleaned(output.details),
+            error=output.error,
+            truncated=output.truncated or was_cut,
+        )
+
+    def _error(
+        self, call: ToolCall, kind: ErrorKind, message: str, details: Details | None = None
+    ) -> ToolResult:
+        text, _ = self._bounded(message)
+        return ToolResult(
+            call_id=call.id,
+            name=call.name,
+            status="error",
+            content=(Text(text=text or kind.value),),
+            details=self._cleaned(details),
+            error=kind,
+        )
+
+    def _bounded(self, text: str) -> tuple[str, bool]:
+        # Lone surrogates could not be sent by any JSON encoder downstream.
+        encodable = text.encode("utf-8", "replace").decode("utf-8")
+        return cap(self._clean(encodable), HARD_CAP_BYTES)
+
+    def _cleaned(self, details: Details | None) -> Details | None:
+        if details is None:
+            return None
+        texts: dict[str, Any] = {
+            field.name: self._clean(value)
+            for field in fields(details)
+            if field.name != "type" and isinstance(value := getattr(details, field.name), str)
+        }
+        return replace(details, **texts)

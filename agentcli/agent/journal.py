@@ -1,0 +1,108 @@
+"""All that happened in a session, told to its listeners in one order.
+
+A fact is recorded before anybody else learns of it; when the record cannot be written the session
+stops. A listener that fails is a broken screen: it is dropped, and the session goes on.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from agentcli.agent.history import History
+from agentcli.machine import clock
+from agentcli.types.events import (
+    CallDelta,
+    CallFinished,
+    CallJudged,
+    CallProgress,
+    Entry,
+    Event,
+    Fact,
+    HookRan,
+    ModelReplied,
+    RetryDelta,
+    TextDelta,
+    ThinkingDelta,
+)
+from agentcli.types.wire import Message
+
+Record: TypeAlias = Callable[[Entry], None]
+Listener: TypeAlias = Callable[[Event], None]
+
+DELTAS = (TextDelta, ThinkingDelta, CallDelta, CallProgress, RetryDelta)
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    def __init__(
+        self,
+        session: str,
+        *,
+        record: Record,
+        listeners: Iterable[Listener] = (),
+        before: Iterable[Entry] = (),
+    ) -> None:
+        """`before`: the entries of a session that is being resumed."""
+        self.session = session
+        self.facts: list[Fact] = []
+        self._record = record
+        self._listeners = list(listeners)
+        self._history = History()
+        self._seq = 0
+        self._cause: int | None = None
+        self._cause_of_call: dict[str, int] = {}
+        for entry in before:
+            self._keep(entry)
+
+    def tell(self, event: Event) -> None:
+        if not isinstance(event, DELTAS):
+            entry = self._entry(event)
+            self._record(entry)
+            self._keep(entry)
+        for listener in tuple(self._listeners):
+            self._inform(listener, event)
+
+    def messages(self) -> tuple[Message, ...]:
+        return self._history.messages()
+
+    def _entry(self, fact: Fact) -> Entry:
+        return Entry(
+            seq=self._seq + 1,
+            at=clock.now(),
+            session=self.session,
+            parent=self._cause_of_call.get(_call_id(fact) or "", self._cause),
+            fact=fact,
+        )
+
+    def _keep(self, entry: Entry) -> None:
+        self._seq = entry.seq
+        self.facts.append(entry.fact)
+        self._history.add(entry.fact)
+        call_id = _call_id(entry.fact)
+        if call_id is not None:
+            self._cause_of_call[call_id] = entry.seq
+            return
+        self._cause = entry.seq
+        if isinstance(entry.fact, ModelReplied):
+            for call in entry.fact.message.tool_calls:
+                self._cause_of_call[call.id] = entry.seq
+
+    def _inform(self, listener: Listener, event: Event) -> None:
+        try:
+            listener(event)
+        except Exception:  # a face that breaks must not take the session with it
+            log.exception("a listener failed and is no longer told")
+            self._listeners.remove(listener)
+
+
+def _call_id(fact: Fact) -> str | None:
+    match fact:
+        case CallJudged(call=call):
+            return call.id
+        case CallFinished(result=result):
+            return result.call_id
+        case HookRan(call_id=call_id):
+            return call_id
+        case _:
+            return None

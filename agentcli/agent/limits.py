@@ -1,0 +1,100 @@
+"""What bounds a turn: steps, time, money, tokens, the pace of calls, and calls that repeat."""
+
+import json
+import time
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass
+
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import Command, ErrorKind, ToolResult
+
+PACE_WINDOW_S = 60.0
+REPEATS_TOLD = 3
+REPEATS_END = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """None: no limit."""
+
+    steps: int | None = 100
+    wall_s: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+    calls_per_minute: int = 1000
+    """Of any one tool."""
+
+
+class Pace:
+    """Refuses a tool that is called too often within a minute."""
+
+    def __init__(self, calls_per_minute: int) -> None:
+        self._limit = calls_per_minute
+        self._recent: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def admit(self, tool: str) -> None:
+        recent, now = self._recent[tool], time.monotonic()
+        while recent and now - recent[0] >= PACE_WINDOW_S:
+            recent.popleft()
+        if len(recent) >= self._limit:
+            raise ToolError(
+                f"{tool} was called {self._limit} times within a minute, which is the limit. "
+                "Combine the calls into fewer ones, or work with what you have.",
+                kind=ErrorKind.LIMITED,
+            )
+        recent.append(now)
+
+
+class Breaker:
+    """Notices a model that goes in circles.
+
+    Progress is any pair of call and result not seen before in the turn; it clears the counts.
+    Without progress each step that repeats a pair counts: A B A B ... is a circle as A A ... is.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._counts: Counter[str] = Counter()
+        self._in_step: set[str] = set()
+        self.tripped: str | None = None
+        """What was repeated once too often."""
+
+    def begin_turn(self) -> None:
+        self._seen.clear()
+        self._counts.clear()
+        self.tripped = None
+
+    def begin_step(self) -> None:
+        self._in_step.clear()
+
+    def observe(self, call: ToolCall, result: ToolResult) -> str | None:
+        """A sentence for the model when this call has led nowhere before."""
+        pair = _fingerprint(call, result)
+        if pair in self._in_step:
+            return None
+        self._in_step.add(pair)
+        if pair not in self._seen:
+            self._seen.add(pair)
+            self._counts.clear()
+        self._counts[pair] += 1
+        count = self._counts[pair]
+        if count >= REPEATS_END:
+            self.tripped = f"{call.name} was called {count} times with the same input and result"
+        if count < REPEATS_TOLD:
+            return None
+        return (
+            f"[This is the {_ordinal(count)} time you made exactly this call with this result. "
+            f"Do something else: at the {_ordinal(REPEATS_END)} the turn is ended.]"
+        )
+
+
+def _fingerprint(call: ToolCall, result: ToolResult) -> str:
+    text = result.text
+    if isinstance(result.details, Command) and result.details.log_path:
+        text = text.replace(result.details.log_path, "")  # numbered per call, so never the same
+    return json.dumps([call.name, call.input, result.status, text], sort_keys=True)
+
+
+def _ordinal(count: int) -> str:
+    return {3: "third", 4: "fourth", 5: "fifth"}.get(count, f"{count}th")

@@ -1,0 +1,43 @@
+"""What a finished turn amounts to: a denial nobody could lift is not success."""
+
+from collections.abc import Iterable
+
+from agentcli.types.events import CallFinished, CallJudged, Ending, Fact, TurnEnded
+from agentcli.types.messages import ToolCall
+
+
+def denied_for_good(facts: Iterable[Fact]) -> TurnEnded | None:
+    """The ending of a turn in which a call was denied because nobody could be asked.
+
+    It does not count when a later call reached the same target: the model found a way that was
+    allowed.
+    """
+    open_denials: dict[str, CallJudged] = {}
+    targets: dict[str, str] = {}
+    for fact in facts:
+        match fact:
+            case CallJudged(call=call, verdict=verdict):
+                targets[call.id] = _target(call)
+                if verdict.by == "nobody":
+                    open_denials.setdefault(_target(call), fact)
+            case CallFinished(result=result) if result.status == "ok":
+                open_denials.pop(targets.get(result.call_id, ""), None)
+            case _:
+                pass
+    if not open_denials:
+        return None
+    first = next(iter(open_denials.values()))
+    return TurnEnded(
+        ending=Ending.DENIED,
+        message=f"{first.call.name} was denied: {first.verdict.reason}",
+        hint="choose a mode that allows it, for example --mode auto-edit or --mode auto",
+    )
+
+
+def _target(call: ToolCall) -> str:
+    """What a call is about: the file, or the command line, or else the whole input."""
+    if isinstance(call.input, dict):
+        for key in ("path", "command"):
+            if isinstance(call.input.get(key), str):
+                return f"{key}:{call.input[key]}"
+    return f"{call.name}:{call.input}"

@@ -1,0 +1,71 @@
+from collections.abc import Callable
+
+import pytest
+
+from agentcli.agent.journal import Journal
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import Entry, Event, TextDelta, Told, TurnEnded
+from tests.support.session import FunctionTool, bench, call, reply
+
+
+def test_deltas_are_shown_and_not_kept() -> None:
+    entries: list[Entry] = []
+    shown: list[Event] = []
+    journal = Journal("s", record=entries.append, listeners=[shown.append])
+    journal.tell(TextDelta(text="a"))
+    assert (entries, journal.facts, shown) == ([], [], [TextDelta(text="a")])
+
+
+def test_fact_is_recorded_before_anybody_is_told() -> None:
+    order: list[str] = []
+
+    def noted(word: str) -> Callable[[object], None]:
+        return lambda _: order.append(word)
+
+    journal = Journal("s", record=noted("disk"), listeners=[noted("screen")])
+    journal.tell(Told(text="a", why="b"))
+    assert order == ["disk", "screen"]
+
+
+def test_fact_that_cannot_be_recorded_is_told_to_nobody() -> None:
+    shown: list[Event] = []
+
+    def full(entry: Entry) -> None:
+        raise SettingsError("no space left")
+
+    journal = Journal("s", record=full, listeners=[shown.append])
+    with pytest.raises(SettingsError):
+        journal.tell(Told(text="a", why="b"))
+    assert (journal.facts, shown) == ([], [])
+
+
+def test_broken_listener_is_dropped_and_the_others_go_on() -> None:
+    shown: list[Event] = []
+    calls: list[Event] = []
+
+    def broken(event: Event) -> None:
+        calls.append(event)
+        raise ValueError("the screen is gone")
+
+    journal = Journal("s", record=lambda entry: None, listeners=[broken, shown.append])
+    journal.tell(Told(text="1", why=""))
+    journal.tell(Told(text="2", why=""))
+    assert (len(calls), len(shown)) == (1, 2)
+
+
+def test_every_entry_names_the_entry_that_caused_it() -> None:
+    calls = [call("do", "a", n=1), call("do", "b", n=2)]
+    done = bench([reply(*calls), reply("ok")], [FunctionTool("do", lambda args, context: "x")])
+    done.turn()
+    told = [(entry.seq, entry.fact.type, entry.parent) for entry in done.entries]
+    assert told == [
+        (1, "turn_started", None),
+        (2, "model_replied", 1),
+        (3, "call_judged", 2),
+        (4, "call_finished", 3),
+        (5, "call_judged", 2),
+        (6, "call_finished", 5),
+        (7, "model_replied", 2),
+        (8, "turn_ended", 7),
+    ]
+    assert isinstance(done.entries[-1].fact, TurnEnded)

@@ -1,0 +1,256 @@
+import asyncio
+
+import pytest
+
+from agentcli.agent.limits import Limits
+from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL
+from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
+from agentcli.types.events import (
+    CallFinished,
+    Ending,
+    ModelFailed,
+    ModelReplied,
+    TextDelta,
+    Told,
+    TurnEnded,
+)
+from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
+from agentcli.types.tools import Effect, ErrorKind, Tool, ToolMessage, ToolResult
+from agentcli.types.verdicts import Preview, Verdict
+from agentcli.types.wire import Request, Show
+from tests.support.session import Bench, FunctionTool, bench, call, reply
+
+
+def echo(name: str = "echo", kind: Effect = Effect.READ) -> FunctionTool:
+    return FunctionTool(name, lambda args, context: f"got {args}", kind=kind)
+
+
+def results(done: Bench) -> list[ToolResult]:
+    return [entry.fact.result for entry in done.entries if isinstance(entry.fact, CallFinished)]
+
+
+def test_reply_without_calls_ends_the_turn() -> None:
+    done = bench([reply("hello")])
+    assert done.turn() == TurnEnded(ending=Ending.DONE)
+    assert len(done.wire.requests) == 1
+
+
+def test_results_stand_in_the_order_of_the_calls() -> None:
+    async def act(args: dict[str, float], context: object) -> str:
+        for _ in range(int(args["rounds"])):
+            await asyncio.sleep(0)
+        return f"after {args['rounds']}"
+
+    calls = [call("wait", f"c{rounds}", rounds=rounds) for rounds in (30, 1, 15)]
+    done = bench([reply(*calls), reply("ok")], [FunctionTool("wait", act)])
+    done.turn()
+    message = done.wire.requests[1].messages[-1]
+    assert isinstance(message, ToolMessage)
+    assert [answer.call_id for answer in message.results] == ["c30", "c1", "c15"]
+
+
+@pytest.mark.parametrize(
+    ("parallel", "kind", "most_at_once"),
+    [(True, Effect.READ, 3), (False, Effect.READ, 1), (True, Effect.WRITE, 1)],
+)
+def test_only_reads_run_together(parallel: bool, kind: Effect, most_at_once: int) -> None:
+    running: list[int] = [0]
+    peaks: list[int] = []
+
+    async def act(args: object, context: object) -> str:
+        running[0] += 1
+        for _ in range(5):
+            await asyncio.sleep(0)
+        peaks.append(running[0])
+        running[0] -= 1
+        return "x"
+
+    calls = [call("do", f"c{n}", n=n) for n in range(3)]
+    done = bench([reply(*calls), reply("ok")], [FunctionTool("do", act, kind)], parallel=parallel)
+    done.turn()
+    assert max(peaks) == most_at_once
+
+
+def test_step_limit_is_an_ending_and_nothing_more_is_sent() -> None:
+    replies = [reply(call("echo", f"c{n}", n=n)) for n in range(10)]
+    done = bench(replies, [echo()], limits=Limits(steps=3))
+    assert done.turn().ending is Ending.STEP_LIMIT
+    assert len(done.wire.requests) == 3
+
+
+def test_cost_limit_is_checked_before_the_next_request() -> None:
+    replies = [reply(call("echo", f"c{n}", n=n), usage=Usage(output_tokens=1)) for n in range(9)]
+    done = bench(replies, [echo()], limits=Limits(cost_usd=2.5), price=lambda usage: 1.0)
+    assert done.turn().ending is Ending.COST_LIMIT
+    assert len(done.wire.requests) == 3
+
+
+def test_token_limit_counts_every_kind_of_token() -> None:
+    usage = Usage(input_tokens=10, cache_read_tokens=20, cache_write_tokens=5, output_tokens=15)
+    replies = [reply(call("echo", f"c{n}", n=n), usage=usage) for n in range(9)]
+    done = bench(replies, [echo()], limits=Limits(tokens=100))
+    assert done.turn().ending is Ending.TOKEN_LIMIT
+    assert len(done.wire.requests) == 2
+
+
+def test_time_limit_ends_a_turn_in_the_middle_of_a_call() -> None:
+    async def hang(args: object, context: object) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    done = bench([reply(call("hang"))], [FunctionTool("hang", hang)], limits=Limits(wall_s=0.05))
+    ended = done.turn()
+    assert (ended.ending, EXIT_OF_ENDING[ended.ending]) == (Ending.TIME_LIMIT, Exit.TIMEOUT)
+    assert results(done)[0].error is ErrorKind.CANCELLED
+
+
+def test_repeated_call_is_told_the_third_time_and_ends_the_turn_the_fifth() -> None:
+    replies = [reply(call("echo", f"c{n}", same=1)) for n in range(9)]
+    done = bench(replies, [echo()])
+    assert done.turn() == TurnEnded(
+        ending=Ending.REPEATED,
+        message="echo was called 5 times with the same input and result",
+    )
+    told = ["This is the" in answer.text for answer in results(done)]
+    assert told == [False, False, True, True, True]
+
+
+def test_two_calls_in_turn_are_a_circle_too() -> None:
+    replies = [reply(call("echo", f"c{n}", which=n % 2)) for n in range(20)]
+    done = bench(replies, [echo()])
+    assert done.turn().ending is Ending.REPEATED
+
+
+def test_progress_in_between_clears_the_count() -> None:
+    replies = []
+    for n in range(6):
+        replies += [reply(call("echo", f"e{n}", edit=n)), reply(call("echo", f"t{n}", test=1))]
+    done = bench([*replies, reply("done")], [echo()])
+    assert done.turn().ending is Ending.DONE
+
+
+def test_same_call_twice_in_one_reply_counts_once() -> None:
+    replies = [reply(call("echo", "a", n=1), call("echo", "b", n=1)) for _ in range(2)]
+    done = bench([*replies, reply("done")], [echo()])
+    assert done.turn().ending is Ending.DONE
+    assert all("This is the" not in answer.text for answer in results(done))
+
+
+def test_rate_limit_refuses_a_tool_that_is_called_too_often() -> None:
+    replies = [reply(call("echo", f"c{n}", n=n)) for n in range(4)]
+    done = bench([*replies, reply("ok")], [echo()], limits=Limits(calls_per_minute=3))
+    assert done.turn().ending is Ending.DONE
+    assert [answer.error for answer in results(done)] == [None, None, None, ErrorKind.LIMITED]
+
+
+def test_cut_off_text_is_continued() -> None:
+    done = bench([reply("The first half", stop="length"), reply("and the second")])
+    assert done.turn().ending is Ending.DONE
+    assert done.wire.requests[1].messages[-1] == UserMessage(content=(Text(text=CUT_OFF),))
+
+
+def test_calls_of_a_cut_off_reply_are_answered_and_never_run() -> None:
+    tool = echo()
+    done = bench([reply(call("echo", "c1"), stop="length"), reply("ok")], [tool])
+    assert done.turn().ending is Ending.DONE
+    assert tool.ran == []
+    assert [(answer.error, answer.text) for answer in results(done)] == [
+        (ErrorKind.NOT_RUN, CUT_OFF_CALL)
+    ]
+
+
+def test_endless_cut_offs_end_the_turn() -> None:
+    done = bench([reply("more", stop="length") for _ in range(9)])
+    assert done.turn().ending is Ending.LENGTH
+    assert len(done.wire.requests) == 4
+
+
+def test_paused_reply_is_sent_again_as_it_is() -> None:
+    done = bench([reply("searching", stop="paused"), reply("found")])
+    assert done.turn().ending is Ending.DONE
+    assert done.wire.requests[1].messages[-1] == reply("searching", stop="paused")
+
+
+def test_refusal_has_its_own_ending() -> None:
+    done = bench([reply("no", stop="refusal")])
+    assert done.turn() == TurnEnded(ending=Ending.REFUSED, message="the model refused")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending", "code"),
+    [
+        (WireErrorKind.CREDENTIALS, Ending.MISCONFIGURED, Exit.SETTINGS),
+        (WireErrorKind.UNAVAILABLE, Ending.PROVIDER_FAILED, Exit.PROVIDER),
+        (WireErrorKind.OVERFLOW, Ending.OVERFLOW, Exit.LIMIT),
+        (WireErrorKind.REFUSED, Ending.REFUSED, Exit.REFUSED),
+    ],
+)
+def test_failed_request_is_recorded_and_decides_the_ending(
+    kind: WireErrorKind, ending: Ending, code: Exit
+) -> None:
+    done = bench([WireError("it failed", kind=kind, hint="do this")])
+    assert done.turn() == TurnEnded(ending=ending, message="it failed", hint="do this")
+    assert EXIT_OF_ENDING[ending] is code
+    assert ModelFailed(kind=kind, message="it failed", hint="do this") in done.journal.facts
+
+
+def test_denial_with_nobody_to_ask_is_not_success() -> None:
+    async def nobody(asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+        return Verdict(decision="deny", by="nobody", reason="needs approval")
+
+    done = bench([reply(call("echo", path="a")), reply("gave up")], [echo()], judge=nobody)
+    ended = done.turn()
+    assert (ended.ending, EXIT_OF_ENDING[ended.ending]) == (Ending.DENIED, Exit.DENIED)
+
+
+def test_denial_does_not_count_when_the_target_was_reached_another_way() -> None:
+    async def only_edits(
+        asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview
+    ) -> Verdict:
+        if asked.name == "edit":
+            return Verdict(decision="allow", by="rule", reason="edits are fine")
+        return Verdict(decision="deny", by="nobody", reason="needs approval")
+
+    done = bench(
+        [reply(call("write", path="a")), reply(call("edit", "c2", path="a")), reply("done")],
+        [echo("write"), echo("edit")],
+        judge=only_edits,
+    )
+    assert done.turn().ending is Ending.DONE
+
+
+def test_what_was_shown_before_an_interrupt_stays_in_the_history() -> None:
+    class HalfWire:
+        def __init__(self) -> None:
+            self.shown = asyncio.Event()
+
+        async def ask(self, request: Request, show: Show) -> AssistantMessage:
+            show(TextDelta(text="half an ans"))
+            self.shown.set()
+            await asyncio.Event().wait()
+            raise AssertionError("never")
+
+        async def close(self) -> None:
+            raise AssertionError("never")
+
+    async def scenario() -> Bench:
+        done, wire = bench([]), HalfWire()
+        done.loop._wire = wire
+        task = asyncio.create_task(done.loop.turn(UserMessage(content=(Text(text="go"),))))
+        await wire.shown.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return done
+
+    done = asyncio.run(scenario())
+    replied = [fact for fact in done.journal.facts if isinstance(fact, ModelReplied)]
+    assert [(fact.message.text, fact.message.stop) for fact in replied] == [
+        ("half an ans", "cancelled")
+    ]
+
+
+def test_malformed_reply_is_told_to_the_model() -> None:
+    done = bench([reply(stop="error"), reply("ok")])
+    assert done.turn().ending is Ending.DONE
+    assert [fact.why for fact in done.journal.facts if isinstance(fact, Told)] == ["error"]
