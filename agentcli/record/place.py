@@ -1,0 +1,58 @@
+"""Where sessions live: one private directory each, under the platform's state directory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_state_path
+
+from agentcli.machine import clock
+from agentcli.types.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlace:
+    id: str
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log.jsonl"
+
+    @property
+    def out(self) -> Path:
+        """Full outputs of commands; the read tools may read here."""
+        return self.directory / "out"
+
+
+def sessions_directory() -> Path:
+    directory = user_state_path("agentcli", appauthor=False) / "sessions"
+    if not directory.is_absolute():
+        raise SettingsError("this user has no home directory", hint="export HOME=/some/directory")
+    return directory
+
+
+def new_place(sessions: Path | None = None) -> SessionPlace:
+    """A fresh session's directory, readable by its owner only."""
+    sessions = sessions or sessions_directory()
+    try:
+        sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            session = clock.new_session_id()
+            place = SessionPlace(id=session, directory=sessions / session)
+            if _made(place.directory):
+                place.out.mkdir(mode=0o700)
+                return place
+    except OSError as error:
+        raise SettingsError(
+            f"cannot make a session's directory in {sessions}: {error.strerror}",
+            hint="export XDG_STATE_HOME=/a/directory/that/can/be/written",
+        ) from error
+
+
+def _made(directory: Path) -> bool:
+    """False: another process took the same id in the same second."""
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,137 @@
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentcli.record.log import FIRST_PREV, Log, line_hash, lines
+from agentcli.record.place import new_place
+from agentcli.record.reading import read
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import Entry, Told
+
+
+def entry(seq: int, text: str = "x") -> Entry:
+    return Entry(
+        seq=seq,
+        at="2026-01-01T00:00:00.000Z",
+        session="s",
+        parent=seq - 1 or None,
+        fact=Told(text=text, why="test"),
+    )
+
+
+def written(path: Path, count: int = 3) -> list[Entry]:
+    entries = [entry(seq) for seq in range(1, count + 1)]
+    log = Log(path)
+    for one in entries:
+        log.append(one)
+    log.close()
+    return entries
+
+
+def test_log_reads_back_what_was_written(tmp_path: Path) -> None:
+    entries = written(tmp_path / "log.jsonl")
+    assert list(read(tmp_path / "log.jsonl").entries) == entries
+
+
+def test_every_line_carries_the_hash_of_the_one_before(tmp_path: Path) -> None:
+    written(tmp_path / "log.jsonl")
+    whole = list(lines(tmp_path / "log.jsonl"))
+    assert [json.loads(line)["prev"] for line in whole] == [
+        FIRST_PREV,
+        line_hash(whole[0]),
+        line_hash(whole[1]),
+    ]
+
+
+def test_log_is_continued_under_its_last_hash(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    written(path)
+    log = Log(path, prev=read(path).last_hash)
+    log.append(entry(4))
+    log.close()
+    assert [one.seq for one in read(path).entries] == [1, 2, 3, 4]
+
+
+def test_log_cut_in_the_middle_of_a_line_reads_up_to_its_last_whole_record(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    entries = written(path)
+    data = path.read_bytes()
+    for length in range(len(data) + 1):
+        path.write_bytes(data[:length])
+        whole = data[:length].count(b"\n")
+        assert list(read(path).entries) == entries[:whole]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"{not json", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b'{"v":99}', "written in format 99"),
+        (b'{"v":1,"prev":"' + b"0" * 64 + b'","fact":{"type":"nonsense"}}', "not a record"),
+        (b'{"v":1,"prev":"else","fact":{}}', "the chain is broken"),
+    ],
+)
+def test_line_that_does_not_fit_is_named(tmp_path: Path, line: bytes, complaint: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(line + b"\n")
+    with pytest.raises(SettingsError, match=complaint) as raised:
+        read(path)
+    assert f"{path}:1" in str(raised.value)
+
+
+def test_missing_log_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="No such file"):
+        read(tmp_path / "none.jsonl")
+
+
+def test_full_disk_is_an_error_and_leaves_only_whole_records(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    program = f"""
+import resource
+from pathlib import Path
+from agentcli.record.log import Log
+from agentcli.types.errors import SettingsError
+from tests.unit.record.test_log import entry
+log = Log(Path({str(path)!r}))
+log.append(entry(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+try:
+    log.append(entry(2, "y" * 1000))
+except SettingsError as error:
+    print(error, error.hint, sep="|")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    message, _, hint = ran.stdout.strip().partition("|")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert message == f"cannot write the session log {path}: File too large"
+    assert "XDG_STATE_HOME" in hint
+    assert list(read(path).entries) == [entry(1)]
+    assert path.read_bytes().count(b"\n") == 1
+    assert path.read_bytes().endswith(b"\n")
+
+
+def test_session_directory_is_its_owners_alone(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "state" / "sessions")
+    Log(place.log).close()
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode)
+        for path in (place.directory, place.out, place.log)
+    }
+    assert modes == {place.id: 0o700, "out": 0o700, "log.jsonl": 0o600}
+
+
+def test_two_sessions_in_one_second_get_two_directories(tmp_path: Path) -> None:
+    places = {new_place(tmp_path).directory for _ in range(50)}
+    assert len(places) == 50
+
+
+def test_state_directory_that_is_a_file_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(SettingsError, match="cannot make a session's directory") as raised:
+        new_place(tmp_path / "state")
+    assert raised.value.hint.startswith("export XDG_STATE_HOME=")
