@@ -1,0 +1,28 @@
+"""The built-in tools as declared to a model: shipped data, so that declaring them imports nothing.
+
+`contracts.json` is generated from the argument models and the `.md` beside each tool by
+`python -m tests.support.contracts`; the tests compare the three.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+
+from agentcli.types.tools import ToolSpec
+
+BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash")
+
+_SHIPPED = Path(__file__).with_name("contracts.json")
+
+
+@cache
+def _shipped() -> dict[str, ToolSpec]:
+    declared = json.loads(_SHIPPED.read_text(encoding="utf-8"))
+    return {
+        name: ToolSpec(name=name, description=entry["description"], schema=entry["schema"])
+        for name, entry in declared.items()
+    }
+
+
+def contract(name: str) -> ToolSpec:
+    return _shipped()[name]
