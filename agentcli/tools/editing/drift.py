@@ -1,0 +1,114 @@
+"""How lines that a model wrote down drift from the file's, and what a line that it added means.
+
+An added line is trusted to have drifted as the known lines did, and only as far as all maps that
+explain the known ones agree on it.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from agentcli.tools.editing.typography import plain_typography, plainings, retained
+from agentcli.tools.editing.whitespace import (
+    BLANK,
+    IndentMap,
+    indent_maps,
+    indent_of,
+    is_blank,
+    trail_map,
+    trail_of,
+)
+
+
+class Known(NamedTuple):
+    """A line as the model wrote it, and as the file has it."""
+
+    drifted: str
+    own: str
+
+
+LineMap = Callable[[str, Known | None], str | None]
+"""A line of the model, with the one it replaces if it is clear which, to the line it means.
+
+None where the map cannot tell.
+"""
+
+
+def canonical(line: str) -> str:
+    """Equal for lines that differ by drift alone."""
+    return plain_typography(line).strip(BLANK)
+
+
+def learn(known: Sequence[Known], indents: Collection[str]) -> LineMap:
+    """What all explanations of the known lines agree on. `indents` are all that the file has."""
+    maps = list(_explanations(known, indents)) or [_retaining(known, indents)]
+
+    def agreed(line: str, replaced: Known | None) -> str | None:
+        outcomes = {each(line, replaced) for each in maps}
+        return outcomes.pop() if len(outcomes) == 1 else None
+
+    return agreed
+
+
+def _explanations(known: Sequence[Known], indents: Collection[str]) -> Iterator[LineMap]:
+    for plain in plainings(known):
+        plained = [Known(plain(line.drifted), line.own) for line in known]
+        trails, blanks = _trail_map(plained), _blanks(plained)
+        for indent in _indent_maps(plained, indents):
+            yield _line_map(plain, indent, trails, blanks)
+
+
+def _line_map(
+    plain: Callable[[str], str],
+    indent: IndentMap,
+    trails: Callable[[str, str], str | None],
+    blanks: dict[str, set[str]],
+) -> LineMap:
+    def meant(line: str, replaced: Known | None) -> str | None:
+        line = plain(line)
+        if is_blank(line):
+            own = blanks.get(line, set())
+            return next(iter(own)) if len(own) == 1 else None
+        before = indent(indent_of(line))
+        after = trails(trail_of(line), trail_of(replaced.own) if replaced else "")
+        return None if before is None or after is None else before + line.strip(BLANK) + after
+
+    return meant
+
+
+def _retaining(known: Sequence[Known], indents: Collection[str]) -> LineMap:
+    """For a file that has typographic characters where the model wrote plain ones.
+
+    No map leads back from those, so the file's own are kept where a line did not change.
+    """
+    plained = [Known(plain_typography(line.drifted), line.own) for line in known]
+    maps = list(_indent_maps(plained, indents))
+
+    def meant(line: str, replaced: Known | None) -> str | None:
+        before = {indent(indent_of(line)) for indent in maps}
+        plain, own = (each.strip(BLANK) for each in replaced or ("", ""))
+        body = retained(line.strip(BLANK), plain=plain, own=own)
+        if len(before) != 1 or body is None or trail_of(line):
+            return None
+        (mapped,) = before
+        return None if mapped is None else mapped + body
+
+    return meant
+
+
+def _indent_maps(known: Sequence[Known], indents: Collection[str]) -> Iterator[IndentMap]:
+    filled = [line for line in known if not is_blank(line.own)]
+    return indent_maps([(indent_of(line.drifted), indent_of(line.own)) for line in filled], indents)
+
+
+def _trail_map(known: Sequence[Known]) -> Callable[[str, str], str | None]:
+    filled = [line for line in known if not is_blank(line.own)]
+    return trail_map([(trail_of(line.drifted), trail_of(line.own)) for line in filled])
+
+
+def _blanks(known: Sequence[Known]) -> dict[str, set[str]]:
+    """What blank lines of the model are in the file. An empty one is empty unless it is known."""
+    blanks: dict[str, set[str]] = {}
+    for line in known:
+        if is_blank(line.own):
+            blanks.setdefault(line.drifted, set()).add(line.own)
+    return {"": {""}, **blanks}

@@ -1,0 +1,146 @@
+"""One edit, decided: which characters of a text become which others, or why none do.
+
+Certainty is the rule. An exact hit decides; without one, drift is overlooked only where a single
+place can be meant and a single result follows from it. Everything else is refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentcli.machine.text import Splice, to_lf
+from agentcli.tools.editing.lines import by_lines
+from agentcli.tools.editing.matching import (
+    COUNTED_HITS,
+    indentation_left_out,
+    is_indented_like,
+    joins_lines,
+    overlapping_hits,
+    separate_hits,
+)
+from agentcli.tools.editing.near import not_found
+from agentcli.tools.editing.readings import Reading, other_readings
+from agentcli.tools.editing.view import LfView, is_mixed
+from agentcli.tools.editing.whitespace import BLANK
+from agentcli.types.errors import ToolError
+
+SHOWN_LINE_NUMBERS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked for, and the path as it was given."""
+
+    path: str
+    old: str
+    new: str
+    replace_all: bool = False
+    is_stale: bool = False
+    """The file is not what the model last saw: only an exact hit will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    splices: tuple[Splice, ...]
+    overlooked: str = ""
+    """In what old_text differed from the file, in words; empty: in nothing."""
+
+
+def edit(raw: str, wish: Wish) -> Edit:
+    """ToolError, which says why, where it is not certain what is meant."""
+    if not wish.old:
+        raise refusal("old_text is empty. To create or rewrite a file use write_file.")
+    if wish.old == wish.new:
+        raise refusal("old_text and new_text are the same.")
+    view = LfView(raw)
+    given = Reading(to_lf(wish.old), to_lf(wish.new))
+    if given.old == given.new:
+        return _endings(view, wish)
+    exact = _exact(view, given, wish)
+    if exact is not None:
+        return exact
+    if wish.is_stale:
+        raise refusal(f"{wish.path} changed on disk since you read it; read it again.")
+    return _tolerant(view, given, wish)
+
+
+def refusal(reason: str) -> ToolError:
+    return ToolError(f"Not edited: {reason}")
+
+
+def _endings(view: LfView, wish: Wish) -> Edit:
+    """The arguments differ in line ends alone, so they say exactly which they mean."""
+    hits = overlapping_hits(view.raw, wish.old)
+    if len(hits) != 1:
+        raise refusal(
+            "old_text and new_text differ only in line endings, and old_text is not in "
+            f"{wish.path} exactly once with its own."
+        )
+    (start,) = hits
+    return Edit(splices=(Splice(start=start, end=start + len(wish.old), text=wish.new),))
+
+
+def _exact(view: LfView, reading: Reading, wish: Wish) -> Edit | None:
+    """None: no hit, or one that shows that the indentation drifted."""
+    hits = _hits(view, reading, wish)
+    spans = [(hit, hit + len(reading.old)) for hit in hits]
+    for span in spans:
+        if joins_lines(view.text, *span, reading.new):
+            raise refusal(
+                "old_text begins or ends with a newline that new_text lacks, which would join "
+                "two lines. Give whole lines in both, or the text of both lines in old_text."
+            )
+        lead = indentation_left_out(view.text, *span, reading.new)
+        if lead and (reading.old[0] in BLANK or not reading.new):
+            return None
+        if lead and not is_indented_like(lead, reading.new):
+            raise refusal(
+                f"old_text leaves out the indentation of line {view.line_at(span[0])}, so that of "
+                "new_text is unclear. Give whole lines, with their indentation."
+            )
+    if not spans:
+        return None
+    if _knows_endings(view, spans, wish):
+        return Edit(splices=tuple(view.verbatim(*span, wish.new) for span in spans))
+    return Edit(splices=tuple(view.splice(*span, reading.new) for span in spans))
+
+
+def _hits(view: LfView, reading: Reading, wish: Wish) -> list[int]:
+    if wish.replace_all:
+        separate = separate_hits(view.text, reading.old)
+        if separate is None:
+            raise refusal("the places where old_text occurs overlap. Add surrounding lines.")
+        return separate
+    hits = overlapping_hits(view.text, reading.old)
+    if len(hits) > 1:
+        count = f"{len(hits)}" if len(hits) < COUNTED_HITS else f"more than {COUNTED_HITS}"
+        lines = _shown([view.line_at(hit) for hit in hits[: SHOWN_LINE_NUMBERS + 1]])
+        raise refusal(
+            f"old_text occurs {count} times in {wish.path} (lines {lines}). "
+            "Add surrounding lines, or set replace_all."
+        )
+    return hits
+
+
+def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], wish: Wish) -> bool:
+    """Whether the endings in new_text count: the file has none, or mixed ones that old_text has."""
+    if "\n" not in view.raw:
+        return True
+    return is_mixed(wish.old) and all(view.raw_part(*span) == wish.old for span in spans)
+
+
+def _tolerant(view: LfView, given: Reading, wish: Wish) -> Edit:
+    for reading in (given, *other_readings(given)):
+        found = by_lines(view, reading)
+        if len(found.lines) > 1:
+            raise refusal(
+                f"no exact match, and {len(found.lines)} places match if whitespace is ignored "
+                f"(lines {_shown(found.lines)}). Copy the exact text of the one you mean."
+            )
+        if found.splice is not None:
+            return Edit(splices=(found.splice,), overlooked=found.overlooked)
+    raise refusal(not_found(view, given, path=wish.path))
+
+
+def _shown(line_numbers: Sequence[int]) -> str:
+    shown = [str(number) for number in line_numbers[:SHOWN_LINE_NUMBERS]]
+    return ", ".join(shown + ["…"] * (len(line_numbers) > SHOWN_LINE_NUMBERS))

@@ -1,0 +1,109 @@
+"""Finding old_text by whole lines, with drift overlooked, and the splice that follows from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentcli.machine.text import Splice
+from agentcli.tools.editing.matching import places
+from agentcli.tools.editing.readings import Reading
+from agentcli.tools.editing.rebuild import difference, rebuilt
+from agentcli.tools.editing.view import LfView
+from agentcli.tools.editing.whitespace import BLANK, is_blank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    lines: tuple[int, ...] = ()
+    """Where the places begin, counted from 1."""
+    splice: Splice | None = None
+    """None: there is no one place, or it is not certain what to make of it."""
+    overlooked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    old: list[str]
+    new: list[str]
+
+
+def by_lines(view: LfView, reading: Reading) -> Found:
+    whole = _lines(reading)
+    if whole is None or all(map(is_blank, whole.old)):
+        return Found()
+    before, after = _blank_start(whole.old), _blank_start(whole.old[::-1])
+    starts = places(view.lines, whole.old[before : len(whole.old) - after])
+    if len(starts) != 1:
+        return Found(lines=tuple(start + 1 for start in starts))
+    (start,) = starts
+    first, past = start - before, start - before + len(whole.old)
+    if first >= 0 and past <= len(view.lines) and places(view.lines[first:past], whole.old):
+        if not _keeps_blank_ends(whole, before, after) and not reading.numbered:
+            return Found(lines=(start + 1,))
+        return _found(view, whole, first, [reading.without])
+    core = _without_blank_ends(whole, before, after)
+    return _found(view, core, start, [reading.without, "blank lines"]) if core else Found()
+
+
+def _lines(reading: Reading) -> _Lines | None:
+    """None: it is not clear where new lines begin and end."""
+    old, new = reading.old, reading.new
+    if "\n" not in old + new and "\\n" in new:
+        return None  # does it mean that sequence, or a new line?
+    old, new = _without_blank_tail(old), _without_blank_tail(new)
+    if not old.endswith("\n"):
+        return _Lines(old.split("\n"), new.split("\n"))
+    if new and not new.endswith("\n"):
+        return None  # what becomes of the last line's newline?
+    return _Lines(old.split("\n")[:-1], new.split("\n")[:-1])
+
+
+def _without_blank_tail(text: str) -> str:
+    """Whitespace behind the last newline is no line."""
+    stripped = text.rstrip(BLANK)
+    return stripped if stripped.endswith("\n") else text
+
+
+def _blank_start(lines: Sequence[str]) -> int:
+    """How many lines are blank before the first that is not."""
+    return next((index for index, line in enumerate(lines) if not is_blank(line)), len(lines))
+
+
+def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
+    """Else it cannot be told whether blank lines are to go, or crept into old_text."""
+    rest = lines.new[before:]
+    return _blank_start(lines.new) >= before and _blank_start(rest[::-1]) >= after
+
+
+def _without_blank_ends(lines: _Lines, before: int, after: int) -> _Lines | None:
+    """Where the file has no such lines: both arguments must have the same, and at the same ends."""
+    old, new = lines.old, lines.new
+    new_before = _blank_start(new)
+    new_after = _blank_start(new[new_before:][::-1])
+    if (new_before, new_after) != (before, after):
+        return None
+    if old[:before] + old[len(old) - after :] != new[:before] + new[len(new) - after :]:
+        return None
+    return _Lines(old[before : len(old) - after], new[before : len(new) - after])
+
+
+def _found(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> Found:
+    past = first + len(lines.old)
+    own = view.lines[first:past]
+    overlooked.append(difference(own, lines.old))
+    return Found(
+        lines=(first + 1,),
+        splice=_splice(view, lines, first),
+        overlooked=" and ".join(filter(None, overlooked)),
+    )
+
+
+def _splice(view: LfView, wanted: _Lines, first: int) -> Splice | None:
+    past = first + len(wanted.old)
+    own = view.lines[first:past]
+    lines = rebuilt(own, wanted.old, wanted.new, indents=view.indents)
+    if lines is None or lines == own:
+        return None
+    start = view.start_of_line(first)
+    if not lines:
+        return view.splice(start, view.start_of_line(past), "")
+    return view.splice(start, start + len("\n".join(own)), "\n".join(lines))

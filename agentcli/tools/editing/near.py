@@ -1,0 +1,84 @@
+"""What to say when old_text is not in a file: most likely why, and the lines that come closest."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from agentcli.tools.editing.drift import canonical
+from agentcli.tools.editing.readings import Reading
+from agentcli.tools.editing.view import LfView
+
+SHOWN_LINES = 12
+SHOWN_LINE_CHARS = 240
+SEARCHED_LINES = 20_000
+COMMON_LINE = 50
+"""A line that occurs more often than this says nothing about the place."""
+_TELLING_CHARS = 12
+"""Shorter text may well be in a file by chance."""
+
+_ELISION = re.compile(r"^\s*(?:#|//|/\*|<!--|--|;|%)?\s*(?:\.\.\.|…)", re.MULTILINE)
+_WORD = re.compile(r"\w{3,}")
+
+
+def not_found(view: LfView, reading: Reading, *, path: str) -> str:
+    said = f"old_text is not in {path}."
+    already = view.text.find(reading.new) if len(reading.new.strip()) >= _TELLING_CHARS else -1
+    if already >= 0:
+        return f"{said} new_text is already at line {view.line_at(already)}; nothing to do?"
+    if _ELISION.search(reading.old):
+        said += ' old_text must not leave code out ("...").'
+    first = _closest(view.lines, reading.old.strip("\n").split("\n"))
+    if first is None:
+        return said
+    last = min(first + min(len(reading.old.split("\n")), SHOWN_LINES), len(view.lines))
+    return f"{said} Closest, line {first + 1}:\n{numbered(view.lines, first, last)}"
+
+
+def numbered(lines: Sequence[str], first: int, last: int) -> str:
+    """Lines [first, last) counted from 0, as read_file shows them."""
+    return "\n".join(
+        f"{index + 1}\t{_cut(line)}" for index, line in enumerate(lines[first:last], start=first)
+    )
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= SHOWN_LINE_CHARS else line[:SHOWN_LINE_CHARS] + "…"
+
+
+def _closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    first = _by_shared_lines(lines, wanted)
+    return _by_shared_words(lines, wanted) if first is None else first
+
+
+def _by_shared_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """The beginning that most of the lines, where they occur, agree on."""
+    offsets: dict[str, list[int]] = {}
+    for offset, line in enumerate(wanted):
+        if canonical(line):
+            offsets.setdefault(canonical(line), []).append(offset)
+    found: dict[str, list[int]] = {form: [] for form in offsets}
+    for index, line in enumerate(lines):
+        form = canonical(line)
+        if form in found:
+            found[form].append(index)
+    votes = Counter(
+        index - offset
+        for form, indices in found.items()
+        if len(indices) <= COMMON_LINE
+        for index in indices
+        for offset in offsets[form]
+        if index >= offset
+    )
+    return max(votes, key=lambda first: (votes[first], -first)) if votes else None
+
+
+def _by_shared_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """The line with most words of the longest line, if it has half of them."""
+    longest = max(wanted, key=len)
+    words = set(_WORD.findall(longest))
+    best, most = None, (len(words) + 1) // 2
+    for index, line in enumerate(lines[:SEARCHED_LINES]):
+        shared = sum(word in line for word in words)
+        if shared >= max(most, 1):
+            best, most = index, shared + 1
+    return best

@@ -1,0 +1,100 @@
+"""Whitespace at both ends of a line, and how a model's differs from a file's.
+
+Indentation drifts by a constant prefix more or less, or by tabs for spaces; at the end whitespace
+is added or lost. A map returns None for what it cannot tell.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+
+BLANK = " \t"
+TAB_WIDTHS = (4, 2, 8, 3)
+
+IndentMap = Callable[[str], str | None]
+
+
+def is_blank(line: str) -> bool:
+    return not line.strip(BLANK)
+
+
+def indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(BLANK))]
+
+
+def trail_of(line: str) -> str:
+    return line[len(line.rstrip(BLANK)) :]
+
+
+def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> Iterator[IndentMap]:
+    """Every map that turns the first of each pair, a model's indentation, into the file's.
+
+    `indents` are all that occur in the file.
+    """
+    different = next((pair for pair in pairs if pair[0] != pair[1]), None)
+    if different is None:
+        yield str
+        return
+    seen = {drifted for drifted, _ in pairs}
+    for candidate in (*_shifts(*different), *_tab_maps(seen, indents)):
+        if all(candidate(drifted) == own for drifted, own in pairs):
+            yield candidate
+
+
+def _shifts(drifted: str, own: str) -> Iterator[IndentMap]:
+    if own.endswith(drifted):
+        missing = own[: len(own) - len(drifted)]
+        yield lambda indent: missing + indent
+    if drifted.endswith(own):
+        surplus = drifted[: len(drifted) - len(own)]
+        yield lambda indent: indent.removeprefix(surplus) if indent.startswith(surplus) else None
+
+
+def _tab_maps(seen: Collection[str], indents: Collection[str]) -> Iterator[IndentMap]:
+    """Only for a file that keeps to one of the two: in another they may stand for themselves."""
+    for width in TAB_WIDTHS:
+        if not any("\t" in indent for indent in indents):
+            yield partial(_untabbed, width)
+        if not any(" " * width in indent for indent in indents):
+            yield partial(_tabbed, width, seen)
+
+
+def _untabbed(width: int, indent: str) -> str:
+    return indent.replace("\t", " " * width)
+
+
+def _tabbed(width: int, seen: Collection[str], indent: str) -> str | None:
+    # Two or three spaces may also align a line: they are tabs for sure only where they were.
+    if "\t" in indent or (width < 4 and indent not in seen):
+        return None
+    tabs, spaces = divmod(len(indent), width)
+    return "\t" * tabs + " " * spaces
+
+
+def is_kind_of_indent(indent: str, indents: Collection[str]) -> bool:
+    """Whether the file indents that way: with tabs, with spaces, or with so many after tabs."""
+    return not indent or _kind(indent) in {_kind(each) for each in indents if each}
+
+
+def _kind(indent: str) -> tuple[bool, int]:
+    if "\t" not in indent:
+        return False, 0
+    return True, len(indent) - len(indent.rstrip(" "))
+
+
+def trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | None]:
+    """From what a model's lines end with to what the file's do.
+
+    The map takes the end of a line, and that of the file's line it replaces, if any.
+    """
+    different = {(drifted, own) for drifted, own in pairs if drifted != own}
+    drifts = {drifted for drifted, _ in different}
+
+    def meant(trail: str, replaced: str) -> str | None:
+        if not different:
+            return trail
+        if all(own == "" for _, own in different):
+            return "" if trail == "" or trail in drifts else None
+        # It was lost. Was it lost, too, in a line that replaces one that has some?
+        return "" if drifts == {""} and trail == "" and replaced == "" else None
+
+    return meant

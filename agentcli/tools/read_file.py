@@ -1,0 +1,193 @@
+"""read_file: lines of a text file with their numbers, the entries of a directory, or an image."""
+
+import asyncio
+import base64
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated, BinaryIO, ClassVar
+
+from pydantic import Field
+
+from agentcli.machine.text import NotText, printable
+from agentcli.machine.workspace import Place, Workspace
+from agentcli.tools.bigfile import excerpt_of_big
+from agentcli.tools.contracts import contract
+from agentcli.tools.excerpt import Excerpt, excerpt_of
+from agentcli.tools.magic import binary_name, image_type
+from agentcli.tools.schema import Arguments, parse
+from agentcli.tools.seen import Seen, sha256
+from agentcli.tools.textfile import LIMIT_BYTES
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Image, Json
+from agentcli.types.tools import Effect, FileView, Output, ToolContext, ToolSpec
+
+LIMIT_LINES = 2000
+LIMIT_OUTPUT_BYTES = 50_000
+LIMIT_IMAGE_BYTES = 5_000_000
+LIMIT_ENTRIES = 500
+COUNTED_ENTRIES = 100_000
+MAGIC_BYTES = 16
+PDF = b"%PDF-"
+
+
+class Args(Arguments):
+    path: Annotated[str, Field(description="e.g. src/app.py")]
+    offset: Annotated[int, Field(description="First line, e.g. 201; -50 for the last 50")] = 1
+    limit: Annotated[int, Field(ge=1, description="Lines, e.g. 100")] = LIMIT_LINES
+
+    aliases: ClassVar[dict[str, str]] = {
+        "file_path": "path",
+        "filePath": "path",
+        "file": "path",
+        "filename": "path",
+        "start_line": "offset",
+        "line": "offset",
+        "max_lines": "limit",
+    }
+
+
+class ReadFile:
+    def __init__(self, *, workspace: Workspace, seen: Seen, images: bool) -> None:
+        """`images`: whether the model takes them."""
+        self._workspace = workspace
+        self._seen = seen
+        self._images = images
+
+    @property
+    def spec(self) -> ToolSpec:
+        return contract("read_file")
+
+    def parse(self, raw: Json) -> Args:
+        return parse(Args, raw)
+
+    def effect(self, args: Args) -> Effect:
+        return Effect.READ
+
+    async def preview(self, args: Args, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: Args, context: ToolContext) -> Output:
+        place = self._workspace.locate(args.path)
+        output = await asyncio.to_thread(self._read, place, args)
+        if isinstance(output.details, FileView) and output.details.sha256:
+            self._seen.note(place.path, output.details.sha256)
+        return output
+
+    def _read(self, place: Place, args: Args) -> Output:
+        found = self._workspace.stat(place)
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            return self._listing(place)
+        with os.fdopen(self._workspace.open_file(place), "rb") as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            head = file.read(MAGIC_BYTES)
+            file.seek(0)
+            media_type = image_type(head)
+            if media_type:
+                return self._image(place, media_type, file.read(LIMIT_IMAGE_BYTES + 1))
+            if head.startswith(PDF):
+                return _binary(place, size_bytes, head)
+            try:
+                return _text(place, file, size_bytes=size_bytes, args=args)
+            except NotText:
+                return _binary(place, size_bytes, head)
+
+    def _listing(self, place: Place) -> Output:
+        with self._workspace.open_folder(place) as folder, folder.scan() as entries:
+            names = sorted(
+                printable(entry.name) + "/" * entry.is_dir(follow_symlinks=False)
+                for entry in islice(entries, COUNTED_ENTRIES)
+            )
+        shown = names[:LIMIT_ENTRIES]
+        if len(names) > LIMIT_ENTRIES:
+            shown.append(f"[first {LIMIT_ENTRIES} of {len(names)} entries]")
+        return Output.of(
+            "\n".join(shown) or "[empty directory]",
+            details=FileView(path=place.given, media="directory", size_bytes=0),
+            truncated=len(names) > LIMIT_ENTRIES,
+        )
+
+    def _image(self, place: Place, media_type: str, data: bytes) -> Output:
+        name = f"{place.given} is an image ({media_type})"
+        if not self._images:
+            raise ToolError(f"{name}, and this model does not take images.")
+        if len(data) > LIMIT_IMAGE_BYTES:
+            raise ToolError(f"{name} of more than {LIMIT_IMAGE_BYTES // 1_000_000} MB.")
+        return Output(
+            content=(Image(media_type=media_type, data=base64.b64encode(data).decode("ascii")),),
+            details=FileView(
+                path=place.given, media="image", size_bytes=len(data), sha256=sha256(data)
+            ),
+        )
+
+
+def _text(place: Place, file: BinaryIO, *, size_bytes: int, args: Args) -> Output:
+    part, digest = _excerpt(file, size_bytes=size_bytes, args=args)
+    rows = list(_within(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first)))
+    return Output.of(
+        "\n".join([*rows, *_footer(part, len(rows))]),
+        details=FileView(
+            path=place.given,
+            media="text",
+            size_bytes=size_bytes,
+            first_line=part.first if rows else 0,
+            last_line=part.first + len(rows) - 1 if rows else 0,
+            total_lines=part.total,
+            encoding=part.encoding.name,
+            sha256=digest,
+        ),
+        truncated=part.has_more or len(rows) < len(part.lines),
+    )
+
+
+def _excerpt(file: BinaryIO, *, size_bytes: int, args: Args) -> tuple[Excerpt, str]:
+    """The lines, and the hash of the file where all of it was read."""
+    limit = min(args.limit, LIMIT_LINES)
+    if size_bytes <= LIMIT_BYTES:
+        data = file.read(LIMIT_BYTES)
+        return excerpt_of(data, offset=args.offset, limit=limit), sha256(data)
+    return excerpt_of_big(file, size_bytes=size_bytes, offset=args.offset, limit=limit), ""
+
+
+def _within(rows: Iterable[str]) -> Iterator[str]:
+    """As many as fit; always one."""
+    size_bytes = 0
+    for row in rows:
+        size_bytes += len(row.encode("utf-8", "replace")) + 1
+        if size_bytes > LIMIT_OUTPUT_BYTES:
+            return
+        yield row
+
+
+def _footer(part: Excerpt, shown: int) -> Iterator[str]:
+    """What the lines themselves do not tell, each in brackets, where there is anything."""
+    if part.total == 0:
+        yield "[empty file]"
+        return
+    last = part.first + shown - 1
+    is_cut = part.has_more or shown < len(part.lines)
+    if part.first < 0:
+        yield f"[lines {part.first} to {last}, counted from the end{_go_on(last + 1, is_cut)}]"
+    elif is_cut or part.first > 1:
+        total = "" if part.total is None else f" of {part.total}"
+        yield f"[lines {part.first}-{last}{total}{_go_on(last + 1, is_cut)}]"
+    if part.ending:
+        yield f"[{part.ending} line endings]"
+    if part.encoding.name != "utf-8":
+        yield f"[encoding {part.encoding.name}]"
+    if not part.has_final_newline and not is_cut:
+        yield "[no newline at the end]"
+
+
+def _go_on(offset: int, is_cut: bool) -> str:
+    return f"; continue with offset={offset}" if is_cut else ""
+
+
+def _binary(place: Place, size_bytes: int, head: bytes) -> Output:
+    name = binary_name(head)
+    size = f"{size_bytes:,}".replace(",", " ")
+    return Output.of(
+        f"binary file, {size} bytes" + (f" ({name})" if name else ""),
+        details=FileView(path=place.given, media="binary", size_bytes=size_bytes),
+    )

@@ -1,0 +1,86 @@
+"""The file tools on a real directory, called as dispatch calls them."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.machine.workspace import Workspace
+from agentcli.tools.edit_file import EditFile
+from agentcli.tools.read_file import ReadFile
+from agentcli.tools.seen import Seen
+from agentcli.tools.write_file import WriteFile
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import Details, Output, Tool, ToolContext
+
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def ignore(text: str) -> None:
+    """Where progress goes that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The three file tools of one session."""
+
+    root: Path
+    read_file: ReadFile
+    write_file: WriteFile
+    edit_file: EditFile
+
+    @property
+    def context(self) -> ToolContext:
+        return ToolContext(call_id="1", workspace=self.root, progress=ignore)
+
+    def read(self, path: str, **arguments: Any) -> Output:
+        return self._run(self.read_file, path=path, **arguments)
+
+    def write(self, path: str, content: str) -> Output:
+        return self._run(self.write_file, path=path, content=content)
+
+    def edit(self, path: str, old: str, new: str, **arguments: Any) -> Output:
+        return self._run(self.edit_file, path=path, old_text=old, new_text=new, **arguments)
+
+    def preview(self, tool: Tool, **arguments: Any) -> Details | None:
+        return asyncio.run(tool.preview(tool.parse(arguments), self.context))
+
+    def _run(self, tool: Tool, **arguments: Any) -> Output:
+        return asyncio.run(tool.run(tool.parse(arguments), self.context))
+
+
+def bench(root: Path, *, images: bool = True, readable: tuple[Path, ...] = ()) -> Bench:
+    workspace, seen = Workspace(root, readable=readable), Seen()
+    return Bench(
+        root=root,
+        read_file=ReadFile(workspace=workspace, seen=seen, images=images),
+        write_file=WriteFile(workspace=workspace, seen=seen),
+        edit_file=EditFile(workspace=workspace, seen=seen),
+    )
+
+
+def text_of(output: Output) -> str:
+    (block,) = output.content
+    assert block.type == "text"
+    return block.text
+
+
+def refusal(call: Any, *arguments: Any, **named: Any) -> str:
+    """What a call is refused with."""
+    try:
+        call(*arguments, **named)
+    except ToolError as error:
+        return str(error)
+    raise AssertionError("it was not refused")
+
+
+def tree(root: Path) -> dict[str, bytes | str]:
+    """Every file's bytes and every link's target, by its path: to see that nothing changed."""
+    return {
+        str(path.relative_to(root)): str(path.readlink())
+        if path.is_symlink()
+        else path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_symlink() or path.is_file()
+    }

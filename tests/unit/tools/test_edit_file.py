@@ -1,0 +1,195 @@
+import asyncio
+import codecs
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.tools.edit_file import Args
+from agentcli.tools.seen import sha256
+from agentcli.types.tools import Diff, Effect
+from tests.support.files import bench, refusal, text_of, tree
+
+CODE = "class A:\n    def f(self):\n        x = 1\n        return x\n"
+
+
+def test_an_edit_is_told_in_one_line_and_shown_in_details(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    output = bench(tmp_path).edit("a.py", "        x = 1\n", "        x = 2\n        y = 3\n")
+    after = CODE.replace("x = 1\n", "x = 2\n        y = 3\n")
+    assert text_of(output) == "Edited a.py: lines 3-4 (+2 -1)."
+    assert output.details == Diff(
+        path="a.py",
+        unified="--- a/a.py\n+++ b/a.py\n@@ -1,4 +1,5 @@\n class A:\n     def f(self):\n"
+        "-        x = 1\n+        x = 2\n+        y = 3\n         return x\n",
+        added=2,
+        removed=1,
+        first_line=3,
+        last_line=4,
+        sha256=sha256(after.encode()),
+    )
+    assert (tmp_path / "a.py").read_text() == after
+
+
+def test_a_tolerant_edit_shows_what_stands_there_now(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    output = bench(tmp_path).edit("a.py", "    x = 1\n    return x\n", "    x = 2\n    return x\n")
+    assert text_of(output) == (
+        "Edited a.py: line 3 (+1 -1). old_text differed in indentation; the file's own unchanged "
+        "lines were kept.\n3\t        x = 2"
+    )
+    assert isinstance(output.details, Diff) and output.details.matched_by == "indentation"
+
+
+def test_replace_all_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a b a c a\n" * 2 + "d")
+    output = bench(tmp_path).edit("a.py", "a", "xyz", replace_all=True)
+    assert text_of(output) == "Edited a.py: 6 replacements."
+    assert (tmp_path / "a.py").read_text() == "xyz b xyz c xyz\n" * 2 + "d"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"caf\xe9 one\r\n\x93x\x94\r\n", b"caf\xe9 two\r\n\x93x\x94\r\n"),
+        (codecs.BOM_UTF8 + b"one\n", codecs.BOM_UTF8 + b"two\n"),
+        (
+            codecs.BOM_UTF16_LE + "é one\r\n".encode("utf-16-le"),
+            codecs.BOM_UTF16_LE + "é two\r\n".encode("utf-16-le"),
+        ),
+        (b"\xff\xfe\xfd one \x81", b"\xff\xfe\xfd one \x81"),
+        (b"a\rb\x0cone\x0b\x1c\n", b"a\rb\x0ctwo\x0b\x1c\n"),
+    ],
+)
+def test_every_other_byte_is_kept(tmp_path: Path, before: bytes, after: bytes) -> None:
+    (tmp_path / "f").write_bytes(before)
+    if before == after:  # begins like UTF-16 and is not
+        assert refusal(bench(tmp_path).edit, "f", "one", "two").startswith("f is binary")
+    else:
+        bench(tmp_path).edit("f", "one", "two")
+    assert (tmp_path / "f").read_bytes() == after
+
+
+def test_a_changed_file_takes_only_exact_edits(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(CODE)
+    tools = bench(tmp_path)
+    tools.read("a.py")
+    file.write_text("# new\n" + CODE)
+    assert refusal(tools.edit, "a.py", "x = 1\nreturn x", "x = 2\nreturn x") == (
+        "Not edited: a.py changed on disk since you read it; read it again."
+    )
+    tools.edit("a.py", "x = 1", "x = 2")
+    tools.edit("a.py", "x = 2\nreturn x", "x = 3\nreturn x")
+    assert file.read_text() == "# new\n" + CODE.replace("x = 1", "x = 3")
+
+
+def test_refusals_change_nothing(tmp_path: Path) -> None:
+    (tmp_path / "config.py").write_text("a = 1\nb = 1\n")
+    (tmp_path / "latin").write_bytes(b"caf\xe9\n")
+    (tmp_path / "binary").write_bytes(b"\0\1")
+    (tmp_path / "huge").write_bytes(b"x" * ((10 << 20) + 1))
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/config").write_text("a = 1")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "fifo").rename(tmp_path / ".git/fifo")
+    tools = bench(tmp_path)
+    calls = {
+        ("confg.py", "a", "b"): "No such file: confg.py. Did you mean config.py?",
+        ("latin", "café", "—"): 'latin is windows-1252, and "—" cannot be written in it.',
+        ("binary", "a", "b"): "binary is binary: it has NUL bytes.",
+        ("huge", "x", "b"): "huge is larger than 10 MB, too large to change as text.",
+        ("loop", "a", "b"): "loop is a symbolic link that leads back to itself.",
+        (".", "a", "b"): ". is a directory, not a regular file.",
+        ("/etc/passwd", "a", "b"): "/etc/passwd is outside the workspace.",
+        (".git/config", "a", "b"): ".git/config is protected: git's own files and agentcli's "
+        "settings are not for tools to write.",
+        ("config.py", "", "b"): "Not edited: old_text is empty. To create or rewrite a file use "
+        "write_file.",
+        ("config.py", "a", "a"): "Not edited: old_text and new_text are the same.",
+        ("config.py", " = 1", " = 2"): "Not edited: old_text occurs 2 times in config.py "
+        "(lines 1, 2). Add surrounding lines, or set replace_all.",
+        ("config.py", "c = 1", "c = 2"): "Not edited: old_text is not in config.py.",
+        ("config.py", "a = 1", "a = \ud800"): 'config.py is utf-8, and "\\ud800" cannot be '
+        "written in it.",
+    }
+    (tmp_path / ".git/fifo").unlink()
+    before = tree(tmp_path)
+    assert {call: refusal(tools.edit, *call) for call in calls} == calls
+    assert tree(tmp_path) == before
+
+
+def test_a_long_answer_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"word{n} " + "x" * 900 + "\n" for n in range(30)))
+    wanted = "".join(f"word{n} " + "x" * 900 + "\n" for n in range(20)) + "other\n"
+    assert len(refusal(bench(tmp_path).edit, "a", wanted, "b")) <= 4000
+
+
+def test_edits_of_one_file_in_one_turn_all_count(tmp_path: Path) -> None:
+    numbers = range(20)
+    (tmp_path / "a").write_text("".join(f"<{n}>\n" for n in numbers))
+    (tmp_path / "link").symlink_to("a")
+    tools = bench(tmp_path)
+
+    async def all_at_once() -> None:
+        tool = tools.edit_file
+        async with asyncio.TaskGroup() as group:
+            for n in numbers:
+                args = Args(path="link" if n % 2 else "a", old_text=f"<{n}>", new_text=f"[{n}]")
+                group.create_task(tool.run(args, tools.context))
+
+    asyncio.run(all_at_once())
+    assert (tmp_path / "a").read_text() == "".join(f"[{n}]\n" for n in numbers)
+
+
+def test_a_cancelled_edit_is_finished_before_the_next(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x" * 3_000_000 + "\none\n")
+    tools = bench(tmp_path)
+
+    async def cancelled() -> None:
+        args = Args(path="a", old_text="one", new_text="two")
+        task = asyncio.create_task(tools.edit_file.run(args, tools.context))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert (tmp_path / "a").read_bytes()[-4:] in (b"one\n", b"two\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_notes_of_the_file_are_for_people(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    output = bench(tmp_path).edit("a", "one", "two")
+    assert isinstance(output.details, Diff)
+    assert output.details.notes == (
+        "it had 1 other hard link, not changed: they keep the old text",
+    )
+    assert text_of(output) == "Edited a: line 1 (+1 -1)."
+
+
+def test_preview_shows_the_diff_and_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    before = tree(tmp_path)
+    tools = bench(tmp_path)
+    shown = tools.preview(tools.edit_file, path="a.py", old_text="x = 1", new_text="x = 2")
+    assert isinstance(shown, Diff) and (shown.added, shown.removed) == (1, 1)
+    assert tools.preview(tools.edit_file, path="a.py", old_text="no", new_text="x") is None
+    assert tools.preview(tools.edit_file, path="../a", old_text="no", new_text="x") is None
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("file_path", "old_string", "new_string"), ("filePath", "oldText", "newText")],
+)
+def test_other_names_of_arguments_are_taken(tmp_path: Path, names: tuple[str, ...]) -> None:
+    tool = bench(tmp_path).edit_file
+    args = tool.parse(dict(zip(names, "abc", strict=True)))
+    assert (args, tool.effect(args)) == (
+        Args(path="a", old_text="b", new_text="c"),
+        Effect.WRITE,
+    )

@@ -1,0 +1,262 @@
+import base64
+import codecs
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.tools.read_file import Args, ReadFile
+from agentcli.tools.schema import parse
+from agentcli.tools.seen import sha256
+from agentcli.tools.textfile import LIMIT_BYTES
+from agentcli.types.messages import Image
+from agentcli.types.tools import Effect, FileView
+from tests.support.files import bench, refusal, text_of
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+def read(root: Path, data: bytes, **arguments: int) -> str:
+    (root / "f.txt").write_bytes(data)
+    return text_of(bench(root).read("f.txt", **arguments))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"one\ntwo\n", "1\tone\n2\ttwo"),
+        (b"one\n\ttwo", "1\tone\n2\t\ttwo\n[no newline at the end]"),
+        (b"\n\n", "1\t\n2\t"),
+        (b"", "[empty file]"),
+        (b"one\r\ntwo\r\n", "1\tone\n2\ttwo\n[CRLF line endings]"),
+        (b"one\r\ntwo\n", "1\tone\n2\ttwo\n[mixed CRLF and LF line endings]"),
+        (b"a\rb\x0cc\xc2\x85d\xe2\x80\xa8e\n", "1\ta\rb\x0cc\x85d\u2028e"),
+        (b"caf\xe9\n", "1\tcafé\n[encoding windows-1252]"),
+        (codecs.BOM_UTF8 + b"x\n", "1\tx\n[encoding utf-8 with BOM]"),
+        (
+            codecs.BOM_UTF16_LE + "é\r\n".encode("utf-16-le"),
+            "1\té\n[CRLF line endings]\n[encoding utf-16-le]",
+        ),
+    ],
+)
+def test_lines_are_numbered_and_what_they_do_not_show_is_said(
+    tmp_path: Path, data: bytes, text: str
+) -> None:
+    assert read(tmp_path, data) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"limit": 2}, "1\tl1\n2\tl2\n[lines 1-2 of 5; continue with offset=3]"),
+        ({"offset": 4}, "4\tl4\n5\tl5\n[lines 4-5 of 5]"),
+        ({"offset": 2, "limit": 1}, "2\tl2\n[lines 2-2 of 5; continue with offset=3]"),
+        ({"offset": -2}, "4\tl4\n5\tl5\n[lines 4-5 of 5]"),
+        ({"offset": -99}, "1\tl1\n2\tl2\n3\tl3\n4\tl4\n5\tl5"),
+        ({"offset": 0, "limit": 1}, "1\tl1\n[lines 1-1 of 5; continue with offset=2]"),
+    ],
+)
+def test_a_part_is_read_from_either_end(
+    tmp_path: Path, arguments: dict[str, int], text: str
+) -> None:
+    assert read(tmp_path, b"l1\nl2\nl3\nl4\nl5\n", **arguments) == text
+
+
+def test_past_the_end_tells_the_number_of_lines(tmp_path: Path) -> None:
+    assert refusal(read, tmp_path, b"a\nb\n", offset=10**12) == (
+        "The file has 2 lines; offset 1000000000000 is past the end."
+    )
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_is_refused(limit: int) -> None:
+    assert refusal(parse, Args, {"path": "x", "limit": limit}) == (
+        f"Invalid input: limit must be greater than or equal to 1, not {limit}."
+    )
+
+
+def test_output_is_cut_at_lines_bytes_and_characters(tmp_path: Path) -> None:
+    many = read(tmp_path, b"x\n" * 5231, limit=9999)
+    assert many.endswith("2000\tx\n[lines 1-2000 of 5231; continue with offset=2001]")
+    wide = read(tmp_path, ("é" * 1000 + "\n").encode() * 100)
+    assert wide.endswith("\n[lines 1-24 of 100; continue with offset=25]")
+    assert len(wide.encode()) < 50_100
+    long = read(tmp_path, b"y" * 31_234)
+    assert long == f"1\t{'y' * 2000}… [line has 31234 characters]\n[no newline at the end]"
+
+
+def test_details_are_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_bytes(b"a\nb\nc\n")
+    output = bench(tmp_path).read("f.txt", offset=2, limit=1)
+    assert (output.details, output.truncated) == (
+        FileView(
+            path="f.txt",
+            media="text",
+            size_bytes=6,
+            first_line=2,
+            last_line=2,
+            total_lines=3,
+            encoding="utf-8",
+            sha256=sha256(b"a\nb\nc\n"),
+        ),
+        True,
+    )
+
+
+def test_a_directory_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "two\nlines").write_text("")
+    (tmp_path / os.fsdecode(b"bad\xff")).write_text("")
+    (tmp_path / "link").symlink_to("sub")
+    assert text_of(bench(tmp_path).read(".")) == "bad\\xff\nlink\nsub/\ntwo\\nlines"
+    assert text_of(bench(tmp_path).read("sub")) == "[empty directory]"
+
+
+def test_a_long_listing_is_cut(tmp_path: Path) -> None:
+    for number in range(503):
+        (tmp_path / f"{number:03}").touch()
+    output = bench(tmp_path).read(".")
+    assert text_of(output).endswith("498\n499\n[first 500 of 503 entries]")
+    assert output.truncated
+
+
+def test_an_image_is_shown_to_models_that_take_them(tmp_path: Path) -> None:
+    (tmp_path / "logo").write_bytes(PNG)
+    output = bench(tmp_path).read("logo")
+    assert output.content == (Image(media_type="image/png", data=base64.b64encode(PNG).decode()),)
+    assert refusal(bench(tmp_path, images=False).read, "logo") == (
+        "logo is an image (image/png), and this model does not take images."
+    )
+    (tmp_path / "big.gif").write_bytes(b"GIF89a" + b"\0" * 5_000_000)
+    assert refusal(bench(tmp_path).read, "big.gif") == (
+        "big.gif is an image (image/gif) of more than 5 MB."
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x7fELF\0" + b"x" * 48_208, "binary file, 48 213 bytes (ELF executable)"),
+        (b"a\0b", "binary file, 3 bytes"),
+        (b"%PDF-1.7\n", "binary file, 9 bytes (PDF document: use bash with pdftotext)"),
+        (b"\xff\xfea", "binary file, 3 bytes"),
+    ],
+)
+def test_binary_files_are_named(tmp_path: Path, data: bytes, text: str) -> None:
+    assert read(tmp_path, data) == text
+
+
+def test_missing_outside_and_special_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.py").write_text("")
+    os.mkfifo(tmp_path / "fifo")
+    tools = bench(tmp_path)
+    assert [refusal(tools.read, path) for path in ("confg.py", "../x", "/dev/zero", "fifo")] == [
+        "No such file: confg.py. Did you mean config.py?",
+        "../x is outside the workspace.",
+        "/dev/zero is outside the workspace.",
+        "fifo is a named pipe (FIFO), not a regular file.",
+    ]
+
+
+def test_other_names_of_arguments_are_taken(tmp_path: Path) -> None:
+    tool: ReadFile = bench(tmp_path).read_file
+    args = tool.parse({"file_path": "a", "offset": None})
+    assert (args, tool.effect(args)) == (Args(path="a"), Effect.READ)
+
+
+def test_full_outputs_in_a_readable_root_are_read(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/1.log").write_text("printed\n")
+    tools = bench(tmp_path / "ws", readable=(tmp_path / "out",))
+    assert text_of(tools.read(str(tmp_path / "out/1.log"))) == "1\tprinted"
+
+
+LINE = b"0123456789 abcdefghijklmnopqrstuvwxyz \xc3\xa9\n"
+COUNT = LIMIT_BYTES // len(LINE) + 10
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("big")
+    (root / "utf8").write_bytes(LINE * COUNT)
+    (root / "late").write_bytes(LINE * COUNT + b"\xff\n")
+    wide = LINE.decode().replace("\n", "\r\n").encode("utf-16-be")
+    (root / "utf16").write_bytes(codecs.BOM_UTF16_BE + wide * COUNT)
+    (root / "oneline").write_bytes(b"x" * (LIMIT_BYTES + 1))
+    return root
+
+
+SHOWN = LINE.decode().rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "text"),
+    [
+        ("utf8", {"limit": 1}, f"1\t{SHOWN}\n[lines 1-1; continue with offset=2]"),
+        (
+            "utf8",
+            {"offset": 5000, "limit": 1},
+            f"5000\t{SHOWN}\n[lines 5000-5000; continue with offset=5001]",
+        ),
+        ("utf8", {"offset": COUNT}, f"{COUNT}\t{SHOWN}\n[lines {COUNT}-{COUNT} of {COUNT}]"),
+        ("utf8", {"offset": -1}, f"-1\t{SHOWN}\n[lines -1 to -1, counted from the end]"),
+        (
+            "utf8",
+            {"offset": -9000, "limit": 1},
+            f"-9000\t{SHOWN}\n[lines -9000 to -9000, counted from the end; "
+            "continue with offset=-8999]",
+        ),
+        (
+            "utf16",
+            {"offset": -1},
+            f"-1\t{SHOWN}\n[lines -1 to -1, counted from the end]\n[encoding utf-16-be]",
+        ),
+        (
+            "utf16",
+            {"offset": 3, "limit": 1},
+            f"3\t{SHOWN}\n[lines 3-3; continue with offset=4]\n[encoding utf-16-be]",
+        ),
+        (
+            "late",
+            {"offset": -1},
+            "-1\tÿ\n[lines -1 to -1, counted from the end]\n[encoding windows-1252]",
+        ),
+        (
+            "late",
+            {"offset": COUNT + 1},
+            f"{COUNT + 1}\tÿ\n[lines {COUNT + 1}-{COUNT + 1} of {COUNT + 1}]"
+            "\n[encoding windows-1252]",
+        ),
+        (
+            "oneline",
+            {},
+            f"1\t{'x' * 2000}… [line has {LIMIT_BYTES + 1} characters]",
+        ),
+    ],
+)
+def test_of_a_very_large_file_only_the_way_to_the_lines_is_read(
+    big: Path, path: str, arguments: dict[str, int], text: str
+) -> None:
+    assert text_of(bench(big).read(path, **arguments)) == text
+
+
+def test_past_the_end_of_a_very_large_file(big: Path) -> None:
+    assert refusal(bench(big).read, "utf8", offset=10**9) == (
+        f"The file has {COUNT} lines; offset 1000000000 is past the end."
+    )
+
+
+def test_a_sparse_giant_costs_no_more_than_its_end(tmp_path: Path) -> None:
+    with (tmp_path / "giant").open("wb") as file:
+        file.write(b"start\n" + b"x" * 9000)
+        file.seek(20 * 10**9)
+        file.write(b"\nlast\n")
+    assert text_of(bench(tmp_path).read("giant", offset=-1)) == (
+        "-1\tlast\n[lines -1 to -1, counted from the end]"
+    )
+    assert refusal(bench(tmp_path).read, "giant", offset=-9).startswith("The last 64 MB of the")
+    assert text_of(bench(tmp_path).read("giant", limit=1)) == (
+        "1\tstart\n[lines 1-1; continue with offset=2]"
+    )
+    assert "… [line has more than 6" in text_of(bench(tmp_path).read("giant"))
