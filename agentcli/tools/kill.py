@@ -1,0 +1,29 @@
+"""A command that is one plain `kill`, understood without a shell."""
+
+import re
+import signal
+from dataclasses import dataclass
+
+_KILL = re.compile(r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]+)+)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    signal: int
+    pids: tuple[int, ...]
+
+
+def parse_kill(command: str) -> Kill | None:
+    """None: it is anything else, or names a signal that there is not."""
+    found = _KILL.fullmatch(command)
+    number = _number(found["signal"] or "TERM") if found else None
+    if found is None or number is None:
+        return None
+    return Kill(signal=number, pids=tuple(map(int, found["pids"].split())))
+
+
+def _number(name: str) -> int | None:
+    if name.isdigit():
+        return int(name) if int(name) < signal.NSIG else None
+    by_name = {one.name: one.value for one in signal.Signals}
+    return by_name.get(f"SIG{name.removeprefix('SIG')}")

@@ -1,0 +1,75 @@
+"""What a model reads and what people see of a command that has ended."""
+
+from pathlib import Path
+
+from agentcli.machine.bound import Bounded
+from agentcli.machine.process import Ended, killer
+from agentcli.types.tools import Command, ErrorKind, Output
+
+SHOWN_BYTES = 30_000
+SHOWN_HEAD_BYTES = 10_000
+CARD_HEAD_LINES = 2
+CARD_TAIL_LINES = 10
+NAMED_PIDS = 10
+
+
+def report(
+    command: str, ended: Ended, *, kept: Bounded, cwd: Path, timeout_s: int, notes: tuple[str, ...]
+) -> Output:
+    """Its last line always says how the command ended; `notes` are lines before that."""
+    settled = kept.settled()
+    shown = settled.excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
+    head, tail = settled.card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
+    death = killer(ended.returncode)
+    details = Command(
+        command=command,
+        cwd=str(cwd),
+        exit_code=ended.returncode if ended.returncode >= 0 else None,
+        signal=death,
+        timed_out=ended.timed_out,
+        duration_s=ended.duration_s,
+        output_bytes=kept.size_bytes,
+        output_lines=shown.lines,
+        shown_lines=shown.shown_lines,
+        head=head,
+        tail=tail,
+        log_path=str(kept.log_path),
+        left_running=ended.left_running,
+    )
+    lines = (
+        shown.text.removesuffix("\n") or "[no output]",
+        *_background(ended.left_running),
+        *_log(kept),
+        *notes,
+        f"[{_status(ended, timeout_s)}]",
+    )
+    return Output.of("\n".join(lines), details=details, error=_error(ended), truncated=shown.is_cut)
+
+
+def _status(ended: Ended, timeout_s: int) -> str:
+    if ended.timed_out:
+        return f"timed out after {timeout_s} s, killed; raise timeout or use background=true"
+    death = killer(ended.returncode)
+    return f"killed by {death}" if death else f"exit code {ended.returncode}"
+
+
+def _error(ended: Ended) -> ErrorKind | None:
+    if ended.timed_out:
+        return ErrorKind.TIMEOUT
+    return ErrorKind.FAILED if killer(ended.returncode) else None
+
+
+def _background(pids: tuple[int, ...]) -> tuple[str, ...]:
+    named = ", ".join(map(str, pids[:NAMED_PIDS]))
+    match len(pids):
+        case 0:
+            return ()
+        case 1:
+            return (f"[background: pid {named} still running]",)
+        case count:
+            more = f" and {count - NAMED_PIDS} more" if count > NAMED_PIDS else ""
+            return (f"[background: pids {named}{more} still running]",)
+
+
+def _log(kept: Bounded) -> tuple[str, ...]:
+    return (f"[the log is not whole: {kept.log_fault}]",) if kept.log_fault else ()

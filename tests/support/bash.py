@@ -1,0 +1,76 @@
+"""A session that runs commands: the real tool, real processes, and an end to all of them."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from agentcli.machine.ledger import Ledger
+from agentcli.tools.bash import Args, Bash
+from agentcli.types.messages import Text
+from agentcli.types.tools import Command, Output, ToolContext
+from agentcli.types.verdicts import Confinement, Sandbox
+
+T = TypeVar("T")
+
+
+@dataclass
+class Session:
+    tool: Bash
+    ledger: Ledger
+    workspace: Path
+    out_dir: Path
+    told: list[str] = field(default_factory=list)
+
+    async def run(self, command: str, *, timeout: int = 60, background: bool = False) -> Output:
+        args = Args(command=command, timeout=timeout, background=background)
+        context = ToolContext(call_id="c", workspace=self.workspace, progress=self.told.append)
+        return await self.tool.run(args, context)
+
+
+def in_session(
+    home: Path, scenario: Callable[[Session], Awaitable[T]], sandbox: Sandbox | None = None
+) -> T:
+    async def main() -> T:
+        ledger = Ledger()
+        tool = Bash(
+            workspace=workspace,
+            out_dir=home / "out",
+            sandbox=sandbox,
+            confinement=Confinement(network=True, writable=(home,)),
+            environ=os.environ,
+            ledger=ledger,
+        )
+        try:
+            return await scenario(Session(tool, ledger, workspace, home / "out"))
+        finally:
+            await ledger.close()
+
+    workspace = home / "workspace"
+    workspace.mkdir(exist_ok=True)
+    return asyncio.run(main())
+
+
+def ran(home: Path, *commands: str, timeout: int = 60) -> Output:
+    async def scenario(session: Session) -> Output:
+        outputs = [await session.run(command, timeout=timeout) for command in commands]
+        return outputs[-1]
+
+    return in_session(home, scenario)
+
+
+def text(output: Output) -> str:
+    (block,) = output.content
+    assert isinstance(block, Text)
+    return block.text
+
+
+def details(output: Output) -> Command:
+    assert isinstance(output.details, Command)
+    return output.details
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())

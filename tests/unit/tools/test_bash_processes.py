@@ -1,0 +1,222 @@
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from agentcli.machine import process
+from agentcli.types.tools import ErrorKind
+from agentcli.types.verdicts import Confinement
+from tests.support.bash import Session, details, in_session, names, ran, text
+from tests.support.processes import running, unique_seconds, until
+
+
+def test_child_left_behind_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        output = await session.run(f"sleep {seconds} & echo started")
+        (pid,) = running(f"sleep {seconds}")
+        assert text(output) == f"started\n[background: pid {pid} still running]\n[exit code 0]"
+        assert details(output).left_running == (pid,)
+        assert details(output).duration_s < float(seconds)
+        await session.run(f"kill {pid}")
+        await until(lambda: session.ledger.running() == [])
+
+    in_session(tmp_path, scenario)
+
+
+def test_several_children_left_behind_are_named_in_one_line(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        output = await session.run("for i in $(seq 12); do sleep 60 >/dev/null 2>&1 & done")
+        assert len(details(output).left_running) == 12
+        assert re.search(
+            r"^\[background: pids (\d+, ){9}\d+ and 2 more still running\]$", text(output), re.M
+        )
+
+    in_session(tmp_path, scenario)
+
+
+def test_writer_left_behind_writes_on_to_the_log(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        output = await session.run("(while :; do echo tick; sleep 0.02; done) & echo started")
+        log, size = Path(details(output).log_path), details(output).output_bytes
+        await until(lambda: log.stat().st_size > size)
+        assert len(session.ledger.running()) == 1
+
+    in_session(tmp_path, scenario)
+
+
+def test_command_out_of_time_is_ended_and_what_it_printed_is_kept(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+    command = (
+        f"echo before; setsid sleep {seconds} & env -i setsid sleep {seconds} & sleep {seconds}"
+    )
+    output = ran(tmp_path, command, timeout=1)
+    assert text(output) == (
+        "before\n[timed out after 1 s, killed; raise timeout or use background=true]"
+    )
+    assert (output.error, details(output).timed_out) == (ErrorKind.TIMEOUT, True)
+    assert details(output).left_running == ()
+    assert running(seconds) == []
+
+
+def test_output_without_end_is_cut_off_with_its_command(tmp_path: Path) -> None:
+    output = ran(tmp_path, "yes", timeout=1)
+    assert text(output).endswith(
+        "\n[timed out after 1 s, killed; raise timeout or use background=true]"
+    )
+    assert (tmp_path / "out/1.log").stat().st_size == details(output).output_bytes
+
+
+def test_cancelled_command_is_ended_and_its_output_logged(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        running_call = asyncio.ensure_future(
+            session.run(f"echo before; setsid sleep {seconds} & sleep {seconds}")
+        )
+        await until(lambda: session.told)
+        running_call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running_call
+        assert running(seconds) == []
+        assert session.ledger.running() == []
+
+    in_session(tmp_path, scenario)
+    assert (tmp_path / "out/1.log").read_bytes() == b"before\n"
+
+
+def test_background_command_returns_at_once_and_its_end_is_told(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        output = await session.run(
+            "echo started; until [ -e go ]; do sleep 0.02; done; exit 4", background=True
+        )
+        pid, log = details(output).background_pid, tmp_path / "out/1.log"
+        assert text(output) == f"[background pid {pid}, output in {log}]"
+        assert (output.error, details(output).exit_code) == (None, None)
+        await until(lambda: log.read_bytes() == b"started\n")
+        assert session.ledger.ended_since() == []
+        await session.run("touch go")
+        await until(lambda: session.ledger.running() == [])
+        (finished,) = session.ledger.ended_since()
+        assert (finished.started.pid, finished.returncode) == (pid, 4)
+        assert names(session.out_dir) == ["1.log", "2.log", "cwd"]
+
+    in_session(tmp_path, scenario)
+
+
+def test_background_command_is_ended_by_killing_its_pid(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        output = await session.run(f"sleep {seconds} & sleep {seconds}", background=True)
+        await until(lambda: len(running(f"sleep {seconds}")) == 2)
+        await session.run(f"kill {details(output).background_pid}")
+        await until(lambda: running(seconds) == [])
+
+    in_session(tmp_path, scenario)
+
+
+def test_two_commands_at_once_do_not_mix(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        meet = "touch {0}; until [ -e {1} ]; do sleep 0.01; done; echo {0}"
+        first, second = await asyncio.gather(
+            session.run("mkdir sub; cd sub; " + meet.format("../a", "../b")),
+            session.run(meet.format("b", "a")),
+        )
+        assert (text(first), text(second)) == ("../a\n[exit code 0]", "b\n[exit code 0]")
+        assert details(first).log_path != details(second).log_path
+        assert text(await session.run("basename $PWD")) == "sub\n[exit code 0]"
+
+    in_session(tmp_path, scenario)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        before = names(Path("/dev/fd"))
+        for command in ("echo a", "exit 3", "kill -9 $$", "sleep 0.3 & true"):
+            await session.run(command)
+        await session.run("true", background=True)
+        await session.ledger.close()
+        assert names(Path("/dev/fd")) == before
+
+    in_session(tmp_path, scenario)
+
+
+class Recorded:
+    """A sandbox that confines nothing, and keeps what it was asked."""
+
+    name = "recorded"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Path, Confinement]] = []
+        self.finished: list[int | None] = []
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        confinement: Confinement,
+    ) -> "Popen[bytes]":
+        self.asked.append((cwd, confinement))
+        return process.start(argv, cwd=cwd, env=env, stdout=stdout)
+
+    def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        self.finished.append(process.returncode)
+        return ("A protected file was put back.",)
+
+    def close(self) -> None: ...
+
+
+def test_command_is_started_and_finished_by_the_sandbox(tmp_path: Path) -> None:
+    sandbox = Recorded()
+
+    async def scenario(session: Session) -> None:
+        assert text(await session.run("echo in; exit 3")) == (
+            "in\n[A protected file was put back.]\n[exit code 3]"
+        )
+        await session.run("exit 4", background=True)
+        await until(lambda: session.ledger.running() == [])
+        (finished,) = session.ledger.ended_since()
+        assert finished.remarks == ("A protected file was put back.",)
+
+    in_session(tmp_path, scenario, sandbox)
+    assert sandbox.finished == [3, 4]
+    for cwd, confinement in sandbox.asked:
+        assert cwd == tmp_path / "workspace"
+        assert confinement == Confinement(network=True, writable=(tmp_path, tmp_path / "out/cwd"))
+    assert len(sandbox.asked) == 2
+
+
+def test_sandboxed_command_can_end_what_the_session_started(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        first = await session.run(f"sleep {seconds} & sleep {seconds}", background=True)
+        second = await session.run(f"sleep {seconds} >/dev/null 2>&1 &")
+        pids = (details(first).background_pid, *details(second).left_running)
+        started = len(sandbox.asked)
+        output = await session.run(f"kill {' '.join(map(str, pids))}")
+        assert text(output) == "[no output]\n[exit code 0]"
+        assert len(sandbox.asked) == started
+        await until(lambda: running(seconds) == [])
+
+    sandbox = Recorded()
+    in_session(tmp_path, scenario, sandbox)
+
+
+def test_sandboxed_command_cannot_signal_anything_else_by_us(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("kill -0 1")
+        await session.run("kill -0 $$")
+        assert len(sandbox.asked) == 2
+
+    sandbox = Recorded()
+    in_session(tmp_path, scenario, sandbox)

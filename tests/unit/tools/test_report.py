@@ -1,0 +1,57 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.machine.bound import Bounded
+from agentcli.machine.process import Ended
+from agentcli.tools.report import report
+from agentcli.types.tools import ErrorKind
+from tests.support.bash import text
+
+ENDED = Ended(returncode=0, timed_out=False, duration_s=1.5, left_running=())
+
+
+@pytest.mark.parametrize(
+    ("ended", "last_line", "error"),
+    [
+        ((0, False), "[exit code 0]", None),
+        ((1, False), "[exit code 1]", None),
+        ((141, False), "[exit code 141]", None),
+        ((139, False), "[killed by SIGSEGV]", ErrorKind.FAILED),
+        ((-9, False), "[killed by SIGKILL]", ErrorKind.FAILED),
+        (
+            (-15, True),
+            "[timed out after 7 s, killed; raise timeout or use background=true]",
+            ErrorKind.TIMEOUT,
+        ),
+        (
+            (0, True),
+            "[timed out after 7 s, killed; raise timeout or use background=true]",
+            ErrorKind.TIMEOUT,
+        ),
+    ],
+)
+def test_last_line_says_how_it_ended(
+    ended: tuple[int, bool], last_line: str, error: ErrorKind | None
+) -> None:
+    returncode, timed_out = ended
+    output = report(
+        "make",
+        Ended(returncode=returncode, timed_out=timed_out, duration_s=1.5, left_running=()),
+        kept=Bounded(Path("1.log"), -1),
+        cwd=Path("/w"),
+        timeout_s=7,
+        notes=("[a note]",),
+    )
+    assert (text(output), output.error) == (f"[no output]\n[a note]\n{last_line}", error)
+
+
+def test_log_that_is_not_whole_is_said() -> None:
+    kept = Bounded(Path("/out/1.log"), os.open("/dev/full", os.O_WRONLY))
+    kept.feed(b"printed\n")
+    kept.close()
+    output = report("make", ENDED, kept=kept, cwd=Path("/w"), timeout_s=7, notes=())
+    assert text(output) == (
+        "printed\n[the log is not whole: No space left on device]\n[exit code 0]"
+    )
