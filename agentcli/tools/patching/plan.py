@@ -1,0 +1,137 @@
+"""What a patch would do to the files, worked out in full before the first of them is touched."""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.machine.diff import Comparison, compare, compare_spliced
+from agentcli.machine.text import NotText, decode, spliced
+from agentcli.machine.workspace import Place, Workspace
+from agentcli.tools.editing.view import LfView
+from agentcli.tools.patching.parser import Add, Delete, FileChange, Update
+from agentcli.tools.patching.place import splices_of
+from agentcli.tools.textfile import LIMIT_BYTES, encoded, load
+from agentcli.types.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One file that comes, changes or goes."""
+
+    place: Place
+    before: bytes | None
+    """None: it is created."""
+    after: bytes | None
+    """None: it is deleted."""
+    mode: int | None = None
+    """Its permissions, where it is created in the place of another or put back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One change of the patch, with what to tell of it."""
+
+    steps: tuple[Step, ...]
+    comparison: Comparison
+    done: str
+    """A clause: "edited src/a.py (+1 -1)"."""
+
+
+def planned(change: FileChange, workspace: Workspace) -> Planned:
+    """ToolError, which says why, where it cannot be done."""
+    place = workspace.locate(change.path)
+    workspace.require_writable(place)
+    match change:
+        case Add():
+            return _added(change, place)
+        case Delete():
+            return _deleted(change, place, workspace)
+        case Update(move_to=str(move_to)):
+            return _moved(change, place, workspace, move_to=move_to)
+        case Update():
+            return _edited(change, place, workspace)
+
+
+def _added(change: Add, place: Place) -> Planned:
+    _require_free(place, f'Change it with "*** Update File: {place.given}".')
+    comparison = compare("", change.text, path=place.given, created=True)
+    return Planned(
+        steps=(Step(place=place, before=None, after=encoded(change.text, place=place)),),
+        comparison=comparison,
+        done=f"added {place.given} (+{comparison.added})",
+    )
+
+
+def _deleted(change: Delete, place: Place, workspace: Workspace) -> Planned:
+    _require_no_link(change.path, place, workspace)
+    data, mode = _read(place, workspace)
+    try:
+        text = decode(data)[0]
+    except NotText:
+        text = ""
+    return Planned(
+        steps=(Step(place=place, before=data, after=None, mode=mode),),
+        comparison=compare(text, "", path=place.given),
+        done=f"deleted {place.given}",
+    )
+
+
+def _edited(change: Update, place: Place, workspace: Workspace) -> Planned:
+    before, after, comparison = _changed(change, place, workspace)
+    return Planned(
+        steps=(Step(place=place, before=before, after=after),),
+        comparison=comparison,
+        done=f"edited {place.given} (+{comparison.added} -{comparison.removed})",
+    )
+
+
+def _moved(change: Update, place: Place, workspace: Workspace, *, move_to: str) -> Planned:
+    _require_no_link(change.path, place, workspace)
+    target = workspace.locate(move_to)
+    workspace.require_writable(target)
+    _require_free(target, f"Move {place.given} to another name, or delete it first.")
+    data, mode = _read(place, workspace)
+    after, comparison = data, compare("", "", path=place.given)
+    if change.hunks:
+        data, after, comparison = _changed(change, place, workspace)
+    return Planned(
+        steps=(
+            Step(place=target, before=None, after=after, mode=mode),
+            Step(place=place, before=data, after=None, mode=mode),
+        ),
+        comparison=comparison,
+        done=f"moved {place.given} to {target.given} (+{comparison.added} -{comparison.removed})",
+    )
+
+
+def _changed(change: Update, place: Place, workspace: Workspace) -> tuple[bytes, bytes, Comparison]:
+    """The bytes before and after."""
+    file = load(workspace, place)
+    splices = splices_of(LfView(file.text), change.hunks, path=place.given)
+    text = spliced(file.text, splices)
+    if text == file.text:
+        raise ToolError(f"{place.given} has all of this already.")
+    after = encoded(text, encoding=file.encoding, place=place)
+    return file.data, after, compare_spliced(file.text, splices, path=place.given)
+
+
+def _require_free(place: Place, otherwise: str) -> None:
+    if os.path.lexists(place.path):
+        raise ToolError(f"{place.given} exists already. {otherwise}")
+
+
+def _require_no_link(path: str, place: Place, workspace: Workspace) -> None:
+    """What goes is the file that is named, never one that it leads to."""
+    if Path(workspace.root, path).is_symlink():
+        raise ToolError(f"{place.given} is a symbolic link. Name {place.relative} itself.")
+
+
+def _read(place: Place, workspace: Workspace) -> tuple[bytes, int]:
+    """All of a file, text or not, and its permissions."""
+    with os.fdopen(workspace.open_file(place), "rb") as file:
+        data = file.read(LIMIT_BYTES + 1)
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    if len(data) > LIMIT_BYTES:
+        raise ToolError(f"{place.given} is larger than {LIMIT_BYTES >> 20} MB: use bash for it.")
+    return data, mode
