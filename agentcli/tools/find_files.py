@@ -1,0 +1,134 @@
+"""find_files: list files by name, newest first, with ripgrep or its stand-in."""
+
+import asyncio
+import heapq
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from agentcli.machine.text import printable
+from agentcli.machine.workspace import Workspace
+from agentcli.tools import ripgrep
+from agentcli.tools.contracts import contract
+from agentcli.tools.ripgrep import Engine, Finish
+from agentcli.tools.schema import Arguments, parse
+from agentcli.tools.scope import Scope, covered, is_directory
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json
+from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
+
+OUTPUT_LIMIT_BYTES = 50_000
+
+
+class Args(Arguments):
+    glob: Annotated[str, Field(min_length=1, description="e.g. *.py or src/**/*.{ts,tsx}")]
+    path: Annotated[str, Field(description="e.g. src")] = "."
+    limit: Annotated[int, Field(ge=1, le=1000, description="e.g. 20; most 1000")] = 100
+
+    aliases: ClassVar[dict[str, str]] = {
+        "pattern": "glob",
+        "name": "glob",
+        "query": "glob",
+        "directory": "path",
+        "dir_path": "path",
+        "max_results": "limit",
+        "head_limit": "limit",
+    }
+
+
+class FindFiles:
+    def __init__(self, *, workspace: Workspace, engine: Engine | None = None) -> None:
+        self._workspace = workspace
+        self._engine = engine or ripgrep.engine(workspace.root)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return contract("find_files")
+
+    def parse(self, raw: Json) -> Args:
+        return parse(Args, raw)
+
+    def effect(self, args: Args) -> Effect:
+        return Effect.READ
+
+    async def preview(self, args: Args, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: Args, context: ToolContext) -> Output:
+        path = args.path or "."
+        scope = await asyncio.to_thread(covered, self._workspace, path=path, glob=args.glob)
+        if scope.target != ".":
+            raise ToolError(f"{scope.where} is a file, not a directory.")
+        dated: list[tuple[int, bytes]] = []
+        root = os.fsencode(scope.cwd)
+
+        def take(record: bytes) -> bool:
+            if scope.admits(record):
+                with suppress(OSError):  # it is gone by now
+                    dated.append((-os.lstat(root + b"/" + record).st_mtime_ns, record))
+            return True
+
+        finish = await ripgrep.run(
+            scope, ["--files"], engine=self._engine, separator=b"\0", take=take
+        )
+        if finish.failed:
+            raise ToolError(f"The search failed: {finish.message}.")
+        newest = heapq.nsmallest(args.limit, dated)
+        lines = _bounded(scope.shown(found) for _, found in newest)
+        details = Matches(
+            target=args.glob,
+            path=path,
+            matches=len(dated),
+            files=len(dated),
+            more=len(lines) < len(dated) or finish.timed_out,
+            engine=self._engine.name,
+        )
+        if len(lines) < len(dated):
+            lines.append(f"[first {len(lines)} of {len(dated)} files; narrow the glob]")
+        lines = lines or [await self._nothing(args, scope, finish)]
+        lines += (f"[{note}]" for note in finish.notes())
+        return Output.of("\n".join(lines), details=details, truncated=details.more)
+
+    async def _nothing(self, args: Args, scope: Scope, finish: Finish) -> str:
+        told = f"No files match {printable(args.glob)} in {scope.where}"
+        if finish.timed_out:
+            raise ToolError(f"{told} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
+        return f"{told}.{await self._hint(args, scope)}"
+
+    async def _hint(self, args: Args, scope: Scope) -> str:
+        """Why a file that was meant may not have been found."""
+        if await asyncio.to_thread(is_directory, scope.cwd / args.glob):
+            return f" It is a directory: use {printable(args.glob).removesuffix('/')}/**."
+        wider = scope.ignoring_nothing()
+        found: list[bytes] = []
+
+        def take(record: bytes) -> bool:
+            found.extend([record] if wider.admits(record) else [])
+            return not found
+
+        await ripgrep.run(
+            wider,
+            ["--files", "--sort=path"],
+            engine=self._engine.for_a_hint(),
+            separator=b"\0",
+            take=take,
+        )
+        if not found:
+            return ""
+        if scope.admits(found[0]):
+            return f" {scope.shown(found[0])} does, but is ignored: set path to its directory."
+        return f" Case counts: did you mean {scope.shown(found[0])}?"
+
+
+def _bounded(lines: Iterable[str]) -> list[str]:
+    bounded: list[str] = []
+    left_bytes = OUTPUT_LIMIT_BYTES
+    for line in lines:
+        left_bytes -= len(line.encode()) + 1
+        if left_bytes < 0:
+            break
+        bounded.append(line)
+    return bounded

@@ -1,0 +1,139 @@
+"""Globs, read the way ripgrep reads them, as regular expressions over paths with `/`.
+
+`*` and `?` stay within a component, `**` as a whole component crosses them, `[a-z]` and `[!a]` are
+classes, `{a,b}` alternatives, and a backslash takes the next character as it is.
+"""
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+EXPANSION_LIMIT = 256
+
+_ALTERNATIVES = re.compile(r"\\.|\[[!^]?+\]?+[^\]]*\]|[{},]", re.DOTALL)
+_CLASS = re.compile(r"\[([!^]?+)(\]?+[^\]]*)\]")
+_MEMBERS = re.compile(r"(.)-(.)|(.)", re.DOTALL)
+_WILD = re.compile(r"[*?\[\\]")
+_NARROW = re.compile(r"(\\.)|\[[!^]?+\]?+[^\]]*\]|[*?]+", re.DOTALL)
+
+
+class GlobError(ValueError):
+    """A glob that means nothing. The message is the end of a sentence."""
+
+
+def expanded(glob: str) -> list[str]:
+    """The globs without braces that one with braces stands for."""
+    done: list[str] = []
+    todo = [glob]
+    while todo:
+        first = todo.pop()
+        span = _first_group(first)
+        if span is None:
+            done.append(first)
+        else:
+            start, commas, end = span
+            edges = [start, *commas, end]
+            alternatives = [first[a + 1 : b] for a, b in pairwise(edges)]
+            todo += [first[:start] + one + first[end + 1 :] for one in reversed(alternatives)]
+        if len(done) + len(todo) > EXPANSION_LIMIT:
+            raise GlobError("it has too many {alternatives}")
+    return done
+
+
+def _first_group(glob: str) -> tuple[int, list[int], int] | None:
+    """Where the first outermost group opens, its commas, and where it closes."""
+    opened: list[int] = []
+    commas: list[int] = []
+    for token in _ALTERNATIVES.finditer(glob):
+        match token.group():
+            case "{":
+                opened.append(token.start())
+            case "," if len(opened) == 1:
+                commas.append(token.start())
+            case "}" if not opened:
+                raise GlobError("a } has no { before it; write \\} for the character")
+            case "}":
+                start = opened.pop()
+                if not opened:
+                    return start, commas, token.start()
+    if opened:
+        raise GlobError("a { is not closed; write \\{ for the character")
+    return None
+
+
+def is_literal(component: str) -> bool:
+    return not _WILD.search(component)
+
+
+def needed(component: str) -> str:
+    """The longest text without wildcards that every match contains."""
+    runs = [""] if re.search(r"[?\[\\]", component) else component.split("*")
+    return max(runs, key=len)
+
+
+def widened(component: str) -> str:
+    """A glob for file names that matches all that `component` does, in terms of `*` alone.
+
+    ripgrep compares names byte by byte, so `?` and classes there miss characters beyond ASCII.
+    """
+    return re.sub(r"\*+", "*", _NARROW.sub(lambda token: token[1] or "*", component))
+
+
+@lru_cache(maxsize=10_000)
+def compiled(glob: str) -> re.Pattern[bytes]:
+    """Matches whole paths as bytes, byte by byte, as ripgrep does."""
+    return re.compile(source(glob).encode(), re.DOTALL)
+
+
+def source(glob: str) -> str:
+    """The regular expression of a glob without braces; it must match the whole path."""
+    *parents, last = glob.split("/")
+    written = ["(?:.*/)?" if part == "**" else _component(part) + "/" for part in parents]
+    return "".join([*written, ".*" if last == "**" else _component(last)])
+
+
+def _component(glob: str) -> str:
+    between_stars = [""]
+    position = 0
+    while position < len(glob):
+        if glob[position] == "*":
+            between_stars.append("")
+            position += 1
+        else:
+            piece, position = _piece(glob, position)
+            between_stars[-1] += piece
+    first, *rest = between_stars
+    if not rest:
+        return first
+    *middle, last = rest
+    # What stands between two stars may be taken where it first occurs, for good. Without that
+    # a glob with many stars, perhaps from somebody else's .gitignore, could take for ever.
+    taken = "".join(f"(?>[^/]*?{segment})" for segment in middle)
+    return f"{first}{taken}[^/]*{last}"
+
+
+def _piece(glob: str, position: int) -> tuple[str, int]:
+    """What the next element of a component means, and where the one after it begins."""
+    match glob[position]:
+        case "?":
+            return "[^/]", position + 1
+        case "[":
+            found = _CLASS.match(glob, position)
+            if found is None:
+                raise GlobError("a [ is not closed; write \\[ for the character")
+            return _character_class(found[1], found[2]), found.end()
+        case "\\":
+            if position + 1 == len(glob):
+                raise GlobError("it ends in a backslash")
+            return re.escape(glob[position + 1]), position + 2
+        case character:
+            return re.escape(character), position + 1
+
+
+def _character_class(negation: str, members: str) -> str:
+    written = ["[^" if negation else "["]
+    for low, high, single in _MEMBERS.findall(members):
+        if high < low:
+            raise GlobError(f"the range {low}-{high} in [{members}] is empty")
+        written.append(re.escape(single) or f"{re.escape(low)}-{re.escape(high)}")
+    return "".join([*written, "]"])

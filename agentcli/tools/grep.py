@@ -1,0 +1,151 @@
+"""grep: search the contents of files, with ripgrep or its stand-in."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from agentcli.machine.text import printable
+from agentcli.machine.workspace import Workspace
+from agentcli.tools import ripgrep
+from agentcli.tools.contracts import contract
+from agentcli.tools.dialect import Pattern, may_be_meant_literally, portable
+from agentcli.tools.ripgrep import Engine, Finish
+from agentcli.tools.rows import Rows, Tally
+from agentcli.tools.schema import Arguments, parse
+from agentcli.tools.scope import Scope, covered
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json
+from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
+
+COMPLAINT_LIMIT_CHARS = 600
+
+_COUNT = ("--count", "--with-filename")
+
+
+class Args(Arguments):
+    pattern: Annotated[str, Field(min_length=1, description=r"Regex, e.g. def \w+_test\(")]
+    path: Annotated[str, Field(description="e.g. src")] = "."
+    glob: Annotated[str | None, Field(description="e.g. *.{ts,tsx} or !*.md")] = None
+    ignore_case: Annotated[bool, Field(description="e.g. true")] = False
+    literal: Annotated[bool, Field(description="e.g. true")] = False
+    context: Annotated[int, Field(ge=0, le=10, description="Lines, e.g. 2; most 10")] = 0
+    mode: Annotated[
+        Literal["content", "files", "count"],
+        Field(description="e.g. files"),
+    ] = "content"
+    limit: Annotated[int, Field(ge=1, le=500, description="e.g. 20; most 500")] = 100
+
+    aliases: ClassVar[dict[str, str]] = {
+        "query": "pattern",
+        "regex": "pattern",
+        "include": "glob",
+        "-i": "ignore_case",
+        "case_insensitive": "ignore_case",
+        "fixed_strings": "literal",
+        "-C": "context",
+        "output_mode": "mode",
+        "max_results": "limit",
+        "head_limit": "limit",
+        "file_path": "path",
+        "directory": "path",
+    }
+
+
+class Grep:
+    def __init__(self, *, workspace: Workspace, engine: Engine | None = None) -> None:
+        self._workspace = workspace
+        self._engine = engine or ripgrep.engine(workspace.root)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return contract("grep")
+
+    def parse(self, raw: Json) -> Args:
+        return parse(Args, raw)
+
+    def effect(self, args: Args) -> Effect:
+        return Effect.READ
+
+    async def preview(self, args: Args, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: Args, context: ToolContext) -> Output:
+        path = args.path or "."
+        scope = await asyncio.to_thread(covered, self._workspace, path=path, glob=args.glob)
+        found: Rows | Tally
+        if args.mode == "content":
+            found = Rows(scope, limit=args.limit, context=args.context)
+            options: Sequence[str] = ("--json", f"--context={args.context}")
+        else:
+            found = Tally(scope, limit=args.limit, with_counts=args.mode == "count")
+            options = _COUNT
+        pattern = portable(args.pattern, literal=args.literal)
+        searching = [*options, *_for(pattern, ignore_case=args.ignore_case)]
+        finish = await ripgrep.run(
+            scope, searching, engine=self._engine, separator=b"\n", take=found.take
+        )
+        if finish.failed:
+            raise _refused(args, finish.message)
+        lines = [*found.lines(), *(f"[{note}]" for note in found.notes())]
+        lines = lines or [await self._nothing(args, scope, finish)]
+        lines += (f"[{note}]" for note in finish.notes())
+        details = Matches(
+            target=args.pattern,
+            path=path,
+            matches=found.matches,
+            files=found.files,
+            more=found.more or finish.timed_out,
+            engine=self._engine.name,
+        )
+        return Output.of("\n".join(lines), details=details, truncated=details.more)
+
+    async def _nothing(self, args: Args, scope: Scope, finish: Finish) -> str:
+        told = f"No matches for {printable(args.pattern)} in {scope.where}"
+        told += f" ({printable(args.glob)})" if args.glob else ""
+        if finish.timed_out:
+            raise ToolError(f"{told} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
+        if scope.wanted and await self._is_any(scope, ["--files"], separator=b"\0") is False:
+            return f"{told}: no file there matches the glob."
+        if not args.literal and may_be_meant_literally(args.pattern):
+            plain = Pattern(text=args.pattern, literal=True, multiline=False)
+            searching = [*_COUNT, *_for(plain, ignore_case=args.ignore_case)]
+            if await self._is_any(scope, searching, separator=b"\n"):
+                return f"{told}. The text itself is there: use literal=true."
+        return f"{told}."
+
+    async def _is_any(
+        self, scope: Scope, options: Sequence[str], *, separator: bytes
+    ) -> bool | None:
+        """Whether there is any result; None: finding out would take long."""
+        admitted: list[bytes] = []
+
+        def take(record: bytes) -> bool:
+            path = record.partition(b"\0")[0]
+            admitted.extend([path] if scope.admits(path) else [])
+            return not admitted
+
+        engine = self._engine.for_a_hint()
+        finish = await ripgrep.run(scope, options, engine=engine, separator=separator, take=take)
+        return None if finish.timed_out else bool(admitted)
+
+
+def _for(pattern: Pattern, *, ignore_case: bool) -> list[str]:
+    options = ["--sort=path", f"--regexp={pattern.text}"]
+    options += ["--fixed-strings"] if pattern.literal else []
+    options += ["--multiline"] if pattern.multiline else []
+    options += ["--ignore-case"] if ignore_case else []
+    return options
+
+
+def _refused(args: Args, message: str) -> ToolError:
+    """ripgrep's complaint without the pattern it echoes and the options we do not have."""
+    complaint = message.rpartition("error: ")[2].removeprefix("rg: ").partition("\n\n")[0]
+    complaint = " ".join(complaint.split())[:COMPLAINT_LIMIT_CHARS].rstrip(".")
+    if args.literal:
+        return ToolError(f"The search failed: {complaint}.")
+    return ToolError(
+        f"Bad pattern: {complaint}; use literal=true to search for the text itself.",
+        kind=ErrorKind.INVALID_INPUT,
+    )

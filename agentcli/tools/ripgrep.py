@@ -1,0 +1,229 @@
+"""Finding ripgrep, and running it until there is enough.
+
+Where there is no ripgrep the stand-in in `search` runs in its place, with the same options. A run
+leaves no process behind, however it ends: enough, too slow, or cancelled.
+"""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+import agentcli
+from agentcli.machine.process import to_its_end
+from agentcli.tools.scope import Scope
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import ErrorKind
+
+TIME_LIMIT_S = 20.0
+HINT_TIME_LIMIT_S = 2.0
+RECORD_LIMIT_BYTES = 16_000_000
+"""Of a longer record only so much is kept: it is a match in a line of many megabytes."""
+
+_CHUNK_BYTES = 1 << 18
+_OLDEST = 13
+_VERSION_LIMIT_S = 2.0
+_EXECUTABLE = "rg.exe" if os.name == "nt" else "rg"
+_COMMON = (
+    "--no-config",
+    "--hidden",
+    "--no-require-git",
+    "--glob=!.git",
+    "--no-messages",
+    "--no-ignore-messages",
+    # A file that shrinks while it is mapped would end the search with SIGBUS.
+    "--no-mmap",
+    # Versions before 15 apply the rules of parent directories wrongly; `ignore` reads them instead.
+    "--no-ignore-parent",
+    "--path-separator=/",
+    "--null",
+)
+_PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LD_LIBRARY_PATH")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What searches."""
+
+    name: str
+    command: tuple[str, ...]
+    time_limit_s: float = TIME_LIMIT_S
+
+    def for_a_hint(self) -> "Engine":
+        """The same, for a question that is not worth a long wait."""
+        return replace(self, time_limit_s=HINT_TIME_LIMIT_S)
+
+
+_OURS = str(Path(agentcli.__file__).parents[1])
+STAND_IN = Engine(
+    name="python",
+    # -I: the directory it runs in, the workspace, must not be a source of modules.
+    command=(
+        *(sys.executable, "-I", "-X", "utf8", "-c"),
+        f"import sys; sys.path.append({_OURS!r})\n"
+        "from agentcli.tools.search import main; sys.exit(main(sys.argv[1:]))",
+    ),
+)
+
+
+def at(path: Path) -> Engine:
+    return Engine(name="ripgrep", command=(str(path),))
+
+
+@cache
+def engine(workspace: Path) -> Engine:
+    found = find(workspace)
+    return at(found) if found else STAND_IN
+
+
+def find(workspace: Path) -> Path | None:
+    """The ripgrep to use: `AGENTCLI_RG`, else from PATH, else the one installed with us.
+
+    A program from inside the workspace is never taken from PATH: whoever wrote the code there
+    would decide what runs.
+    """
+    chosen = os.environ.get("AGENTCLI_RG")
+    candidates = [Path(chosen)] if chosen else []
+    for directory in os.environ.get("PATH", "").split(os.pathsep):
+        candidate = Path(directory) / _EXECUTABLE
+        if candidate.is_absolute() and not candidate.resolve().is_relative_to(workspace.resolve()):
+            candidates.append(candidate)
+    candidates.append(Path(sysconfig.get_path("scripts")) / _EXECUTABLE)
+    return next(filter(_is_usable, candidates), None)
+
+
+def _is_usable(candidate: Path) -> bool:
+    """Whether it runs here and is not too old."""
+    if not (candidate.is_absolute() and os.access(candidate, os.X_OK)):
+        return False
+    try:
+        told = subprocess.run(
+            [candidate, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    version = re.match(rb"ripgrep (\d+)\.", told.stdout)
+    return version is not None and int(version[1]) >= _OLDEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """How a run ended."""
+
+    time_limit_s: float
+    timed_out: bool
+    failed: bool
+    message: str
+    """What it said on stderr: why it failed, or what to know about its results."""
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the results must know."""
+        if self.timed_out:
+            yield f"stopped after {self.time_limit_s:g} s: narrow the path or glob"
+        if self.message and not self.failed:
+            yield self.message
+
+
+async def run(
+    scope: Scope,
+    options: Sequence[str],
+    *,
+    engine: Engine,
+    separator: bytes,
+    take: Callable[[bytes], bool],
+) -> Finish:
+    """Give `take` every record that is printed, in order, until it returns False.
+
+    `take` is called in another thread, never after this has returned.
+    """
+    with _ignore_file(scope.rules) as ignoring, tempfile.TemporaryFile() as errors:
+        options = [*_COMMON, *scope.arguments, *ignoring, *options]
+        child = _started([*engine.command, *options, "--", scope.target], scope.cwd, errors)
+        following = asyncio.ensure_future(asyncio.to_thread(_follow, child, separator, take))
+        timed_out = False
+        try:
+            async with asyncio.timeout(engine.time_limit_s):
+                await asyncio.shield(following)
+        except TimeoutError:
+            timed_out = True
+        finally:
+            child.kill()
+            await to_its_end(asyncio.wait([following]))
+        errors.seek(0)
+        message = errors.read().decode("utf-8", "replace").strip()
+    return Finish(
+        time_limit_s=engine.time_limit_s,
+        timed_out=timed_out,
+        failed=bool(message) and child.returncode > 0,
+        message=message,
+    )
+
+
+def _started(command: Sequence[str], cwd: Path, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            bufsize=0,
+        )
+    except ValueError:
+        raise ToolError(
+            "The pattern or glob has a NUL or half of a surrogate pair: no file can match it.",
+            kind=ErrorKind.INVALID_INPUT,
+        ) from None
+    except OSError as error:
+        raise ToolError(f"The search could not be started: {error.strerror}.") from error
+
+
+def _follow(
+    child: "subprocess.Popen[bytes]", separator: bytes, take: Callable[[bytes], bool]
+) -> None:
+    with child:
+        if child.stdout and not _feed(child.stdout, separator, take):
+            child.kill()
+
+
+def _feed(stream: IO[bytes], separator: bytes, take: Callable[[bytes], bool]) -> bool:
+    """False: `take` had enough before the end."""
+    held = bytearray()
+    while chunk := stream.read(_CHUNK_BYTES):
+        *ended, rest = chunk.split(separator)
+        for part in ended:
+            held += part[: RECORD_LIMIT_BYTES - len(held)]
+            if not take(bytes(held)):
+                return False
+            held.clear()
+        held += rest[: RECORD_LIMIT_BYTES - len(held)]
+    return True
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+
+
+@contextmanager
+def _ignore_file(rules: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    if not rules:
+        yield ()
+        return
+    with tempfile.TemporaryDirectory(prefix="agentcli-") as directory:
+        path = Path(directory) / "ignore"
+        path.write_text("\n".join(rules), encoding="utf-8")
+        yield (f"--ignore-file={path}",)

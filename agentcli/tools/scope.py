@@ -1,0 +1,174 @@
+"""What a search covers: a file or a directory, and the glob that narrows it.
+
+A glob only narrows. Given to ripgrep as `--glob` it would bring back files that ignore rules leave
+out, so ripgrep gets a filter of file names that is at least as wide, and `admits` decides.
+"""
+
+import os
+import re
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentcli.machine.text import printable
+from agentcli.machine.workspace import Place, Workspace
+from agentcli.tools import globs
+from agentcli.tools.ignore import inherited
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import ErrorKind
+
+_TYPE = "wanted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    where: str
+    """What is searched, in words."""
+    cwd: Path
+    """Where the search program runs, so that its globs and rules are relative to it."""
+    target: str
+    """What it searches there."""
+    prefix: str
+    """What makes its paths into paths for the model."""
+    arguments: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    """Ignore rules of the directories above."""
+    wanted: re.Pattern[str] | None = None
+    """What paths below `cwd` must match; None: all."""
+
+    def admits(self, found: bytes) -> bool:
+        return self.wanted is None or bool(self.wanted.fullmatch(_relative(found)))
+
+    def shown(self, found: bytes) -> str:
+        path = self.prefix + _relative(found)
+        return "/".join(map(printable, path.split("/")))
+
+    def ignoring_nothing(self) -> "Scope":
+        """The same, with ignored files and in any case."""
+        wanted = self.wanted and re.compile(self.wanted.pattern, self.wanted.flags | re.IGNORECASE)
+        kept = tuple(one for one in self.arguments if not one.startswith("--type"))
+        return replace(self, arguments=(*kept, "--no-ignore"), rules=(), wanted=wanted)
+
+
+def is_directory(path: Path) -> bool:
+    """Also of names that no file can have, at which `Path.is_dir` raises."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _relative(found: bytes) -> str:
+    return os.fsdecode(found).removeprefix("./")
+
+
+def covered(workspace: Workspace, *, path: str, glob: str | None) -> Scope:
+    """Raises ToolError for what is not there, is outside, or is not a glob."""
+    place = workspace.locate(path)
+    found = workspace.stat(place)
+    if found is None:
+        raise workspace.no_such_file(place)
+    if not os.access(place.path, os.R_OK):
+        raise ToolError(f"{place.given}: permission denied.")
+    if stat.S_ISREG(found.st_mode):
+        return _of_file(place)
+    if not stat.S_ISDIR(found.st_mode):
+        raise ToolError(f"{place.given} is neither a file nor a directory.")
+    try:
+        return _of_directory(workspace, place, glob)
+    except globs.GlobError as error:
+        raise ToolError(
+            f"{printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
+        ) from None
+
+
+def _of_file(place: Place) -> Scope:
+    """A file named outright is searched whatever it is and whatever ignores it."""
+    return Scope(
+        where=place.given,
+        cwd=place.path.parent,
+        target=f"./{place.path.name}",
+        prefix=_prefix(place).removesuffix(f"{place.path.name}/"),
+        arguments=("--no-ignore", "--text"),
+    )
+
+
+def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope:
+    where = "the workspace" if place.path == workspace.root else place.given
+    wanted: list[str] = []
+    arguments: list[str] = []
+    if glob and glob.startswith("!"):
+        arguments += (f"--glob=!{one}" for one in _excluded(glob))
+    elif glob:
+        place, wanted = _narrowed(workspace, place, glob)
+        arguments += _name_filter(wanted)
+    rules: tuple[str, ...] = ()
+    if place.writable:
+        outer = inherited(place.path, workspace=workspace.root)
+        rules = () if outer.ignored else tuple(rule.line for rule in outer.rules)
+        arguments += ["--no-ignore"] if outer.ignored else []
+    else:
+        arguments += ["--no-ignore", "--text"]
+    pattern = "|".join(map(globs.source, wanted))
+    return Scope(
+        where=where,
+        cwd=place.path,
+        target=".",
+        prefix=_prefix(place),
+        arguments=tuple(arguments),
+        rules=rules,
+        wanted=re.compile(pattern, re.DOTALL) if wanted else None,
+    )
+
+
+def _prefix(place: Place) -> str:
+    """How paths below a place begin: relative in the workspace, absolute elsewhere."""
+    if not place.writable:
+        return f"{place.path}/"
+    return "" if place.relative == "." else f"{place.relative}/"
+
+
+def _excluded(glob: str) -> list[str]:
+    excluded = globs.expanded(glob.removeprefix("!").removeprefix("./"))
+    for one in excluded:
+        if not one.strip("/"):
+            raise globs.GlobError("nothing stands after the !")
+        globs.source(one)
+    return excluded
+
+
+def _narrowed(workspace: Workspace, place: Place, glob: str) -> tuple[Place, list[str]]:
+    """The deepest directory the glob spells out, and what the glob means in it.
+
+    A glob with a slash is relative to the place; where that leads nowhere, to the workspace.
+    """
+    if glob.startswith(f"{workspace.root}/"):
+        place, glob = workspace.locate("."), glob.removeprefix(f"{workspace.root}/")
+    glob = glob.removeprefix("./").removeprefix("/")
+    wanted = [one.split("/") for one in globs.expanded(glob + "**" if glob.endswith("/") else glob)]
+    if any(".." in components for components in wanted):
+        raise globs.GlobError("it cannot go up with ..; set path instead")
+    spelled = _spelled_out(wanted)
+    for base in (place.path, workspace.root) if spelled else ():
+        inner = workspace.locate(str(base.joinpath(*spelled)))
+        if is_directory(inner.path) and inner.path.is_relative_to(place.path):
+            place = inner
+            wanted = [components[len(spelled) :] for components in wanted]
+            break
+    else:
+        wanted = [one if len(one) > 1 else ["**", *one] for one in wanted]
+    return place, ["/".join(components) for components in wanted]
+
+
+def _spelled_out(wanted: list[list[str]]) -> list[str]:
+    """The leading directories that all of the globs have, without wildcards."""
+    shared: list[str] = []
+    for names in zip(*(components[:-1] for components in wanted), strict=False):
+        if len(set(names)) > 1 or not globs.is_literal(names[0]):
+            break
+        shared.append(names[0])
+    return shared
+
+
+def _name_filter(wanted: list[str]) -> list[str]:
+    names = [globs.widened(one.rpartition("/")[2]) for one in wanted]
+    if "*" in names or any(name.startswith("include:") for name in names):
+        return []
+    return [*(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"]

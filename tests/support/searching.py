@@ -1,0 +1,51 @@
+"""Running the search tools in tests, with every engine there is."""
+
+import asyncio
+import shutil
+import sysconfig
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agentcli.machine.workspace import Workspace
+from agentcli.tools import ripgrep
+from agentcli.tools.find_files import FindFiles
+from agentcli.tools.grep import Grep
+from agentcli.tools.ripgrep import STAND_IN, Engine
+from agentcli.types.tools import Matches, Output, Tool, ToolContext
+
+
+def installed() -> list[Engine]:
+    """Every ripgrep on this machine: versions must not differ in their answers."""
+    found = [shutil.which("rg"), shutil.which("rg", path=sysconfig.get_path("scripts"))]
+    return [ripgrep.at(Path(path)) for path in dict.fromkeys(found) if path]
+
+
+ENGINES = [STAND_IN, *installed()]
+
+
+def plant(root: Path, files: dict[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def answer(tool: Tool, arguments: dict[str, Any]) -> Output:
+    """The output, with nothing in it that depends on the engine."""
+    context = ToolContext(call_id="1", workspace=Path(), progress=lambda text: None)
+    output = asyncio.run(tool.run(tool.parse(arguments), context))
+    assert isinstance(output.details, Matches)
+    return replace(output, details=replace(output.details, engine=""))
+
+
+def text_of(output: Output) -> str:
+    return "".join(block.text for block in output.content if block.type == "text")
+
+
+def grep(root: Path, engine: Engine, **arguments: Any) -> str:
+    return text_of(answer(Grep(workspace=Workspace(root), engine=engine), arguments))
+
+
+def find(root: Path, engine: Engine, **arguments: Any) -> str:
+    return text_of(answer(FindFiles(workspace=Workspace(root), engine=engine), arguments))

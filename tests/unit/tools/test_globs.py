@@ -1,0 +1,79 @@
+import re
+
+import pytest
+
+from agentcli.tools import globs
+
+
+@pytest.mark.parametrize(
+    ("glob", "meant"),
+    [
+        ("*.py", ["*.py"]),
+        ("*.{py,js}", ["*.py", "*.js"]),
+        ("a{b,c{d,e}}f", ["abf", "acdf", "acef"]),
+        ("{a,b}{c,d}", ["ac", "ad", "bc", "bd"]),
+        ("x{,y}", ["x", "xy"]),
+        (r"\{a,b\}", [r"\{a,b\}"]),
+        ("[{,}]", ["[{,}]"]),
+    ],
+)
+def test_braces_stand_for_several_globs(glob: str, meant: list[str]) -> None:
+    assert globs.expanded(glob) == meant
+
+
+@pytest.mark.parametrize("glob", ["{a", "a}", "{a,{b}", "{a,b}" * 9])
+def test_unbalanced_or_endless_braces_are_refused(glob: str) -> None:
+    with pytest.raises(globs.GlobError):
+        globs.expanded(glob)
+
+
+@pytest.mark.parametrize(
+    ("glob", "matching", "other"),
+    [
+        ("*.py", ["a.py", ".py"], ["a/b.py", "a.pyc"]),
+        ("a?c", ["abc"], ["ac", "a/c"]),
+        ("**/*.py", ["a.py", "a/b/c.py"], ["a.js"]),
+        ("a/**", ["a/b", "a/b/c"], ["a", "b/a/c"]),
+        ("a/**/b", ["a/b", "a/x/y/b"], ["a/xb", "ab"]),
+        ("**", ["a", "a/b"], []),
+        ("a**b", ["ab", "axxb"], ["a/b"]),
+        ("[a-c]x", ["ax", "cx"], ["dx"]),
+        ("[!a-c]x", ["dx"], ["ax"]),
+        ("[^a]x", ["bx"], ["ax"]),
+        ("[]-]", ["]", "-"], ["x"]),
+        ("[a-]", ["a", "-"], ["b"]),
+        (r"a\*", ["a*"], ["ab"]),
+        ("é?", ["éa", "éé"], ["é"]),
+        ("a.b", ["a.b"], ["axb"]),
+    ],
+)
+def test_source_matches_whole_paths(glob: str, matching: list[str], other: list[str]) -> None:
+    pattern = re.compile(globs.source(glob), re.DOTALL)
+    assert [path for path in (*matching, *other) if pattern.fullmatch(path)] == matching
+
+
+@pytest.mark.parametrize("glob", ["[", "[]", "[!]", "[z-a]", "a\\"])
+def test_what_is_no_glob_is_refused(glob: str) -> None:
+    with pytest.raises(globs.GlobError):
+        globs.source(glob)
+
+
+@pytest.mark.parametrize(
+    ("component", "text"), [("*.py", ".py"), ("a*bcd*", "bcd"), ("a", "a"), ("*", ""), ("ab?", "")]
+)
+def test_needed_is_in_every_match(component: str, text: str) -> None:
+    assert globs.needed(component) == text
+
+
+def test_many_stars_take_no_time() -> None:
+    pattern = re.compile(globs.source("*a" * 30 + "*b"), re.DOTALL)
+    assert not pattern.fullmatch("a" * 250)
+    assert pattern.fullmatch("xa" * 30 + "b")
+
+
+@pytest.mark.parametrize(
+    ("component", "wider"),
+    [("*.py", "*.py"), ("a?[bc]d", "a*d"), (r"\*x", r"\*x"), ("**", "*"), ("[!]]x", "*x")],
+)
+def test_widened_uses_stars_alone(component: str, wider: str) -> None:
+    assert globs.widened(component) == wider
