@@ -1,0 +1,36 @@
+"""Where a provider is reached: a base address, however it is written, and a path below it."""
+
+import re
+from urllib.parse import urlsplit
+
+from agentcli.types.errors import SettingsError
+
+_VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
+
+
+def joined(base_url: str, path: str) -> str:
+    """The full address. The base may end in a slash, in a version, or in the path itself."""
+    base = base_url.strip().rstrip("/")
+    route, question, query = path.partition("?")
+    unversioned = _VERSION.sub("", route, count=1)
+    if base.endswith(unversioned):
+        return base + question + query
+    has_version = _VERSION.search(urlsplit(base).path) is not None
+    return base + (unversioned if has_version else route) + question + query
+
+
+def checked(base_url: str, *, source: str) -> str:
+    """The address, or a SettingsError that names where the bad one came from."""
+    parts = urlsplit(base_url.strip())
+    if parts.scheme in ("http", "https") and parts.hostname and _has_port(parts.netloc):
+        return base_url.strip()
+    raise SettingsError(
+        f"{source} is not an address: {base_url!r}",
+        hint=f"{source} must look like https://host or http://127.0.0.1:8080",
+    )
+
+
+def _has_port(netloc: str) -> bool:
+    """No port at all, or one that exists."""
+    port = re.search(r":([^:\]]*)$", netloc)
+    return port is None or (port[1].isdigit() and 0 < int(port[1]) < 65536)

@@ -1,0 +1,212 @@
+"""Anthropic Messages: requests and errors. Replies are read in `anthropic_reply.py`.
+
+What was sent once is sent the same way for ever: between two requests of a conversation only the
+cache markers move. Thinking is bound to everything before it and would be refused otherwise.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Image,
+    Json,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from agentcli.types.wire import Message, Request, ToolChoice
+from agentcli.wire.anthropic_reply import PROTOCOL, Reply, kind_of
+from agentcli.wire.arguments import object_arguments
+from agentcli.wire.dialect import Model
+from agentcli.wire.failures import http_error, kind_of_status, one_line
+from agentcli.wire.memo import remembered
+from agentcli.wire.strict import ANTHROPIC, rooted, strict_of
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "messages"
+VERSION = "2026-10-21"
+DEFAULT_OUTPUT_TOKENS = 8192
+"""For models we know no limit of; every one since 2024 writes this much."""
+
+_CACHED: dict[str, Json] = {"type": "ephemeral"}
+_STRICT_TOOLS = 20
+_STRICT_OPTIONAL_FIELDS = 24
+"""What the provider compiles at most, over all tools of a request."""
+
+
+def path(model: Model) -> str:
+    return "/v1/messages"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+
+
+def decoder(model: Model) -> Reply:
+    return Reply(model)
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    body: dict[str, Json] = {
+        "model": model.name,
+        "max_tokens": _output_limit(request.output_limit_tokens, model),
+        "stream": True,
+    }
+    if request.system.strip():
+        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
+    is_forced = False
+    if request.tools:
+        body["tools"] = _declared(request.tools, model)
+        choice = _choice(request.tool_choice, model)
+        is_forced = choice["type"] in ("any", "tool")
+        if not request.parallel and choice["type"] != "none":
+            choice["disable_parallel_tool_use"] = True
+        body["tool_choice"] = choice
+    if model.thinking and not is_forced:
+        # Without a display some models say nothing at all between two calls.
+        body["thinking"] = {"type": "adaptive", "display": "summarized"}
+    if effort := request.effort or model.effort:
+        body["output_config"] = {"effort": effort}
+    body[HISTORY_KEY] = [*_history(request.messages)]
+    return body
+
+
+def _output_limit(wanted: int | None, model: Model) -> int:
+    limit = model.output_tokens or DEFAULT_OUTPUT_TOKENS
+    return limit if wanted is None else min(wanted, model.output_tokens or wanted)
+
+
+def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
+    match choice:
+        case "auto" | "none":
+            return {"type": choice}
+        case _ if not model.forced_tool_choice:
+            return {"type": "auto"}
+        case "required":
+            return {"type": "any"}
+        case name:
+            return {"type": "tool", "name": name}
+
+
+@remembered
+def _declared(specs: tuple[ToolSpec, ...], model: Model) -> Json:
+    """The tools in their order; our own are strict where the provider can compile that many."""
+    schemas = [strict_of(spec, ANTHROPIC, model) for spec in specs]
+    compiled = [schema for schema in schemas if schema is not None]
+    is_compiled = (
+        len(compiled) <= _STRICT_TOOLS
+        and sum(map(_optional_fields, compiled)) <= _STRICT_OPTIONAL_FIELDS
+    )
+    tools: list[Json] = []
+    for spec, schema in zip(specs, schemas, strict=True):
+        tool: dict[str, Json] = {"name": spec.name}
+        if spec.description.strip():
+            tool["description"] = spec.description
+        if schema is not None and is_compiled:
+            tool |= {"input_schema": schema, "strict": True}
+        else:
+            tool["input_schema"] = rooted(spec.schema)
+        if spec is specs[-1]:
+            tool["cache_control"] = _CACHED
+        tools.append(tool)
+    return tools
+
+
+def _optional_fields(schema: Mapping[str, Json]) -> int:
+    properties, required = schema.get("properties"), schema.get("required")
+    count = len(properties) if isinstance(properties, dict) else 0
+    return count - (len(required) if isinstance(required, list) else 0)
+
+
+def _history(messages: Sequence[Message]) -> Iterable[Json]:
+    """One turn per message, never joined: what was sent once keeps its place and its shape."""
+    marked = _cache_ends(messages)
+    for number, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            yield _replied(message)
+        else:
+            yield _said_to_be_cached(message) if number in marked else _said(message)
+
+
+def _cache_ends(messages: Sequence[Message]) -> set[int]:
+    """Where this request ends, for the next to find, and where the one before did, to be found."""
+    replies = [isinstance(message, AssistantMessage) for message in messages]
+    last_reply = max((number for number, is_reply in enumerate(replies) if is_reply), default=0)
+    said = [number for number, is_reply in enumerate(replies) if not is_reply]
+    before = [number for number in said if number < last_reply]
+    return {*said[-1:], *before[-1:]}
+
+
+@remembered
+def _said(message: UserMessage | ToolMessage) -> Json:
+    return {"role": "user", "content": [*_blocks_said(message)]}
+
+
+@remembered
+def _said_to_be_cached(message: UserMessage | ToolMessage) -> Json:
+    *blocks, last = _blocks_said(message)
+    return {"role": "user", "content": [*blocks, {**last, "cache_control": _CACHED}]}
+
+
+def _blocks_said(message: UserMessage | ToolMessage) -> Iterable[dict[str, Json]]:
+    if isinstance(message, UserMessage):
+        return map(_shown, message.content)
+    return map(_result, message.results)
+
+
+def _result(result: ToolResult) -> dict[str, Json]:
+    block: dict[str, Json] = {
+        "type": "tool_result",
+        "tool_use_id": result.call_id,
+        "content": [_shown(part) for part in result.content],
+    }
+    return block | {"is_error": True} if result.status == "error" else block
+
+
+def _shown(part: Text | Image) -> dict[str, Json]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    source: Json = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    return {"type": "image", "source": source}
+
+
+@remembered
+def _replied(message: AssistantMessage) -> Json:
+    return {"role": "assistant", "content": [*map(_echoed, message.content)]}
+
+
+def _echoed(block: Block) -> Json:
+    """A block as it came: echoes are what of it the neutral form does not hold."""
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text, **_extras(block)}
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": block.id,
+                "name": block.name,
+                "input": object_arguments(block.input),
+                **_extras(block),
+            }
+        case Thinking() | Opaque():
+            return _extras(block)
+
+
+def _extras(block: Block) -> dict[str, Json]:
+    data = block.echo.data if block.echo else None
+    return data if isinstance(data, dict) else {}
+
+
+def error(status: int, headers: Mapping[str, str], body: Json) -> WireError:
+    kind = kind_of(body)
+    if kind is None or kind is WireErrorKind.REJECTED:
+        # "Invalid request" is what gateways call everything; their status is more careful.
+        kind = kind_of_status(status)
+    hint = "Check the model's name." if kind is WireErrorKind.MODEL else ""
+    return http_error(status, headers, said=one_line(body), kind=kind, hint=hint)

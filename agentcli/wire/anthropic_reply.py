@@ -1,0 +1,281 @@
+"""Anthropic Messages: one streamed reply, block by block.
+
+A block is kept as the provider built it, because thinking and whatever we do not know must go back
+byte for byte. What the neutral form cannot hold travels in the block's echo.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Echo,
+    Json,
+    Opaque,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+from agentcli.wire.arguments import parsed_arguments
+from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.dialect import Model
+from agentcli.wire.failures import one_line
+
+PROTOCOL = "anthropic"
+
+_STOPS: dict[str, Stop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "pause_turn": "paused",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+}
+
+_NEUTRAL = ("text", "thinking", "redacted_thinking", "tool_use")
+"""The types of blocks that have a form of their own here."""
+
+_KINDS = {
+    "authentication_error": WireErrorKind.CREDENTIALS,
+    "permission_error": WireErrorKind.CREDENTIALS,
+    "billing_error": WireErrorKind.CREDENTIALS,
+    "invalid_request_error": WireErrorKind.REJECTED,
+    "not_found_error": WireErrorKind.MODEL,
+    "request_too_large": WireErrorKind.OVERFLOW,
+    "rate_limit_error": WireErrorKind.RATE_LIMITED,
+    "timeout_error": WireErrorKind.UNAVAILABLE,
+    "api_error": WireErrorKind.UNAVAILABLE,
+    "overloaded_error": WireErrorKind.UNAVAILABLE,
+}
+
+_OVERFLOW = re.compile(r"prompt is too long|exceeds? (the )?context|long context", re.I)
+"""The one case without a type or code of its own."""
+
+
+def kind_of(body: Json) -> WireErrorKind | None:
+    """What an error says of itself; None where only its status can tell."""
+    match body:
+        case {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}:
+            return WireErrorKind.CREDENTIALS
+        case {"error": {"message": str(message)}} if _OVERFLOW.search(message):
+            return WireErrorKind.OVERFLOW
+        case {"error": {"type": str(kind)}}:
+            return _KINDS.get(kind)
+        case _:
+            return None
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A block while it arrives: as it started, with what was added to its fields since."""
+
+    fields: dict[str, Json]
+    pieces: dict[str, list[str]] = field(default_factory=dict)
+    """Of the strings that arrive bit by bit, under the names of their fields."""
+
+    @property
+    def type(self) -> Json:
+        return self.fields.get("type")
+
+    def add(self, name: str, piece: str) -> str:
+        self.pieces.setdefault(name, []).append(piece)
+        return piece
+
+    def text(self, name: str) -> str:
+        start = self.fields.get(name)
+        return whole((start if isinstance(start, str) else "") + self.added(name))
+
+    def added(self, name: str) -> str:
+        return "".join(self.pieces.get(name, ()))
+
+    def beside(self, *known: str) -> dict[str, Json]:
+        """The fields that are none of these, as far as they say anything."""
+        return {key: value for key, value in self.fields.items() if key not in known and value}
+
+
+class Reply:
+    """The decoder: fed the events of one reply, it gives one message."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._blocks: dict[int, _Growing] = {}
+        self._usage: dict[str, Json] = {}
+        self._stop_reason: str | None = None
+        self._stop_detail = ""
+
+    def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        match event:
+            case {"type": "message_start", "message": {"usage": dict(usage)}}:
+                self._usage |= usage
+            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
+                self._blocks[index] = growing = _Growing(dict(block))
+                return _opened(growing)
+            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
+                return _grown(self._blocks[index], delta) if index in self._blocks else ()
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._end(delta, event.get("usage"))
+            case {"type": "message", "content": list(blocks)}:  # a server that does not stream
+                self._blocks = {n: _Growing(b) for n, b in enumerate(blocks) if isinstance(b, dict)}
+                self._end(event, event.get("usage"))
+                return [delta for block in self._blocks.values() for delta in _opened(block)]
+            case {"type": "error"}:
+                body = dict(event)
+                kind = kind_of(body) or WireErrorKind.UNAVAILABLE
+                raise WireError(one_line(body), kind=kind)
+        return ()
+
+    def message(self) -> AssistantMessage:
+        if self._stop_reason is None:
+            raise WireError("The stream ended before the reply did.", kind=WireErrorKind.CUT)
+        stop = _STOPS.get(self._stop_reason, "end")
+        blocks = list(self._blocks.values())
+        if stop not in ("end", "tool_calls", "paused") and blocks and _is_cut_off(blocks[-1]):
+            blocks.pop()
+        content = tuple(block for it in blocks if (block := self._block(it)) is not None)
+        has_calls = any(isinstance(block, ToolCall) for block in content)
+        if stop in ("end", "tool_calls"):
+            stop = "tool_calls" if has_calls else "end"
+        return AssistantMessage(
+            content=content,
+            stop=stop,
+            stop_detail=self._stop_detail,
+            protocol=PROTOCOL,
+            model=self._model.name,
+            usage=self._counted(),
+        )
+
+    def _end(self, delta: Mapping[str, Json], usage: Json) -> None:
+        if isinstance(usage, dict):
+            # What is given is the total so far; what is not given has not changed.
+            self._usage |= {key: value for key, value in usage.items() if value is not None}
+        reason = delta.get("stop_reason")
+        if not isinstance(reason, str):
+            return
+        self._stop_reason = reason
+        match delta.get("stop_details"):
+            case dict(details):
+                words = [details.get("category"), details.get("explanation")]
+                self._stop_detail = ": ".join(word for word in words if isinstance(word, str))
+            case _ if reason not in ("end_turn", "tool_use"):
+                self._stop_detail = reason
+
+    def _block(self, growing: _Growing) -> Block | None:
+        match growing.type:
+            case "text":
+                text, echo = growing.text("text"), self._echo(growing.beside("type", "text"))
+                return Text(text=text, echo=echo) if text or echo else None
+            case "thinking":
+                fields = growing.fields | {"thinking": growing.text("thinking")}
+                return Thinking(text=growing.text("thinking"), echo=self._echo(fields))
+            case "redacted_thinking":
+                return Thinking(text="", echo=self._echo(growing.fields))
+            case "tool_use":
+                return ToolCall(
+                    id=growing.text("id"),
+                    name=growing.text("name"),
+                    input=_arguments(growing),
+                    echo=self._echo(growing.beside("type", "id", "name", "input")),
+                )
+            case _:
+                echo = self._echo(_opaque_fields(growing))
+                return Opaque(echo=echo) if echo else None
+
+    def _echo(self, data: dict[str, Json]) -> Echo | None:
+        if not data:
+            return None
+        return Echo(protocol=PROTOCOL, model=self._model.name, data=whole_json(data))
+
+    def _counted(self) -> Usage:
+        details = self._usage.get("output_tokens_details")
+        thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
+        return Usage(
+            input_tokens=_number(self._usage.get("input_tokens")),
+            cache_read_tokens=_number(self._usage.get("cache_read_input_tokens")),
+            cache_write_tokens=_number(self._usage.get("cache_creation_input_tokens")),
+            output_tokens=_number(self._usage.get("output_tokens")),
+            reasoning_tokens=_number(thinking),
+        )
+
+
+def _opened(growing: _Growing) -> Sequence[Delta]:
+    """What a block that has just started already shows."""
+    match growing.type:
+        case "text" if text := growing.text("text"):
+            return [TextDelta(text=text)]
+        case "thinking" if text := growing.text("thinking"):
+            return [ThinkingDelta(text=text)]
+        case "tool_use":
+            return [_call_delta(growing, "")]
+    return ()
+
+
+def _grown(growing: _Growing, delta: Mapping[str, Json]) -> Sequence[Delta]:
+    match delta:
+        case {"type": "text_delta", "text": str(text)}:
+            return [TextDelta(text=whole(growing.add("text", text)))]
+        case {"type": "thinking_delta", "thinking": str(text)}:
+            return [ThinkingDelta(text=whole(growing.add("thinking", text)))]
+        case {"type": "signature_delta", "signature": signature}:
+            growing.fields["signature"] = signature
+        case {"type": "input_json_delta", "partial_json": str(piece)}:
+            growing.add("input", piece)
+            return [_call_delta(growing, piece)] if growing.type == "tool_use" else ()
+        case {"type": "citations_delta", "citation": citation}:
+            citations = growing.fields.get("citations")
+            before = citations if isinstance(citations, list) else []
+            growing.fields["citations"] = [*before, citation]
+        case _ if growing.type not in _NEUTRAL:
+            _extend(growing, delta)
+    return ()
+
+
+def _extend(growing: _Growing, delta: Mapping[str, Json]) -> None:
+    """A kind of delta we do not know belongs to a kind of block we do not know: both are kept."""
+    for name, value in delta.items():
+        if name == "type":
+            continue
+        if isinstance(value, str):
+            growing.add(name, value)
+        else:
+            growing.fields[name] = value
+
+
+def _call_delta(growing: _Growing, piece: str) -> CallDelta:
+    return CallDelta(call_id=growing.text("id"), name=growing.text("name"), arguments=whole(piece))
+
+
+def _arguments(growing: _Growing) -> Json:
+    if text := growing.added("input"):
+        return parsed_arguments(text)
+    given = growing.fields.get("input")
+    return parsed_arguments(given) if isinstance(given, str) else whole_json(given or {})
+
+
+def _is_cut_off(growing: _Growing) -> bool:
+    """Whether a reply that was stopped was stopped inside this block, its last."""
+    match growing.type:
+        case "tool_use":
+            arguments = _arguments(growing)
+            return not arguments or not isinstance(arguments, dict)
+        case "thinking":
+            return not growing.fields.get("signature")
+        case _:
+            return False
+
+
+def _opaque_fields(growing: _Growing) -> dict[str, Json]:
+    fields = dict(growing.fields)
+    for name in growing.pieces:
+        fields[name] = _arguments(growing) if name == "input" else growing.text(name)
+    return fields
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) else 0

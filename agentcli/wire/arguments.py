@@ -1,0 +1,58 @@
+"""A call's arguments between the text a model streams and the mapping a tool takes.
+
+Text that is not one JSON object stays text, so that the tool can tell the model what was wrong with
+it. What is echoed to a provider is always an object.
+"""
+
+import json
+from typing import NoReturn
+
+from agentcli.types.messages import Json
+from agentcli.wire.characters import whole, whole_json
+
+LIMIT_DEPTH = 100
+"""Deeper nesting is no argument of any tool, and costs a recursion wherever it is walked."""
+
+MALFORMED_KEY = "malformed_arguments"
+
+
+def parsed_arguments(text: str) -> Json:
+    """The mapping, {} for no text at all, or the text itself where it is no JSON object."""
+    if not text.strip():
+        return {}
+    try:
+        value: Json = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return whole(text)
+    if not isinstance(value, dict) or _is_too_deep(value):
+        return whole(text)
+    return whole_json(value)
+
+
+def object_arguments(value: Json) -> dict[str, Json]:
+    """For protocols that take arguments as an object: text stands in it under a telling key."""
+    return value if isinstance(value, dict) else {MALFORMED_KEY: value}
+
+
+def _no_constant(name: str) -> NoReturn:
+    """Python reads NaN and Infinity, which are not JSON: sent back, they would be refused."""
+    raise ValueError(name)
+
+
+def _is_too_deep(value: Json) -> bool:
+    level: list[Json] = [value]
+    for _ in range(LIMIT_DEPTH):
+        level = [item for outer in level for item in _items(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _items(value: Json) -> list[Json]:
+    match value:
+        case dict():
+            return [item for item in value.values() if isinstance(item, dict | list)]
+        case list():
+            return [item for item in value if isinstance(item, dict | list)]
+        case _:
+            return []

@@ -1,0 +1,276 @@
+"""The lean socket: one HTTP/1.1 client with event streams, for every dialect.
+
+A request is sent again silently in one case only: on a connection kept from before that turns out
+to be dead before the first byte of an answer. Redirects are told, not followed.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from ssl import SSLContext
+from urllib.parse import urlsplit
+
+from agentcli import __version__
+from agentcli.types.errors import SettingsError, WireErrorKind
+from agentcli.types.messages import Json
+from agentcli.wire.address import joined
+from agentcli.wire.failures import one_line
+from agentcli.wire.http1 import Head, Response
+from agentcli.wire.links import Link, connect
+from agentcli.wire.route import place_of, proxy_for, tls_context
+from agentcli.wire.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.sse import Event, EventStream
+
+IDLE_S = 1.0
+"""After so long without a byte the reader of the events is told, by an empty one."""
+
+LIMIT_REPLY_BYTES = 256 * 1024 * 1024
+LIMIT_ERROR_BYTES = 256 * 1024
+ERROR_PATIENCE_S = 5.0
+KEPT_LINKS = 4
+
+
+class Direct:
+    def __init__(
+        self, base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None = None
+    ) -> None:
+        self._base_url = base_url
+        self._environ = environ
+        self._timeouts = timeouts or Timeouts()
+        self._place = place_of(base_url)
+        self._proxy = proxy_for(self._place, environ)
+        self._context: SSLContext | None = None
+        self._kept: list[Link] = []
+
+    async def prepare(self) -> None:
+        """Opens a connection, which the first request then finds."""
+        try:
+            self._kept.append(await self._connected())
+        except (Broken, SettingsError):
+            return
+
+    async def exchange(
+        self, path: str, *, headers: Mapping[str, str], body: bytes
+    ) -> AsyncGenerator[Event, None]:
+        answer = await self._answered("POST", path, headers=headers, body=body)
+        try:
+            async for event in _events(self._pieces(answer)):
+                yield event
+        finally:
+            self._release(answer)
+
+    async def get(self, path: str, *, headers: Mapping[str, str]) -> Json:
+        """One document of JSON, such as a list of models."""
+        answer = await self._answered("GET", path, headers=headers, body=b"")
+        try:
+            return _document(b"".join([piece async for piece in self._pieces(answer)]))
+        finally:
+            self._release(answer)
+
+    async def close(self) -> None:
+        for link in self._kept:
+            link.drop()
+        self._kept.clear()
+        await asyncio.sleep(0)  # the loop closes what was dropped when it comes round
+
+    async def _answered(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes
+    ) -> "_Answer":
+        """Sends a request and waits for the head of its answer, which must be a success."""
+        request = self._request(method, path, headers=headers, body=body)
+        kept = self._taken()
+        answer = await self._asked(kept, request) if kept else None
+        if answer is None:
+            answer = await self._asked(await self._connected(), request)
+        if answer is None:
+            raise Broken(
+                f"{self._place} closed the connection without an answer", kind=WireErrorKind.CUT
+            )
+        try:
+            if not 200 <= answer.head.status < 300:
+                raise await self._failure(answer)
+            if (encoding := answer.head.headers.get("content-encoding", "identity")) != "identity":
+                raise Broken(f"{self._place} compresses its answer ({encoding})", attempts=1)
+        except BaseException:
+            answer.link.drop()
+            raise
+        return answer
+
+    async def _asked(self, link: Link, request: bytes) -> "_Answer | None":
+        """None when the connection was closed before the first byte of an answer."""
+        response = Response()
+        try:
+            link.send(request)
+            data = await link.read(self._timeouts.first_byte_s)
+            if data == b"":
+                link.drop()
+                return None
+            while True:
+                if data is None:
+                    raise Broken(f"{self._place} does not answer", kind=WireErrorKind.CUT)
+                first = response.feed(data)
+                if response.head is not None:
+                    return _Answer(link=link, response=response, head=response.head, first=first)
+                if data == b"":
+                    response.end()
+                data = await link.read(self._timeouts.stall_s)
+        except BaseException:
+            link.drop()
+            raise
+
+    async def _pieces(self, answer: "_Answer") -> AsyncIterator[bytes]:
+        """The body as it comes; an empty piece after a while of nothing."""
+        if answer.first:
+            yield answer.first
+        stall_s = self._timeouts.stall_s
+        size_bytes, silent_s = 0, 0.0
+        while not answer.response.finished:
+            data = await answer.link.read(min(IDLE_S, stall_s))
+            if data is None:
+                silent_s += IDLE_S
+                if silent_s >= stall_s:
+                    raise Broken(
+                        f"{self._place} sent nothing for {stall_s:g} s", kind=WireErrorKind.CUT
+                    )
+                yield b""
+                continue
+            if not data:
+                answer.response.end()
+            silent_s = 0.0
+            size_bytes += len(data)
+            if size_bytes > LIMIT_REPLY_BYTES:
+                raise Broken("the answer does not end", kind=WireErrorKind.REJECTED, attempts=1)
+            if piece := answer.response.feed(data):
+                yield piece
+
+    async def _failure(self, answer: "_Answer") -> HttpError | Broken:
+        """An answer that is no success. Of its body only the beginning is read."""
+        head = answer.head
+        if 300 <= head.status < 400:
+            return Broken(
+                f"{self._place} redirects to {head.headers.get('location', 'nowhere')[:200]}",
+                hint="Set that as the base URL, if you trust it.",
+                kind=WireErrorKind.REJECTED,
+                attempts=1,
+            )
+        body = bytearray(answer.first)
+        while not answer.response.finished and len(body) < LIMIT_ERROR_BYTES:
+            data = await answer.link.read(ERROR_PATIENCE_S)
+            if not data:
+                break
+            body += answer.response.feed(data)
+        text = body[:LIMIT_ERROR_BYTES].decode("utf-8", "replace")
+        try:
+            return HttpError(head.status, head.headers, json.loads(text))
+        except (ValueError, RecursionError):
+            return HttpError(head.status, head.headers, text)
+
+    def _request(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes) -> bytes:
+        url = urlsplit(joined(self._base_url, path))
+        target = url.path + (f"?{url.query}" if url.query else "")
+        fields = {
+            "Host": self._place.authority,
+            "User-Agent": f"agentcli/{__version__}",
+            "Accept": "text/event-stream, application/json",
+            "Accept-Encoding": "identity",
+            **headers,
+        }
+        if body:
+            fields |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        if self._proxy and not self._place.tls:
+            target = f"http://{self._place.authority}{target}"
+            if self._proxy.credentials:
+                fields["Proxy-Authorization"] = self._proxy.credentials
+        lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
+        return "\r\n".join(lines).encode("latin-1") + body
+
+    async def _connected(self) -> Link:
+        return await connect(
+            self._place, proxy=self._proxy, tls=self._tls, limit_s=self._timeouts.connect_s
+        )
+
+    def _tls(self) -> SSLContext:
+        if self._context is None:
+            self._context = tls_context(self._environ)
+        return self._context
+
+    def _taken(self) -> Link | None:
+        """A connection kept from before that is not known to be dead."""
+        while self._kept:
+            link = self._kept.pop()
+            if link.is_usable:
+                return link
+            link.drop()
+        return None
+
+    def _release(self, answer: "_Answer") -> None:
+        is_reusable = answer.response.finished and answer.head.keeps_alive
+        if is_reusable and answer.link.is_usable and len(self._kept) < KEPT_LINKS:
+            self._kept.append(answer.link)
+        else:
+            answer.link.drop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    link: Link
+    response: Response
+    head: Head
+    first: bytes
+    """What came of the body together with the head."""
+
+
+async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+    """Told apart by their first character: an event stream, one document, or somebody's page."""
+    opening = b""
+    async for piece in pieces:
+        opening = piece.lstrip()
+        if opening:
+            break
+        yield {}
+    match opening[:1]:
+        case b"<":
+            page = one_line(opening.decode("utf-8", "replace"))
+            raise Broken(
+                f"instead of a reply {page}",
+                hint="Check the base URL, and that no login page stands in between.",
+                kind=WireErrorKind.REJECTED,
+                attempts=1,
+            )
+        case b"{" | b"[":
+            rest = [piece async for piece in pieces]
+            for event in _as_events(_document(opening + b"".join(rest))):
+                yield event
+        case _:
+            async for event in _streamed(opening, pieces):
+                yield event
+
+
+async def _streamed(opening: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+    stream = EventStream()
+    for event in stream.feed(opening):
+        yield event
+    async for piece in pieces:
+        if not piece and stream.done:
+            return
+        if not piece:
+            yield {}
+        for event in stream.feed(piece):
+            yield event
+    for event in stream.end():
+        yield event
+
+
+def _document(text: bytes) -> Json:
+    try:
+        document: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Broken("the answer is not whole JSON", kind=WireErrorKind.CUT) from None
+    return document
+
+
+def _as_events(document: Json) -> Iterator[Event]:
+    for item in document if isinstance(document, list) else [document]:
+        if isinstance(item, dict):
+            yield item

@@ -1,0 +1,124 @@
+"""What went wrong, as a sentence for the person, with the one thing to do about it.
+
+Whatever a provider or a library said passes through here: the key in it is cut to its last four
+characters.
+"""
+
+from dataclasses import dataclass
+
+from agentcli.types.errors import SettingsError, WireError, WireErrorKind
+from agentcli.wire.dialect import Model
+from agentcli.wire.providers import Key, Provider
+from agentcli.wire.sockets import ATTEMPTS, Broken
+
+RETRIED = (WireErrorKind.RATE_LIMITED, WireErrorKind.UNAVAILABLE, WireErrorKind.CUT)
+
+_SHORT_REASONS = {429: "rate limited", 529: "overloaded"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One attempt that gave no reply."""
+
+    error: WireError
+    attempts: int
+    """How many attempts such a failure is worth, over all; 1 where another would end the same."""
+
+
+def failure_of(error: WireError | Broken) -> Failure:
+    if isinstance(error, Broken):
+        wired = WireError(str(error), kind=error.kind, hint=error.hint)
+        return Failure(error=wired, attempts=error.attempts)
+    return Failure(error=error, attempts=ATTEMPTS if error.kind in RETRIED else 1)
+
+
+def reason(error: WireError, *, shown_chars: int) -> str:
+    """A clause for the line that announces another attempt."""
+    words = _SHORT_REASONS.get(error.status or 0, str(error))
+    if shown_chars:
+        return f"{words} after {shown_chars:,} characters, which are dropped"
+    return words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explainer:
+    provider: Provider
+    model: Model
+    key: Key | None
+
+    def final(self, error: WireError, *, attempts: int) -> WireError:
+        """The error that ends a request."""
+        said = self.scrubbed(str(error))
+        message, hint = f"{self.provider.name}: {said}", error.hint
+        if attempts > 1:
+            message += f", after {attempts} attempts"
+        match error.kind:
+            case WireErrorKind.CREDENTIALS if error.status == 401:
+                message, hint = self._rejected(error.status), hint or self._key_hint()
+            case WireErrorKind.CREDENTIALS:
+                message = f"{message} ({self._key_words()})"
+                hint = hint or (self._key_hint() if error.status in (400, 403) else "")
+            case WireErrorKind.UNAVAILABLE if error.status is None and self._is_local():
+                hint = f"Is {self.provider.name} running?"
+            case WireErrorKind.MODEL if error.status == 404:
+                message = f"{self.provider.name} has no model {self.model.name}: {said}"
+        return WireError(
+            message,
+            kind=error.kind,
+            hint=self.scrubbed(hint),
+            status=error.status,
+            retry_after_s=error.retry_after_s,
+        )
+
+    def too_long_a_wait(self, error: WireError, *, max_wait_s: float) -> WireError:
+        wait = _duration(error.retry_after_s or 0.0)
+        return WireError(
+            f"{self.provider.name} asks to wait {wait}, more than the {max_wait_s:g} s allowed:"
+            f" {self.scrubbed(str(error))}",
+            kind=error.kind,
+            hint=f"Try again in {wait}, or allow a longer wait.",
+            status=error.status,
+            retry_after_s=error.retry_after_s,
+        )
+
+    def scrubbed(self, text: str) -> str:
+        return text.replace(self.key.value, self.key.tail) if self.key else text
+
+    def _is_local(self) -> bool:
+        return not self.provider.needs_key and not self.provider.platform
+
+    def _rejected(self, status: int | None) -> str:
+        return f"{self.provider.name} rejected the API key ({status}, {self._key_words()})"
+
+    def _key_words(self) -> str:
+        if self.key is None:
+            return "no key was sent"
+        return f"key from {self.key.source}, ends in {self.key.tail}"
+
+    def _key_hint(self) -> str:
+        return f"export {self.provider.key_env[0]}=…" if self.provider.key_env else ""
+
+
+def usable(key: Key | None, provider: Provider) -> Key | None:
+    """The key as it may stand in a header, or a SettingsError that says where to put one."""
+    variables = ", ".join(provider.key_env)
+    hint = f"export {provider.key_env[0]}=…" if provider.key_env else ""
+    if key is None:
+        if provider.needs_key:
+            raise SettingsError(
+                f"no API key for {provider.name} (looked at {variables})", hint=hint
+            )
+        return None
+    value = key.value.strip()
+    if not value.isascii() or not value.isprintable() or " " in value or not value:
+        raise SettingsError(
+            f"the API key from {key.source} has characters in it that no key has", hint=hint
+        )
+    return Key(value=value, source=key.source)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

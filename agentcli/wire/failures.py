@@ -1,0 +1,111 @@
+"""What every dialect's HTTP errors have in common: the kind of a status, the wait, one clear line.
+
+Whatever came as a body, a page of HTML or ten megabytes of it, becomes one bounded line.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.messages import Json
+from agentcli.wire.characters import whole
+
+LIMIT_CHARS = 400
+
+_KIND_OF_STATUS = {
+    401: WireErrorKind.CREDENTIALS,
+    402: WireErrorKind.CREDENTIALS,
+    403: WireErrorKind.CREDENTIALS,
+    404: WireErrorKind.MODEL,
+    408: WireErrorKind.UNAVAILABLE,
+    409: WireErrorKind.UNAVAILABLE,
+    413: WireErrorKind.OVERFLOW,
+    425: WireErrorKind.UNAVAILABLE,
+    429: WireErrorKind.RATE_LIMITED,
+}
+
+
+def kind_of_status(status: int) -> WireErrorKind:
+    if status >= 500:
+        return WireErrorKind.UNAVAILABLE
+    return _KIND_OF_STATUS.get(status, WireErrorKind.REJECTED)
+
+
+def http_error(
+    status: int,
+    headers: Mapping[str, str],
+    *,
+    said: str,
+    kind: WireErrorKind | None = None,
+    hint: str = "",
+    retry_after_s: float | None = None,
+) -> WireError:
+    """An error in the provider's own words. `said` comes from `one_line`."""
+    return WireError(
+        f"{said} (HTTP {status})" if said else f"HTTP {status}",
+        kind=kind or kind_of_status(status),
+        hint=hint,
+        status=status,
+        retry_after_s=wait_s(headers) if retry_after_s is None else retry_after_s,
+    )
+
+
+def wait_s(headers: Mapping[str, str]) -> float | None:
+    """How long the provider asks to wait. Header names are in lower case."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "").strip()
+    seconds = _number(value)
+    return _until(value) if seconds is None and value else seconds
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\s*\d{1,9}(\.\d+)?\s*", text) else None
+
+
+def _until(date: str) -> float | None:
+    try:
+        moment = datetime.strptime(date, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def one_line(body: Json) -> str:
+    """What a body says about what went wrong, however it says it."""
+    text = _message(body)
+    if _is_page(text):
+        title = _title(text)
+        text = f"a web page came back: {title}" if title else "a web page came back"
+    line = " ".join(whole(text[: LIMIT_CHARS * 4]).split())
+    return line if len(line) <= LIMIT_CHARS else line[:LIMIT_CHARS] + "…"
+
+
+def _message(body: Json) -> str:
+    """The message of an error in any of the shapes providers use."""
+    match body:
+        case str():
+            return body
+        case {"error": {"message": str(message)}}:
+            return message
+        case {"error": str(message)} | {"message": str(message)} | {"detail": str(message)}:
+            return message
+        case [first, *_]:
+            return _message(first)
+        case _:
+            return json.dumps(body, ensure_ascii=False) if body else ""
+
+
+def _title(page: str) -> str:
+    _, _, after = page.partition("<title")
+    if not after:
+        _, _, after = page.partition("<TITLE")
+    return after.partition(">")[2].partition("<")[0].strip()
+
+
+def _is_page(text: str) -> bool:
+    start = text[:1000].lstrip().lower()
+    return start.startswith(("<!doctype", "<html", "<head", "<?xml"))

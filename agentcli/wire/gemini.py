@@ -1,0 +1,193 @@
+"""Gemini's generateContent: a neutral request as its body, and where to send it.
+
+A reply goes back part by part as it came, with every signature on the part that brought it. All
+answers to the calls of a turn stand in the one user turn right after it, in the order of the calls.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from urllib.parse import quote
+
+from agentcli.types.messages import (
+    AssistantMessage,
+    Image,
+    Json,
+    Text,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from agentcli.types.wire import Message, Request, ToolChoice
+from agentcli.wire.arguments import object_arguments
+from agentcli.wire.dialect import Model
+from agentcli.wire.gemini_errors import error
+from agentcli.wire.gemini_reply import PROTOCOL, TOKEN, Reply
+from agentcli.wire.gemini_thinking import UNSIGNED, is_own, is_signing, thinking_level
+from agentcli.wire.memo import remembered
+from agentcli.wire.names import wire_name
+from agentcli.wire.strict import rooted
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "contents"
+
+_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+
+
+def path(model: Model) -> str:
+    name = model.name if "/" in model.name else f"models/{model.name}"
+    return f"/v1beta/{quote(name)}:streamGenerateContent?alt=sse"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"x-goog-api-key": key} if key else {}
+
+
+def decoder(model: Model) -> Reply:
+    return Reply(model)
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    messages, token = _resumed(request.messages, model)
+    body: dict[str, Json] = {"contents": _contents(messages, model)}
+    if request.system.strip():
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in request.tools]}]
+        body["toolConfig"] = {"functionCallingConfig": _calling(request.tool_choice, model)}
+    if generation := _generation(request, model):
+        body["generationConfig"] = generation
+    if token is not None:
+        body["continuationToken"] = token
+    return body
+
+
+def _resumed(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message], Json]:
+    """A paused reply is not part of what is asked: the same is asked again, with its token."""
+    token: Json = None
+    while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
+        if is_own(last.echo, model) and isinstance(last.echo.data, dict):
+            token = token or last.echo.data.get(TOKEN)
+        messages = messages[:-1]
+    return messages, token
+
+
+@remembered
+def _declaration(tool: ToolSpec) -> Json:
+    return {
+        "name": wire_name(tool.name),
+        "description": tool.description,
+        # The older `parameters` knows a part of OpenAPI only and rejects `$ref`, `const`, `oneOf`.
+        "parametersJsonSchema": rooted(tool.schema),
+    }
+
+
+def _calling(choice: ToolChoice, model: Model) -> Json:
+    if choice in ("auto", "none"):
+        return {"mode": _MODES[choice]}
+    if not model.forced_tool_choice:
+        return {"mode": "AUTO"}
+    if choice in _MODES:
+        return {"mode": _MODES[choice]}
+    return {"mode": "ANY", "allowedFunctionNames": [wire_name(choice)]}
+
+
+def _generation(request: Request, model: Model) -> dict[str, Json]:
+    """No limit where none is asked for: it would end a long reply that may be continued."""
+    made: dict[str, Json] = {}
+    if request.output_limit_tokens is not None:
+        made["maxOutputTokens"] = request.output_limit_tokens
+    if model.thinking:
+        thinking: dict[str, Json] = {"includeThoughts": True}
+        level = thinking_level(request.effort or model.effort)
+        if level and is_signing(model):
+            thinking["thinkingLevel"] = level.upper()
+        made["thinkingConfig"] = thinking
+    return made
+
+
+def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
+    """Turns that alternate between user and model, whoever spoke twice in a row."""
+    spoken = [
+        (_role(message), parts)
+        for place, message in enumerate(messages)
+        if (parts := _parts(message, messages[max(0, place - 1)], model))
+    ]
+    by_role = groupby(spoken, key=itemgetter(0))
+    return [_turn(role, *(parts for _, parts in group)) for role, group in by_role]
+
+
+def _role(message: Message) -> str:
+    return "model" if isinstance(message, AssistantMessage) else "user"
+
+
+@remembered
+def _turn(role: str, *spoken: list[Json]) -> Json:
+    return {"role": role, "parts": [part for parts in spoken for part in parts]}
+
+
+@remembered
+def _parts(message: Message, before: Message, model: Model) -> list[Json]:
+    match message:
+        case UserMessage():
+            return [_said(block) for block in message.content]
+        case AssistantMessage():
+            return _reply(message, model)
+        case ToolMessage():
+            calls = before.tool_calls if isinstance(before, AssistantMessage) else ()
+            on_wire = {call.id: _call(call, model) for call in calls}
+            return _answers(message.results, on_wire, model=model)
+
+
+def _said(block: Text | Image) -> Json:
+    return {"text": block.text} if isinstance(block, Text) else _media(block)
+
+
+def _media(image: Image) -> Json:
+    return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
+
+
+def _reply(message: AssistantMessage, model: Model) -> list[Json]:
+    """The first call of a turn is the one that must be signed."""
+    unsigned = {"thoughtSignature": UNSIGNED} if is_signing(model) else {}
+    parts: list[Json] = []
+    for block in message.content:
+        if is_own(block.echo, model):
+            parts.append(block.echo.data)
+        elif isinstance(block, ToolCall):
+            parts.append({"functionCall": dict(_call(block, model)), **unsigned})
+            unsigned = {}
+        elif isinstance(block, Text):
+            parts.append({"text": block.text})
+    return parts
+
+
+def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
+    """As it stands on the wire: its answer must name the same."""
+    if is_own(call.echo, model) and isinstance(call.echo.data, dict):
+        sent = call.echo.data.get("functionCall")
+        if isinstance(sent, dict):
+            return sent
+    return {"id": call.id, "name": call.name, "args": object_arguments(call.input)}
+
+
+def _answers(
+    results: Sequence[ToolResult], calls: Mapping[str, Mapping[str, Json]], *, model: Model
+) -> list[Json]:
+    """Images stand inside their answer where the model takes them there, else after the answers."""
+    answers: list[Json] = []
+    beside: list[Json] = []
+    for result in results:
+        call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
+        answer: dict[str, Json] = {key: call[key] for key in ("id", "name") if call.get(key)}
+        images = [_media(block) for block in result.content if isinstance(block, Image)]
+        texts = [block.text for block in result.content if isinstance(block, Text)]
+        outcome = "output" if result.status == "ok" else "error"
+        answer["response"] = {outcome: "\n".join(texts) or "The image is attached."}
+        if images and is_signing(model):
+            answer["parts"] = list(images)
+        else:
+            beside.extend(images)
+        answers.append({"functionResponse": answer})
+    return answers + beside

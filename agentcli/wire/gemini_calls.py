@@ -1,0 +1,43 @@
+"""A call as both Gemini protocols write it: arguments that may be no object, and ids that may lack.
+
+Whatever came as arguments, a tool gets a mapping or the text that was none, and what goes back to
+the service is an object.
+"""
+
+import json
+from hashlib import sha256
+
+from agentcli.types.messages import Json
+from agentcli.wire.arguments import parsed_arguments
+
+_ID_CHARS = 16
+_EXACT = 2**53
+"""Integers up to here are the same number as a float."""
+
+
+def read_arguments(args: Json) -> Json:
+    """A mapping, or the text where it is none. No arguments at all are an empty mapping."""
+    try:
+        text = args if isinstance(args, str) else json.dumps({} if args is None else args)
+    except RecursionError:
+        return "(nested too deeply)"
+    return parsed_arguments(text)
+
+
+def minted_id(*seed: object) -> str:
+    """Older models give none. The same stream gives the same id again, another does not."""
+    digest = sha256(repr(seed).encode(errors="replace")).hexdigest()
+    return f"call_{digest[:_ID_CHARS]}"
+
+
+def counted(value: Json) -> Json:
+    """Integers where a number is one: the service writes all numbers as floats at times."""
+    match value:
+        case float() if value.is_integer() and abs(value) < _EXACT:
+            return int(value)
+        case dict():
+            return {key: counted(item) for key, item in value.items()}
+        case list():
+            return [counted(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,182 @@
+"""One reply of the Interactions protocol, put together from the events of its stream.
+
+Only the event that closes the interaction ends the reply; a call that had not stopped by then is
+there only where the interaction says that it is complete.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from agentcli.types.events import Delta
+from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
+from agentcli.wire.characters import whole
+from agentcli.wire.dialect import Model
+from agentcli.wire.gemini_errors import BLOCKED, cut, error_in_stream
+from agentcli.wire.gemini_steps import ASKED, PROTOCOL, Step
+from agentcli.wire.gemini_values import count, items, mapping, string
+
+STORED = "stored"
+"""The quirk of a model that is asked with the service keeping the conversation."""
+
+_DONE = frozenset({"completed", "requires_action"})
+_CONTINUED: frozenset[Stop] = frozenset({"end", "tool_calls", "paused"})
+"""Of another reply the service may have more than we do, such as half a call."""
+_OPEN = frozenset({"", "in_progress", "queued"})
+_STEP_OF_DELTA = {
+    "text": "model_output",
+    "thought_summary": "thought",
+    "thought_signature": "thought",
+}
+
+
+class Reply:
+    """The decoder of Interactions."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._steps: list[Step] = []
+        self._at: dict[int, Step] = {}
+        """The latest step of each index."""
+        self._id = ""
+        self._status = ""
+        self._is_closed = False
+        self._token = ""
+        self._faults: list[Json] = []
+        self._usage: Mapping[str, Json] = {}
+
+    def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        kind = string(event.get("event_type")) or string(event.get("type"))
+        match kind:
+            case "step.start":
+                return self._start(_index(event), mapping(event.get("step")))
+            case "step.delta":
+                return self._grow(_index(event), mapping(event.get("delta")))
+            case "step.stop":
+                if step := self._at.get(_index(event)):
+                    step.stopped = True
+            case "interaction.status_update":
+                self._note(event)
+            case _ if kind.startswith("interaction."):
+                self._note(mapping(event.get("interaction")))
+                self._close()
+            case _ if kind == "error" or event.get("error"):
+                raise error_in_stream(event.get("error"))
+        return []
+
+    def message(self) -> AssistantMessage:
+        if not self._is_closed:
+            raise cut("the stream ended before the interaction did")
+        content = self._content()
+        stop, detail = self._stop(content)
+        return AssistantMessage(
+            content=content,
+            stop=stop,
+            stop_detail=whole(detail),
+            protocol=PROTOCOL,
+            model=self._model.name,
+            usage=_usage(self._usage),
+            echo=self._echo(stop),
+        )
+
+    def _close(self) -> None:
+        self._is_closed = self._status not in _OPEN
+        if self._status == "failed" and not self._blocked():
+            fault = next((fault for fault in self._all_faults() if fault), None)
+            raise error_in_stream(fault or {"message": "the interaction failed"})
+
+    def _start(self, index: int, started: Mapping[str, Json]) -> Sequence[Delta]:
+        if string(started.get("type")) in ASKED:
+            return []
+        return self._added(started, index).opening()
+
+    def _added(self, started: Mapping[str, Json], index: int) -> Step:
+        step = self._at[index] = Step(started, len(self._steps))
+        self._steps.append(step)
+        return step
+
+    def _grow(self, index: int, delta: Mapping[str, Json]) -> Sequence[Delta]:
+        kind = string(delta.get("type"))
+        step = self._at.get(index)
+        if kind.startswith("arguments") and (step is None or step.kind != "function_call"):
+            # Seen on the wire: the index of the thought before the call.
+            step = next((s for s in reversed(self._steps) if _is_open_call(s)), None)
+        if step is None and kind in _STEP_OF_DELTA:
+            step = self._added({"type": _STEP_OF_DELTA[kind]}, index)
+        return step.take(delta) if step else []
+
+    def _note(self, told: Mapping[str, Json]) -> None:
+        """What an event says of the interaction as a whole."""
+        self._id = string(told.get("id")) or string(told.get("interaction_id")) or self._id
+        self._status = string(told.get("status")) or self._status
+        self._token = string(told.get("continuation_token")) or self._token
+        self._usage = mapping(told.get("usage")) or self._usage
+        self._faults += items(told.get("errors"))
+        if not self._steps:
+            # A reply that was not streamed step by step.
+            for index, step in enumerate(items(told.get("steps"))):
+                self._start(index, mapping(step))
+
+    def _content(self) -> tuple[Block, ...]:
+        whole_steps = (
+            step
+            for step in self._steps
+            if step.stopped or step.kind != "function_call" or self._status in _DONE
+        )
+        blocks = (step.block(self._model.name) for step in whole_steps)
+        return tuple(block for block in blocks if block is not None)
+
+    def _stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
+        if blocked := self._blocked():
+            return "refusal", blocked
+        called = any(isinstance(block, ToolCall) for block in content)
+        match self._status:
+            case "completed" | "requires_action" if called:
+                return "tool_calls", ""
+            case "completed":
+                return "end", ""
+            case "requires_continuation" if self._token:
+                return "paused", self._status
+            case "requires_continuation" | "incomplete" | "budget_exceeded":
+                return "length", self._status
+            case _:
+                return "error", self._status
+
+    def _blocked(self) -> str:
+        """Which filter stopped it, where one did."""
+        faults = (mapping(fault) for fault in self._all_faults())
+        return next((_said(it) for it in faults if string(it.get("code")) in BLOCKED), "")
+
+    def _all_faults(self) -> list[Json]:
+        return [*self._faults, *(step.fault for step in self._steps)]
+
+    def _echo(self, stop: Stop) -> Echo | None:
+        data: dict[str, Json] = {}
+        if STORED in self._model.quirks and self._id and stop in _CONTINUED:
+            data["id"] = self._id
+        if stop == "paused":
+            data["continuation_token"] = self._token
+        return Echo(protocol=PROTOCOL, model=self._model.name, data=data) if data else None
+
+
+def _is_open_call(step: Step) -> bool:
+    return step.kind == "function_call" and not step.stopped
+
+
+def _index(event: Mapping[str, Json]) -> int:
+    return count(event.get("index"))
+
+
+def _said(fault: Mapping[str, Json]) -> str:
+    code, message = string(fault.get("code")), string(fault.get("message"))
+    return f"{code}: {message}" if message else code
+
+
+def _usage(counts: Mapping[str, Json]) -> Usage:
+    cached = count(counts.get("total_cached_tokens"))
+    thoughts = count(counts.get("total_thought_tokens"))
+    new = max(0, count(counts.get("total_input_tokens")) - cached)
+    return Usage(
+        input_tokens=new + count(counts.get("total_tool_use_tokens")),
+        cache_read_tokens=cached,
+        output_tokens=count(counts.get("total_output_tokens")) + thoughts,
+        reasoning_tokens=thoughts,
+    )

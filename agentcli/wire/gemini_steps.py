@@ -1,0 +1,153 @@
+"""One step of an interaction, put together from its deltas, and what it is in neutral words.
+
+A step goes back as it came, with fields we do not know. Only what two plain texts say in a row is
+joined, because the service cuts them where it likes.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
+from agentcli.wire.arguments import object_arguments
+from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.gemini_calls import counted, minted_id, read_arguments
+from agentcli.wire.gemini_values import items, mapping, string
+
+PROTOCOL = "gemini-interactions"
+
+ASKED = frozenset({"user_input", "function_result"})
+"""Steps that we made ourselves; some servers repeat them."""
+
+_PLAIN_STEP = frozenset({"type", "content"})
+_PLAIN_TEXT = frozenset({"type", "text"})
+_MEDIA = frozenset({"image", "audio", "document", "video"})
+
+
+class Step:
+    """Grows by `take` until it is `stopped`."""
+
+    def __init__(self, started: Mapping[str, Json], place: int) -> None:
+        self.kind = string(started.get("type"))
+        self.stopped = False
+        self._place = place
+        self._step = {key: value for key, value in started.items() if value != ""}
+        self._arguments = ""
+        """Pieces of JSON; what the start says of arguments is empty then."""
+
+    @property
+    def fault(self) -> Json:
+        """Why the step failed, where it did."""
+        return self._step.get("error")
+
+    def opening(self) -> Sequence[Delta]:
+        """What is to be shown of a step that starts with more than its type."""
+        if self.kind == "thought":
+            return _shown(_texts(self._step.get("summary")), is_thought=True)
+        if self.kind == "model_output":
+            return _shown(_texts(self._step.get("content")), is_thought=False)
+        if self.kind == "function_call":
+            given = self._step.get("arguments")
+            return [self._call_delta(json.dumps(given, ensure_ascii=False) if given else "")]
+        return []
+
+    def take(self, delta: Mapping[str, Json]) -> Sequence[Delta]:
+        match delta.get("type"):
+            case "text":
+                text = string(delta.get("text"))
+                self._grow("content", {"type": "text", "text": text})
+                return _shown(text, is_thought=False)
+            case "thought_summary":
+                content = mapping(delta.get("content"))
+                self._grow("summary", content)
+                return _shown(string(content.get("text")), is_thought=True)
+            case "thought_signature":
+                self._sign(string(delta.get("signature")))
+            case "arguments_delta" | "arguments":
+                return self._take_arguments(delta)
+            case "text_annotation_delta":
+                self._annotate(delta.get("annotations"))
+            case str(kind) if kind in _MEDIA:
+                self._grow("content", delta)
+            case _:
+                self._step.update((key, delta[key]) for key in delta if key != "type")
+        return []
+
+    def block(self, model: str) -> Block | None:
+        """None for a step that says nothing."""
+        if self.kind == "function_call":
+            return self._as_call(model)
+        step = mapping(whole_json(self._step))
+        echo = Echo(protocol=PROTOCOL, model=model, data=step)
+        if self.kind == "thought":
+            summary = _texts(step.get("summary"))
+            return Thinking(text=summary, echo=echo) if step.keys() > {"type"} else None
+        if self.kind != "model_output":
+            return Opaque(echo=echo)
+        text = _texts(step.get("content"))
+        if _is_plain(step) and not text:
+            return None
+        if _is_plain(step) and text.strip():
+            return Text(text=text)
+        return Text(text=text, echo=echo) if text else Opaque(echo=echo)
+
+    def _as_call(self, model: str) -> ToolCall:
+        arguments = read_arguments(self._arguments or self._step.get("arguments"))
+        call_id = self._call_id()
+        step = {**self._step, "id": call_id, "arguments": object_arguments(arguments)}
+        return ToolCall(
+            id=whole(call_id),
+            name=whole(string(step.get("name"))),
+            input=counted(arguments),
+            echo=Echo(protocol=PROTOCOL, model=model, data=whole_json(step)),
+        )
+
+    def _call_id(self) -> str:
+        return string(self._step.get("id")) or minted_id(self._place, self._step)
+
+    def _take_arguments(self, delta: Mapping[str, Json]) -> Sequence[Delta]:
+        piece = delta.get("arguments", delta.get("partial_arguments"))
+        text = piece if isinstance(piece, str) else json.dumps(piece or {}, ensure_ascii=False)
+        self._arguments += text
+        return [self._call_delta(text)]
+
+    def _call_delta(self, arguments: str) -> CallDelta:
+        name = whole(string(self._step.get("name")))
+        return CallDelta(call_id=whole(self._call_id()), name=name, arguments=whole(arguments))
+
+    def _grow(self, field: str, item: Mapping[str, Json]) -> None:
+        said = [*items(self._step.get(field))]
+        last = mapping(said[-1]) if said else {}
+        if item.keys() == _PLAIN_TEXT and last.get("type") == "text" == item["type"]:
+            said[-1] = {**last, "text": string(last.get("text")) + string(item["text"])}
+        else:
+            said.append(dict(item))
+        self._step[field] = said
+
+    def _sign(self, signature: str) -> None:
+        """It may come in pieces, or once more as a whole."""
+        before = string(self._step.get("signature"))
+        self._step["signature"] = signature if signature.startswith(before) else before + signature
+
+    def _annotate(self, annotations: Json) -> None:
+        *before, last = items(self._step.get("content")) or [{}]
+        item = mapping(last)
+        known = [*items(item.get("annotations")), *items(annotations)]
+        self._step["content"] = [*before, {**item, "annotations": known}]
+
+
+def _is_plain(step: Mapping[str, Json]) -> bool:
+    """Whether the text alone says all of it."""
+    content = items(step.get("content"))
+    is_one_text = len(content) <= 1 and all(mapping(it).keys() == _PLAIN_TEXT for it in content)
+    return step.keys() <= _PLAIN_STEP and is_one_text
+
+
+def _texts(content: Json) -> str:
+    return "".join(string(mapping(item).get("text")) for item in items(content))
+
+
+def _shown(text: str, *, is_thought: bool) -> Sequence[Delta]:
+    if not text:
+        return []
+    return [ThinkingDelta(text=whole(text)) if is_thought else TextDelta(text=whole(text))]

@@ -1,0 +1,163 @@
+"""An HTTP/1.1 response out of bytes, however the bytes are cut.
+
+It only parses: reading and waiting are the caller's. Sizes are bounded, and no byte is taken for
+part of the body that the framing did not say is one.
+"""
+
+import re
+from dataclasses import dataclass
+
+from agentcli.types.errors import WireErrorKind
+from agentcli.wire.sockets import Broken
+
+LIMIT_LINE_BYTES = 64 * 1024
+LIMIT_HEADERS = 200
+
+_STATUS_LINE = re.compile(r"HTTP/1\.\d (\d{3})(?: |$)")
+_CHUNK_SIZE = re.compile(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    status: int
+    headers: dict[str, str]
+    """Names in lower case; of a repeated one, all values with commas between."""
+    is_http_1_1: bool
+
+    @property
+    def is_chunked(self) -> bool:
+        return "chunked" in self.headers.get("transfer-encoding", "").lower()
+
+    @property
+    def length(self) -> int | None:
+        text = self.headers.get("content-length", "")
+        return int(text) if re.fullmatch(r"\d{1,15}", text, re.ASCII) else None
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether the connection can carry another request once the body is read."""
+        is_framed = self.is_chunked or self.length is not None
+        is_closing = "close" in self.headers.get("connection", "").lower()
+        return is_framed and self.is_http_1_1 and not is_closing
+
+
+class Response:
+    """Feed it what was read; it gives the bytes of the body among them.
+
+    The parts of a response follow each other: a status line, header lines, then the body, which is
+    one run of known or unknown length, or chunks of a size line, a run and an empty line each.
+    """
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+        self.finished = False
+        self._buffer = bytearray()
+        self._lines: list[str] = []
+        self._read_part = self._read_head
+        self._run_bytes = 0
+        """How much of the current run of body bytes is still to come."""
+
+    def feed(self, data: bytes) -> bytes:
+        self._buffer += data
+        body = bytearray()
+        while not self.finished and self._read_part(body):
+            pass
+        return bytes(body)
+
+    def end(self) -> None:
+        """The connection was closed. Raises Broken where that was too early."""
+        if self.head is not None and self._read_part == self._read_until_closed:
+            self.finished = True
+        if not self.finished:
+            nothing = self.head is None and not self._buffer and not self._lines
+            where = "without an answer" if nothing else "in the middle of the answer"
+            raise Broken(f"the connection was closed {where}", kind=WireErrorKind.CUT)
+
+    def _read_head(self, body: bytearray) -> bool:
+        line = self._line()
+        if line is None:
+            return False
+        if line:
+            self._lines.append(line)
+            if len(self._lines) > LIMIT_HEADERS:
+                raise Broken(f"the answer has more than {LIMIT_HEADERS} headers", attempts=1)
+            return True
+        head = _parsed_head(self._lines)
+        self._lines.clear()
+        if head.status >= 200:  # what precedes it are interim answers, which carry nothing
+            self.head = head
+            self._begin_body(head)
+        return True
+
+    def _begin_body(self, head: Head) -> None:
+        if head.is_chunked:
+            self._read_part = self._read_chunk_size
+        elif head.length is not None:
+            self._run_bytes = head.length
+            self.finished = head.length == 0
+            self._read_part = self._read_run
+        else:
+            self._read_part = self._read_until_closed
+
+    def _read_run(self, body: bytearray) -> bool:
+        self._take_run(body)
+        self.finished = self._run_bytes == 0
+        return False
+
+    def _read_until_closed(self, body: bytearray) -> bool:
+        body += self._buffer
+        self._buffer.clear()
+        return False
+
+    def _read_chunk_size(self, body: bytearray) -> bool:
+        line = self._line()
+        if line is None:
+            return False
+        size = _CHUNK_SIZE.match(line)
+        if size is None:
+            raise Broken(f"the answer is badly framed: {line[:40]!r}", kind=WireErrorKind.CUT)
+        self._run_bytes = int(size[1], 16)
+        self._read_part = self._read_chunk if self._run_bytes else self._read_trailer
+        return True
+
+    def _read_chunk(self, body: bytearray) -> bool:
+        self._take_run(body)
+        if self._run_bytes or self._line() is None:
+            return False
+        self._read_part = self._read_chunk_size
+        return True
+
+    def _read_trailer(self, body: bytearray) -> bool:
+        line = self._line()
+        self.finished = line == ""
+        return line is not None
+
+    def _take_run(self, body: bytearray) -> None:
+        taken = self._buffer[: self._run_bytes]
+        del self._buffer[: self._run_bytes]
+        body += taken
+        self._run_bytes -= len(taken)
+
+    def _line(self) -> str | None:
+        """The next line, without its end; None while it is not whole."""
+        end = self._buffer.find(b"\n", 0, LIMIT_LINE_BYTES)
+        if end < 0:
+            if len(self._buffer) >= LIMIT_LINE_BYTES:
+                raise Broken("the answer has a line that never ends", attempts=1)
+            return None
+        line = self._buffer[:end].rstrip(b"\r").decode("latin-1")
+        del self._buffer[: end + 1]
+        return line
+
+
+def _parsed_head(lines: list[str]) -> Head:
+    first, *rest = lines or [""]
+    status = _STATUS_LINE.match(first)
+    if status is None:
+        raise Broken(f"what answers there does not speak HTTP/1.1: {first[:60]!r}", attempts=1)
+    headers: dict[str, str] = {}
+    for line in rest:
+        name, _, value = line.partition(":")
+        key = name.strip().lower()
+        headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
+    return Head(status=int(status[1]), headers=headers, is_http_1_1=first.startswith("HTTP/1.1"))

@@ -1,0 +1,203 @@
+"""One TCP connection to a provider, with TLS and through a proxy where the route says so.
+
+Everything that fails is a `Broken` with a clause that names the host. Cancelling at any moment
+closes the connection at once and waits for nothing.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentcli.wire.http1 import Response
+from agentcli.wire.route import Place, Proxy, is_loopback
+from agentcli.wire.sockets import ATTEMPTS, Broken
+
+PIECE_BYTES = 64 * 1024
+FIRST_ADDRESSES_S = 3.0
+"""For each address of a host but the last: one dead address must not use up all the time."""
+
+_REFUSED_ATTEMPTS = 3
+"""A server that is just starting is worth waiting for; one that is not there is not."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Link:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    loop: asyncio.AbstractEventLoop
+    place: Place
+
+    @property
+    def is_usable(self) -> bool:
+        """Not known to be dead: its loop still runs and the other side has not closed it."""
+        is_alive = self.loop is asyncio.get_running_loop() and not self.writer.is_closing()
+        return is_alive and not self.reader.at_eof()
+
+    def send(self, data: bytes) -> None:
+        """Does not wait: an answer may come before all is sent, and says why."""
+        self.writer.write(data)
+
+    async def read(self, patience_s: float) -> bytes | None:
+        """What came; empty when the connection is over; None when nothing came in time."""
+        try:
+            async with asyncio.timeout(patience_s):
+                return await self.reader.read(PIECE_BYTES)
+        except TimeoutError:
+            return None
+        except OSError:  # reset, or TLS broken off: all the same to what was to come
+            return b""
+
+    def drop(self) -> None:
+        if not self.loop.is_closed():
+            self.writer.transport.abort()
+
+
+async def connect(
+    place: Place,
+    *,
+    proxy: Proxy | None,
+    tls: Callable[[], ssl.SSLContext],
+    limit_s: float,
+) -> Link:
+    """`tls` is called only where a context is needed."""
+    nearest = proxy.place if proxy else place
+    try:
+        async with asyncio.timeout(limit_s):
+            link = await _opened(nearest, tls=tls)
+            if not proxy or not place.tls:
+                return link
+            try:
+                await _tunnel(link, place, proxy=proxy, context=tls())
+            except BaseException:
+                link.drop()
+                raise
+            return link
+    except TimeoutError:
+        raise Broken(f"{nearest} did not answer within {limit_s:g} s") from None
+    except ssl.SSLCertVerificationError as error:
+        raise _distrusted(place, error) from None
+    except (OSError, ssl.SSLError) as error:
+        raise _unreachable(nearest, error, proxy=proxy) from None
+
+
+async def _opened(place: Place, *, tls: Callable[[], ssl.SSLContext]) -> Link:
+    addresses = await _addresses(place)
+    for address in addresses[:-1]:
+        try:
+            async with asyncio.timeout(FIRST_ADDRESSES_S):
+                return await _opened_at(address, place, tls=tls)
+        except ssl.SSLCertVerificationError:
+            raise
+        except OSError:
+            continue
+    return await _opened_at(addresses[-1], place, tls=tls)
+
+
+async def _opened_at(address: str, place: Place, *, tls: Callable[[], ssl.SSLContext]) -> Link:
+    reader, writer = await asyncio.open_connection(
+        address,
+        place.port,
+        ssl=tls() if place.tls else None,
+        server_hostname=place.host if place.tls else None,
+        limit=PIECE_BYTES * 4,
+    )
+    return Link(reader=reader, writer=writer, loop=asyncio.get_running_loop(), place=place)
+
+
+async def _addresses(place: Place) -> list[str]:
+    """Resolved in a thread that nobody waits for: a slow resolver must not hold up an exit."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[str]] = loop.create_future()
+
+    def settle(addresses: list[str] | socket.gaierror) -> None:
+        if found.done():
+            return  # whoever waited was cancelled
+        if isinstance(addresses, socket.gaierror):
+            found.set_exception(addresses)
+        else:
+            found.set_result(addresses)
+
+    def resolve() -> None:
+        addresses = _resolved(place)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, addresses)
+
+    threading.Thread(target=resolve, daemon=True).start()
+    return await found
+
+
+def _resolved(place: Place) -> list[str] | socket.gaierror:
+    try:
+        rows = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        return error
+    except UnicodeError:  # no host has such a name: a label is empty or too long
+        return socket.gaierror(socket.EAI_NONAME, "not a host name")
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+async def _tunnel(link: Link, place: Place, *, proxy: Proxy, context: ssl.SSLContext) -> None:
+    """Asks the proxy for a connection to the place, and starts TLS inside it."""
+    target = f"{place.authority.removesuffix(f':{place.port}')}:{place.port}"
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.credentials:
+        lines.append(f"Proxy-Authorization: {proxy.credentials}")
+    link.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    response = Response()
+    while response.head is None:
+        # One byte at a time: what follows the head belongs to TLS.
+        data = await link.reader.read(1)
+        if not data:
+            raise Broken(f"the proxy {proxy.place} closed the connection")
+        response.feed(data)
+    status = response.head.status
+    if not 200 <= status < 300:
+        raise Broken(
+            f"the proxy {proxy.place} (from {proxy.source}) refuses to connect to {place}:"
+            f" HTTP {status}",
+            hint=f"export {proxy.source}=http://user:password@host:port" if status == 407 else "",
+            attempts=1 if status < 500 else ATTEMPTS,
+        )
+    await link.writer.start_tls(context, server_hostname=place.host)
+    link.place = place
+
+
+def _distrusted(place: Place, error: ssl.SSLCertVerificationError) -> Broken:
+    return Broken(
+        f"the certificate of {place.host} is not trusted ({error.verify_message})",
+        hint="export SSL_CERT_FILE=/path/to/your/ca.pem",
+        attempts=1,
+    )
+
+
+def _unreachable(place: Place, error: OSError, *, proxy: Proxy | None) -> Broken:
+    where = f"the proxy {place} (from {proxy.source})" if proxy else str(place)
+    match error:
+        case socket.gaierror():
+            is_final = error.errno == socket.EAI_NONAME
+            return Broken(
+                f"cannot reach {place.host} (name not resolved)",
+                hint="Check the network and the address.",
+                attempts=1 if is_final else ATTEMPTS,
+            )
+        case ConnectionRefusedError():
+            hint = f"Is the server on port {place.port} running?" if is_loopback(place.host) else ""
+            return Broken(
+                f"cannot reach {where} (connection refused)", hint=hint, attempts=_REFUSED_ATTEMPTS
+            )
+        case _:
+            return Broken(f"cannot reach {where} ({_words(error)})")
+
+
+def _words(error: OSError) -> str:
+    match error:
+        case ConnectionResetError():
+            return "the connection was reset"
+        case ssl.SSLError():
+            return f"TLS failed: {error.reason or error}"
+        case _:
+            return os.strerror(error.errno).lower() if error.errno else str(error)

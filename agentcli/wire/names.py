@@ -1,0 +1,45 @@
+"""Tool names and call ids in the alphabet every provider accepts, and names back.
+
+Each is a function of the name or id alone, so what was once sent is always sent the same way,
+whatever else stands beside it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from zlib import crc32
+
+_ACCEPTED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_NAME_CHARS = 64
+_ID_CHARS = 40
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def wire_name(name: str) -> str:
+    """The name itself where every provider accepts it; else a readable one with a digest."""
+    if _ACCEPTED_NAME.fullmatch(name):
+        return name
+    readable = _FOREIGN.sub("_", name)
+    if not re.match(r"[A-Za-z_]", readable):
+        readable = f"_{readable}"
+    return _cut(readable, f"_{_digest(name)}", limit=_NAME_CHARS)
+
+
+def own_names(declared: Iterable[str]) -> Mapping[str, str]:
+    """From wire names back to ours. A name that is not in it was made up by the model."""
+    return {wire_name(name): name for name in declared}
+
+
+def wire_id(call_id: str, *, suffix: str = "") -> str:
+    """An id every provider accepts. Two ids may become one: uniqueness is the caller's."""
+    readable = _FOREIGN.sub("_", call_id) or "call"
+    if len(readable) + len(suffix) > _ID_CHARS:
+        suffix = f"_{_digest(call_id)}{suffix}"
+    return _cut(readable, suffix, limit=_ID_CHARS)
+
+
+def _digest(text: str) -> str:
+    return f"{crc32(text.encode('utf-8', 'replace')):08x}"
+
+
+def _cut(text: str, suffix: str, *, limit: int) -> str:
+    return text[: limit - len(suffix)] + suffix

@@ -1,0 +1,36 @@
+"""What both OpenAI protocols write alike: images as data addresses, results as text."""
+
+import json
+
+from agentcli.types.messages import Image, Json
+from agentcli.types.tools import ToolResult
+from agentcli.wire.arguments import parsed_arguments
+
+_FAILED = "Error: "
+
+
+def data_url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+def result_text(result: ToolResult) -> str:
+    """Neither protocol has a flag for a failed call: the text has to say it first."""
+    text = result.text
+    if result.status == "error" and not text.startswith(_FAILED):
+        return _FAILED + text
+    return text
+
+
+def compact(arguments: Json) -> str:
+    """Arguments the way these models write them themselves."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
+def echoed(written: str) -> str:
+    """A call's arguments as the model wrote them, or anew where they hold half a character."""
+    parsed = parsed_arguments(written)
+    if not written.strip():
+        return "{}"
+    if isinstance(parsed, dict) and json.loads(written) != parsed:
+        return compact(parsed)
+    return written

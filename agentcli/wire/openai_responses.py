@@ -1,0 +1,251 @@
+"""The Responses protocol: items in, items out.
+
+Stateless unless told otherwise: nothing is stored, and the model's own items go back whole and in
+order. A reasoning item goes with the item it led to or not at all, and an item whose reasoning
+cannot be sent goes without its id, because the provider looks for the other half of either.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agentcli.types.messages import (
+    AssistantMessage,
+    Echo,
+    Image,
+    Json,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from agentcli.types.wire import Message, Request, ToolChoice
+from agentcli.wire import openai_errors
+from agentcli.wire.dialect import Decoder, Model
+from agentcli.wire.memo import remembered
+from agentcli.wire.openai_content import compact, data_url, result_text
+from agentcli.wire.openai_responses_items import PATCH_FIELD, PROTOCOL
+from agentcli.wire.openai_responses_reply import STORED, ReplyDecoder
+from agentcli.wire.strict import OPENAI, rooted, strict_of
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "input"
+
+LEAST_OUTPUT_TOKENS = 16
+CACHE_KEY_CHARS = 64
+
+PATCH_TOOL = "apply_patch"
+
+Item = dict[str, Json]
+
+error = openai_errors.error
+
+
+def decoder(model: Model) -> Decoder:
+    return ReplyDecoder(model)
+
+
+def path(model: Model) -> str:
+    return "/v1/responses"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    is_stored = STORED in model.quirks
+    continued, start = _continuation(request.messages) if is_stored else (None, 0)
+    body: dict[str, Json] = {
+        "model": model.name,
+        "input": [*_items(request.messages, model, start=start)],
+        "stream": True,
+        "store": is_stored,
+    }
+    if continued is not None:
+        body["previous_response_id"] = continued
+    if request.system:
+        body["instructions"] = request.system
+    if request.tools:
+        body["tools"] = [_tool(spec, model) for spec in request.tools]
+        body["tool_choice"] = _tool_choice(request.tool_choice, request.tools, model=model)
+        body["parallel_tool_calls"] = request.parallel
+    if model.thinking:
+        body["reasoning"] = _reasoning(request.effort or model.effort)
+    if model.thinking and not is_stored:
+        body["include"] = ["reasoning.encrypted_content"]
+    if request.output_limit_tokens is not None:
+        body["max_output_tokens"] = max(LEAST_OUTPUT_TOKENS, request.output_limit_tokens)
+    if request.session:
+        body["prompt_cache_key"] = request.session[:CACHE_KEY_CHARS]
+    return body
+
+
+def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
+    """The last response the provider still has, and where what it does not know begins."""
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        if isinstance(message, AssistantMessage) and message.echo is not None:
+            return str(message.echo.data), position + 1
+    return None, 0
+
+
+def _reasoning(effort: str | None) -> Json:
+    return {"effort": effort, "summary": "auto"} if effort else {"summary": "auto"}
+
+
+def _tool(spec: ToolSpec, model: Model) -> Json:
+    if _is_custom(spec, model):
+        grammar: Json = {"type": "grammar", "syntax": "lark", "definition": spec.grammar}
+        return {
+            "type": "custom",
+            "name": spec.name,
+            "description": spec.description,
+            "format": grammar,
+        }
+    subset = strict_of(spec, OPENAI, model)
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": rooted(spec.schema) if subset is None else subset,
+        "strict": subset is not None,
+    }
+
+
+def _is_custom(spec: ToolSpec, model: Model) -> bool:
+    return model.patch_tool and bool(spec.grammar)
+
+
+def _tool_choice(choice: ToolChoice, tools: Sequence[ToolSpec], *, model: Model) -> Json:
+    if choice in ("auto", "none"):
+        return choice
+    if not model.forced_tool_choice:
+        return "auto"
+    if choice == "required":
+        return choice
+    is_custom = any(spec.name == choice and _is_custom(spec, model) for spec in tools)
+    return {"type": "custom" if is_custom else "function", "name": choice}
+
+
+def _items(messages: Sequence[Message], model: Model, *, start: int) -> Iterable[Item]:
+    """Those of the messages from `start` on; what an answer is depends on the call before it."""
+    for position in range(start, len(messages)):
+        message = messages[position]
+        match message:
+            case UserMessage():
+                yield _user_item(message)
+            case AssistantMessage():
+                yield from _reply_items(message, model)
+            case ToolMessage():
+                yield from _answer_items(message, messages[position - 1], model)
+
+
+@remembered
+def _user_item(message: UserMessage) -> Item:
+    return {"type": "message", "role": "user", "content": _parts(message.content)}
+
+
+def _parts(content: Sequence[Text | Image]) -> list[Json]:
+    return [_part(block) for block in content]
+
+
+def _part(block: Text | Image) -> Json:
+    match block:
+        case Text():
+            return {"type": "input_text", "text": block.text}
+        case Image():
+            return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
+
+
+@remembered
+def _answer_items(message: ToolMessage, reply: Message, model: Model) -> Sequence[Item]:
+    calls = reply.tool_calls if isinstance(reply, AssistantMessage) else ()
+    kinds = {call.id: _call_item(call, model)["type"] for call in calls}
+    return [
+        {
+            "type": f"{kinds.get(result.call_id, 'function_call')}_output",
+            "call_id": result.call_id,
+            "output": _output(result),
+        }
+        for result in message.results
+    ]
+
+
+def _output(result: ToolResult) -> Json:
+    images = [block for block in result.content if isinstance(block, Image)]
+    text = result_text(result)
+    if not images:
+        return text
+    return _parts([Text(text=text), *images] if text else images)
+
+
+@remembered
+def _reply_items(reply: AssistantMessage, model: Model) -> Sequence[Item]:
+    items: list[Item] = []
+    reasoning: list[Item] = []
+    with_ids = True
+    for block in reply.content:
+        if not isinstance(block, Thinking):
+            item = _item(block, model, with_id=with_ids)
+            is_own = with_ids and block.echo is not None
+            items += [*reasoning, item] if is_own else [item]
+            reasoning = []
+        elif _can_send(block, model):
+            reasoning.append(_own(block.echo))
+        else:
+            with_ids = False
+    return items
+
+
+def _can_send(thought: Thinking, model: Model) -> bool:
+    """Without its content, sealed or open, it is only a name for what nobody stored."""
+    item = _own(thought.echo)
+    has_content = bool(item.get("encrypted_content") or item.get("content"))
+    return has_content or ("id" in item and STORED in model.quirks)
+
+
+def _own(echo: Echo | None) -> Item:
+    """The item as the provider gave it; empty where another one's reply stands in its place."""
+    return dict(echo.data) if echo is not None and isinstance(echo.data, dict) else {}
+
+
+def _item(block: Text | ToolCall | Opaque, model: Model, *, with_id: bool) -> Item:
+    match block:
+        case ToolCall():
+            item = _call_item(block, model)
+            return item if with_id else _without(item, "id", "status")
+        case Text():
+            own = _own(block.echo)
+            return own if with_id and own else _said(block.text, own.get("phase"))
+        case Opaque():
+            return _own(block.echo)
+
+
+def _said(text: str, phase: Json) -> Item:
+    item: Item = {"type": "message", "role": "assistant", "content": text}
+    return {**item, "phase": phase} if phase else item
+
+
+def _call_item(call: ToolCall, model: Model) -> Item:
+    own = _own(call.echo)
+    if own:
+        return {**own, "call_id": call.id, "name": call.name}
+    match call.input:
+        case dict(arguments) if _is_patch(call.name, arguments, model=model):
+            given: Item = {"type": "custom_tool_call", "input": arguments[PATCH_FIELD]}
+        case str(arguments):
+            given = {"type": "function_call", "arguments": arguments}
+        case arguments:
+            given = {"type": "function_call", "arguments": compact(arguments)}
+    return {**given, "call_id": call.id, "name": call.name}
+
+
+def _is_patch(name: str, arguments: Mapping[str, Json], *, model: Model) -> bool:
+    is_text = isinstance(arguments.get(PATCH_FIELD), str)
+    return model.patch_tool and name == PATCH_TOOL and is_text
+
+
+def _without(item: Item, *keys: str) -> Item:
+    return {key: value for key, value in item.items() if key not in keys}

@@ -1,0 +1,150 @@
+"""What one item of the Responses protocol says, as a neutral block.
+
+An item that is done goes into the block's echo as it came. Of one that broke off only what can be
+read is kept, with nothing to be sent back, and a call that is not complete is no block at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
+from agentcli.wire.arguments import parsed_arguments
+from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.dialect import Model
+from agentcli.wire.openai_content import compact, echoed
+
+PROTOCOL = "openai-responses"
+
+PATCH_FIELD = "patch"
+"""Where the text of a custom call stands in the neutral one."""
+
+PARAGRAPH = "\n\n"
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamedItem:
+    index: int
+    data: dict[str, Json]
+    """As announced, and in the end as done."""
+    pieces: list[str] = field(default_factory=list)
+    is_done: bool = False
+
+    @property
+    def kind(self) -> Json:
+        return self.data.get("type")
+
+    @property
+    def is_call(self) -> bool:
+        return self.kind in ("function_call", "custom_tool_call")
+
+    @property
+    def text(self) -> str:
+        """What was streamed of it."""
+        return whole("".join(self.pieces))
+
+    def close(self, data: Mapping[str, Json]) -> None:
+        # An absent field may be sent back as null by nobody: the provider rejects some of them.
+        self.data = {key: whole_json(value) for key, value in data.items() if value is not None}
+        self.is_done = True
+
+
+def block_of(item: StreamedItem, model: Model) -> Block | None:
+    is_empty = item.kind == "message" and not _parts(item.data, "content")
+    if not item.is_done or is_empty:
+        return _unfinished(item)
+    echo = Echo(protocol=PROTOCOL, model=model.name, data=item.data)
+    match item.kind:
+        case "message":
+            return Text(text=_said(item.data), echo=echo)
+        case "reasoning":
+            return Thinking(text=_thought(item.data) or item.text, echo=echo)
+        case "function_call" | "custom_tool_call":
+            is_complete = item.data.get("status", "completed") == "completed"
+            return _tool_call(item, model) if is_complete else None
+        case str():
+            return Opaque(echo=echo)
+        case _:
+            return None
+
+
+def _unfinished(item: StreamedItem) -> Block | None:
+    match item.kind if item.pieces else None:
+        case "message":
+            return Text(text=item.text)
+        case "reasoning":
+            return Thinking(text=item.text)
+        case _:
+            return None
+
+
+def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
+    written = _written(item)
+    own: dict[str, Json] = dict(item.data)
+    if item.kind == "function_call":
+        given = parsed_arguments(written)
+        own["arguments"] = echoed(written)
+    else:
+        given = {PATCH_FIELD: written}
+        own["input"] = written
+        own.pop("status", None)  # told of such a call, and not taken back with it
+    return ToolCall(
+        id=_call_id(item),
+        name=word(item.data, "name"),
+        input=given,
+        caller=word(item.data.get("caller"), "caller_id") or None,
+        echo=Echo(protocol=PROTOCOL, model=model.name, data=own),
+    )
+
+
+def call_delta(item: StreamedItem, piece: str) -> CallDelta:
+    return CallDelta(call_id=_call_id(item), name=word(item.data, "name"), arguments=whole(piece))
+
+
+def whole_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:
+    """For an item that came in one piece."""
+    match block_of(item, model):
+        case Text(text=text) if text:
+            return [TextDelta(text=text)]
+        case Thinking(text=text) if text:
+            return [ThinkingDelta(text=text)]
+        case ToolCall():
+            return [call_delta(item, _written(item))]
+        case _:
+            return ()
+
+
+def refusal_in(item: StreamedItem) -> str:
+    return "".join(word(part, "refusal") for part in _parts(item.data, "content"))
+
+
+def _call_id(item: StreamedItem) -> str:
+    return word(item.data, "call_id") or word(item.data, "id") or f"call_{item.index}"
+
+
+def _written(item: StreamedItem) -> str:
+    """A call's arguments as the model wrote them."""
+    given = item.data.get("arguments", item.data.get("input"))
+    if isinstance(given, dict):
+        return compact(given)
+    return given if isinstance(given, str) and given else item.text
+
+
+def _said(data: Mapping[str, Json]) -> str:
+    parts = _parts(data, "content")
+    return "".join(word(part, "text") or word(part, "refusal") for part in parts)
+
+
+def _thought(data: Mapping[str, Json]) -> str:
+    parts = _parts(data, "summary") or _parts(data, "content")
+    return PARAGRAPH.join(word(part, "text") for part in parts)
+
+
+def _parts(data: Mapping[str, Json], key: str) -> Sequence[Json]:
+    parts = data.get(key)
+    return parts if isinstance(parts, list) else ()
+
+
+def word(data: Json, key: str) -> str:
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,151 @@
+"""How a host is reached: straight or through a proxy, and whose certificates are believed.
+
+The environment decides, by the names other programs use, so what works for them works here. A
+loopback address is always reached straight.
+"""
+
+import ipaddress
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from agentcli.types.errors import SettingsError
+
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+_PORT_OF_SCHEME = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def authority(self) -> str:
+        """As a Host header and a CONNECT line have it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    place: Place
+    credentials: str | None = field(repr=False)
+    """The value of a Proxy-Authorization header."""
+    source: str
+    """The variable that names it."""
+
+
+def place_of(url: str) -> Place:
+    parts = urlsplit(url)
+    return Place(
+        host=parts.hostname or "",
+        port=parts.port or _PORT_OF_SCHEME[parts.scheme],
+        tls=parts.scheme == "https",
+    )
+
+
+def proxy_for(place: Place, environ: Mapping[str, str]) -> Proxy | None:
+    if is_loopback(place.host) or _is_exempt(place, _variable(environ, "no_proxy")[1]):
+        return None
+    for name in ("https_proxy" if place.tls else "http_proxy", "all_proxy"):
+        source, value = _variable(environ, name)
+        if value:
+            return _proxy(value, source)
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+    """The lower-case spelling wins, as it does in curl."""
+    source = name if environ.get(name) else name.upper()
+    return source, environ.get(source, "").strip()
+
+
+def _proxy(value: str, source: str) -> Proxy:
+    parts = urlsplit(value if "://" in value else f"http://{value}")
+    if parts.scheme not in _PORT_OF_SCHEME or not parts.hostname:
+        raise SettingsError(
+            f"{source} names a proxy of a kind that is not supported: {parts.scheme}",
+            hint=f"export {source}=http://host:port",
+        )
+    return Proxy(
+        place=place_of(parts._replace(path="", query="", fragment="").geturl()),
+        credentials=_basic(parts),
+        source=source,
+    )
+
+
+def _basic(parts: SplitResult) -> str | None:
+    if parts.username is None:
+        return None
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+def _is_exempt(place: Place, exceptions: str) -> bool:
+    return any(_covers(entry.strip().lower(), place) for entry in exceptions.split(",") if entry)
+
+
+def _covers(entry: str, place: Place) -> bool:
+    if entry == "*":
+        return True
+    name, _, port = entry.rpartition(":")
+    has_port = port.isdigit() and (":" not in name or name.endswith("]"))
+    if has_port and int(port) != place.port:
+        return False
+    entry = (name if has_port else entry).strip("[]").removeprefix("*").removeprefix(".")
+    host = place.host.lower()
+    return bool(entry) and (
+        host == entry or host.endswith(f".{entry}") or _is_in_network(host, entry)
+    )
+
+
+def _is_in_network(host: str, network: str) -> bool:
+    address = _address(host)
+    try:
+        return address is not None and address in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Costs tens of milliseconds: made once, and only for https."""
+    variable = next((name for name in CERTIFICATE_VARIABLES if environ.get(name)), None)
+    if variable is None:
+        context = ssl.create_default_context()
+    else:
+        context = _context_from(Path(environ[variable]), variable)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _context_from(path: Path, variable: str) -> ssl.SSLContext:
+    try:
+        if path.is_dir():
+            return ssl.create_default_context(capath=str(path))
+        return ssl.create_default_context(cafile=str(path))
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"{variable} names no usable certificates: {path} ({error.strerror or error})",
+            hint=f"unset {variable}",
+        ) from None

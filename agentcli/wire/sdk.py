@@ -1,0 +1,65 @@
+"""An official SDK's client as a socket, for platforms whose signing and routing it does best.
+
+The SDK carries our body as it is and gives the events as they came: its types, retries and
+accumulation are not used. `sdk_anthropic` and `sdk_openai` are the only importers of the SDKs.
+"""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from agentcli.types.errors import SettingsError
+from agentcli.wire.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.sse import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sdk:
+    """A `Socket`."""
+
+    post: Callable[[str, Any], Awaitable[AsyncIterator[object]]]
+    shut: Callable[[], Awaitable[None]]
+    errors: tuple[type[Exception], ...]
+    """What the SDK raises."""
+    translated: Callable[[Exception], HttpError | Broken | Event]
+    """The same as ours, or as the event it was before the SDK made an exception of it."""
+
+    async def exchange(
+        self, path: str, *, headers: Mapping[str, str], body: bytes
+    ) -> AsyncGenerator[Event, None]:
+        """The SDK sends headers of its own, with credentials it finds by itself."""
+        try:
+            async for event in await self.post(path, json.loads(body)):
+                if isinstance(event, dict):
+                    yield event
+        except self.errors as error:
+            ours = self.translated(error)
+            if not isinstance(ours, dict):
+                raise ours from None
+            yield ours
+
+    async def prepare(self) -> None:
+        """The SDKs open their connections with the first request."""
+
+    async def close(self) -> None:
+        await self.shut()
+
+
+def timeout_s(timeouts: Timeouts | None) -> float:
+    """The SDKs have one limit for every read: the longer of ours."""
+    given = timeouts or Timeouts()
+    return max(given.first_byte_s, given.stall_s)
+
+
+def require(module: str, *, extra: str) -> None:
+    """A platform needs a library that the plain install does not bring."""
+    try:
+        is_there = find_spec(module) is not None
+    except ModuleNotFoundError:
+        is_there = False
+    if not is_there:
+        raise SettingsError(
+            f"this platform needs the Python package {module}", hint=f"pip install '{extra}'"
+        )

@@ -1,0 +1,89 @@
+"""The official Anthropic client as a socket: its own API, Amazon Bedrock and Google Vertex."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anthropic
+import httpx2
+
+from agentcli.types.errors import SettingsError, WireErrorKind
+from agentcli.wire.providers import Key
+from agentcli.wire.sdk import Sdk, require, timeout_s
+from agentcli.wire.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.sse import Event
+
+_Client = (
+    anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock | anthropic.AsyncAnthropicVertex
+)
+
+
+_NO_CREDENTIALS = (RuntimeError, ValueError)
+"""What the platforms' own libraries raise when they find nobody to sign as."""
+
+
+def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None) -> Sdk:
+    options: dict[str, Any] = {"max_retries": 0, "timeout": timeout_s(timeouts)}
+    if base_url:
+        options["base_url"] = base_url.rstrip("/").removesuffix("/v1")
+    try:
+        client = _PLATFORMS[platform](key, options)
+    except ValueError as error:
+        raise SettingsError(f"{platform or 'anthropic'}: {error}") from None
+
+    async def post(path: str, body: Any) -> AsyncIterator[object]:
+        return await client.post(
+            path,
+            cast_to=object,
+            body=body,
+            stream=True,
+            stream_cls=anthropic.AsyncStream[object],
+        )
+
+    return Sdk(
+        post=post,
+        shut=client.close,
+        errors=(anthropic.APIError, httpx2.HTTPError, *(_NO_CREDENTIALS if platform else ())),
+        translated=_translated,
+    )
+
+
+def _own(key: Key | None, options: dict[str, Any]) -> _Client:
+    return anthropic.AsyncAnthropic(api_key=key.value if key else None, **options)
+
+
+def _bedrock(key: Key | None, options: dict[str, Any]) -> _Client:
+    require("botocore", extra="anthropic[bedrock]")
+    return anthropic.AsyncAnthropicBedrock(**options)
+
+
+def _vertex(key: Key | None, options: dict[str, Any]) -> _Client:
+    require("google.auth", extra="anthropic[vertex]")
+    return anthropic.AsyncAnthropicVertex(**options)
+
+
+_PLATFORMS: dict[str, Callable[[Key | None, dict[str, Any]], _Client]] = {
+    "": _own,
+    "bedrock": _bedrock,
+    "vertex": _vertex,
+}
+
+
+def _translated(error: Exception) -> HttpError | Broken | Event:
+    match error:
+        case anthropic.APIStatusError(status_code=200, body=dict(event)):
+            return event  # an error in the middle of the stream
+        case anthropic.APIStatusError():
+            headers = {name.lower(): value for name, value in error.response.headers.items()}
+            return HttpError(error.status_code, headers, _body(error))
+        case anthropic.APITimeoutError() | httpx2.TimeoutException():
+            return Broken("the provider does not answer", kind=WireErrorKind.CUT)
+        case anthropic.APIConnectionError():
+            return Broken(f"cannot reach the provider ({error.__cause__ or error})")
+        case RuntimeError() | ValueError():
+            return Broken(str(error), kind=WireErrorKind.CREDENTIALS, attempts=1)
+        case _:
+            return Broken("the connection was closed in the middle", kind=WireErrorKind.CUT)
+
+
+def _body(error: anthropic.APIStatusError) -> Any:
+    return error.body if error.body is not None else error.message

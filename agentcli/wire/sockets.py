@@ -1,0 +1,72 @@
+"""The one shape of a connection to a provider: send this body, get event dictionaries.
+
+There are two: `direct`, which is lean and the default, and `sdk`, for the platforms whose signing
+and routing the official clients alone do well.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentcli.types.errors import WireErrorKind
+from agentcli.types.messages import Json
+from agentcli.wire.sse import Event
+
+ATTEMPTS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    connect_s: float = 10.0
+    first_byte_s: float = 300.0
+    """Models that run on the same machine read a long prompt for minutes before they answer."""
+    stall_s: float = 120.0
+    """Between any two bytes of an answer that has begun."""
+
+
+class HttpError(Exception):
+    """The server answered, with a status that is no success."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: Json) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
+        self.headers = headers
+        """Names in lower case."""
+        self.body = body
+        """Bounded; a string where it was not JSON."""
+
+
+class Broken(Exception):
+    """The server did not answer, or not to the end. The text is a clause: "...: it was refused"."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        hint: str = "",
+        kind: WireErrorKind = WireErrorKind.UNAVAILABLE,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        super().__init__(reason)
+        self.hint = hint
+        self.kind = kind
+        self.attempts = attempts
+        """How often trying makes sense at all: 1 for what will not change by itself."""
+
+
+class Socket(Protocol):
+    async def prepare(self) -> None:
+        """Does ahead of the first request what can be done. What fails here fails again there."""
+        ...
+
+    def exchange(
+        self, path: str, *, headers: Mapping[str, str], body: bytes
+    ) -> AsyncGenerator[Event, None]:
+        """Posts the body and gives the events of the answer as they come.
+
+        An empty dictionary among them means: nothing has come for a while. Raises HttpError and
+        Broken. Closing the iterator, or cancelling it, ends the exchange at once.
+        """
+        ...
+
+    async def close(self) -> None: ...

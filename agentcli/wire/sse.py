@@ -1,0 +1,114 @@
+"""Server-sent events out of bytes, however the bytes are cut.
+
+A line ends with \\n, \\r\\n or \\r and with nothing else, and is decoded only when it is whole, so
+neither a cut inside a character nor an exotic line separator inside a text can break an event.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.messages import Json
+
+LIMIT_BYTES = 64 * 1024 * 1024
+"""Of one event. A stream that goes beyond it is not one any provider sends."""
+
+DONE = "[DONE]"
+
+Event: TypeAlias = dict[str, Json]
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class EventStream:
+    """Feed it what was read; it gives the events that are complete by then, as dictionaries."""
+
+    def __init__(self) -> None:
+        self.done = False
+        """The server said that nothing more will come. It is an event of this type as well."""
+        self._pieces: list[bytes] = []
+        """The beginning of a line, as it came: joined once, when its end is there."""
+        self._pieces_bytes = 0
+        self._data: list[str] = []
+        self._data_bytes = 0
+        self._is_first_line = True
+        self._after_return = False
+        """The last chunk ended in \\r: a \\n at the start of the next belongs to it."""
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        if not chunk:
+            return
+        if self._after_return:
+            chunk = chunk.removeprefix(b"\n")
+        start = 0
+        for end in _LINE_END.finditer(chunk):
+            self._keep(chunk[start : end.start()])
+            start = end.end()
+            yield from self._line(self._joined())
+        self._after_return = chunk.endswith(b"\r")
+        self._keep(chunk[start:])
+
+    def end(self) -> Iterator[Event]:
+        """The event that was there but for its empty line; half an event is left out."""
+        try:
+            yield from [*self._line(self._joined() or b":"), *self._line(b"")]
+        except WireError:
+            return
+
+    def _keep(self, piece: bytes) -> None:
+        if piece:
+            self._pieces.append(piece)
+            self._pieces_bytes += len(piece)
+            self._check_size()
+
+    def _joined(self) -> bytes:
+        line = b"".join(self._pieces)
+        self._pieces.clear()
+        self._pieces_bytes = 0
+        return line
+
+    def _line(self, line: bytes) -> Iterator[Event]:
+        if self._is_first_line:
+            self._is_first_line = False
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        if not line:
+            yield from self._dispatched()
+            return
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+            self._data_bytes += len(value)
+            self._check_size()
+
+    def _dispatched(self) -> Iterator[Event]:
+        data = "\n".join(self._data)
+        self._data.clear()
+        self._data_bytes = 0
+        if data.strip() == DONE:
+            self.done = True
+            yield {"type": DONE}
+        elif data:
+            yield _decoded(data)
+
+    def _check_size(self) -> None:
+        if self._pieces_bytes + self._data_bytes > LIMIT_BYTES:
+            raise WireError(
+                f"The reply holds one event of more than {LIMIT_BYTES >> 20} MB.",
+                kind=WireErrorKind.REJECTED,
+            )
+
+
+def _decoded(data: str) -> Event:
+    try:
+        event: Json = json.loads(data)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        raise WireError(
+            f"The reply holds an event that is not a JSON object: {data[:80]!r}",
+            kind=WireErrorKind.CUT,
+        )
+    return event

@@ -1,0 +1,172 @@
+"""How long the wire takes: run by hand, `python -m tests.bench.wire`.
+
+Printed are medians, in milliseconds: the way from a process's start to its first request, a whole
+exchange with a loopback provider, and what it costs to write the next request of a conversation.
+The last is processor time, so that other work on the machine does not count.
+"""
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from agentcli.types.wire import Message, Request
+from agentcli.wire.body import BodyText
+from agentcli.wire.catalogue import resolve
+from agentcli.wire.dialect import Model
+from agentcli.wire.normalize import normalize
+from agentcli.wire.providers import Key
+from agentcli.wire.transport import dialect_of, open_wire
+from tests.support.anthropic_streams import call, calls, says
+from tests.support.provider import Provider, Recorded, Reply
+
+MODELS = ["opus", "sol", "openai-chat/gpt-6.1-sol", "argon", "gemini-interactions/gemini-4-argon"]
+STEPS = (10, 300)
+OUTPUT = "x = 1  # a line of some file\n" * 60
+TOOLS = tuple(
+    ToolSpec(
+        name=f"tool_{number}",
+        description="What it does, told in a few sentences. " * 20,
+        schema={
+            "type": "object",
+            "properties": {f"field_{n}": {"type": "string"} for n in range(5)},
+            "required": ["field_0"],
+            "additionalProperties": False,
+        },
+    )
+    for number in range(8)
+)
+
+
+def conversation(model: Model, steps: int) -> list[Message]:
+    history: list[Message] = [UserMessage(content=(Text(text="Fix the bug."),))]
+    for step in range(steps):
+        made = ToolCall(id=f"call_{step}", name="tool_1", input={"field_0": f"{step} " * 30})
+        history.append(
+            AssistantMessage(
+                content=(Text(text="I will look. " * 5), made),
+                stop="tool_calls",
+                protocol=model.protocol,
+                model=model.name,
+            )
+        )
+        result = ToolResult(
+            call_id=made.id, name=made.name, status="ok", content=(Text(text=OUTPUT),)
+        )
+        history.append(ToolMessage(results=(result,)))
+    return history
+
+
+def median_ms(run: Callable[[], object], *, times: int) -> float:
+    taken = []
+    for _ in range(times):
+        start = time.process_time()
+        run()
+        taken.append((time.process_time() - start) * 1000)
+    return statistics.median(taken)
+
+
+def next_request_ms(model: Model, steps: int) -> tuple[float, float, int]:
+    """The first request of a resumed conversation, and each one after it."""
+    history = conversation(model, steps + 30)
+    writer = BodyText()
+    dialect = dialect_of(model.protocol)
+    size = 0
+
+    def write(length: int) -> None:
+        nonlocal size
+        request = Request(model=model.name, system="s" * 8000, messages=tuple(history[:length]))
+        wired = Request(
+            model=model.name,
+            system=request.system,
+            messages=normalize(request.messages, model),
+            tools=TOOLS,
+        )
+        size = len(writer.of(dialect.encode(wired, model), dialect.HISTORY_KEY))
+
+    cold = median_ms(lambda: write(2 * steps + 1), times=1)
+    lengths = iter(range(2 * steps + 3, 2 * steps + 61, 2))
+    return cold, median_ms(lambda: write(next(lengths)), times=25), size
+
+
+def round_trip_ms(steps: int) -> float:
+    """From a request being asked for to its short reply being read, over a real socket."""
+    reply = calls(call("toolu_x", "tool_1", {"field_0": "x"}))
+    arrivals: list[float] = []
+
+    async def session(provider: Provider) -> None:
+        model = resolve("opus")
+        wire = open_wire(
+            model,
+            key=Key(value="sk-test-0123456789", source="TEST"),
+            base_url=provider.base_url,
+            environ={},
+        )
+        history = conversation(model, steps)
+        for _ in range(21):
+            request = Request(model="", system="s" * 8000, messages=tuple(history), tools=TOOLS)
+            start = time.perf_counter()
+            message = await wire.ask(request, lambda delta: None)
+            arrivals.append((time.perf_counter() - start) * 1000)
+            results = tuple(
+                ToolResult(call_id=it.id, name=it.name, status="ok", content=(Text(text=OUTPUT),))
+                for it in message.tool_calls
+            )
+            history += [message, ToolMessage(results=results)]
+        await wire.close()
+
+    with Provider([reply] * 21) as provider:
+        asyncio.run(session(provider))
+    return statistics.median(arrivals[1:])
+
+
+FIRST_REQUEST = """
+import asyncio, sys
+from agentcli.types.messages import Text, UserMessage
+from agentcli.types.wire import Request
+from agentcli.wire.catalogue import resolve
+from agentcli.wire.providers import Key
+from agentcli.wire.transport import open_wire
+key = Key(value="sk-test-0123456789", source="x")
+wire = open_wire(resolve("opus"), key=key, base_url=sys.argv[1])
+prompt = UserMessage(content=(Text(text="Go"),))
+asyncio.run(wire.ask(Request(model="", system="Work.", messages=(prompt,)), lambda delta: None))
+"""
+
+
+def first_request_ms(times: int) -> float:
+    taken = []
+    for _ in range(times):
+        arrived: list[float] = []
+
+        def reply(request: Recorded, seen: list[float] = arrived) -> Reply:
+            seen.append(time.perf_counter())
+            return says("Hi")
+
+        with Provider([reply]) as provider:
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", FIRST_REQUEST, provider.base_url], check=True)
+        taken.append((arrived[0] - start) * 1000)
+    return statistics.median(taken)
+
+
+def main() -> None:
+    print(f"process start to first request: {first_request_ms(9):.0f} ms")
+    for steps in STEPS:
+        print(f"{steps:4} steps, request and reply over loopback: {round_trip_ms(steps):.2f} ms")
+    for name in MODELS:
+        model = resolve(name)
+        for steps in STEPS:
+            cold, warm, size = next_request_ms(model, steps)
+            print(
+                f"{name:36} {steps:4} steps, {size / 1000:6.0f} kB:"
+                f" cold {cold:7.2f} ms, next {warm:5.2f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main()

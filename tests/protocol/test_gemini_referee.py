@@ -1,0 +1,119 @@
+import base64
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.types.messages import AssistantMessage, Thinking
+from agentcli.wire.sse import DONE, EventStream
+from tests.support.gemini_fixtures import cases, decoded, model
+
+genai = pytest.importorskip(
+    "google.genai", reason="the google-genai SDK, which referees, is not installed"
+)
+types: Any = pytest.importorskip("google.genai.types")
+interactions: Any = pytest.importorskip("google.genai.interactions")
+gaos: Any = pytest.importorskip("google.genai._gaos.types.interactions")
+
+REPLIES = {
+    protocol: [case for case in cases(protocol) if (case / "message.json").exists()]
+    for protocol in ("gemini", "gemini-interactions")
+}
+
+
+def named(case: Path) -> str:
+    return case.name
+
+
+def events(case: Path) -> list[dict[str, Any]]:
+    stream = EventStream()
+    found = [*stream.feed((case / "stream.sse").read_bytes()), *stream.end()]
+    return [event for event in found if event.get("type") != DONE]
+
+
+def message(case: Path) -> AssistantMessage:
+    return decoded([(case / "stream.sse").read_bytes()], model(case.parent.name))[0]
+
+
+def request(case: Path) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads((case / "request.json").read_text("utf-8"))
+    return body
+
+
+@pytest.mark.parametrize("case", REPLIES["gemini"], ids=named)
+def test_sdk_accepts_the_request(case: Path) -> None:
+    body = request(case)
+    config = {
+        "systemInstruction": body.pop("systemInstruction"),
+        "tools": body.pop("tools"),
+        "toolConfig": body.pop("toolConfig"),
+        "continuationToken": body.pop("continuationToken", None),
+        **body.pop("generationConfig"),
+    }
+    types.GenerateContentConfig.model_validate(config)
+    for turn in body.pop("contents"):
+        types.Content.model_validate(turn)
+    assert body == {}
+
+
+@pytest.mark.parametrize("case", REPLIES["gemini"], ids=named)
+def test_sdk_reads_the_same_stream_alike(case: Path) -> None:
+    if case.name in ("lone_surrogates", "malformed_arguments", "unknown_finish"):
+        pytest.skip("the SDK does not take what this stream holds")
+    chunks = [types.GenerateContentResponse.model_validate(event) for event in events(case)]
+    candidates = [chunk.candidates[0] for chunk in chunks if chunk.candidates]
+    parts = [
+        part for it in candidates if it.content and it.content.parts for part in it.content.parts
+    ]
+    ours = message(case)
+    texts = [part for part in parts if part.text]
+    assert "".join(part.text for part in texts if not part.thought) == ours.text
+    thoughts = [block.text for block in ours.content if isinstance(block, Thinking)]
+    assert "".join(part.text for part in texts if part.thought) == "".join(thoughts)
+    calls = [part.function_call for part in parts if part.function_call]
+    assert [(call.name, call.args or {}) for call in calls] == [
+        (call.name, call.input) for call in ours.tool_calls
+    ]
+    signed = [
+        block.echo.data["thoughtSignature"]
+        for block in ours.content
+        if block.echo and isinstance(block.echo.data, dict)
+        if "thoughtSignature" in block.echo.data
+    ]
+    assert [part.thought_signature for part in parts if part.thought_signature] == [
+        base64.b64decode(str(signature)) for signature in signed
+    ]
+
+
+@pytest.mark.parametrize("case", REPLIES["gemini-interactions"], ids=named)
+def test_sdk_accepts_the_request_of_an_interaction(case: Path) -> None:
+    body = request(case)
+    taken = gaos.CreateModelInteraction.model_validate(body)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert json.loads(taken.model_dump_json(exclude_none=True)) == body
+    assert not any(getattr(step, "is_unknown", False) for step in taken.input)
+
+
+@pytest.mark.parametrize("case", REPLIES["gemini-interactions"], ids=named)
+def test_sdk_reads_the_same_events_alike(case: Path) -> None:
+    known = [
+        gaos.InteractionSSEStreamEvent.model_validate({"data": event}).data
+        for event in events(case)
+    ]
+    deltas = [event.delta for event in known if event.event_type == "step.delta"]
+    starts = [event.step for event in known if event.event_type == "step.start"]
+    opened = [
+        item.text
+        for step in starts
+        if step.type == "model_output" and step.content
+        for item in step.content
+    ]
+    pieces = [delta.text for delta in deltas if delta.type == "text"]
+    if case.name != "lone_surrogates":
+        assert "".join([*opened, *pieces]) == message(case).text
+    calls = [(step.id, step.name) for step in starts if step.type == "function_call"]
+    complete = [(call.id, call.name) for call in message(case).tool_calls]
+    assert complete == calls[: len(complete)]

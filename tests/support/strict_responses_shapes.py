@@ -1,0 +1,140 @@
+"""The shape of a Responses request: parameters, tools and items, each by itself."""
+
+from tests.support.responses_streams import Object
+from tests.support.strict_openai import (
+    Complaint,
+    check_declared,
+    check_function,
+    check_parameters,
+)
+
+_PARAMETERS = {
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning",
+    "include",
+    "store",
+    "previous_response_id",
+    "prompt_cache_key",
+    "max_output_tokens",
+    "stream",
+}
+_FIELDS = {
+    "message": {"type", "role", "content", "id", "status", "phase"},
+    "reasoning": {"type", "id", "summary", "content", "encrypted_content", "status"},
+    "function_call": {
+        "type",
+        "id",
+        "call_id",
+        "name",
+        "arguments",
+        "status",
+        "caller",
+        "namespace",
+        "async",
+    },
+    "custom_tool_call": {
+        "type",
+        "id",
+        "call_id",
+        "name",
+        "input",
+        "caller",
+        "namespace",
+        "async",
+    },
+    "function_call_output": {"type", "call_id", "output"},
+    "custom_tool_call_output": {"type", "call_id", "output"},
+}
+_REQUIRED = {
+    "message": {"role", "content"},
+    "reasoning": {"id", "summary"},
+    "function_call": {"call_id", "name", "arguments"},
+    "custom_tool_call": {"call_id", "name", "input"},
+    "function_call_output": {"call_id", "output"},
+    "custom_tool_call_output": {"call_id", "output"},
+}
+_ID_PREFIX = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+}
+_EFFORTS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+
+def check_shape(body: Object) -> None:
+    check_parameters(body, _PARAMETERS, required=("model", "input"))
+    _check_limits(body)
+    if check_declared(body):
+        _check_tools(body)
+    for position, item in enumerate(body["input"]):
+        _check_item(item, f"input[{position}]")
+
+
+def _check_limits(body: Object) -> None:
+    limit = body.get("max_output_tokens", 16)
+    if limit < 16:
+        raise Complaint(
+            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, "
+            f"but got {limit} instead."
+        )
+    if len(body.get("prompt_cache_key", "")) > 64:
+        raise Complaint("Invalid 'prompt_cache_key': string too long.")
+    effort = body.get("reasoning", {}).get("effort", "medium")
+    if effort not in _EFFORTS:
+        raise Complaint(f"Invalid value: '{effort}'.")
+
+
+def _check_tools(body: Object) -> None:
+    for position, tool in enumerate(body["tools"]):
+        check_function(tool, f"tools[{position}]")
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice not in [
+        {"type": tool["type"], "name": tool["name"]} for tool in body["tools"]
+    ]:
+        raise Complaint(f"Tool choice '{choice['name']}' not found in 'tools' parameter.")
+
+
+def _check_item(item: Object, where: str) -> None:
+    kind = item.get("type")
+    if kind not in _FIELDS:
+        raise Complaint(f"Invalid value: '{kind}' ('{where}.type').")
+    for name, value in item.items():
+        if name not in _FIELDS[kind] or value is None:
+            raise Complaint(f"Unknown parameter: '{where}.{name}'.")
+    for name in sorted(_REQUIRED[kind] - set(item)):
+        raise Complaint(f"Missing required parameter: '{where}.{name}'.")
+    _check_ids(item, where)
+    if kind != "reasoning":
+        _check_content(item, where)
+
+
+def _check_ids(item: Object, where: str) -> None:
+    prefix = _ID_PREFIX.get(item["type"], "")
+    if "id" in item and not item["id"].startswith(prefix):
+        raise Complaint(
+            f"Invalid '{where}.id': '{item['id']}'. Expected an ID that begins with '{prefix}'."
+        )
+    if len(item.get("call_id", "")) > 64:
+        raise Complaint(f"Invalid '{where}.call_id': string too long.")
+
+
+def _check_content(item: Object, where: str) -> None:
+    if item["type"] == "function_call" and not isinstance(item["arguments"], str):
+        raise Complaint(f"Invalid type for '{where}.arguments': expected a string.")
+    name = "output" if "output" in item else "content"
+    content = item.get(name, "")
+    if content == []:
+        raise Complaint(
+            f"Invalid '{where}.{name}': empty array. Expected an array with minimum length 1."
+        )
+    is_reply = item.get("role") == "assistant"
+    allowed = ("output_text", "refusal") if is_reply else ("input_text", "input_image")
+    for number, part in enumerate(content if isinstance(content, list) else []):
+        if part["type"] not in allowed:
+            raise Complaint(f"Invalid value: '{part['type']}' ('{where}.{name}[{number}].type').")
