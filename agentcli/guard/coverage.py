@@ -1,0 +1,85 @@
+"""How far allow rules reach over a command line: part by part, and every part must be covered.
+
+A part is covered when it is proven to only read, or when a rule allows it. A line that is not plain
+has no parts that could be told, and no rule covers it.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.guard.readonly import ReadProver
+from agentcli.guard.rules import Rule
+from agentcli.guard.shell import Part, Plain
+from agentcli.guard.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    part: Part
+    reason: str
+
+
+class Coverage:
+    def __init__(self, rules: Sequence[Rule], *, prover: ReadProver, reads_alone: bool) -> None:
+        """`reads_alone`: a proven read needs no rule."""
+        self._rules = [rule for rule in rules if rule.decision == "allow" and rule.command]
+        self._prover = prover
+        self._reads_alone = reads_alone
+
+    def uncovered(self, line: Plain, subject: Subject) -> list[Uncovered]:
+        """The parts that would still have to be allowed."""
+        needing = self._needing_rule(line)
+        found = [
+            Uncovered(part, reason)
+            for part in needing
+            if (reason := self._why_not_covered(part, line, subject))
+        ]
+        return [*found, *_leaving_workspace(line, subject)] if needing else []
+
+    def rules_used(self, line: Plain) -> list[Rule]:
+        """Of a line that is covered."""
+        alone = len(line.parts) == 1
+        return [
+            next(rule for rule, beyond in self._beginning(part, alone=alone) if beyond is None)
+            for part in self._needing_rule(line)
+        ]
+
+    def _needing_rule(self, line: Plain) -> list[Part]:
+        reads = self._prover.why_not_each(line)
+        return [
+            part
+            for part, why_not in zip(line.parts, reads, strict=True)
+            if why_not or not (self._reads_alone or part.program == "cd")
+        ]
+
+    def _why_not_covered(self, part: Part, line: Plain, subject: Subject) -> str | None:
+        if self._prover.is_of_workspace(part.program):
+            return f"{part.program} is a file of the workspace, not the installed program"
+        if "/" in part.program and not part.program.startswith("/"):
+            moves = any(other.program == "cd" for other in line.parts)
+            if moves or subject.cwd != subject.root:
+                return f"{part.program} may be another file than in the workspace's root"
+        beginning = dict(self._beginning(part, alone=len(line.parts) == 1))
+        if None in beginning.values():
+            return None
+        for rule, beyond in beginning.items():
+            return f"rule {rule} does not reach that far: {beyond}"
+        return f"no rule matches {part.source}"
+
+    def _beginning(self, part: Part, *, alone: bool) -> Iterator[tuple[Rule, str | None]]:
+        """The rules that begin like the part, each with what in the part goes beyond it."""
+        for rule in self._rules:
+            if rule.command is not None and rule.command.begins(part):
+                yield rule, rule.command.why_not_covered(part, alone=alone)
+
+
+def _leaving_workspace(line: Plain, subject: Subject) -> Iterator[Uncovered]:
+    """A rule is about commands in this workspace: what runs after `cd /` is something else."""
+    place = subject.cwd
+    for part in line.parts:
+        if part.program == "cd" and len(part.words) == 2:
+            place = Path(os.path.realpath(place / part.words[1].text))
+            if not place.is_relative_to(subject.root):
+                yield Uncovered(part, f"{part.source} leaves the workspace")

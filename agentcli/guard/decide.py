@@ -1,0 +1,161 @@
+"""What rules and mode say about a call, before any hook or person is asked.
+
+The order is the guarantee: deny rules, then plan mode, ask rules, allow rules, and last what the
+mode does by default. Nothing later can lift what an earlier step has refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.guard.commands import Likeness
+from agentcli.guard.coverage import Coverage, Uncovered
+from agentcli.guard.readonly import ReadProver
+from agentcli.guard.rules import Rule, RuleDecision
+from agentcli.guard.shell import NotPlain, Plain
+from agentcli.guard.subject import Reach, Subject
+from agentcli.machine.protected import is_protected
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import Mode, Verdict
+
+NO_SANDBOX = "there is no sandbox here, so every command needs a yes (see agentcli doctor)"
+
+
+class Decider:
+    def __init__(self, *, rules: Sequence[Rule], prover: ReadProver, is_confined: bool) -> None:
+        """`is_confined`: commands run in a sandbox. Where they do not, none runs by itself."""
+        self._rules = list(rules)
+        self._prover = prover
+        self._is_confined = is_confined
+
+    def add(self, rule: Rule) -> None:
+        if rule not in self._rules:
+            self._rules.append(rule)
+
+    def decide(self, subject: Subject, *, effect: Effect, mode: Mode) -> Verdict:
+        """Allow, ask or deny, with who says so and why."""
+        return (
+            self.refuse(subject, effect=effect, mode=mode)
+            or self.asks(subject)
+            or self._may_be_meant(subject)
+            or self._allowed(subject)
+            or self._by_mode(subject, effect, mode=mode)
+        )
+
+    def refuse(self, subject: Subject, *, effect: Effect, mode: Mode) -> Verdict | None:
+        """A denial that neither a hook nor a person can lift."""
+        return self._denied(subject) or self._refused_by_plan(subject, effect, mode=mode)
+
+    def denies_reading(self, path: Reach, *, root: Path) -> bool:
+        """For tools that go over many files: whether a rule denies to read this one."""
+        return (
+            self._denied(Subject(tool="read_file", root=root, cwd=root, paths=(path,))) is not None
+        )
+
+    def uncovered(self, subject: Subject) -> list[Uncovered]:
+        """The parts of a plain command line that would have to be allowed."""
+        if not isinstance(subject.line, Plain):
+            return []
+        return self._coverage().uncovered(subject.line, subject)
+
+    def _denied(self, subject: Subject) -> Verdict | None:
+        for rule in self._of("deny"):
+            if rule.likeness(subject) is Likeness.YES:
+                return _by_rule(rule, subject, decision="deny", says="forbids it")
+        return None
+
+    def _refused_by_plan(self, subject: Subject, effect: Effect, *, mode: Mode) -> Verdict | None:
+        why_not = self._why_not_reading(subject, effect) if mode == "plan" else None
+        if why_not is None:
+            return None
+        return Verdict(decision="deny", by="mode", reason=f"plan mode only reads, and {why_not}")
+
+    def asks(self, subject: Subject) -> Verdict | None:
+        """What must be put to a person, whatever allow rules and mode say."""
+        for rule in self._of("ask"):
+            if rule.likeness(subject) is Likeness.YES:
+                return _by_rule(rule, subject, decision="ask", says="asks about it")
+        return None
+
+    def _may_be_meant(self, subject: Subject) -> Verdict | None:
+        """A command that hides what it runs is asked about where some commands are not wanted."""
+        if any(rule.line == subject.command for rule in self._of("allow") if rule.line):
+            return None  # a person has seen this very line
+        for rule in (*self._of("deny"), *self._of("ask")):
+            if rule.likeness(subject) is Likeness.MAYBE:
+                hidden_by = getattr(subject.line, "reason", "the code inside it")
+                says = f"may be meant, as {hidden_by} hides what would run"
+                return _by_rule(rule, subject, decision="ask", says=says)
+        return None
+
+    def _allowed(self, subject: Subject) -> Verdict | None:
+        for rule in self._of("allow"):
+            if rule.permits_call(subject):
+                return _by_rule(rule, subject, decision="allow", says="allows it")
+        if not isinstance(subject.line, Plain) or self.uncovered(subject):
+            return None
+        used = self._coverage().rules_used(subject.line)
+        if not used:
+            return None
+        verdict = _by_rule(used[0], subject, decision="allow", says="allows it")
+        return replace(verdict, rule=", ".join(dict.fromkeys(map(str, used))))
+
+    def _by_mode(self, subject: Subject, effect: Effect, *, mode: Mode) -> Verdict:
+        if self._why_not_reading(subject, effect) is None:
+            return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
+        reason = self._why_mode_asks(subject, effect, mode=mode)
+        if reason is None:
+            return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows it")
+        return Verdict(decision="ask", by="mode", reason=reason)
+
+    def _why_not_reading(self, subject: Subject, effect: Effect) -> str | None:
+        if subject.line is None:
+            return None if effect is Effect.READ else f"{subject.tool} does not only read"
+        if not self._is_confined:
+            return NO_SANDBOX
+        return self._prover.why_not(subject.command)
+
+    def _why_mode_asks(self, subject: Subject, effect: Effect, *, mode: Mode) -> str | None:
+        """What keeps the mode from allowing it; None: nothing does."""
+        if subject.line is not None:
+            if mode != "auto":
+                return self._why_command_asks(subject)
+            return None if self._is_confined else NO_SANDBOX
+        if effect is Effect.NETWORK:
+            return "it uses the network"
+        is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
+        if subject.takes_path and (reason := _why_not_editable(subject)):
+            return reason
+        return None if is_free else "no rule matches"
+
+    def _why_command_asks(self, subject: Subject) -> str:
+        if isinstance(subject.line, NotPlain):
+            return f"{subject.line.reason} cannot be matched by a rule, so it always asks"
+        return "; ".join(one.reason for one in self.uncovered(subject))
+
+    def _coverage(self) -> Coverage:
+        return Coverage(self._rules, prover=self._prover, reads_alone=self._is_confined)
+
+    def _of(self, decision: RuleDecision) -> list[Rule]:
+        return [rule for rule in self._rules if rule.decision == decision]
+
+
+def _why_not_editable(subject: Subject) -> str | None:
+    for reach in subject.paths:
+        if not reach.real.is_relative_to(subject.root):
+            return f"{reach.written} is outside the workspace"
+        if is_protected(subject.root, reach.real.relative_to(subject.root).parts):
+            return f"{reach.written} belongs to git or to agentcli's own settings"
+    return None if subject.paths else "the path is not known"
+
+
+def _by_rule(rule: Rule, subject: Subject, *, decision: RuleDecision, says: str) -> Verdict:
+    cited = f"{rule} ({rule.where})" if rule.where else str(rule)
+    matched = subject.command or ", ".join(str(reach.written) for reach in subject.paths)
+    return Verdict(
+        decision=decision,
+        by="rule",
+        reason=f"rule {cited} {says}",
+        rule=str(rule),
+        matched=matched or subject.tool,
+    )

@@ -1,0 +1,104 @@
+"""Path patterns of rules: `src/**`, `**/.env*`, `*.md`.
+
+`*` and `?` stay within one name, `**` crosses folders. A pattern without a slash means that name at
+any depth. An allow rule covers a path only where the pattern matches it exactly; an ask or deny
+rule also touches everything below a match, and does not mind the case of letters.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?[^\]/]+\]|.", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    glob: str
+    """As a whole: with `**/` in front where it holds at any depth."""
+
+    @staticmethod
+    def of(text: str) -> "PathPattern":
+        """Raises ValueError with what is wrong, as the end of a sentence."""
+        glob = text.strip()
+        if glob.startswith("~/"):
+            glob = Path(glob).expanduser().as_posix()
+        if not glob or glob in (".", "/"):
+            raise ValueError("the path is empty; leave out the brackets to mean every path")
+        if re.search(r"[{}\\]", glob):
+            raise ValueError("braces and backslashes are not understood in a path; write two rules")
+        if ".." in glob.split("/"):
+            raise ValueError("a path with .. is not understood; write it from the workspace's root")
+        holds_anywhere = "/" not in glob.rstrip("/") and glob != "**"
+        whole = f"{glob}**" if glob.endswith("/") else glob
+        return PathPattern(f"**/{whole}" if holds_anywhere else whole.removeprefix("./"))
+
+    def covers(self, path: Path, root: Path) -> bool:
+        """Strictly: for what is to be allowed."""
+        name = self._name(path, root)
+        return name is not None and _strict(self.glob).fullmatch(name) is not None
+
+    def touches(self, path: Path, root: Path) -> bool:
+        """Widely: for what is to be asked about or denied."""
+        name = self._name(path, root)
+        if name is None and self.glob.startswith("**"):
+            name = _normal(path.as_posix()).lstrip("/")
+        return name is not None and any(map(_wide(self.glob).fullmatch, _with_folders(name)))
+
+    def _name(self, path: Path, root: Path) -> str | None:
+        """The path as this pattern sees it: whole, or from the root; None: it is not under it."""
+        whole, base = path.as_posix(), root.as_posix().rstrip("/")
+        if self.glob.startswith("/"):
+            return _normal(whole)
+        if whole == base:
+            return "."
+        return _normal(whole[len(base) + 1 :]) if whole.startswith(f"{base}/") else None
+
+
+def _with_folders(name: str) -> Iterator[str]:
+    """`a`, `a/b` and `a/b/c` of `a/b/c`."""
+    slash = name.find("/", 1)
+    while slash >= 0:
+        yield name[:slash]
+        slash = name.find("/", slash + 1)
+    yield name
+
+
+@lru_cache(maxsize=512)
+def _strict(glob: str) -> re.Pattern[str]:
+    return re.compile(_expression(glob))
+
+
+@lru_cache(maxsize=512)
+def _wide(glob: str) -> re.Pattern[str]:
+    # What is below a folder is out of reach only if the folder itself is.
+    folder = glob.removesuffix("/**")
+    return re.compile(f"{_expression(glob)}|{_expression(folder)}", re.IGNORECASE)
+
+
+def _normal(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _expression(glob: str) -> str:
+    return "".join(map(_token_expression, _TOKEN.findall(_normal(glob))))
+
+
+def _token_expression(token: str) -> str:
+    match token:
+        case "**/":
+            return "(?:[^/]+/)*"
+        case "**":
+            return r"[\s\S]*"
+        case "*":
+            return "[^/]*"
+        case "?":
+            return "[^/]"
+        case _ if len(token) > 1:
+            negated = token[1] in "!^"
+            members = re.escape(token[2 if negated else 1 : -1]).replace(r"\-", "-")
+            return f"(?!/)[{'^' if negated else ''}{members}]"
+    return re.escape(token)

@@ -1,0 +1,162 @@
+"""The judge of every call: rules and mode, then hooks, then a person, and one verdict.
+
+What rules or plan mode refuse stays refused: hooks and people are not even asked. Arguments that a
+hook or a person changed are judged again before they may run.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from agentcli.guard.decide import Decider
+from agentcli.guard.hooks import Before, Hooks
+from agentcli.guard.rules import parse_rule, session_rule
+from agentcli.guard.subject import KNOWN_TOOLS, Subject, Subjects
+from agentcli.guard.suggest import Suggestion, suggest
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import Effect, Tool
+from agentcli.types.verdicts import Asker, By, Mode, Preview, Question, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One call, and what is known about it."""
+
+    call: ToolCall
+    tool: Tool
+    effect: Effect
+    subject: Subject
+    preview: Preview | None
+    """None: the arguments were changed, so what was prepared is no longer true."""
+
+
+class PolicyJudge:
+    def __init__(
+        self,
+        *,
+        mode: Mode,
+        decider: Decider,
+        subjects: Subjects,
+        asker: Asker | None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        """`asker` None: nobody can be asked, and what would be asked is denied."""
+        self.mode = mode
+        self._decider = decider
+        self._subjects = subjects
+        self._asker = asker
+        self._hooks = hooks
+        self._one_question_at_a_time = asyncio.Lock()
+        self._asked_about: dict[str, Subject] = {}
+
+    async def __call__(
+        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
+    ) -> Verdict:
+        case = self._case(call, tool=tool, effect=effect, preview=preview)
+        if refusal := self._refuse(case):
+            return refusal
+        said = await self._hooks.before(call.name, call.input) if self._hooks else Before()
+        if said.decision == "deny":
+            return Verdict(decision="deny", by="hook", reason=f"{said.hook}: {said.reason}")
+        if said.input is not None:
+            changed = self._changed(case, said.input, by="hook")
+            if isinstance(changed, Verdict):
+                return changed
+            case = changed
+        verdict = await self._settled(case, said)
+        if said.input is None or verdict.decision != "allow":
+            return verdict
+        reason = f"{verdict.reason}; the arguments were changed by {said.hook}"
+        return replace(verdict, decision="modify", input=said.input, reason=reason)
+
+    def suggest(self, call: ToolCall) -> Suggestion:
+        """What to offer for "this session" and "always", exactly as it would be stored."""
+        subject = self._asked_about.get(call.id) or self._subjects.of(call.name, call.input)
+        asks = self._decider.asks(subject)
+        return Suggestion(reason=asks.reason) if asks else suggest(subject, self._decider)
+
+    def _case(
+        self, call: ToolCall, *, tool: Tool, effect: Effect, preview: Preview | None
+    ) -> _Case:
+        # Rules see the arguments as the tool understands them, whatever names the model used.
+        args = tool.parse(call.input)
+        subject = self._subjects.of(tool.spec.name, args, source=tool.spec.source)
+        return _Case(call=call, tool=tool, effect=effect, subject=subject, preview=preview)
+
+    def _changed(self, case: _Case, new_input: Json, *, by: By) -> _Case | Verdict:
+        """The case with other arguments, or the refusal they meet."""
+        call = replace(case.call, input=new_input)
+        try:
+            effect = case.tool.effect(case.tool.parse(new_input))
+            changed = self._case(call, tool=case.tool, effect=effect, preview=None)
+        except ToolError as error:
+            reason = f"the arguments as changed by a {by} are not valid: {error}"
+            return Verdict(decision="deny", by=by, reason=reason)
+        return self._refuse(changed) or changed
+
+    def _refuse(self, case: _Case) -> Verdict | None:
+        return self._decider.refuse(case.subject, effect=case.effect, mode=self.mode)
+
+    async def _settled(self, case: _Case, said: Before) -> Verdict:
+        verdict = self._decided(case, said)
+        if verdict.decision != "ask":
+            return verdict
+        if self._asker is None:
+            return self._denied_by_nobody(case, verdict)
+        async with self._one_question_at_a_time:
+            # An answer to the question before may have been "for the whole session".
+            verdict = self._decided(case, said)
+            return await self._asked(case, verdict) if verdict.decision == "ask" else verdict
+
+    def _decided(self, case: _Case, said: Before) -> Verdict:
+        verdict = self._decider.decide(case.subject, effect=case.effect, mode=self.mode)
+        if said.decision in ("ask", "failed") and verdict.decision == "allow":
+            return Verdict(decision="ask", by="hook", reason=f"{said.hook}: {said.reason}")
+        if said.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
+            return Verdict(decision="allow", by="hook", reason=f"{said.hook}: {said.reason}")
+        return verdict
+
+    async def _asked(self, case: _Case, verdict: Verdict) -> Verdict:
+        assert self._asker is not None
+        preview = await case.preview() if case.preview else None
+        question = Question(call=case.call, effect=case.effect, preview=preview, verdict=verdict)
+        self._asked_about[case.call.id] = case.subject
+        try:
+            answer = await self._asker(question)
+        finally:
+            del self._asked_about[case.call.id]
+        return self._honoured(case, answer)
+
+    def _honoured(self, case: _Case, answer: Verdict) -> Verdict:
+        """The person's answer, as far as it can be: what a rule refuses they cannot type either."""
+        if answer.decision == "modify":
+            changed = self._changed(case, answer.input, by="person")
+            return changed if isinstance(changed, Verdict) else answer
+        if answer.decision == "allow" and answer.rule is not None:
+            self._remember(case)
+        if answer.decision == "ask":
+            return replace(answer, decision="deny", reason=answer.reason or "no answer")
+        return answer
+
+    def _remember(self, case: _Case) -> None:
+        tools = KNOWN_TOOLS | {case.subject.tool}
+        for text in suggest(case.subject, self._decider).rules:
+            rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
+            self._decider.add(rule)
+        still = self._decider.decide(case.subject, effect=case.effect, mode=self.mode)
+        if still.decision == "ask" and case.subject.line is not None:
+            self._decider.add(session_rule(case.subject.command))
+
+    def _denied_by_nobody(self, case: _Case, verdict: Verdict) -> Verdict:
+        """A denial that says what would have permitted it."""
+        suggestion = suggest(case.subject, self._decider)
+        if verdict.by != "mode":
+            way = "a person would have to agree"
+        elif suggestion.rules:
+            way = f"to permit it: {suggestion.options}"
+        elif case.subject.line is not None:
+            way = "write it in plainer words, or permit every command: --allow bash"
+        else:
+            way = f"no rule can permit it ({suggestion.reason})"
+        reason = f"{verdict.reason}, and nobody can be asked here; {way}"
+        return replace(verdict, decision="deny", by="nobody", reason=reason)

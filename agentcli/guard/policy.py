@@ -1,0 +1,208 @@
+"""Where rules come from: the person's files, the project's, `--policy`, `--allow` and `--deny`.
+
+A rule file that cannot be understood as a whole stops the program: with half of the rules, a
+refusal could be missing. Every error names the file, the line where possible, and the fix.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from agentcli.guard.commands import Likeness
+from agentcli.guard.decide import Decider
+from agentcli.guard.rules import (
+    DECISIONS,
+    Rule,
+    RuleDecision,
+    RuleError,
+    Source,
+    parse_rule,
+)
+from agentcli.guard.shell import Plain
+from agentcli.guard.subject import EDITING, KNOWN_TOOLS, READING, Subject, Subjects
+from agentcli.guard.suggest import Suggestion, suggest
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.messages import Json
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import Mode, Verdict
+
+_FIELDS = ("decision", "rule", "match", "not_match", "reason")
+_HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
+_UNTIL_THEN = "correct it: until then no rule is used, and nothing runs"
+_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
+
+
+def load_rules(
+    path: Path,
+    *,
+    source: Source,
+    must_exist: bool = False,
+    tools: Collection[str] = KNOWN_TOOLS,
+) -> tuple[Rule, ...]:
+    """The rules of a file that holds nothing else. Raises SettingsError."""
+    if not path.exists() and not must_exist:
+        return ()
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}", hint=_UNTIL_THEN) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the rules in {path} cannot be read: {error}", hint=_HOW) from None
+    for key in document:
+        if key != "rule":
+            raise SettingsError(f"{path}: a rule file has no {key}, only [[rule]]", hint=_HOW)
+    return rules_in(document, text, path=path, source=source, tools=tools)
+
+
+def rules_in(
+    document: dict[str, Any],
+    text: str,
+    *,
+    path: Path,
+    source: Source,
+    tools: Collection[str] = KNOWN_TOOLS,
+) -> tuple[Rule, ...]:
+    """The `[[rule]]` tables of a settings file that was read already."""
+    tables = document.get("rule", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingsError(f"{path}: rules are written as [[rule]] tables", hint=_HOW)
+    lines = [text.count("\n", 0, found.start()) + 1 for found in _HEADER.finditer(text)]
+    rules = []
+    for index, table in enumerate(tables):
+        where = f"{path}:{lines[index]}" if len(lines) == len(tables) else str(path)
+        try:
+            rules.append(_rule_of(table, source=source, where=where, tools=tools))
+        except RuleError as error:
+            raise SettingsError(f"{where}: {error}", hint=_UNTIL_THEN) from None
+    return tuple(rules)
+
+
+def rules_from_options(
+    *, allow: Iterable[str] = (), deny: Iterable[str] = (), tools: Collection[str] = KNOWN_TOOLS
+) -> tuple[Rule, ...]:
+    """Of `--allow` and `--deny`. Raises UsageError."""
+    given: list[tuple[RuleDecision, str]] = [("deny", text) for text in deny]
+    given += [("allow", text) for text in allow]
+    rules = []
+    for decision, text in given:
+        option = f"--{decision}"
+        try:
+            rules.append(
+                parse_rule(text, decision, source="command line", where=option, tools=tools)
+            )
+        except RuleError as error:
+            raise UsageError(f"{option} {error}", hint="see: agentcli policy --help") from None
+    return tuple(rules)
+
+
+def _rule_of(table: dict[str, Any], *, source: Source, where: str, tools: Collection[str]) -> Rule:
+    for field in table:
+        if field not in _FIELDS:
+            near = get_close_matches(field, _FIELDS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(_FIELDS)}"
+            raise RuleError(f"a rule has no field {field}.{hint}")
+    decision, text = table.get("decision"), table.get("rule")
+    if decision not in DECISIONS:
+        raise RuleError(f"decision must be allow, ask or deny, not {json.dumps(decision)}")
+    if not isinstance(text, str):
+        raise RuleError('rule is missing; write rule = "bash(pytest:*)"')
+    rule = parse_rule(text, decision, source=source, where=where, tools=tools)
+    for field, wanted in (("match", True), ("not_match", False)):
+        for example in _examples(table, field):
+            if _matches(rule, example) is not wanted:
+                verb = "does not match" if wanted else "matches"
+                raise RuleError(f"{rule} {verb} its own example {example!r} in {field}")
+    return rule
+
+
+def _examples(table: dict[str, Any], field: str) -> Sequence[str]:
+    examples = table.get(field, [])
+    if not isinstance(examples, list) or not all(isinstance(one, str) for one in examples):
+        raise RuleError(f'{field} is a list of texts; write {field} = ["…"]')
+    return examples
+
+
+def _matches(rule: Rule, example: str) -> bool:
+    """As in a call: strictly for allow, widely for ask and deny."""
+    root = Path("/workspace")
+    subjects = Subjects(workspace=root, cwd=lambda: root, real_path=lambda path: path)
+    if rule.server is not None:
+        server, _, tool = example.partition(":")
+        subject = subjects.of(tool, {}, source=f"mcp {server}")
+    else:
+        tool = min(rule.tools)
+        subject = subjects.of(tool, input_of(tool, example))
+    if rule.decision != "allow":
+        return rule.likeness(subject) is Likeness.YES
+    line = subject.line
+    if rule.command is None or not isinstance(line, Plain):
+        return rule.permits_call(subject)
+    alone = len(line.parts) == 1
+    command = rule.command
+    return all(
+        command.begins(part) and command.why_not_covered(part, alone=alone) is None
+        for part in line.parts
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What would happen to a call if nobody changed anything."""
+
+    verdict: Verdict
+    suggestion: Suggestion | None
+    """What would allow it; None: it is allowed, or nothing can allow it."""
+
+
+def explain(
+    tool: str, tool_input: Json, *, decider: Decider, subjects: Subjects, mode: Mode
+) -> Explanation:
+    subject = subjects.of(tool, tool_input)
+    verdict = decider.decide(subject, effect=_usual_effect(subject), mode=mode)
+    is_open = verdict.decision == "ask" and verdict.by == "mode"
+    return Explanation(verdict=verdict, suggestion=suggest(subject, decider) if is_open else None)
+
+
+def call_of(query: str) -> tuple[str, Json]:
+    """`bash: git push` or `edit_file: src/a.py` as a tool and its arguments. Raises UsageError."""
+    tool, colon, rest = query.partition(":")
+    tool = tool.strip()
+    if not colon or not rest.strip():
+        raise UsageError(f"{query!r} is not a call", hint="write: bash: git push")
+    if tool not in KNOWN_TOOLS:
+        raise UsageError(
+            f"there is no tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}"
+        )
+    return tool, input_of(tool, rest.strip())
+
+
+def input_of(tool: str, text: str) -> Json:
+    """The arguments that a text in an example or a query stands for."""
+    if tool == "bash":
+        return {"command": text}
+    return {"patch": f"*** Update File: {text}"} if tool == "apply_patch" else {"path": text}
+
+
+def _usual_effect(subject: Subject) -> Effect:
+    if subject.tool in READING:
+        return Effect.READ
+    return Effect.WRITE if subject.tool in EDITING else Effect.EXECUTE
+
+
+def store_rule(path: Path, text: str, decision: RuleDecision = "allow") -> None:
+    """Adds a rule to the person's own file, once. Raises RuleError, OSError or SettingsError."""
+    parse_rule(text, decision, source="user")
+    if any(
+        (rule.text, rule.decision) == (text, decision) for rule in load_rules(path, source="user")
+    ):
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.read_text(encoding="utf-8").rstrip() if path.exists() else ""
+    entry = f'[[rule]]\ndecision = "{decision}"\nrule = {json.dumps(text)}\n'
+    path.write_text(f"{before}\n\n{entry}" if before else entry, encoding="utf-8")

@@ -1,0 +1,125 @@
+"""Programs that run other programs: what a rule for them would really allow.
+
+An allow rule names a program by the first words of a command. Where those words are a wrapper, an
+interpreter or a launcher, what runs stands in the words after them, so such a rule has to reach
+further, or the command has to be allowed as a whole.
+"""
+
+import re
+from collections.abc import Sequence
+
+from agentcli.guard.options import names
+
+WRAPPERS = names(
+    """env nice ionice chrt taskset timeout gtimeout nohup setsid stdbuf unbuffer xargs gxargs
+    parallel sudo doas su runuser pkexec chroot unshare nsenter bwrap firejail systemd-run
+    start-stop-daemon flock script expect strace ltrace gdb lldb valgrind perf entr watch watchexec
+    at batch crontab ssh sshpass mosh rsh socat nc ncat netcat screen tmux busybox toybox time vi
+    vim nvim view ex ed emacs nano less more man info gawk mawk nawk m4 rlwrap cpulimit prlimit
+    numactl setarch setpriv capsh xvfb-run dbus-run-session fakeroot proot"""
+)
+"""They run what stands in their words or what is typed into them."""
+
+SHELL_STATE = names(
+    """eval exec source . command builtin trap alias unalias set shopt export declare typeset
+    readonly local unset hash enable bind complete compgen mapfile readarray read let pushd popd
+    umask ulimit fc history"""
+)
+"""Builtins that run their words, or change what the commands after them mean."""
+
+SHELLS = names("sh bash dash ash zsh ksh mksh fish csh tcsh pwsh")
+
+INTERPRETERS = SHELLS | names(
+    """python pypy node nodejs deno bun perl ruby php lua luajit Rscript julia tclsh osascript
+    groovy scala jshell elixir swift guile racket tsx ts-node"""
+)
+"""They run the script they are given, and code from options or standard input."""
+
+LAUNCHERS = tuple(
+    tuple(launcher.split())
+    for launcher in (
+        *("npx", "bunx", "pnpx", "uvx", "pipx run", "uv run", "uv tool run", "poetry run"),
+        *("pipenv run", "pdm run", "hatch run", "rye run", "conda run", "mamba run", "bundle exec"),
+        *("npm exec", "npm x", "pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "bun x"),
+        *("docker run", "docker exec", "docker compose run", "docker compose exec", "podman run"),
+        *("podman exec", "kubectl exec", "kubectl run", "nix run", "nix shell", "nix develop"),
+        *("nix-shell", "direnv exec", "mise exec", "mise x", "asdf exec", "rbenv exec"),
+        *("pyenv exec", "dotenv", "doppler run", "op run", "vagrant ssh", "heroku run"),
+        *("adb shell", "git bisect run", "git submodule foreach", "git filter-branch"),
+        *("python -m", "deno run", "deno eval", "bun run", "corepack", "hyperfine"),
+    )
+)
+"""The word after these is a program."""
+
+_RUNNING_OPTIONS = names(
+    """exec exec-batch rsh rsync-path pre to-command use-compress-program compress-program
+    checkpoint-action info-script new-volume-script rsh-command rmt-command upload-pack receive-pack
+    ext-diff open-files-in-pager textconv extcmd script-shell node-options toolexec vettool eval
+    use-askpass execute unzip-command hostname-bin config-env exec-path"""
+)
+_RUNNING_LETTERS = {"tar": "IF", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
+_GIT_RUNNING_LETTERS = {"rebase": "x", "clone": "uc", "difftool": "x", "archive": "o"}
+_TAKE_CODE = names("find fd fdfind sed awk make tar")
+_ABBREVIATE_OPTIONS = names("tar gtar wget git zip")
+_SHORTEST_ABBREVIATION = 4
+
+
+def name_of(word: str) -> str:
+    """The program behind a word: without its directory, and `python` for `python3.12`."""
+    name = (word.rstrip("/").rpartition("/")[2] or word).removesuffix(".exe")
+    return name.rstrip("0123456789.") if name.startswith(("python", "pypy", "lua")) else name
+
+
+def runs_others(program: str) -> bool:
+    name = name_of(program)
+    return name in WRAPPERS or name in SHELL_STATE or name in INTERPRETERS
+
+
+def may_run_others(argv: Sequence[str]) -> bool:
+    """Whether some of these words may name a program, or be code for one."""
+    return (
+        runs_others(argv[0])
+        or name_of(argv[0]) in _TAKE_CODE
+        or launcher_of(argv) is not None
+        or running_option(argv, after=1) is not None
+        or (name_of(argv[0]) == "git" and any(word.startswith("-c") for word in argv[1:2]))
+    )
+
+
+def launcher_of(argv: Sequence[str]) -> tuple[str, ...] | None:
+    """The launcher that these words begin with."""
+    begin = (name_of(argv[0]), *argv[1:])
+    return next((one for one in LAUNCHERS if begin[: len(one)] == one), None)
+
+
+def running_option(argv: Sequence[str], *, after: int) -> str | None:
+    """An option from the word number `after` on that makes the program run another one."""
+    program = name_of(argv[0])
+    letters = _RUNNING_LETTERS.get(program, "")
+    if program == "git" and len(argv) > 1:
+        letters = _GIT_RUNNING_LETTERS.get(argv[1], "")
+    for word in argv[after:]:
+        name = word.lstrip("-").partition("=")[0]
+        if word.startswith("-") and _is_running_option(name, program):
+            return word
+        if re.match(r"-[A-Za-z]", word) and any(letter in word for letter in letters):
+            return word
+    return None
+
+
+def _is_running_option(name: str, program: str) -> bool:
+    if name in _RUNNING_OPTIONS:
+        return True
+    may_be_short = program in _ABBREVIATE_OPTIONS and len(name) >= _SHORTEST_ABBREVIATION
+    return may_be_short and any(option.startswith(name) for option in _RUNNING_OPTIONS)
+
+
+def is_script(word: str) -> bool:
+    """Whether an interpreter takes this word for a script in a file, and not for anything else."""
+    return not word.startswith(("-", "/dev/", "/proc/"))
+
+
+def reads_code(argv: Sequence[str]) -> bool:
+    """Whether this is an interpreter that takes its program from standard input."""
+    is_interpreter = name_of(argv[0]) in INTERPRETERS
+    return is_interpreter and not any(is_script(word) for word in argv[1:])

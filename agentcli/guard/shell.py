@@ -1,0 +1,185 @@
+"""Shell command lines, read only as far as they are plain.
+
+A plain line is literal words in simple commands joined by `; && || |` and newlines: what it runs
+can be read off it. Everything else is `NotPlain`, with the reason. The parser does not try to
+understand bash; it knows one small part of it exactly and refuses the rest, so a construct that
+nobody thought of is refused, too. It must never return other words than bash would run.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+    """As the program gets it, quotes removed."""
+    is_glob: bool = False
+    """Bash may put file names in its place, any number of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command of a line. It has at least one word, and the first is written bare."""
+
+    words: tuple[Word, ...]
+    source: str
+    """As it stands in the line."""
+
+    @property
+    def program(self) -> str:
+        return self.words[0].text
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return tuple(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlain:
+    reason: str
+    """What stands in the way, as a noun: `command substitution $(…)`."""
+
+
+Line: TypeAlias = Plain | NotPlain
+
+_BARE = (
+    r"[A-Za-z0-9_./,:=+@%^*?\[\]\-]"
+    r"|[^\x00-\x7f]"
+    # At the start of a word, or after `=` or `:`, a tilde is a home directory.
+    r"|(?<=[A-Za-z0-9_^~])~"
+    # At the start of a word it is a comment.
+    r"|(?<=[A-Za-z0-9_./-])\#"
+)
+_TOKEN = re.compile(
+    r"(?P<blank>[ \t]+)"
+    # Redirections that reach no file, both ends free: `2>&1x` and `f2>&1` mean something else.
+    r"|(?P<redirection>(?<=[ \t])(?:(?:[12]?>|&>|<)[ \t]*/dev/null|2>&1|1?>&2)(?=[ \t\n;|&]|\Z))"
+    r"|(?P<joiner>(?:&&|\|\||;(?![;&])|\|(?!&)|\n)[ \t\n]*)"
+    rf"""|(?P<word>(?:{_BARE}|'[^']*'|"[^"$`\\!]*")+)"""
+)
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+
+_PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*|\[|:")
+
+_RESERVED = re.compile(
+    r"if|then|else|elif|fi|case|esac|for|select|while|until|do|done|in|function|time|coproc|\[\[.*"
+)
+
+_OBSTACLES = (
+    (r"\$\(\(|\$\[", "arithmetic $((…))"),
+    (r"\$\(", "command substitution $(…)"),
+    (r"`", "command substitution `…`"),
+    (r"\$\{", "variable ${…}"),
+    (r"\$['\"]", "quoting with $'…'"),
+    (r"\$", "variable $…"),
+    (r"\\\n", "line continuation"),
+    (r"\\", "backslash"),
+    (r"[<>]\(", "process substitution <(…)"),
+    (r"<<<", "here-string <<<"),
+    (r"<<", "here-document <<"),
+    (r"&>|>|[0-9]+>", "redirection >"),
+    (r"<", "redirection <"),
+    (r"\(|\)", "subshell or function (…)"),
+    (r"\{|\}", "braces {…}"),
+    (r"\|&", "pipe of both streams |&"),
+    (r"&", "background &"),
+    (r";[;&]", "case branch ;;"),
+    (r"!", "history or negation !"),
+    (r"~", "home directory ~"),
+    (r"#", "comment #"),
+    (r"'[^']*\Z|\"[^\"]*\Z", "quote that is not closed"),
+)
+_OBSTACLE_IN_QUOTES = re.compile(r'"[^"$`\\!]*([$`\\!])')
+
+
+class _Refused(Exception):
+    """Carries the reason out of the scanner."""
+
+
+def parse(line: str) -> Line:
+    try:
+        _refuse_hidden_characters(line)
+        return Plain(_parts(line))
+    except _Refused as refused:
+        return NotPlain(str(refused))
+
+
+def _refuse_hidden_characters(line: str) -> None:
+    """Control characters, blanks that bash does not split at, and what no screen shows."""
+    for character in line:
+        if character in "\n\t" or " " <= character <= "~":
+            continue
+        category = unicodedata.category(character)
+        if category[0] in "CZ":
+            kind = "blank" if category[0] == "Z" else "control character"
+            raise _Refused(f"{kind} U+{ord(character):04X}")
+
+
+def _parts(line: str) -> tuple[Part, ...]:
+    line = line.strip(" \t\n")
+    commands: list[list[re.Match[str]]] = [[]]
+    joiner = ""
+    for token in _tokens(line):
+        if token.lastgroup == "joiner":
+            joiner = token.group().strip()
+            if not commands[-1]:
+                raise _Refused(f"{joiner} without a command before it")
+            commands.append([])
+        elif token.lastgroup != "blank":
+            commands[-1].append(token)
+    if not commands[-1] and joiner == ";":
+        commands.pop()
+    if not commands[-1]:
+        raise _Refused(f"{joiner} without a command after it" if joiner else "empty command")
+    return tuple(_part(line, tokens) for tokens in commands)
+
+
+def _part(line: str, tokens: list[re.Match[str]]) -> Part:
+    _check_program(tokens[0])
+    words = tuple(_word(token.group()) for token in tokens if token.lastgroup == "word")
+    return Part(words, source=line[tokens[0].start() : tokens[-1].end()])
+
+
+def _tokens(line: str) -> Iterator[re.Match[str]]:
+    position = 0
+    while position < len(line):
+        token = _TOKEN.match(line, position)
+        if token is None:
+            raise _Refused(_obstacle(line, position))
+        yield token
+        position = token.end()
+
+
+def _check_program(first: re.Match[str]) -> None:
+    """A name in quotes, a keyword or an assignment is never what it looks like at first sight."""
+    raw = first.group()
+    if first.lastgroup != "word":
+        raise _Refused("redirection before the command")
+    if _RESERVED.fullmatch(raw):
+        raise _Refused(f"keyword {raw}")
+    if not _PROGRAM.fullmatch(raw):
+        raise _Refused("assignment NAME=…" if "=" in raw else "unusual program name")
+
+
+def _word(raw: str) -> Word:
+    bare = _QUOTED.sub("", raw)
+    text = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", raw)
+    return Word(text, is_glob=raw != "[" and any(character in "*?[" for character in bare))
+
+
+def _obstacle(line: str, position: int) -> str:
+    if in_quotes := _OBSTACLE_IN_QUOTES.match(line, position):
+        position = in_quotes.start(1)
+    for pattern, name in _OBSTACLES:
+        if re.compile(pattern).match(line, position):
+            return name
+    return f"character {line[position]!r}"

@@ -1,0 +1,114 @@
+"""A tool call as rules see it: its tool, the paths it names, the command it would run."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.guard.shell import Line, parse
+
+EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
+READING = frozenset(["read_file", "grep", "find_files"])
+KNOWN_TOOLS = EDITING | READING | {"bash", "delegate", "search_tools", "run_program"}
+
+_PATCHED_FILE = re.compile(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
+_MCP_SOURCE = "mcp "
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A path that a call names, or may mean."""
+
+    written: Path
+    """Absolute, as written, with the links still in it."""
+    real: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    tool: str
+    root: Path
+    """The workspace."""
+    cwd: Path
+    """Where a command would run."""
+    server: str = ""
+    """Of MCP; empty for our own tools."""
+    server_tool: str = ""
+    paths: tuple[Reach, ...] = ()
+    command: str = ""
+    line: Line | None = None
+
+    @property
+    def takes_path(self) -> bool:
+        return self.tool in EDITING | READING and not self.server
+
+
+class Subjects:
+    """Makes subjects of calls in one workspace."""
+
+    def __init__(
+        self,
+        *,
+        workspace: Path,
+        cwd: Callable[[], Path],
+        real_path: Callable[[Path], Path] | None = None,
+    ) -> None:
+        self._root = workspace.resolve()
+        self._cwd = cwd
+        self._real_path = real_path or (lambda path: Path(os.path.realpath(path)))
+
+    def of(self, tool: str, args: Any, *, source: str = "built-in") -> Subject:
+        """`args`: parsed arguments, or the mapping they would be parsed from."""
+        server = source.removeprefix(_MCP_SOURCE) if source.startswith(_MCP_SOURCE) else ""
+        is_shell = tool == "bash" and not server
+        command = _field(args, "command") if is_shell else ""
+        paths = () if server else _paths(tool, args)
+        return Subject(
+            tool=tool,
+            root=self._root,
+            cwd=self._cwd(),
+            server=server,
+            server_tool=_without_server(tool, server) if server else "",
+            paths=tuple(self.reach(self._root / text) for text in paths),
+            command=command,
+            line=parse(command) if is_shell else None,
+        )
+
+    def reach(self, path: Path) -> Reach:
+        written = Path(os.path.normpath(path))
+        try:
+            return Reach(written, real=self._real_path(path))
+        except (OSError, ValueError, RuntimeError):
+            # A loop of links, a NUL: it leads nowhere, so it lies in no workspace either.
+            return Reach(written, real=Path(os.sep))
+
+
+def _field(args: Any, name: str) -> str:
+    value = args.get(name, "") if isinstance(args, Mapping) else getattr(args, name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _paths(tool: str, args: Any) -> Sequence[str]:
+    if tool == "apply_patch":
+        return _patched_paths(args)
+    if tool not in EDITING | READING:
+        return []
+    path = _field(args, "path") or ("." if tool in ("grep", "find_files") else "")
+    glob = _field(args, "glob")
+    return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
+
+
+def _patched_paths(args: Any) -> Sequence[str]:
+    """What the tool itself found in the patch; otherwise what the patch says."""
+    paths = getattr(args, "paths", None)
+    if isinstance(paths, tuple | list):
+        return [str(path) for path in paths]
+    text = args if isinstance(args, str) else _field(args, "patch") or _field(args, "input")
+    return [path.strip() for path in _PATCHED_FILE.findall(text)]
+
+
+def _without_server(tool: str, server: str) -> str:
+    """`create` of `mcp__github__create`, `github_create` or `create`."""
+    return re.sub(rf"^(?:mcp_+)?{re.escape(server)}[_.:/-]+", "", tool)

@@ -1,0 +1,112 @@
+"""The rules that would allow a call from now on, exactly as they would be stored.
+
+A suggestion is narrow: a known tool of testing or building with any words, a command with its
+subcommand, otherwise the exact command.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.guard import programs
+from agentcli.guard.coverage import Uncovered
+from agentcli.guard.decide import Decider
+from agentcli.guard.options import names
+from agentcli.guard.rules import RuleError, parse_rule
+from agentcli.guard.shell import NotPlain, Part, Plain
+from agentcli.guard.subject import EDITING, Subject
+
+_ANY_WORDS_ARE_FINE = names(
+    """pytest tox nox ruff mypy pyright black isort flake8 pylint coverage jest vitest mocha eslint
+    prettier tsc rspec rubocop phpunit ctest shellcheck gofmt rustfmt clang-format"""
+)
+_HAVE_SUBCOMMANDS = names(
+    """git npm pnpm yarn bun cargo go make just task pip uv poetry gh docker podman kubectl
+    terraform dotnet mvn gradle bundle rails mix composer apt brew"""
+)
+_RUN_NAMED_SCRIPTS = names("npm pnpm yarn bun")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    rules: tuple[str, ...] = ()
+    """What "always" would store. Empty: it cannot be stored, for the reason given."""
+    reason: str = ""
+    session: str = ""
+    """What "this session" would cover, in words."""
+
+    @property
+    def options(self) -> str:
+        """As they would stand on the command line."""
+        return " ".join(f"--allow {shlex.quote(rule)}" for rule in self.rules)
+
+
+def suggest(subject: Subject, decider: Decider) -> Suggestion:
+    if isinstance(subject.line, NotPlain):
+        return Suggestion(reason=f"contains {subject.line.reason}", session="exactly this command")
+    try:
+        rules = tuple(dict.fromkeys(_rules(subject, decider)))
+    except RuleError as error:
+        return Suggestion(reason=str(error))
+    return Suggestion(rules=rules, session=", ".join(rules))
+
+
+def _rules(subject: Subject, decider: Decider) -> Iterator[str]:
+    """Raises RuleError with the reason where no rule can allow it."""
+    if isinstance(subject.line, Plain):
+        alone = len(subject.line.parts) == 1
+        yield from (_for_part(one, alone=alone) for one in decider.uncovered(subject))
+    elif subject.server:
+        yield f"mcp({subject.server}:{subject.server_tool})"
+    elif subject.tool in EDITING:
+        yield from (_for_path(reach.real, subject.root) for reach in subject.paths)
+    else:
+        yield subject.tool
+
+
+def _for_part(uncovered: Uncovered, *, alone: bool) -> str:
+    """The first of the forms that is a rule, and that covers the part."""
+    part = uncovered.part
+    begin = _beginning(part.argv)
+    wider = [f"bash({shlex.join(begin)}:*)"] if begin else []
+    for text in (*wider, f"bash({shlex.join(part.argv)})"):
+        if part.program != "cd" and _covers(text, part, alone=alone):
+            return text
+    raise RuleError(uncovered.reason)
+
+
+def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that say what the command is about; empty: all of them do."""
+    program = programs.name_of(argv[0])
+    if launcher := programs.launcher_of(argv):
+        return argv[: len(launcher) + 1]
+    if argv[0] in _ANY_WORDS_ARE_FINE:
+        return argv[:1]
+    if argv[0] in _HAVE_SUBCOMMANDS and len(argv) > 1:
+        return argv[:3] if program in _RUN_NAMED_SCRIPTS and argv[1] == "run" else argv[:2]
+    return argv[:2] if program in programs.INTERPRETERS and len(argv) > 1 else ()
+
+
+def _covers(text: str, part: Part, *, alone: bool) -> bool:
+    try:
+        command = parse_rule(text, "allow", source="session").command
+    except RuleError:
+        return False
+    if command is None or not command.begins(part):
+        return False
+    return command.why_not_covered(part, alone=alone) is None
+
+
+def _for_path(path: Path, root: Path) -> str:
+    """Everything in the file's folder; in the root of the workspace only the file."""
+    if not path.is_relative_to(root):
+        raise RuleError(f"{path} is outside the workspace")
+    inside = path.relative_to(root)
+    literal = re.sub(r"([*?\[])", r"[\1]", inside.parent.as_posix())
+    text = f"edit({literal}/**)" if inside.parent != Path() else f"edit(./{inside.name})"
+    rule = parse_rule(text, "allow", source="session")
+    if rule.path is None or not rule.path.covers(path, root):
+        raise RuleError(f"no rule can name {inside}")
+    return text

@@ -1,0 +1,99 @@
+from pathlib import Path
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentcli.guard.decide import Decider
+from agentcli.guard.readonly import ReadProver
+from agentcli.guard.rules import DECISIONS, Rule, Source, parse_rule
+from agentcli.guard.shell import Plain
+from agentcli.guard.subject import Subject, Subjects
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import MODES, Mode
+from tests.property.test_shell import LINES
+from tests.unit.guard import work
+
+ROOT = Path("/workspace")
+SUBJECTS = Subjects(workspace=ROOT, cwd=lambda: ROOT, real_path=lambda path: path)
+PROVER = ReadProver(workspace=ROOT, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: ROOT)
+
+_TEXTS = [
+    *["bash", "bash(git push:*)", "bash(git:*)", "bash(pytest:*)", "bash(rm:*)", "bash(make lint)"],
+    *["edit", "edit(src/**)", "edit(**/.env*)", "write_file(a.py)", "read", "read(src/**)"],
+    *["mcp", "mcp(x)", "mcp(x:y)", "edit_file", "delegate"],
+]
+_SOURCES: list[Source] = ["user", "policy", "command line", "session"]
+
+
+def _parsed(text: str, decision: int, source: Source) -> Rule:
+    return parse_rule(text, DECISIONS[decision], source=source)
+
+
+RULES = st.builds(_parsed, st.sampled_from(_TEXTS), st.integers(0, 2), st.sampled_from(_SOURCES))
+SUBJECT = st.one_of(
+    st.sampled_from(
+        ["git push", "git push -f", "pytest -q; git push", "rm x", "ls", "make lint", "$x", "make"]
+    ).map(lambda line: SUBJECTS.of("bash", {"command": line})),
+    st.tuples(
+        st.sampled_from(["edit_file", "write_file", "read_file"]),
+        st.sampled_from(["a.py", "src/b.py", ".env", "../x", "src/../.env"]),
+    ).map(lambda pair: SUBJECTS.of(pair[0], {"path": pair[1]})),
+    st.sampled_from(["y", "z"]).map(lambda tool: SUBJECTS.of(tool, {}, source="mcp x")),
+)
+EFFECTS = st.sampled_from(list(Effect))
+
+
+def _decision(rules: list[Rule], subject: Subject, effect: Effect, mode: Mode) -> str:
+    decider = Decider(rules=rules, prover=PROVER, is_confined=True)
+    return decider.decide(subject, effect=effect, mode=mode).decision
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(RULES, max_size=8), SUBJECT, EFFECTS, st.sampled_from(MODES), st.randoms())
+def test_order_of_rules_does_not_matter(
+    rules: list[Rule], subject: Subject, effect: Effect, mode: Mode, random: Random
+) -> None:
+    shuffled = list(rules)
+    random.shuffle(shuffled)
+
+    assert _decision(rules, subject, effect, mode) == _decision(shuffled, subject, effect, mode)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(RULES, max_size=8), RULES, SUBJECT, EFFECTS, st.sampled_from(MODES))
+def test_deny_wins_whatever_else_there_is(
+    rules: list[Rule], extra: Rule, subject: Subject, effect: Effect, mode: Mode
+) -> None:
+    if _decision(rules, subject, effect, mode) == "deny":
+        assert _decision([extra, *rules], subject, effect, mode) == "deny"
+        assert _decision([*rules, extra], subject, effect, mode) == "deny"
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(RULES, max_size=6), SUBJECT, EFFECTS, st.sampled_from(MODES), st.sampled_from(_TEXTS)
+)
+def test_one_more_ask_or_deny_rule_never_allows_more(
+    rules: list[Rule], subject: Subject, effect: Effect, mode: Mode, text: str
+) -> None:
+    order = ["allow", "ask", "deny"]
+    before = order.index(_decision(rules, subject, effect, mode))
+    for decision in (1, 2):
+        after = _decision([*rules, _parsed(text, decision, "user")], subject, effect, mode)
+        assert order.index(after) >= before
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    LINES, st.sampled_from(work.ALLOWED), st.sampled_from(["; ", " && ", " | ", "\n", " & ", " "])
+)
+def test_what_is_added_to_an_allowed_line_must_be_allowed_itself(
+    line: str, allowed: str, joiner: str
+) -> None:
+    rules = [parse_rule(text, "allow", source="user") for text in work.RULES]
+    subject = SUBJECTS.of("bash", {"command": f"{allowed}{joiner}{line}"})
+
+    if _decision(rules, subject, Effect.EXECUTE, "ask") == "allow":
+        assert isinstance(subject.line, Plain)
+        assert not [part for part in subject.line.parts if part.program.startswith("zq")]

@@ -1,0 +1,258 @@
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agentcli.guard.hooks import Before, Hook, HookEvent, HookResult, Hooks
+from agentcli.types.errors import SettingsError
+
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+def _python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", f"import json, os, sys, time; {code}")
+
+
+def _hook(
+    code: str, *, event: HookEvent = "PreToolUse", matcher: str = "", timeout_s: float = 20
+) -> Hook:
+    return Hook(event=event, command=_python(code), matcher=matcher, timeout_s=timeout_s)
+
+
+def _hooks(tmp_path: Path, *hooks: Hook, told: list[HookResult] | None = None) -> Hooks:
+    tell = told.append if told is not None else lambda result: None
+    return Hooks(hooks, session_id="s1", cwd=tmp_path, env=PATH, tell=tell)
+
+
+def _before(tmp_path: Path, *hooks: Hook) -> Before:
+    return asyncio.run(_hooks(tmp_path, *hooks).before("bash", {"command": "ls"}))
+
+
+def test_hook_is_told_the_call_on_standard_input(tmp_path: Path) -> None:
+    hook = _hook("open('told', 'w').write(sys.stdin.read())")
+
+    assert _before(tmp_path, hook) == Before()
+    assert json.loads((tmp_path / "told").read_text()) == {
+        "session_id": "s1",
+        "cwd": str(tmp_path),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "bash",
+        "tool_input": {"command": "ls"},
+    }
+
+
+def test_hook_after_a_call_is_told_the_response(tmp_path: Path) -> None:
+    told: list[HookResult] = []
+    hook = _hook(
+        "r = json.load(sys.stdin)['tool_response']; sys.stderr.write(r); sys.exit(2)",
+        event="PostToolUse",
+    )
+    hooks = _hooks(tmp_path, hook, told=told)
+
+    results = asyncio.run(hooks.after("bash", {"command": "ls"}, "the output"))
+
+    assert [(one.decision, one.reason) for one in results] == [("deny", "the output")]
+    assert list(results) == told
+
+
+def test_hook_may_be_a_shell_line(tmp_path: Path) -> None:
+    hook = Hook(event="PreToolUse", command="cat >/dev/null; echo no >&2; exit 2")
+
+    said = _before(tmp_path, hook)
+
+    assert (said.decision, said.reason) == ("deny", "no")
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision", "reason"),
+    [
+        ({"decision": "deny", "reason": "why"}, "deny", "why"),
+        ({"decision": "block", "reason": "why"}, "deny", "why"),
+        ({"decision": "approve"}, "allow", ""),
+        ({"decision": "allow"}, "allow", ""),
+        ({"decision": "ask", "reason": "hm"}, "ask", "hm"),
+        (
+            {
+                "hookSpecificOutput": {
+                    "hookEventName": "PreToolUse",
+                    "permissionDecision": "deny",
+                    "permissionDecisionReason": "why",
+                }
+            },
+            "deny",
+            "why",
+        ),
+        ({}, "none", ""),
+    ],
+)
+def test_answers_in_json_are_understood(
+    answer: dict[str, str], decision: str, reason: str, tmp_path: Path
+) -> None:
+    said = _before(tmp_path, _hook(f"print({json.dumps(answer)!r})"))
+
+    assert (said.decision, said.reason) == (decision, reason)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("sys.exit(1)", "the hook ended with exit code 1"),
+        ("sys.exit('oops')", "the hook ended with exit code 1 oops"),
+        ("os.kill(os.getpid(), 9)", "the hook ended with exit code -9"),
+        ("print('{')", "the hook printed an object that is not JSON"),
+        ("print(json.dumps({'decision': 'maybe'}))", "'maybe', which is not allow, ask or deny"),
+        ("print(json.dumps({'decision': ['allow']}))", "which is not allow, ask or deny"),
+        ("print(json.dumps({'updatedInput': 'x'}))", "updatedInput that is not an object"),
+        ("print(json.dumps({'hookSpecificOutput': 'x'}))", "is not an object"),
+        ("print('x' * 2000000)", "printed more than 1000000 bytes"),
+    ],
+)
+def test_hook_that_fails_says_how(code: str, reason: str, tmp_path: Path) -> None:
+    told: list[HookResult] = []
+    hooks = _hooks(tmp_path, _hook(code), told=told)
+
+    said = asyncio.run(hooks.before("bash", {}))
+
+    assert said.decision == told[0].decision == "failed"
+    assert reason in said.reason
+
+
+def test_hook_that_cannot_start_has_failed(tmp_path: Path) -> None:
+    said = _before(tmp_path, Hook(event="PreToolUse", command=("/nothing/here",)))
+
+    assert (said.decision, "could not be started" in said.reason) == ("failed", True)
+
+
+def test_hook_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    code = (
+        "import subprocess; child = subprocess.Popen(['sleep', '60']);"
+        " open('pids', 'w').write(f'{os.getpid()} {child.pid}'); time.sleep(60)"
+    )
+    began = time.monotonic()
+
+    said = _before(tmp_path, _hook(code, timeout_s=2))
+
+    assert said.decision == "failed"
+    assert said.reason == "the hook did not end within 2 s and was killed"
+    assert time.monotonic() - began < 30
+    for pid in (tmp_path / "pids").read_text().split():
+        _wait_until_gone(int(pid))
+
+
+def test_cancelled_hook_is_killed(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    hook = _hook("open('fifo', 'w').write(str(os.getpid())); time.sleep(60)")
+
+    async def cancel() -> int:
+        running = asyncio.create_task(_hooks(tmp_path, hook).before("bash", {}))
+        pid = await asyncio.to_thread(fifo.read_text)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return int(pid)
+
+    _wait_until_gone(asyncio.run(cancel()))
+
+
+def _wait_until_gone(pid: int) -> None:
+    """Gone, or dead and not yet buried by whoever adopted it."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (ProcessLookupError, FileNotFoundError):
+            return
+        if state == "Z":
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} is still there")
+
+
+def test_nobody_waits_for_a_grandchild_that_keeps_the_streams(tmp_path: Path) -> None:
+    hook = Hook(event="PreToolUse", command='sleep 30 & echo \'{"decision": "allow"}\'')
+    began = time.monotonic()
+
+    said = _before(tmp_path, hook)
+
+    assert (said.decision, time.monotonic() - began < 20) == ("allow", True)
+
+
+def test_hook_that_reads_nothing_of_a_large_input_blocks_nothing(tmp_path: Path) -> None:
+    hooks = _hooks(tmp_path, _hook("pass"))
+
+    assert asyncio.run(hooks.before("bash", {"command": "x" * 3_000_000})) == Before()
+
+
+def test_each_hook_sees_what_the_one_before_made_of_the_arguments(tmp_path: Path) -> None:
+    add = "c = json.load(sys.stdin)['tool_input']['command'];"
+    change = f"{add} print(json.dumps({{'updatedInput': {{'command': c + '!'}}}}))"
+
+    said = _before(tmp_path, _hook(change), _hook(change))
+
+    assert (said.decision, said.input) == ("none", {"command": "ls!!"})
+
+
+def test_strictest_hook_decides_and_a_denial_ends_it(tmp_path: Path) -> None:
+    allow = _hook("print(json.dumps({'decision': 'allow'}))")
+    ask = _hook("print(json.dumps({'decision': 'ask'}))")
+    deny = _hook("sys.exit(2)")
+    mark = _hook("open('ran', 'w')")
+
+    assert _before(tmp_path, allow, ask).decision == "ask"
+    assert _before(tmp_path, ask, allow).decision == "ask"
+    assert _before(tmp_path, allow, deny, mark).decision == "deny"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_matcher_is_about_whole_tool_names(tmp_path: Path) -> None:
+    deny = _hook("sys.exit(2)", matcher="edit_file|write_.*")
+    hooks = _hooks(tmp_path, deny)
+
+    def decision(tool: str) -> str:
+        return asyncio.run(hooks.before(tool, {})).decision
+
+    assert [decision(tool) for tool in ("edit_file", "write_file", "edit_files", "bash")] == [
+        *["deny", "deny"],
+        *["none", "none"],
+    ]
+
+
+def test_other_events_run_their_own_hooks_with_their_details(tmp_path: Path) -> None:
+    told = _hook("print(json.load(sys.stdin)['prompt'])", event="UserPromptSubmit")
+    hooks = _hooks(tmp_path, told, _hook("sys.exit(2)"))
+
+    results = asyncio.run(hooks.at("UserPromptSubmit", prompt="hello"))
+
+    assert [(one.decision, one.context) for one in results] == [("none", "hello")]
+    assert asyncio.run(hooks.at("SessionStart")) == []
+
+
+def test_hook_gets_only_the_environment_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "x")
+    hook = Hook(event="SessionStart", command="echo [$SOME_TOKEN]")
+
+    results = asyncio.run(_hooks(tmp_path, hook).at("SessionStart"))
+
+    assert results[0].context == "[]"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"event": "Whenever", "command": "x"}, "there is no hook event"),
+        ({"event": "PreToolUse", "command": ""}, "needs a command"),
+        ({"event": "PreToolUse", "command": "x", "timeout_s": 0}, "positive time limit"),
+        ({"event": "PreToolUse", "command": "x", "matcher": "("}, "no regular expression"),
+    ],
+)
+def test_hook_that_means_nothing_is_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Hook(**fields)  # type: ignore[arg-type]

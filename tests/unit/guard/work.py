@@ -1,0 +1,190 @@
+"""Rules of a working day, lines that they should allow, and lines that try to ride on them."""
+
+RULES = [
+    *[
+        "bash(pytest:*)",
+        "bash(python -m pytest:*)",
+        "bash(ruff:*)",
+        "bash(mypy:*)",
+        "bash(make lint)",
+    ],
+    *["bash(git add:*)", "bash(git commit:*)", "bash(git checkout:*)", "bash(npm run test:*)"],
+    *["bash(npm test:*)", "bash(npm install)", "bash(cargo test:*)", "bash(cargo build:*)"],
+    *["bash(go test:*)", "bash(uv run pytest:*)", "bash(npx tsc:*)", "bash(make:*)", "bash(tar:*)"],
+    *["bash(python:*)", "bash(bash scripts/test.sh:*)", "bash(./gradlew test:*)", "bash(mkdir:*)"],
+    *["bash(node scripts/build.js:*)", "bash(docker compose ps:*)", "bash(env FOO=1 pytest -q)"],
+]
+
+ALLOWED = r"""
+pytest
+pytest -q
+pytest -q tests/test_a.py::test_b
+pytest -x -k 'a and not b'
+pytest -q 2>&1
+pytest -q 2>&1 | tail -20
+pytest -q | grep FAILED
+pytest tests/*.py
+cd src && pytest -q
+cd src && pytest -q 2>&1 | tail -5
+pytest -q && ruff check . && mypy .
+pytest -q; echo done
+pytest -q || true
+python -m pytest -q
+python -m pytest tests -x --tb=short
+ruff check .
+ruff format src tests
+ruff check --fix src/a.py
+mypy --strict agentcli
+make lint
+make test
+make -j4 all
+make build && make test
+git add src/a.py
+git add -A
+git commit -m 'fix the thing'
+git commit -m "fix: a thing (again)"
+git commit --amend --no-edit
+git add . && git commit -m 'all of it'
+git checkout -b feature/x
+git status && git add -A
+git diff --stat && git commit -am wip
+npm test
+npm test -- --watch=false
+npm run test
+npm run test -- --grep x
+npm install
+cargo test
+cargo test --release -- --nocapture
+cargo build --release
+go test ./...
+go test -run TestX ./pkg/x
+uv run pytest -q
+uv run pytest tests/a.py
+npx tsc --noEmit
+npx tsc -p tsconfig.json
+python manage.py test
+python scripts/gen.py --out x
+bash scripts/test.sh
+bash scripts/test.sh --fast
+./gradlew test
+./gradlew test --info
+node scripts/build.js
+node scripts/build.js --watch=false
+docker compose ps
+docker compose ps -a
+mkdir -p build/out
+mkdir a b c && ls
+tar xzf a.tar.gz
+tar -tf a.tar
+tar czf out.tgz src
+env FOO=1 pytest -q
+ls src && cat README.md | head -5 && pytest
+git log --oneline -3; git commit -m x
+rg TODO src | wc -l && ruff check
+pytest -q >/dev/null 2>&1 && echo ok
+""".strip().splitlines()
+
+BEYOND = r"""
+pytest; touch x
+pytest && touch x
+pytest | tee x
+pytest > x
+pytest $(touch x)
+pytest `touch x`
+pytest "$(touch x)"
+pytest -q & touch x
+FOO=1 pytest
+PYTEST_ADDOPTS=x pytest
+env pytest
+env FOO=2 pytest -q
+env FOO=1 pytest -q; ls
+nice pytest
+timeout 60 pytest
+xargs pytest
+sudo pytest
+sh -c pytest
+bash -c 'pytest'
+eval pytest
+exec pytest
+command pytest
+builtin pytest
+./pytest
+/usr/bin/pytest
+bin/pytest
+'pytest' -q
+p'ytest' -q
+\pytest
+pytes? -q
+pytest{,}
+(pytest)
+! pytest
+time pytest
+git -c core.pager=x add .
+git -C /tmp add .
+git --git-dir=x add .
+git push
+git rebase -x 'touch x' HEAD
+npm run build
+npm run testing
+npm install evil
+npm exec evil
+npm test --script-shell=./evil
+npx evil
+npx -p evil tsc
+npx --yes tsc
+uv run touch x
+uv run --with evil pytest
+uv run -- pytest
+go test -exec ./evil ./...
+go test -toolexec=./evil ./...
+go test -vettool=x ./...
+make lint extra; touch x
+make --eval='$(shell touch x)'
+python -c 'import os'
+python -m timeit x
+python
+python -
+echo 'import os' | python
+echo 'touch x' | python /dev/stdin
+python /proc/self/fd/0
+python -i x.py
+python -Wd -c x
+bash scripts/other.sh
+bash -x scripts/test.sh
+bash
+echo 'touch x' | bash
+./gradlew build
+cd src && ./gradlew test
+cd / && pytest
+cd .. && pytest
+cd /tmp && make
+cd - && pytest
+cd && pytest
+cd *; pytest
+tar --to-command=sh -xf a
+tar --to-comm=sh -xf a
+tar --use-compress-program=./x -xf a
+tar -I ./x -xf a
+tar xf a --checkpoint-action=exec=sh
+tar -xf a --checkpoint=1 --checkpoint-action=exec=sh
+tar --rsh-command=x -xf h:a
+docker compose run x
+docker compose exec x sh
+docker run x
+mkdir a; rm -rf b
+node -e 1
+node scripts/other.js
+git commit -m "$(cat x)"
+git commit -m 'x' && git push
+alias pytest=touch; pytest
+export PATH=.; pytest
+hash -p ./x pytest; pytest
+set -k; pytest
+trap 'touch x' EXIT; pytest
+source x; pytest
+. x
+pytest() { touch x; }; pytest
+for i in 1 2; do pytest; done
+if pytest; then touch x; fi
+while pytest; do touch x; done
+""".strip().splitlines()
