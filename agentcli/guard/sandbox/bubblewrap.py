@@ -1,0 +1,219 @@
+"""Layer 1: by bubblewrap a file system view, namespaces and a system call filter per command."""
+
+import json
+import os
+import platform
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from select import select
+from subprocess import Popen
+
+from agentcli.guard.sandbox import kernel, landlock, seccomp
+from agentcli.guard.sandbox.holding import Holding
+from agentcli.guard.sandbox.kinds import is_directory
+from agentcli.guard.sandbox.launcher import Launcher
+from agentcli.guard.sandbox.limits import Limits, leave_room_for
+from agentcli.guard.sandbox.mounts import View
+from agentcli.guard.sandbox.places import Places
+from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
+from agentcli.guard.sandbox.restore import Keeper, Snapshot
+from agentcli.guard.sandbox.watch import Watch
+from agentcli.types.verdicts import Confinement
+
+_FILTER = seccomp.Filter(
+    families=(seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK),
+    sees_others=False,
+)
+_MOUNTED_GUARDS = 48
+"""More mounts than these take longer than a command: the others are looked at after it."""
+_END_S = 2.0
+_COUNTER = Path("/usr/bin/prlimit")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    snapshot: Snapshot
+    status: int
+    """Where bubblewrap tells what became of the command."""
+
+
+class Bubblewrap:
+    def __init__(
+        self, places: Places, *, program: Path, version: tuple[int, ...], limits: Limits
+    ) -> None:
+        protection = protections(places.workspace, places.protected)
+        mountable = [
+            one
+            for one in protection.guarded
+            if one.kind != "entry" and is_directory(one.path.parent)
+        ]
+        held = tuple(mountable[:_MOUNTED_GUARDS])
+        self._view = View(places, protection=replace(protection, guarded=held), version=version)
+        self._places = places
+        self._program = program
+        self._limits = limits
+        self._watch = Watch(limits)
+        self._holding = Holding(held)
+        others = [one for one in protection.guarded if one not in held]
+        roots = (places.workspace, *protection.writable)
+        self._keeper = Keeper(
+            (*others, *_new_ones(places.workspace, held)), roots=roots, rejected=places.rejected
+        )
+        self._launcher = Launcher(_leave_the_session_alone, name="bubblewrap launcher")
+        self._runs: dict[Popen[bytes], _Run] = {}
+
+    @property
+    def name(self) -> str:
+        return "bubblewrap"
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        confinement: Confinement,
+    ) -> "Popen[bytes]":
+        leave_room_for(self._limits)
+        self._holding.take()
+        try:
+            snapshot = self._keeper.snapshot()
+            process, status = self._started(argv, cwd, env, stdout, confinement)
+        except BaseException:
+            self._holding.release()
+            raise
+        self._runs[process] = _Run(snapshot, status)
+        self._watch.add(process)
+        return process
+
+    def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        run = self._runs.pop(process, None)
+        if run is None:
+            return ()
+        failure = _end(run.status, process)
+        stopped = self._watch.remove(process)
+        undone = self._keeper.undo(run.snapshot)
+        self._holding.release()
+        return (*failure, *stopped, *undone)
+
+    def close(self) -> None:
+        self._launcher.close()
+
+    def _counted(self, argv: Sequence[str]) -> list[str]:
+        """Has the kernel count processes, where it counts those of a user namespace alone.
+
+        It does not count root's. The watch comes first: this holds when it is kept from running.
+        """
+        if os.geteuid() == 0 or not _COUNTER.exists() or not _counts_by_namespace():
+            return list(argv)
+        most = self._limits.most_tasks
+        return [str(_COUNTER), f"--nproc={most}:{most}", "--", *argv]
+
+    def _started(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        confinement: Confinement,
+    ) -> tuple["Popen[bytes]", int]:
+        status, status_writer = os.pipe()
+        os.set_blocking(status, False)
+        filter_file = _memory_file(seccomp.program(_FILTER))
+        options = [
+            *self._view.options(confinement),
+            *("--chdir", str(cwd)),
+            *("--seccomp", str(filter_file)),
+            *("--json-status-fd", str(status_writer)),
+        ]
+        options_file = _memory_file(b"".join(os.fsencode(word) + b"\0" for word in options))
+        passed = (status_writer, filter_file, options_file)
+        try:
+            process = self._launcher.start(
+                [str(self._program), "--args", str(options_file), "--", *self._counted(argv)],
+                cwd=Path("/"),
+                env={**env, **self._places.variables, "TMPDIR": str(self._view.temporary)},
+                stdout=stdout,
+                pass_fds=passed,
+            )
+        except BaseException:
+            os.close(status)
+            raise
+        finally:
+            for handle in passed:
+                os.close(handle)
+        return process, status
+
+
+@cache
+def _counts_by_namespace() -> bool:
+    return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (5, 14)
+
+
+def _new_ones(workspace: Path, held: Iterable[Guarded]) -> tuple[Guarded, ...]:
+    """Where there is no repository, a command may make one, and is watched then."""
+    git = workspace / ".git"
+    has_repository = any(one.path.is_relative_to(git) for one in held)
+    return () if has_repository else of_new_repository(workspace)
+
+
+def _leave_the_session_alone() -> None:
+    """With a shared network, abstract sockets of the person's session are in reach otherwise."""
+    kernel.forbid_new_privileges()
+    landlock.restrict_scope()
+
+
+def _memory_file(content: bytes) -> int:
+    handle = os.memfd_create("agentcli")
+    os.write(handle, content)
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
+
+
+def _end(status: int, process: "Popen[bytes]") -> tuple[str, ...]:
+    """Waits until everything of the command is gone; tells whether there was a command at all."""
+    with os.fdopen(status, "rb") as file:
+        told = _told(file.read() or b"")
+    if "child-pid" in told:
+        _end_namespace(told["child-pid"], process)
+    was_killed = process.returncode is None or process.returncode < 0
+    if "exit-code" in told or was_killed:
+        return ()
+    return ("Nothing was run: there is no such program, or the sandbox could not be set up.",)
+
+
+def _end_namespace(first: int, process: "Popen[bytes]") -> None:
+    """With its first process the kernel ends all of a namespace, which takes a moment.
+
+    That process dies with its parent, but not if the parent was killed before it could ask for it.
+    """
+    words = process.args if isinstance(process.args, list) else []
+    try:
+        handle = os.pidfd_open(first)
+    except OSError:
+        return
+    try:
+        # The number may be another's by now.
+        if Path(f"/proc/{first}/cmdline").read_bytes().split(b"\0")[:-1] == [
+            *map(os.fsencode, words)
+        ]:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            select([handle], [], [], _END_S)
+    except OSError:
+        return  # it has ended
+    finally:
+        os.close(handle)
+
+
+def _told(status: bytes) -> dict[str, int]:
+    told: dict[str, int] = {}
+    for line in status.splitlines():
+        with suppress(ValueError):
+            told |= {key: value for key, value in json.loads(line).items() if type(value) is int}
+    return told

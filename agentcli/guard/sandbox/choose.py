@@ -1,0 +1,227 @@
+"""Which layer confines commands on this machine: the strongest that proves itself by running.
+
+A layer counts only after a program was really started in it, could write where it may, and could
+not where it may not. When no layer does, nothing is started: there is no falling back to none.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+
+from agentcli.guard.sandbox import landlock, remedies, seccomp
+from agentcli.guard.sandbox.bubblewrap import Bubblewrap
+from agentcli.guard.sandbox.limits import Limits, lower_own_limits
+from agentcli.guard.sandbox.places import Places, survey
+from agentcli.guard.sandbox.processes import kill_tree
+from agentcli.guard.sandbox.reduced import OLDEST_VERSION, Reduced
+from agentcli.guard.sandbox.remedies import Remedy
+from agentcli.guard.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
+from agentcli.guard.sandbox.seatbelt import Seatbelt
+from agentcli.types.errors import SettingsError
+from agentcli.types.verdicts import Confinement, Sandbox
+
+_USUAL_DIRECTORIES = ("/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin")
+_PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
+_PROBE_LIMIT_S = 10.0
+_SAID_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What there is to confine."""
+
+    workspace: Path
+    private: Path
+    """A directory of this session alone; commands get their HOME and their /tmp in it."""
+    readable: tuple[Path, ...] = ()
+    """What commands may read besides: the session's kept outputs."""
+    protected: tuple[Path, ...] = ()
+    """agentcli's settings and records, which stay as they are should they lie in the workspace."""
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is known about one layer on this machine."""
+
+    layer: str
+    works: bool
+    reason: str = ""
+    """Why it does not work."""
+    fix: str = ""
+    """One command, where there is one."""
+    gaps: tuple[str, ...] = ()
+    """What it leaves open, though it works."""
+
+
+class _Unusable(Exception):
+    def __init__(self, remedy: Remedy) -> None:
+        super().__init__(remedy.reason)
+        self.remedy = remedy
+
+
+_Build = Callable[[Places, Limits, Mapping[str, str]], Sandbox]
+
+
+def choose(
+    ground: Ground, *, environ: Mapping[str, str] = os.environ, only: str | None = None
+) -> Sandbox:
+    """The strongest layer that works, or the one that is asked for; SettingsError if none does."""
+    failures = []
+    for sandbox, finding in _attempts(ground, environ, only):
+        if sandbox is not None:
+            return sandbox
+        failures.append(finding)
+    reasons = " ".join(failure.reason for failure in failures)
+    raise SettingsError(
+        f"No sandbox works here, so no command is run. {reasons}".rstrip(),
+        hint=next((failure.fix for failure in failures if failure.fix), ""),
+    )
+
+
+def describe(ground: Ground, *, environ: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
+    """Every layer that a machine of this kind could have, the strongest first."""
+    findings = []
+    for sandbox, finding in _attempts(ground, environ, None):
+        findings.append(finding)
+        if sandbox is not None:
+            sandbox.close()
+    return tuple(findings)
+
+
+def _attempts(
+    ground: Ground, environ: Mapping[str, str], only: str | None
+) -> Iterator[tuple[Sandbox | None, Finding]]:
+    builders = _builders()
+    if not builders:
+        return
+    if ground.workspace == ground.workspace.parent:
+        raise SettingsError(
+            "The workspace is the root directory: everything would be in it.",
+            hint="Start agentcli in the directory of a project.",
+        )
+    lower_own_limits()
+    places = survey(
+        workspace=ground.workspace,
+        private=ground.private,
+        readable=ground.readable,
+        protected=ground.protected,
+        environ=environ,
+    )
+    for layer, build in builders.items():
+        if only in (None, layer):
+            try:
+                sandbox = build(places, ground.limits, environ)
+            except _Unusable as error:
+                remedy = error.remedy
+                yield None, Finding(layer=layer, works=False, reason=remedy.reason, fix=remedy.fix)
+            else:
+                yield (
+                    sandbox,
+                    Finding(
+                        layer=layer, works=True, gaps=remedies.gaps(layer, is_home=places.is_home)
+                    ),
+                )
+
+
+def _builders() -> dict[str, _Build]:
+    if sys.platform == "linux":
+        return {"bubblewrap": _bubblewrap, "landlock": _landlock}
+    if sys.platform == "darwin":
+        return {"seatbelt": _seatbelt}
+    return {}
+
+
+def _bubblewrap(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
+    program = _find_bubblewrap(environ.get("PATH", ""), places.workspace)
+    if program is None:
+        raise _Unusable(remedies.not_installed())
+    version = _version(program)
+    if version is None or not seccomp.is_supported():
+        raise _Unusable(Remedy(f"{program} cannot be used on this machine."))
+    sandbox = Bubblewrap(places, program=program, version=version, limits=limits)
+    return _proven(sandbox, places, lambda said: remedies.bubblewrap_failed(said, program))
+
+
+def _landlock(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
+    version = landlock.version()
+    if version < OLDEST_VERSION or not seccomp.is_supported():
+        raise _Unusable(remedies.landlock_missing(version, OLDEST_VERSION))
+    sandbox = Reduced(places, limits=limits)
+    return _proven(sandbox, places, lambda said: Remedy(f"Landlock failed ({said})."))
+
+
+def _seatbelt(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
+    if not SANDBOX_EXEC.exists():
+        raise _Unusable(Remedy(f"There is no {SANDBOX_EXEC}."))
+    return _proven(Seatbelt(places), places, lambda said: Remedy(f"sandbox-exec failed ({said})."))
+
+
+def _find_bubblewrap(search_path: str, workspace: Path) -> Path | None:
+    """By an absolute path outside of the workspace, whatever PATH says."""
+    for directory in (*_USUAL_DIRECTORIES, *search_path.split(os.pathsep)):
+        program = Path(directory, "bwrap")
+        inside = Path(os.path.realpath(program)).is_relative_to(workspace)
+        if program.is_absolute() and not inside and os.access(program, os.X_OK):
+            return program
+    return None
+
+
+def _version(program: Path) -> tuple[int, ...] | None:
+    try:
+        told = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_PROBE_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    numbers = re.search(rb"(\d+)\.(\d+)\.(\d+)", told.stdout)
+    return tuple(map(int, numbers.groups())) if numbers else None
+
+
+def _proven(sandbox: Sandbox, places: Places, remedy: Callable[[str], Remedy]) -> Sandbox:
+    """Has a program try to write outside and inside, and looks what came of it."""
+    inside = places.temporary / "probe"
+    inside.unlink(missing_ok=True)
+    with TemporaryDirectory(prefix="agentcli-", dir=_beside(places.workspace)) as directory:
+        outside = Path(directory, "probe")
+        code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=places.workspace)
+        works = code == 0 and inside.exists() and not outside.exists()
+    inside.unlink(missing_ok=True)
+    if not works:
+        sandbox.close()
+        raise _Unusable(remedy(said))
+    return sandbox
+
+
+def _beside(workspace: Path) -> str:
+    """A directory that is not in the workspace, and that we could write to without a sandbox."""
+    usual = (gettempdir(), "/var/tmp", "/dev/shm")
+    return next((path for path in usual if not Path(path).is_relative_to(workspace)), usual[0])
+
+
+def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]:
+    reader, writer = os.pipe()
+    try:
+        process = sandbox.start(argv, cwd=cwd, env={}, stdout=writer, confinement=Confinement())
+    except OSError as error:
+        os.close(reader)
+        return -1, str(error)
+    finally:
+        os.close(writer)
+    with os.fdopen(reader, encoding="utf-8", errors="replace") as output:
+        try:
+            code = process.wait(_PROBE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            kill_tree(process.pid)
+            code = process.wait()
+        sandbox.finish(process)
+        return code, output.read(_SAID_CHARS).strip()

@@ -1,0 +1,227 @@
+"""A file, link or small directory as a value: to compare with later, and to write back.
+
+Links are never followed, neither to look nor to write, and every name is reached through the open
+directory it is in.
+"""
+
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+_FILE_LIMIT_BYTES = 8 * 1024 * 1024
+_ALL_LIMIT_BYTES = 64 * 1024 * 1024
+_ENTRY_LIMIT = 2000
+_DEPTH_LIMIT = 16
+_SETTLED_S = 1.0
+"""Time stamps are coarse: a file younger than this may change without showing it."""
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _NO_LINK
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    mode: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    mode: int
+    children: Mapping[str, "Entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What is no file, may not be read, or is too much to keep: told apart, never written back."""
+
+    identity: tuple[int, ...]
+
+
+Entry: TypeAlias = File | Link | Directory | Unread
+
+
+class _TooMuch(Exception):
+    pass
+
+
+class Reader:
+    """Reads entries; what was read before is not read again while nothing about it changed."""
+
+    def __init__(self) -> None:
+        self._contents: dict[tuple[int, ...], bytes] = {}
+        self._entries_left = 0
+        self._bytes_left = 0
+
+    def read(self, name: str, parent: int) -> Entry | None:
+        """None: there is nothing of that name."""
+        self._entries_left = _ENTRY_LIMIT
+        self._bytes_left = _ALL_LIMIT_BYTES
+        try:
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._entry(name, parent, found, depth=0)
+        except (OSError, _TooMuch):
+            return Unread(_identity(found))
+
+    def _entry(self, name: str, parent: int, found: os.stat_result, *, depth: int) -> Entry:
+        self._entries_left -= 1
+        if not self._entries_left or depth > _DEPTH_LIMIT:
+            raise _TooMuch
+        mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISLNK(found.st_mode):
+            return Link(os.readlink(name, dir_fd=parent))
+        if stat.S_ISDIR(found.st_mode):
+            return Directory(mode, self._children(name, parent, depth))
+        if stat.S_ISREG(found.st_mode) and found.st_size <= _FILE_LIMIT_BYTES:
+            return File(mode, self._content(name, parent, found))
+        return Unread(_identity(found))
+
+    def _children(self, name: str, parent: int, depth: int) -> dict[str, Entry]:
+        handle = os.open(name, DIRECTORY, dir_fd=parent)
+        try:
+            with os.scandir(handle) as entries:
+                return {
+                    child.name: self._entry(
+                        child.name, handle, child.stat(follow_symlinks=False), depth=depth + 1
+                    )
+                    for child in entries
+                }
+        finally:
+            os.close(handle)
+
+    def _content(self, name: str, parent: int, found: os.stat_result) -> bytes:
+        self._bytes_left -= found.st_size
+        if self._bytes_left < 0:
+            raise _TooMuch
+        key = _identity(found)
+        if key in self._contents:
+            return self._contents[key]
+        with os.fdopen(os.open(name, _READ, dir_fd=parent), "rb") as file:
+            content = file.read(_FILE_LIMIT_BYTES)
+        if time.time() - found.st_ctime > _SETTLED_S:
+            self._contents[key] = content
+        return content
+
+
+def outline(name: str, parent: int) -> Entry | None:
+    """What kind of thing it is, and nothing that may change while it stays that thing."""
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        return Directory(0, {})
+    if stat.S_ISLNK(found.st_mode):
+        return Link(os.readlink(name, dir_fd=parent))
+    return File(0, b"") if stat.S_ISREG(found.st_mode) else Unread((found.st_mode,))
+
+
+def put_back(name: str, parent: int, *, before: Entry | None, after: Entry | None) -> None:
+    """Makes an entry what it was before. What was not read is left as it is."""
+    if before == after or isinstance(before, Unread):
+        return
+    if isinstance(before, Directory) and isinstance(after, Directory):
+        _put_back_below(name, parent, before, after)
+        return
+    _remove(name, parent)
+    if before is not None:
+        _write(name, parent, before)
+
+
+def _put_back_below(name: str, parent: int, before: Directory, after: Directory) -> None:
+    handle = os.open(name, DIRECTORY, dir_fd=parent)
+    try:
+        for child in before.children.keys() | after.children.keys():
+            put_back(
+                child,
+                handle,
+                before=before.children.get(child),
+                after=after.children.get(child),
+            )
+        os.fchmod(handle, before.mode)
+    finally:
+        os.close(handle)
+
+
+def _remove(name: str, parent: int) -> None:
+    """Takes an entry away, whatever it is; what cannot be deleted is moved out of the way."""
+    try:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=parent)
+            return
+    except FileNotFoundError:
+        return
+    _make_accessible(name, parent)
+    try:
+        shutil.rmtree(name, dir_fd=parent)
+    except (OSError, RecursionError):
+        os.rename(name, f"removed-{secrets.token_hex(4)}", src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def keep_copy(entry: Entry, directory: Path) -> Path:
+    """Writes an entry under a new name into a directory; returns where."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    path = directory / secrets.token_hex(4)
+    parent = os.open(directory, DIRECTORY)
+    try:
+        _write(path.name, parent, entry)
+    finally:
+        os.close(parent)
+    return path
+
+
+def _write(name: str, parent: int, entry: Entry) -> None:
+    match entry:
+        case File(mode=mode, content=content):
+            with os.fdopen(os.open(name, _CREATE, mode, dir_fd=parent), "wb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), mode)
+        case Link(target=target):
+            os.symlink(target, name, dir_fd=parent)
+        case Directory(mode=mode, children=children):
+            os.mkdir(name, 0o700, dir_fd=parent)
+            handle = os.open(name, DIRECTORY, dir_fd=parent)
+            try:
+                for child, below in children.items():
+                    _write(child, handle, below)
+                os.fchmod(handle, mode)
+            finally:
+                os.close(handle)
+
+
+def _make_accessible(name: str, parent: int) -> None:
+    with suppress(OSError):
+        handle = os.open(name, _PASS, dir_fd=parent)
+        try:
+            Path(f"/proc/self/fd/{handle}").chmod(0o700)
+        finally:
+            os.close(handle)
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_mode,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )

@@ -1,0 +1,97 @@
+"""The few calls into the Linux kernel that Python has no name for.
+
+Unless it says otherwise, a call acts on the calling thread alone: capabilities, no_new_privs,
+namespaces, filters and Landlock domains are attributes of a thread, inherited by the processes it
+starts and by nothing else.
+"""
+
+import ctypes
+import os
+import socket
+import struct
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+if sys.platform != "win32":
+    import fcntl
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAP_DAC_OVERRIDE = 1
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_CLONE_NEWNET = 0x40000000
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 1
+_INTERFACE_REQUEST = struct.Struct("16sh22x")
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int) -> int:
+    if result == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
+    """A raw system call; every argument is passed in a full register."""
+    registers = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
+    return _checked(int(_libc().syscall(ctypes.c_long(number), *registers)))
+
+
+def prctl(option: int, *arguments: int) -> int:
+    registers = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
+    return _checked(int(_libc().prctl(ctypes.c_int(option), *registers)))
+
+
+def forbid_inspection() -> None:
+    """Of the whole process: nobody but root with all its rights may read its memory or secrets."""
+    prctl(_PR_SET_DUMPABLE, 0)
+
+
+def forbid_new_privileges() -> None:
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities(*, but_override: bool = False) -> None:
+    """Root without privileges: no_new_privs must be set, or the next exec gives them back.
+
+    With `but_override` root may still open files of others, wherever it may open files at all.
+    """
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    kept = 1 << _CAP_DAC_OVERRIDE if but_override else 0
+    _checked(int(_libc().capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
+
+
+def make_private_network() -> int | None:
+    """A network with nothing but its own loopback, to enter later; None: we may not make one."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(_make_private_network).result()
+
+
+def _make_private_network() -> int | None:
+    try:
+        _checked(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNET))))
+    except OSError:
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        request = _INTERFACE_REQUEST.pack(b"lo", 0)
+        _, flags = _INTERFACE_REQUEST.unpack(fcntl.ioctl(probe, _SIOCGIFFLAGS, request))
+        fcntl.ioctl(probe, _SIOCSIFFLAGS, _INTERFACE_REQUEST.pack(b"lo", flags | _IFF_UP))
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def enter_network(handle: int) -> None:
+    _checked(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET))))

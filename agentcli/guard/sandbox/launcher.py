@@ -1,0 +1,69 @@
+"""A thread that gives up rights for good and then starts processes, which inherit what is left.
+
+What a thread gave up cannot be had back, so every process it starts is confined before its first
+instruction, at no cost per process, and the rest of the program stays free. It also lives as long
+as its launcher, because a process that dies with its parent dies with the parent's thread.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
+
+
+class Launcher:
+    def __init__(self, restrict: Callable[[], None], *, name: str) -> None:
+        """`restrict` runs in the new thread, once; if it fails, no process is ever started."""
+        self._refusal: OSError | None = None
+        self._thread = ThreadPoolExecutor(
+            max_workers=1,
+            thread_name_prefix=name,
+            initializer=self._give_up_rights,
+            initargs=(restrict,),
+        )
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        pass_fds: Sequence[int] = (),
+    ) -> "Popen[bytes]":
+        """Raises what Popen raises, or what kept the thread from giving up its rights."""
+        started = self._thread.submit(
+            self._start, argv, cwd=cwd, env=env, stdout=stdout, pass_fds=pass_fds
+        )
+        return started.result()
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False)
+
+    def _give_up_rights(self, restrict: Callable[[], None]) -> None:
+        try:
+            restrict()
+        except OSError as error:
+            self._refusal = error
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        pass_fds: Sequence[int],
+    ) -> "Popen[bytes]":
+        if self._refusal:
+            raise self._refusal
+        return Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=DEVNULL,
+            stdout=stdout,
+            stderr=STDOUT,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )

@@ -1,0 +1,72 @@
+"""How much of the machine commands may use, as far as the kernel itself can hold them to it.
+
+Limits are set once, on this process, because every child inherits them: set on a child they would
+come too late for what that has started by then. Memory and processes are counted by a watch:
+RLIMIT_AS stops node and RLIMIT_DATA stops the sanitizers of C at their first step, and
+RLIMIT_NPROC counts everything the person runs and does not hold for root.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+if sys.platform != "win32":
+    import resource
+
+GIB = 1024**3
+
+_FILE_BYTES = 64 * GIB
+_OPEN_FILES = 65_536
+_FEWEST_PROCESSES = 1024
+_PROCESSES_PER_CPU = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """For one command with all that came of it; 0: as much as suits this machine."""
+
+    processes: int = 0
+    memory_bytes: int = 0
+
+    @property
+    def most_processes(self) -> int:
+        usual = max(_FEWEST_PROCESSES, _PROCESSES_PER_CPU * (os.cpu_count() or 1))
+        return self.processes or usual
+
+    @property
+    def most_tasks(self) -> int:
+        """Processes and their threads."""
+        return 2 * self.most_processes
+
+
+def lower_own_limits() -> None:
+    """For everything this process starts from now on; it needs less itself."""
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_FSIZE, _FILE_BYTES)
+    _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
+
+
+def leave_room_for(limits: Limits) -> None:
+    """Before each command: how many more processes than now the person may have.
+
+    It is only the soft limit, and does not hold for root: a second net, under the watch.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    most = count_tasks() + limits.most_processes
+    resource.setrlimit(resource.RLIMIT_NPROC, (_at_most(hard, most), hard))
+
+
+def count_tasks() -> int:
+    """All processes and threads of the machine, from one small file."""
+    fields = Path("/proc/loadavg").read_text(encoding="ascii").split()
+    return int(fields[3].partition("/")[2])
+
+
+def _lower(which: int, most: int) -> None:
+    soft, hard = resource.getrlimit(which)
+    resource.setrlimit(which, (_at_most(soft, most), _at_most(hard, most)))
+
+
+def _at_most(value: int, most: int) -> int:
+    return most if value == resource.RLIM_INFINITY else min(value, most)

@@ -1,0 +1,175 @@
+"""Which places of the machine a command sees, and which of them it may change.
+
+A survey is made once per session, before the first command runs, so that no command can have a
+say in what the next one sees.
+"""
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.guard.sandbox import personal
+from agentcli.guard.sandbox.kinds import exists
+from agentcli.guard.sandbox.toolchains import find_toolchains, tool_variables
+from agentcli.types.verdicts import Confinement
+
+SYSTEM = tuple(
+    map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc"))
+) + tuple(map(Path, ("/nix/store", "/gnu/store", "/var/lib/dpkg", "/sys/devices/system/cpu")))
+"""World-readable, the same on every machine of its kind, and read-only to commands."""
+
+_ETC = Path("/etc")
+_RESOLVER = Path("/etc/resolv.conf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    workspace: Path
+    private: Path
+    """A directory of this session's commands alone; only `tmp` and `home` in it are shown."""
+    readable: tuple[Path, ...]
+    """What else the session lets commands read: its kept outputs."""
+    system: tuple[Path, ...]
+    hidden: tuple[Path, ...]
+    """Below what is shown, but only readable because of who runs this: keys, passwords."""
+    protected: tuple[Path, ...]
+    """In the workspace, and yet no command's to change."""
+    toolchains: tuple[Path, ...]
+    variables: Mapping[str, str]
+    """What a command's environment must say about these places."""
+    is_home: bool
+    """Whether the person's home directory is, or lies in, the workspace."""
+    needs_override: bool
+    """Root works in somebody else's files, as in a container, and needs a right for it."""
+
+    @property
+    def temporary(self) -> Path:
+        return self.private / "tmp"
+
+    @property
+    def home(self) -> Path:
+        return self.private / "home"
+
+    @property
+    def rejected(self) -> Path:
+        """For what commands put in protected places, should a person have done it after all."""
+        return self.private / "rejected"
+
+    @property
+    def empty_directory(self) -> Path:
+        """To stand where there is something to hide."""
+        return self.private / "nothing"
+
+    @property
+    def empty_file(self) -> Path:
+        return self.private / "empty"
+
+
+def survey(
+    *,
+    workspace: Path,
+    private: Path,
+    readable: Iterable[Path],
+    protected: Iterable[Path],
+    environ: Mapping[str, str],
+) -> Places:
+    """Makes the private directory ready as well."""
+    workspace, private = _real(workspace), _real(private)
+    person_home = _real(Path(environ.get("HOME") or Path.home()))
+    system = tuple(path for path in SYSTEM if exists(path))
+    tools = find_toolchains(environ.get("PATH", ""), home=person_home, workspace=workspace)
+    variables = tool_variables(person_home, environ)
+    places = Places(
+        workspace=workspace,
+        private=private,
+        readable=tuple(map(_real, readable)),
+        system=system,
+        hidden=(*_hidden(_ETC), *personal.secrets(person_home, workspace)),
+        protected=(
+            *(path for path in map(_real, (private, *protected)) if path.is_relative_to(workspace)),
+            *personal.startup(person_home, workspace),
+        ),
+        toolchains=tuple(outermost(tools, beside=(*system, workspace))),
+        variables=variables | {"HOME": str(private / "home")},
+        is_home=person_home.is_relative_to(workspace),
+        needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
+    )
+    _prepare(places)
+    return places
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator[Path]:
+    """Without what lies in another of them, or in one of those `beside`."""
+    shown = list(beside)
+    for path in sorted(paths, key=lambda path: len(path.parts)):
+        if not any(path.is_relative_to(other) for other in shown):
+            shown.append(path)
+            yield path
+
+
+def granted(confinement: Confinement, workspace: Path) -> tuple[Path, ...]:
+    """Where else a command may write; all of the machine is no grant, but no sandbox."""
+    given = map(_real, confinement.writable)
+    usable = (path for path in given if exists(path) and path != path.parent)
+    return tuple(outermost(usable, beside=(workspace,)))
+
+
+def resolver_files() -> tuple[Path, ...]:
+    """What name resolution needs outside of /etc: the file that resolv.conf really is."""
+    real = Path(os.path.realpath(_RESOLVER))
+    return () if real.is_relative_to(_ETC) or not exists(real) else (real,)
+
+
+def _hidden(directory: Path) -> Iterator[Path]:
+    """What not everybody may read, but we can: as root that is every key and password."""
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_symlink():
+            continue
+        found = entry.stat(follow_symlinks=False)
+        mode = found.st_mode
+        needed = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
+        if mode & needed != needed:
+            if os.access(entry.path, os.R_OK) and found.st_size:
+                yield Path(entry.path)
+        elif stat.S_ISDIR(mode):
+            yield from _hidden(Path(entry.path))
+
+
+def _prepare(places: Places) -> None:
+    for directory in (places.temporary, places.home, places.empty_directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    places.empty_file.touch()
+    config = places.home / ".gitconfig"
+    if not exists(config):
+        config.write_text(_git_settings(), encoding="utf-8")
+
+
+def _git_settings() -> str:
+    """Who commits, from the person's own settings, and nothing else of them.
+
+    Whose repository it is need not trouble git in a sandbox: what its settings run is confined.
+    """
+    return "\n".join(("[safe]", "\tdirectory = *", "[user]", *_git_identity(), ""))
+
+
+def _git_identity() -> list[str]:
+    command = ["git", "config", "--global", "--includes", "--get-regexp", r"^user\.(name|email)$"]
+    try:
+        told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError:
+        return []
+    lines = told.stdout.decode("utf-8", "replace").splitlines()
+    quoted = str.maketrans({'"': '\\"', "\\": "\\\\"})
+    settings = (line.removeprefix("user.").translate(quoted).partition(" ") for line in lines)
+    return [f'\t{key} = "{value}"' for key, _, value in settings]

@@ -1,0 +1,83 @@
+"""The machine's processes as the kernel lists them, and ending one with all that came of it."""
+
+import os
+import signal
+from collections.abc import Set
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    parent: int
+    session: int
+    memory_bytes: int
+    """Resident, and its own: what is mapped from files is not counted."""
+
+
+def listed(*, but: Set[int] = frozenset()) -> dict[int, Process]:
+    """All that run, but for those already known; the dead, reaped or not, are left out."""
+    found = {}
+    with os.scandir(_PROC) as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        if pid not in but:
+            with suppress(OSError):  # it has ended meanwhile
+                process = _read(_PROC / str(pid))
+                if process:
+                    found[pid] = process
+    return found
+
+
+def _read(directory: Path) -> Process | None:
+    stat = directory.joinpath("stat").read_text(encoding="utf-8", errors="replace")
+    # The name, in parentheses, may hold anything; the fields after it are plain words.
+    state, parent, _, session = stat.rpartition(")")[2].split()[:4]
+    if state in "ZX":
+        return None
+    _, resident, shared = directory.joinpath("statm").read_text(encoding="ascii").split()[:3]
+    return Process(int(parent), int(session), (int(resident) - int(shared)) * _PAGE_BYTES)
+
+
+def tree(pid: int, table: dict[int, Process]) -> set[int]:
+    """A process, its descendants, and what is left of the session it leads."""
+    return _descendants({pid}, table)
+
+
+def kill_tree(pid: int) -> None:
+    """Stops all before it kills one: who loses its parent could not be found any more."""
+    stopped: set[int] = set()
+    for _ in range(_ROUNDS):
+        # Only the new are looked at: they must not be born faster than that.
+        running = _descendants(stopped | {pid}, listed(but=stopped))
+        if not running:
+            break
+        _signal(running, signal.SIGSTOP)
+        stopped |= running
+    _signal(stopped, signal.SIGKILL)
+
+
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _descendants(first: set[int], table: dict[int, Process]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for child, process in table.items():
+        for elder in {process.parent, process.session}:
+            children.setdefault(elder, []).append(child)
+    found: set[int] = set()
+    waiting = list(first)
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += children.get(one, ())
+    return found & table.keys()

@@ -1,0 +1,155 @@
+"""Layer 2: Landlock, a system call filter and dropped capabilities, without user namespaces.
+
+It needs nothing installed and costs next to nothing, and it protects less: git's hooks and settings
+are put back after a command instead of being out of its reach, processes are visible, and times
+and modes of the person's files elsewhere can be changed.
+
+Every command is started by a thread of its own, which ends at once. While it lives it counts, to
+the kernel, as one of the command's own, so nothing may be had through it: this process cannot be
+inspected, and the thread cannot be signalled.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from threading import Lock
+
+from agentcli.guard.sandbox import kernel, landlock, seccomp
+from agentcli.guard.sandbox.launcher import Launcher
+from agentcli.guard.sandbox.limits import Limits, leave_room_for
+from agentcli.guard.sandbox.places import Places, granted, resolver_files
+from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
+from agentcli.guard.sandbox.restore import Keeper, Snapshot
+from agentcli.guard.sandbox.watch import Watch
+from agentcli.types.verdicts import Confinement
+
+OLDEST_VERSION = landlock.TCP_VERSION
+
+_DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")))
+_PROCESSES = Path("/proc")
+_INTERNET = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
+_KEPT_DOMAINS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """What a thread gives up for one confinement."""
+
+    ruleset: int
+    network: int | None
+    """A network to enter; None: to stay, though without sockets if the filter has none."""
+    filter: seccomp.Filter
+    overrides: bool
+
+    def enter(self) -> None:
+        """Each step needs what the next one gives up."""
+        if self.network is not None:
+            kernel.enter_network(self.network)
+        kernel.forbid_new_privileges()
+        kernel.drop_capabilities(but_override=self.overrides)
+        landlock.restrict_thread(self.ruleset)
+        seccomp.restrict_thread(self.filter)
+
+
+class Reduced:
+    def __init__(self, places: Places, *, limits: Limits) -> None:
+        kernel.forbid_inspection()
+        self._places = places
+        self._limits = limits
+        self._watch = Watch(limits)
+        self._protection = protections(places.workspace, places.protected)
+        self._roots = (places.workspace, *self._protection.writable)
+        self._keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
+        self._network = kernel.make_private_network()
+        self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
+        self._lock = Lock()
+        self._snapshots: dict[Popen[bytes], Snapshot] = {}
+
+    @property
+    def name(self) -> str:
+        return "landlock"
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        confinement: Confinement,
+    ) -> "Popen[bytes]":
+        leave_room_for(self._limits)
+        snapshot = self._keeper.snapshot()
+        temporary = {"TMPDIR": str(self._places.temporary)}
+        environment = {**env, **self._places.variables, **temporary}
+        with self._lock:
+            launcher = Launcher(self._domain(confinement).enter, name="landlock launcher")
+            try:
+                process = launcher.start(argv, cwd=cwd, env=environment, stdout=stdout)
+            finally:
+                launcher.close()
+        self._snapshots[process] = snapshot
+        self._watch.add(process)
+        return process
+
+    def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        snapshot = self._snapshots.pop(process, None)
+        if snapshot is None:
+            return ()
+        return (*self._watch.remove(process), *self._keeper.undo(snapshot))
+
+    def close(self) -> None:
+        with self._lock:
+            while self._domains:
+                os.close(self._domains.popitem()[1].ruleset)
+
+    def _guarded(self) -> tuple[Guarded, ...]:
+        guarded = self._protection.guarded
+        on_the_way = pins(self._roots, (one.path for one in guarded))
+        has_repository = self._places.workspace / ".git" in on_the_way
+        new = () if has_repository else of_new_repository(self._places.workspace)
+        return (*guarded, *(Guarded(path, "entry") for path in on_the_way), *new)
+
+    def _domain(self, confinement: Confinement) -> _Domain:
+        if confinement not in self._domains:
+            has_network = confinement.network or self._network is not None
+            # A socket in the file system can be reached wherever it is: so there are none at all.
+            families = _INTERNET if has_network else ()
+            self._domains[confinement] = _Domain(
+                ruleset=landlock.make_ruleset(self._rules(confinement), tcp=has_network),
+                network=None if confinement.network else self._network,
+                filter=seccomp.Filter(families=families, sees_others=True),
+                overrides=self._places.needs_override,
+            )
+        self._domains.move_to_end(confinement)
+        if len(self._domains) > _KEPT_DOMAINS:
+            os.close(self._domains.popitem(last=False)[1].ruleset)
+        return self._domains[confinement]
+
+    def _rules(self, confinement: Confinement) -> list[landlock.Rule]:
+        places, protection = self._places, self._protection
+        run = (*_without(places.system, places.hidden), *places.toolchains)
+        names = resolver_files() if confinement.network else ()
+        read = (_PROCESSES, *names, *places.readable, *protection.readable)
+        others = granted(confinement, places.workspace)
+        change = (*self._roots, places.temporary, places.home, *others)
+        return [
+            *((path, landlock.RUN) for path in run),
+            *((path, landlock.READ) for path in read),
+            *((path, landlock.DEVICE) for path in _DEVICES),
+            *((path, landlock.CHANGE) for path in change),
+        ]
+
+
+def _without(paths: Sequence[Path], hidden: Sequence[Path]) -> Iterator[Path]:
+    """Paths with nothing hidden below them: Landlock cannot take out of what it gives."""
+    for path in paths:
+        if not any(one.is_relative_to(path) for one in hidden):
+            yield path
+        elif path not in hidden:
+            # A link needs no rule of its own, and must not lead a rule to anywhere else.
+            below = [Path(entry.path) for entry in os.scandir(path) if not entry.is_symlink()]
+            yield from _without(below, hidden)

@@ -1,0 +1,98 @@
+"""Why a layer does not work here, in words, and the one command that would change it."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.guard.sandbox import landlock
+
+_SYSCTL = Path("/proc/sys")
+_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
+_INSTALLERS = {
+    "apt-get": "sudo apt-get install -y bubblewrap",
+    "dnf": "sudo dnf install -y bubblewrap",
+    "pacman": "sudo pacman -S --noconfirm bubblewrap",
+    "zypper": "sudo zypper install -y bubblewrap",
+    "apk": "sudo apk add bubblewrap",
+}
+
+# Lets this one program make user namespaces, and no other.
+_APPARMOR_FIX = (
+    "printf 'abi <abi/4.0>,\\nprofile bwrap {program} flags=(unconfined) {{\\n  userns,\\n}}\\n'"
+    " | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    reason: str
+    fix: str = ""
+
+
+def not_installed() -> Remedy:
+    found = next((fix for name, fix in _INSTALLERS.items() if shutil.which(name)), "")
+    return Remedy("bubblewrap is not installed.", found)
+
+
+def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -> Remedy:
+    """From what it printed, and what the kernel is set to."""
+    if _setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return Remedy(
+            "AppArmor does not let bubblewrap make user namespaces "
+            "(kernel.apparmor_restrict_unprivileged_userns is 1, as on Ubuntu 24.04).",
+            _APPARMOR_FIX.format(program=program),
+        )
+    if _setting(settings / "kernel/unprivileged_userns_clone") == "0":
+        return Remedy(
+            "The kernel lets only root make user namespaces.",
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        )
+    if _setting(settings / "user/max_user_namespaces") == "0":
+        return Remedy(
+            "The kernel is set to allow no user namespaces.",
+            "sudo sysctl -w user.max_user_namespaces=15000",
+        )
+    said = output.strip().splitlines()[-1] if output.strip() else "it printed nothing"
+    if any(mark.exists() for mark in _CONTAINER_MARKS):
+        return Remedy(f"This container does not let bubblewrap work ({said}).")
+    return Remedy(f"bubblewrap failed ({said}).")
+
+
+def landlock_missing(version: int, needed: int) -> Remedy:
+    if version == 0:
+        return Remedy("This kernel has no Landlock, or it is not switched on (lsm=landlock,...).")
+    return Remedy(f"This kernel's Landlock is version {version}; {needed} is needed (Linux 6.7).")
+
+
+def gaps(layer: str, *, is_home: bool) -> tuple[str, ...]:
+    """What a layer leaves open, for the person to know."""
+    if layer == "seatbelt":
+        return ("Limits on memory and on the number of processes do not hold here.",)
+    if layer != "landlock":
+        return ()
+    root = (
+        "As root, commands can change modes and times of any file of root's.",
+        "Servers of a command can be reached from other commands of the session.",
+    )
+    user = (
+        "Commands can change modes and times of your files outside of the workspace.",
+        "There are no servers: not even the loopback network can be used.",
+    )
+    at_home = ("The workspace holds your home directory: commands can read your keys.",)
+    unscoped = ("Commands can send signals to your other programs.",)
+    return (
+        "Git's hooks and settings are put back after a command, not held during it.",
+        "Commands see the list of processes, and /tmp and /dev/shm cannot be used.",
+        *(root if os.geteuid() == 0 else user),
+        *(unscoped if landlock.version() < landlock.SCOPE_VERSION else ()),
+        *(at_home if is_home else ()),
+    )
+
+
+def _setting(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,151 @@
+"""Guarded places as they were before a command, and putting them back after it.
+
+This is for what the kernel was not told to protect: a layer that cannot take a directory out of a
+writable one, symbolic links, and repositories that a command made itself. A place is reached from
+a directory that no command can replace, without following links: whoever swaps a directory for a
+link gets nothing written.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TypeAlias
+
+from agentcli.guard.sandbox.contents import (
+    DIRECTORY,
+    Directory,
+    Entry,
+    File,
+    Reader,
+    keep_copy,
+    outline,
+    put_back,
+)
+from agentcli.guard.sandbox.gitsettings import is_harmless
+from agentcli.guard.sandbox.protect import Guarded
+
+Snapshot: TypeAlias = Mapping[Guarded, Entry | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Guarded places in one directory, and the way there."""
+
+    root: Path
+    parts: tuple[str, ...]
+    members: tuple[Guarded, ...]
+
+
+class Keeper:
+    def __init__(
+        self, guarded: Iterable[Guarded], *, roots: Iterable[Path], rejected: Path
+    ) -> None:
+        """Each place lies below one of the roots, which no command can replace.
+
+        Whoever changed a place meanwhile, what is taken away is kept in the `rejected` directory.
+        """
+        self._rejected = rejected
+        tops = tuple(roots)
+        # From the top down, so that a false directory is gone before anything in it is looked at.
+        ordered = sorted(guarded, key=lambda one: (len(one.path.parts), one.path))
+        self._groups = []
+        for parent, members in groupby(ordered, key=lambda one: one.path.parent):
+            root = next(top for top in tops if parent.is_relative_to(top))
+            self._groups.append(_Group(root, parent.relative_to(root).parts, tuple(members)))
+        self._reader = Reader()
+
+    def snapshot(self) -> Snapshot:
+        return {one: entry for group in self._groups for one, entry in self._look(group)}
+
+    def undo(self, before: Snapshot) -> tuple[str, ...]:
+        """Puts back what changed; a sentence for each place, for the model and the person."""
+        sentences = []
+        for group in self._groups:
+            for one, after in self._look(group):
+                was = before[one]
+                if after != was and not _is_innocent(one.path, was, after):
+                    sentences.append(self._undone(group, one, was, after))
+        return tuple(sentences)
+
+    def _look(self, group: _Group) -> list[tuple[Guarded, Entry | None]]:
+        with _opened(group) as handle:
+            if handle is None:
+                return [(one, None) for one in group.members]
+            return [
+                (one, outline(one.path.name, handle))
+                if one.kind == "entry"
+                else (one, self._reader.read(one.path.name, handle))
+                for one in group.members
+            ]
+
+    def _undone(
+        self, group: _Group, one: Guarded, before: Entry | None, after: Entry | None
+    ) -> str:
+        # Of a directory only the entry was looked at: a false one goes, the old cannot come back.
+        is_lost = one.kind == "entry" and isinstance(before, Directory)
+        wanted = None if is_lost else before
+        kept = ""
+        try:
+            if one.kind != "entry" and isinstance(after, File | Directory):
+                kept = f" What was there is kept in {keep_copy(after, self._rejected)}."
+            with _opened(group) as parent:
+                if parent is not None:
+                    put_back(one.path.name, parent, before=wanted, after=after)
+        except OSError as error:
+            done = f"changed by the command, and could not be put back: {error.strerror}"
+        else:
+            done = _WHAT_WAS_DONE[before is None, is_lost]
+        path = "/".join((*group.parts, one.path.name))
+        return f"{path} was {done}. {_RULE}{kept}"
+
+
+_RULE = "Git's hooks and settings and agentcli's own are read-only."
+_WHAT_WAS_DONE = {
+    (True, False): "made by the command, and has been removed",
+    (False, False): "changed by the command, and has been put back",
+    (False, True): "removed or replaced by the command",
+}
+
+
+def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
+    """What git makes by itself where there was nothing: `git init` must work."""
+    if before is not None:
+        return False
+    match path.name, after:
+        case "config", File(content=content):
+            return is_harmless(content.decode("utf-8", "replace"))
+        case "hooks", Directory(children=children):
+            return all(name.endswith(".sample") for name in children)
+        case ".git", Directory():
+            return True
+        case "HEAD", _:
+            # Beside these two it would make the whole workspace a repository of its own.
+            return not all((path.parent / name).is_dir() for name in ("objects", "refs"))
+    return False
+
+
+@contextmanager
+def _opened(group: _Group) -> Iterator[int | None]:
+    """The group's directory, reached without following any link; None: there is none."""
+    handle: int | None = os.open(group.root, DIRECTORY)
+    try:
+        for part in group.parts:
+            if handle is not None:
+                handle = _below(handle, part)
+        yield handle
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _below(handle: int, name: str) -> int | None:
+    """Enters a directory of the open one, and closes that."""
+    try:
+        return os.open(name, DIRECTORY, dir_fd=handle)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)

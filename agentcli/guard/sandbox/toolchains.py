@@ -1,0 +1,145 @@
+"""Where compilers, interpreters and package caches live outside the system's own directories.
+
+Only what a tool's installation consists of is shown to commands, never a directory that also
+holds what people keep: a repository can name a place here, but it cannot make one pass the checks.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from agentcli.guard.sandbox.kinds import exists, is_directory, is_file
+
+# What a version manager or compiler keeps in the home directory; () for all of it.
+_IN_HOME: dict[str, tuple[str, ...]] = {
+    ".asdf": (),
+    ".bun": ("bin", "install"),
+    ".cargo": ("bin", "registry", "git", "env"),  # not its credentials
+    ".deno": ("bin",),
+    ".dotnet": (),
+    ".elan": (),
+    ".ghcup": (),
+    ".goenv": (),
+    ".juliaup": (),
+    ".local": ("bin", "lib"),
+    ".local/share/fnm": (),
+    ".local/share/mise": (),
+    ".local/share/pipx": (),
+    ".local/share/pnpm": (),
+    ".local/share/uv": ("python", "tools"),
+    ".local/pipx": (),
+    ".nodenv": (),
+    ".nvm": (),
+    ".opam": (),
+    ".pyenv": (),
+    ".rbenv": (),
+    ".rustup": (),
+    ".rvm": (),
+    ".sdkman": (),
+    ".volta": ("bin", "tools"),
+    "go": ("bin", "pkg"),
+}
+
+# What an installation prefix holds by convention, so that nothing else beside it is shown.
+_IN_PREFIX = (
+    "bin",
+    "sbin",
+    "lib",
+    "lib64",
+    "libexec",
+    "include",
+    "share",
+    "ssl",
+    "conda-meta",
+    "pyvenv.cfg",
+)
+_PROGRAM_DIRECTORIES = ("bin", "sbin")
+_DISTRIBUTION = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
+_LINK_LIMIT = 1000
+"""How many programs of one directory are looked at for links into other installations."""
+
+# Tools that find their data through HOME, which commands have another one of.
+_HOME_VARIABLES = {
+    "CARGO_HOME": ".cargo",
+    "GOMODCACHE": "go/pkg/mod",
+    "PYTHONUSERBASE": ".local",
+    "RUSTUP_HOME": ".rustup",
+}
+
+
+def tool_variables(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """What tells tools where their installation is, now that HOME is elsewhere."""
+    places = {name: environ.get(name) or str(home / at) for name, at in _HOME_VARIABLES.items()}
+    return {name: place for name, place in places.items() if is_directory(Path(place))}
+
+
+def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[Path, ...]:
+    """What commands need to read to run the person's tools: as it is named, and where it is."""
+    found = set(_home_installations(home))
+    for directory in _program_directories(search_path, workspace):
+        found |= set(_installation(directory, home))
+        for program in _linked_programs(directory):
+            found |= set(_installation(program.parent, home))
+    for interpreter in _workspace_interpreters(workspace):
+        found |= set(_installation(interpreter.parent, home))
+    return tuple(sorted(found))
+
+
+def _home_installations(home: Path) -> Iterator[Path]:
+    for name, parts in _IN_HOME.items():
+        root = home / name
+        yield from _existing((root,) if not parts else (root / part for part in parts))
+
+
+def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
+    for entry in dict.fromkeys(filter(None, search_path.split(os.pathsep))):
+        directory = Path(entry)
+        inside = Path(os.path.realpath(entry)).is_relative_to(workspace)
+        if directory.is_absolute() and is_directory(directory) and not inside:
+            yield directory
+
+
+def _installation(directory: Path, home: Path) -> Iterator[Path]:
+    """The parts of the prefix that a directory of programs belongs to."""
+    prefix = directory.parent
+    is_prefix = directory.name in _PROGRAM_DIRECTORIES and prefix not in (home, home / ".local")
+    if is_prefix and len(prefix.parts) > 1:
+        yield from _existing(prefix / part for part in _IN_PREFIX)
+    else:
+        yield from _existing((directory,))
+
+
+def _linked_programs(directory: Path) -> Iterator[Path]:
+    """Programs that lie elsewhere: pipx, uv and hand-made links in a directory of the PATH."""
+    if os.path.realpath(directory) in _DISTRIBUTION:
+        return  # its own links lead to where everything is shown already
+    try:
+        with os.scandir(directory) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink()]
+    except OSError:
+        return
+    for link in links[:_LINK_LIMIT]:
+        target = Path(os.path.realpath(link))
+        if target.parent.name in _PROGRAM_DIRECTORIES and os.access(target, os.X_OK):
+            yield target
+
+
+def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
+    """The Pythons that virtual environments in the workspace were made from.
+
+    A link in a repository may lead anywhere, so its target must really be an interpreter with a
+    standard library beside it.
+    """
+    for config in workspace.glob("*/pyvenv.cfg"):
+        target = Path(os.path.realpath(config.parent / "bin" / "python"))
+        libraries = target.parent.parent.glob("lib/python3*/os.py")
+        if target.name.startswith("python") and is_file(target) and any(libraries):
+            yield target
+
+
+def _existing(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        if exists(real) and len(real.parts) > 2:
+            yield path
+            yield real

@@ -1,0 +1,160 @@
+"""Stops commands that take too much of the machine: processes, or memory.
+
+The machine as a whole is looked at often, which costs next to nothing; a command's own share is
+counted only when the whole shows much use.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from threading import Condition, Thread
+
+from agentcli.guard.sandbox.limits import GIB, Limits, count_tasks
+from agentcli.guard.sandbox.processes import Process, kill_tree, listed, tree
+
+_MEMORY_SHARE = 0.7
+_LEFT_SHARE = 0.03
+_LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    total_bytes: int
+    available_bytes: int
+
+    @classmethod
+    def now(cls) -> "_Memory":
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        kib = {name: int(rest.split()[0]) for name, _, rest in (x.partition(":") for x in lines)}
+        return cls(kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024)
+
+    @property
+    def is_short(self) -> bool:
+        return self.available_bytes < self.total_bytes * _LEFT_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    processes: int
+    memory_bytes: int
+
+    @classmethod
+    def of(cls, pid: int, table: dict[int, Process]) -> "_Share":
+        members = [table[one] for one in tree(pid, table)]
+        return cls(len(members), sum(one.memory_bytes for one in members))
+
+
+@dataclass(slots=True)
+class _Watched:
+    process: "Popen[bytes]"
+    tasks_before: int
+    available_before: int | None = None
+    """Memory when it was first looked at, soon after the command's start."""
+    reason: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        """As far as is known: once it was waited for, its number may be another's."""
+        return not self.reason and self.process.returncode is None
+
+
+class Watch:
+    """Its thread sleeps while no command runs."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._running: dict[Popen[bytes], _Watched] = {}
+        self._has_work = Condition()
+        self._thread: Thread | None = None
+
+    def add(self, process: "Popen[bytes]") -> None:
+        with self._has_work:
+            self._running[process] = _Watched(process, count_tasks())
+            if self._thread is None:
+                self._thread = Thread(target=self._watch, name="command limits", daemon=True)
+                self._thread.start()
+            self._has_work.notify()
+
+    def remove(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        """Why the command was stopped, if it was."""
+        with self._has_work:
+            watched = self._running.pop(process, None)
+        return (watched.reason,) if watched and watched.reason else ()
+
+    def _watch(self) -> None:
+        while True:
+            with self._has_work:
+                self._has_work.wait_for(lambda: self._running)
+            time.sleep(_LOOK_EVERY_S)
+            with self._has_work:
+                alive = [one for one in self._running.values() if one.is_alive]
+            if alive:
+                self._look(alive)
+
+    def _look(self, running: list[_Watched]) -> None:
+        memory = _Memory.now()
+        for one in running:
+            one.available_before = one.available_before or memory.available_bytes
+        new_tasks = count_tasks() - min(one.tasks_before for one in running)
+        if self._is_much(running, new_tasks, memory):
+            with _ahead_of_others():
+                self._compare(running, new_tasks, memory)
+                for one in running:
+                    if one.reason:
+                        kill_tree(one.process.pid)
+
+    def _is_much(self, running: list[_Watched], new_tasks: int, memory: _Memory) -> bool:
+        before = max(one.available_before or 0 for one in running)
+        return (
+            new_tasks > self._limits.most_processes // 2
+            or before - memory.available_bytes > self._most_memory(memory) // 2
+            or memory.is_short
+        )
+
+    def _compare(self, running: list[_Watched], new_tasks: int, memory: _Memory) -> None:
+        if len(running) == 1 and new_tasks > self._limits.most_tasks:
+            # To count them would take longer than they give us.
+            most = self._limits.most_tasks
+            running[0].reason = f"Stopped: it had more than {most} processes and threads."
+            return
+        table = listed()
+        shares = [(one, _Share.of(one.process.pid, table)) for one in running]
+        for one, share in shares:
+            one.reason = self._excess(share, memory)
+        if memory.is_short and not any(one.reason for one in running):
+            largest, _ = max(shares, key=lambda pair: pair[1].memory_bytes)
+            largest.reason = "Stopped: the machine was running out of memory."
+
+    def _excess(self, share: _Share, memory: _Memory) -> str:
+        if share.processes > self._limits.most_processes:
+            return f"Stopped: it had more than {self._limits.most_processes} processes."
+        most = self._most_memory(memory)
+        if share.memory_bytes > most:
+            return f"Stopped: it used more than {most / GIB:.1f} GiB of memory."
+        return ""
+
+    def _most_memory(self, memory: _Memory) -> int:
+        return self._limits.memory_bytes or int(memory.total_bytes * _MEMORY_SHARE)
+
+
+@contextmanager
+def _ahead_of_others() -> Iterator[None]:
+    """Thousands of busy processes must not keep us from running; only root may ask for that.
+
+    All threads of ours, because they wait for each other.
+    """
+    _schedule_own_threads(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)
+    try:
+        yield
+    finally:
+        _schedule_own_threads(os.SCHED_OTHER, 0)
+
+
+def _schedule_own_threads(policy: int, priority: int) -> None:
+    with suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            os.sched_setscheduler(int(task.name), policy, os.sched_param(priority))

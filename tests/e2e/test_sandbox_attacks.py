@@ -1,0 +1,424 @@
+import os
+import socket
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.support.confined import LAYERS, Confined, confined
+
+
+@pytest.fixture(params=LAYERS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Confined]:
+    with confined(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(["sleep", "600"], env={"CANARY": "secret-of-another-process"})
+    yield process
+    process.kill()
+    process.wait()
+
+
+READS = {
+    "by its path": "cat {secret}",
+    "through a link": "ln -s {secret} link; cat link",
+    "through a link to its directory": "ln -s {outside} link; cat link/secret.txt; ls link/",
+    "through dots": "cat ../outside/secret.txt",
+    "by a hard link": "ln {secret} hard; cat hard; ln -L ../outside/secret.txt hard2; cat hard2",
+    "through its own root": "cat /proc/self/root/{secret} /proc/1/root/{secret}",
+    "through its parent": "cat /proc/$PPID/root/{secret}; cat /proc/$PPID/cwd/{secret}",
+    "through the old root": "cat /oldroot/{secret} /newroot/{secret}",
+    "by a copy": "cp {secret} copy; mv {secret} moved; tar cf - {outside} | tr -d '\\0'",
+    "by redirecting": "read line < {secret}; echo $line",
+    "by git": "git hash-object -w --stdin < {secret}; git --no-pager diff --no-index /dev/null {secret}",
+}
+
+
+@pytest.mark.parametrize("how", READS)
+def test_secret_outside_is_not_read(place: Confined, how: str) -> None:
+    ran = place.run(READS[how].format(secret=place.secret, outside=place.outside))
+    assert "the secret outside" not in ran.output
+    found = [
+        path for path in place.workspace.rglob("*") if path.is_file() and not path.is_symlink()
+    ]
+    assert not [path for path in found if b"the secret outside" in path.read_bytes()]
+    assert place.secret.read_text() == "the secret outside"
+
+
+WRITES = {
+    "over it": "echo gone > {secret}",
+    "truncating": "truncate -s 0 {secret}; : > {secret}",
+    "through a link": "ln -s {secret} link; echo gone > link",
+    "into its directory": "echo x > {outside}/new; mkdir {outside}/dir; mkfifo {outside}/fifo",
+    "through a link to its directory": "ln -s {outside} link; echo x > link/new; rm -f link/secret.txt",
+    "moving": "echo x > x; mv x {outside}/new; mv {secret} {outside}/moved",
+    "removing": "rm -rf {outside}; rm -f {secret}",
+    "linking": "echo x > x; ln x {outside}/new; ln -s x {outside}/new2",
+    "moving the workspace": "cd ..; mv workspace workspace2; rm -rf workspace2 outside",
+    "where everybody may": "echo x > {outside}/../new; touch {outside}/../new",
+    "to kept outputs": "echo gone > {kept}/1.log; rm -f {kept}/1.log; touch {kept}/new",
+    "beside the private places": "touch {private}/new {private}/../new",
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_nothing_outside_is_written(place: Confined, how: str) -> None:
+    (place.kept / "1.log").write_text("kept")
+    before = _tree(place.outside.parent, without=place.workspace)
+    place.run(
+        WRITES[how].format(
+            secret=place.secret, outside=place.outside, kept=place.kept, private=place.private
+        )
+    )
+    assert _tree(place.outside.parent, without=place.workspace) == before
+    assert place.workspace.is_dir()
+
+
+def test_planted_link_leads_nowhere(place: Confined) -> None:
+    (place.workspace / "data").symlink_to(place.outside)
+    (place.workspace / "file").symlink_to(place.secret)
+    ran = place.run("cat file data/secret.txt; echo gone > file; echo x > data/new")
+    assert "the secret outside" not in ran.output
+    assert _tree(place.outside) == {"secret.txt": b"the secret outside"}
+
+
+SWAP = """
+import os, sys, time
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    os.symlink(sys.argv[1], "sub"); os.unlink("sub"); os.mkdir("sub"); os.rmdir("sub")
+"""
+
+
+def test_swapped_directory_leads_nowhere(place: Confined) -> None:
+    (place.workspace / "swap.py").write_text(SWAP)
+    process, output = place.start(f"python3 swap.py {place.outside}")
+    while process.poll() is None:
+        ran = place.run("for i in 1 2 3 4 5; do cat sub/secret.txt; echo x > sub/new; done")
+        assert "the secret outside" not in ran.output
+    place.sandbox.finish(process)
+    os.close(output)
+    assert _tree(place.outside) == {"secret.txt": b"the secret outside"}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_nothing_is_mounted_through_what_a_command_left_in_its_temporary_directory(
+    layer: str,
+) -> None:
+    with (
+        TemporaryDirectory(dir="/tmp", prefix="agentcli-test-") as base,
+        confined(layer, Path(base)) as place,
+    ):
+        for path in (base, f"$TMPDIR/{Path(base).name}", f"{place.private}/tmp/{Path(base).name}"):
+            place.run(f"mv {path} {path}-away; rmdir {path}; ln -s {place.outside} {path}")
+        ran = place.run("touch here; cat /tmp/*/secret.txt")
+        assert "the secret outside" not in ran.output
+        assert (place.workspace / "here").exists()
+        assert _tree(place.outside) == {"secret.txt": b"the secret outside"}
+
+
+def test_secrets_of_the_home_directory_are_not_there(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    for name in (".ssh/id_ed25519", ".aws/credentials", ".cargo/credentials.toml", ".netrc"):
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("the key")
+    environ = {**os.environ, "HOME": str(home)}
+    for layer in LAYERS:
+        with confined(layer, tmp_path, environ=environ) as made:
+            ran = made.run(
+                f"cat ~/.ssh/* ~/.aws/* {home}/.ssh/* {home}/.aws/* {home}/.cargo/* {home}/.netrc;"
+                f"grep -r 'the key' ~ {home} 2>/dev/null"
+            )
+            assert "the key" not in ran.output
+
+
+def test_passwords_of_the_system_are_not_read_even_by_root(place: Confined) -> None:
+    ran = place.run("cat /etc/shadow /etc/gshadow /etc/sudoers; ls -l /etc/ssl/private/ | wc -l")
+    assert ":" not in "".join(
+        line for line in ran.output.splitlines() if not line.startswith(("cat:", "ls:"))
+    )
+
+
+def test_environment_reaches_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-agent")
+    monkeypatch.setenv("MY_COMPANY_SETTING", "key-of-the-agent")
+    another = subprocess.Popen(["sleep", "600"])
+    try:
+        for layer in LAYERS:
+            with confined(layer, tmp_path) as made:
+                ran = made.run("env; cat /proc/*/environ /proc/*/task/*/environ")
+                assert "key-of-the-agent" not in ran.output
+    finally:
+        another.kill()
+        another.wait()
+
+
+def test_no_file_is_inherited(place: Confined) -> None:
+    with (place.outside / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        ran = place.run("ls -l /proc/$$/fd; true")
+    assert str(place.outside) not in ran.output
+    assert sorted(line.split()[8] for line in ran.output.splitlines()[1:]) == ["0", "1", "2"]
+
+
+def test_devices_and_kernel_settings_are_out_of_reach(place: Confined) -> None:
+    ran = place.run(
+        "for path in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /sys/power/state "
+        "/proc/sys/kernel/hostname /sys/kernel/uevent_helper; do (echo x > $path) && echo wrote $path; done;"
+        "for path in /dev/mem /dev/kmem /dev/sda /dev/vda /dev/kvm /dev/fuse /dev/net/tun /dev/kmsg "
+        "/proc/kcore /proc/kmsg; do (head -c1 $path > got) 2>/dev/null && echo read $path; done;"
+        "mknod disk b 8 0 && echo made disk; mknod null c 1 3 && echo made null; mkfifo pipe && echo fifo"
+    )
+    assert [
+        line for line in ran.output.splitlines() if line.startswith(("wrote", "read", "made"))
+    ] == []
+    assert stat.S_ISFIFO((place.workspace / "pipe").stat().st_mode)
+
+
+def test_programs_do_not_gain_rights(place: Confined) -> None:
+    ran = place.run(
+        "cp /bin/cat cat; chmod u+s cat; grep -E '^(NoNewPrivs|Seccomp|CapEff|CapPrm):' /proc/self/status;"
+        "su -c true root; sudo -n true; unshare -r true; unshare -n true; nsenter -t 1 -m true; chroot / true"
+    )
+    status = dict(line.split(":\t") for line in ran.output.splitlines() if ":\t" in line)
+    assert status == {
+        "NoNewPrivs": "1",
+        "Seccomp": "2",
+        "CapEff": "0000000000000000",
+        "CapPrm": "0000000000000000",
+    }
+
+
+CALLS = {
+    "ptrace": "libc.ptrace(16, {pid}, 0, 0)",
+    "process_vm_readv": "libc.process_vm_readv({pid}, None, 0, None, 0, 0)",
+    "io_uring": "libc.syscall(425, 8, ctypes.create_string_buffer(200))",
+    "keyctl": "libc.syscall({keyctl}, 0, -3, 1)",
+    "add_key": "libc.syscall({add_key}, b'user', b'x', b'y', 1, -3)",
+    "bpf": "libc.syscall({bpf}, 5, ctypes.create_string_buffer(200), 120)",
+    "perf_event_open": "libc.syscall({perf}, ctypes.create_string_buffer(200), 0, -1, -1, 0)",
+    "userfaultfd": "libc.syscall({userfaultfd}, 1)",
+    "unshare": "libc.unshare(0x10000000)",
+    "setns": "libc.setns(os.open('/proc/self/ns/net', 0), 0)",
+    "mount": "libc.mount(b'none', b'/mnt', b'tmpfs', 0, None)",
+    "move_mount": "libc.syscall(429, -100, b'/tmp', -100, b'/mnt', 0)",
+    "fsopen": "libc.syscall(430, b'tmpfs', 0)",
+    "open_tree": "libc.syscall(428, -100, b'/', 1)",
+    "open_by_handle_at": "libc.syscall({open_by_handle_at}, -100, ctypes.create_string_buffer(200), 0)",
+    "pidfd_getfd": "libc.syscall(438, os.pidfd_open(os.getpid()), 0, 0)",
+    "kcmp": "libc.syscall({kcmp}, os.getpid(), os.getpid(), 0, 0, 0)",
+    "clone with a user namespace": "libc.syscall({clone}, 0x10000000 | 17, 0, 0, 0, 0)",
+    "clone3": "libc.syscall(435, ctypes.create_string_buffer(88), 88)",
+    "TIOCSTI": "libc.ioctl(os.open('/dev/null', os.O_RDWR), 0x5412, b'x')",
+    "AF_VSOCK": "libc.socket(40, 1, 0)",
+    "AF_ALG": "libc.socket(38, 5, 0)",
+    "AF_PACKET": "libc.socket(17, 3, 0)",
+    "AF_BLUETOOTH": "libc.socket(31, 3, 0)",
+    "netlink, but for routes": "libc.socket(16, 3, 15)",
+    "chroot": "libc.chroot(b'/')",
+}
+X86, ARM = 0, 1
+NUMBERS = {
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "bpf": (321, 280),
+    "perf": (298, 241),
+    "userfaultfd": (323, 282),
+    "open_by_handle_at": (304, 265),
+    "kcmp": (312, 272),
+    "clone": (56, 220),
+}
+REFUSALS = {1: "EPERM", 38: "ENOSYS", 97: "EAFNOSUPPORT"}
+
+
+def test_calls_into_the_kernel_are_refused(
+    place: Confined, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    machine = X86 if os.uname().machine == "x86_64" else ARM
+    numbers = {name: both[machine] for name, both in NUMBERS.items()}
+    lines = ["import ctypes, os", "libc = ctypes.CDLL(None, use_errno=True)"]
+    for name, call in CALLS.items():
+        made = call.format(pid=sleeper.pid, **numbers)
+        lines += [
+            "ctypes.set_errno(0)",
+            f"print({name!r}, {made}, ctypes.get_errno(), sep=':')",
+        ]
+    ran = place.python("\n".join(lines))
+    told = {line.split(":")[0]: line.split(":")[1:] for line in ran.output.splitlines()}
+    expected = {name: ["-1", "1"] for name in CALLS}
+    families = [name for name in CALLS if name.startswith(("AF_", "netlink"))]
+    expected |= {name: ["-1", "97"] for name in families} | {"clone3": ["-1", "38"]}
+    assert told == expected
+
+
+def test_foreign_instruction_set_ends_the_process(place: Confined) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("32-bit calls are tried on x86_64")
+    (place.workspace / "old.c").write_text(
+        "int main(void) { int r; __asm__ volatile("
+        '"int $0x80" : "=a"(r) : "a"(20)); return r > 0 ? 42 : 7; }'
+    )
+    ran = place.run("gcc -o old old.c && { ./old; echo code $?; }")
+    if "code" not in ran.output:
+        pytest.skip(f"no C compiler: {ran.output}")
+    assert "code 159" in ran.output
+
+
+@contextmanager
+def _listening(server: socket.socket) -> Iterator[list[bytes]]:
+    """What reaches a socket of ours."""
+    reached: list[bytes] = []
+
+    def serve() -> None:
+        try:
+            if server.type == socket.SOCK_STREAM:
+                connection, _ = server.accept()
+                with connection:
+                    reached.append(connection.recv(100) or b"connected")
+            else:
+                reached.append(server.recv(100))
+        except OSError:
+            return
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield reached
+    finally:
+        # Wakes whoever still waits in accept or recv.
+        with socket.socket(server.family, server.type) as own:
+            own.settimeout(5)
+            try:
+                own.connect(server.getsockname())
+                own.send(b"own")
+            except OSError:
+                pass
+        thread.join()
+        server.close()
+
+
+SEND = """
+import socket, sys
+family, kind, address = sys.argv[1:4]
+at = ("127.0.0.1", int(address)) if family == "AF_INET" else address.replace("@", "\\0", 1)
+with socket.socket(getattr(socket, family), getattr(socket, kind)) as out:
+    out.settimeout(5)
+    out.connect(at)
+    out.send(b"from the command")
+"""
+
+
+@pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
+def test_loopback_of_the_machine_is_not_reached(place: Confined, kind: str) -> None:
+    server = socket.socket(socket.AF_INET, getattr(socket, kind))
+    server.bind(("127.0.0.1", 0))
+    if kind == "SOCK_STREAM":
+        server.listen()
+    with _listening(server) as reached:
+        place.python(SEND, "AF_INET", kind, server.getsockname()[1])
+        place.run(f"echo x > /dev/tcp/127.0.0.1/{server.getsockname()[1]}")
+    assert reached == [b"own"]
+
+
+@pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
+@pytest.mark.parametrize("abstract", [False, True], ids=["in a directory", "abstract"])
+def test_unix_sockets_outside_are_not_reached(place: Confined, kind: str, abstract: bool) -> None:
+    server = socket.socket(socket.AF_UNIX, getattr(socket, kind))
+    name = f"@agentcli-{os.getpid()}-{kind}" if abstract else str(place.outside / "socket")
+    server.bind(name.replace("@", "\0", 1))
+    if kind == "SOCK_STREAM":
+        server.listen()
+    with _listening(server) as reached:
+        place.python(SEND, "AF_UNIX", kind, name)
+    assert reached == [b"own"]
+
+
+def test_other_processes_are_left_alone(
+    place: Confined, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    pid = sleeper.pid
+    ran = place.run(
+        f"cat /proc/{pid}/environ /proc/{pid}/mem; kill -9 {pid}; kill -TERM {pid}; kill -9 -{pid};"
+        f"renice 19 -p {pid}; prlimit --nofile=1:1 --pid {pid}; gdb -p {pid} -batch; strace -p {pid};"
+        f"ls -l /proc/{pid}/cwd/ /proc/{pid}/fd/; taskset -p 1 {pid}; ionice -c 3 -p {pid}; "
+        f"(kill -9 -1) 2>/dev/null; true"
+    )
+    assert "secret-of-another-process" not in ran.output
+    assert sleeper.poll() is None
+    assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
+
+
+LOOK_AT_TASKS = """
+import os, sys
+for task in os.listdir(f"/proc/{sys.argv[1]}/task"):
+    for name in ("environ", "maps", "mem", "fd", "cwd", "root"):
+        path = f"/proc/{sys.argv[1]}/task/{task}/{name}"
+        try:
+            print(name, len(os.readlink(path) if name in ("cwd", "root") else open(path).read(1)))
+        except OSError:
+            pass
+    try:
+        os.kill(int(task), 0)
+        print("signalled")
+    except OSError:
+        pass
+"""
+
+
+def test_whoever_starts_commands_is_left_alone(place: Confined) -> None:
+    place.run("true")
+    ran = place.python(LOOK_AT_TASKS, os.getpid())
+    assert ran.output == "" or (place.sandbox.name == "bubblewrap" and "No such file" in ran.output)
+
+
+def test_writing_outside_by_metadata_is_refused(place: Confined) -> None:
+    if place.sandbox.name != "bubblewrap":
+        pytest.skip("Landlock has no right for modes and times: named as a gap")
+    before = place.secret.stat()
+    place.run(
+        f"chmod 777 {place.secret}; touch -d 2000-01-01 {place.secret}; chown 1:1 {place.secret}"
+    )
+    after = place.secret.stat()
+    assert (after.st_mode, after.st_mtime_ns, after.st_uid) == (
+        before.st_mode,
+        before.st_mtime_ns,
+        before.st_uid,
+    )
+
+
+def test_nothing_outlives_its_command(place: Confined) -> None:
+    if place.sandbox.name != "bubblewrap":
+        pytest.skip("without a process namespace, whoever runs a command ends what it left")
+    ran = place.run(
+        "setsid sleep 313 & (sleep 314 &) ; nohup sleep 315 >/dev/null 2>&1 & "
+        'python3 -c \'import os; os.fork() or os.setsid() or os.fork() or os.execlp("sleep", "sleep", "316")\';'
+        "echo done"
+    )
+    assert ran.output == "done\n"
+    listed = subprocess.run(["ps", "ax", "-o", "args="], capture_output=True, text=True, check=True)
+    assert [line for line in listed.stdout.splitlines() if line.startswith("sleep 31")] == []
+
+
+def _tree(directory: Path, *, without: Path | None = None) -> dict[str, bytes | None]:
+    """Names and contents, but for one directory and what a sandbox keeps in its own."""
+    own = {"tmp", "home"}
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        relative = path.relative_to(directory)
+        if without and (path == without or without in path.parents):
+            continue
+        if relative.parts[0] == "private" and len(relative.parts) > 1 and relative.parts[1] in own:
+            continue
+        found[str(relative)] = path.read_bytes() if path.is_file() else None
+    return found

@@ -1,0 +1,319 @@
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from agentcli.guard.sandbox.limits import Limits
+from agentcli.types.verdicts import Confinement
+from tests.support.confined import LAYERS, Confined, confined
+
+
+@pytest.fixture(params=LAYERS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Confined]:
+    with confined(request.param, tmp_path) as made:
+        yield made
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    missing = [program for program in programs if shutil.which(program) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def test_files_of_the_workspace_are_made_changed_and_run(place: Confined) -> None:
+    ran = place.run(
+        "mkdir -p a/b && printf '#!/bin/sh\\necho ran $1\\n' > a/b/script && chmod +x a/b/script && "
+        "a/b/script one && ln -s a/b/script link && ./link two && ln a/b/script hard && mv a c && "
+        "cat > here <<'END'\nheredoc\nEND\ncat here && rm -r c && ls"
+    )
+    assert (ran.code, ran.output) == (0, "ran one\nran two\nheredoc\nhard\nhere\nlink\n")
+
+
+def test_temporary_files_and_the_home_directory_are_kept_between_commands(place: Confined) -> None:
+    first = place.run('echo 1 > "$TMPDIR/a" && echo 2 > ~/b && mktemp > /dev/null && echo $HOME')
+    second = place.run('cat "$TMPDIR/a" ~/b')
+    assert (first.code, second.output) == (0, "1\n2\n")
+    assert Path(first.output.strip()).is_relative_to(place.private)
+
+
+def test_tmp_is_private(place: Confined) -> None:
+    if place.sandbox.name != "bubblewrap":
+        pytest.skip("without a mount namespace there is TMPDIR only")
+    place.run("echo 1 > /tmp/agentcli-probe; echo 2 > /var/tmp/agentcli-probe2")
+    assert place.run("cat /tmp/agentcli-probe /tmp/agentcli-probe2").output == "1\n2\n"
+    assert not Path("/tmp/agentcli-probe").exists()
+
+
+def test_kept_outputs_are_read(place: Confined) -> None:
+    (place.kept / "1.log").write_text("kept")
+    assert place.run(f"cat {place.kept}/1.log").output == "kept"
+
+
+def test_granted_directory_is_written(place: Confined) -> None:
+    granted = place.outside / "granted"
+    granted.mkdir()
+    confinement = Confinement(writable=(granted, place.outside / "missing"))
+    place.run(f"echo 1 > {granted}/a; echo 2 > {place.outside}/b", confinement=confinement)
+    place.run(f"echo 3 > {granted}/c")
+    assert sorted(path.name for path in place.outside.rglob("*")) == ["a", "granted", "secret.txt"]
+
+
+def test_granted_tmp_is_the_machines(place: Confined) -> None:
+    with TemporaryDirectory(dir="/tmp", prefix="agentcli-test-") as directory:
+        granted = Confinement(writable=(Path("/tmp"), Path("/")))
+        ran = place.run(f"echo 1 > {directory}/a; echo 2 > b; echo 3 > /new", confinement=granted)
+        assert (Path(directory, "a").read_text(), ran.code) == ("1\n", 1)
+        assert (place.workspace / "b").read_text() == "2\n"
+
+
+def test_granting_a_directory_above_does_not_open_what_is_protected(place: Confined) -> None:
+    confinement = Confinement(writable=(place.workspace.parent, place.workspace / ".agentcli"))
+    place.run("mkdir -p .agentcli; echo x > .agentcli/settings.toml", confinement=confinement)
+    assert not (place.workspace / ".agentcli").exists()
+
+
+def test_granted_network_reaches_the_machine(place: Confined) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+        port = server.getsockname()[1]
+        ran = place.run(
+            f"echo hello > /dev/tcp/127.0.0.1/{port}", confinement=Confinement(network=True)
+        )
+        connection, _ = server.accept()
+        with connection:
+            assert (ran.code, connection.recv(100)) == (0, b"hello\n")
+
+
+LOOPBACK = """
+import http.server, os, threading, urllib.request
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(urllib.request.urlopen(f"http://localhost:{server.server_port}/hello").read().decode())
+"""
+
+
+def test_server_of_a_command_is_reached_by_it(place: Confined) -> None:
+    if place.sandbox.name == "landlock" and os.geteuid() != 0:
+        pytest.skip("only root can have a private network without a user namespace: a named gap")
+    (place.workspace / "hello").write_text("hello")
+    ran = place.python(LOOPBACK)
+    assert (ran.code, ran.output.splitlines()[-1]) == (0, "hello")
+
+
+UNIX = """
+import multiprocessing, os, socket
+left, right = socket.socketpair()
+left.send(b"pair"); print(right.recv(9).decode())
+"""
+
+
+def test_processes_talk_to_each_other(place: Confined) -> None:
+    assert place.python(UNIX).output == "pair\n"
+    assert place.run("mkfifo p; (echo through > p &); cat p; echo a | cat - <(echo b)").output == (
+        "through\na\nb\n"
+    )
+
+
+def test_python_uses_all_its_processes(place: Confined) -> None:
+    if place.sandbox.name == "landlock":
+        pytest.skip("semaphores lie in /dev/shm, which is everybody's: a named gap")
+    ran = place.python(
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "if __name__ == '__main__':\n"
+        "    with ProcessPoolExecutor(2) as pool: print(sum(pool.map(abs, range(-9, 0))))\n"
+    )
+    assert (ran.code, ran.output) == (0, "45\n")
+
+
+def test_background_jobs_of_a_command_run_and_are_signalled(place: Confined) -> None:
+    ran = place.run(
+        "sleep 300 & kill $!; wait $!; echo $?; (sleep 0.1; echo later) & wait; "
+        "timeout 0.2 sleep 300; echo $?; set -m; sleep 300 & kill %1; wait; echo end"
+    )
+    assert [line for line in ran.output.splitlines() if line.isalnum()] == [
+        "143",
+        "later",
+        "124",
+        "end",
+    ]
+
+
+def test_signal_and_exit_code_of_a_command_come_back(place: Confined) -> None:
+    assert place.run("exit 7").code == 7
+    # Bubblewrap tells a signal the way a shell does.
+    assert place.run("kill -SEGV $$").code in (-11, 139)
+
+
+def test_command_starts_where_it_shall(place: Confined) -> None:
+    (place.workspace / "sub dir").mkdir()
+    assert place.run("pwd", cwd="sub dir").output == f"{place.workspace / 'sub dir'}\n"
+
+
+@needs("git")
+def test_git_works(place: Confined) -> None:
+    ran = place.run(
+        "git init -q . && git config --get user.name; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b "
+        "GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; echo 1 > f && git add f && git commit -qm one && "
+        "git checkout -qb side && echo 2 > f && git stash -q && git stash pop -q && git commit -qam two && "
+        "git checkout -q - && git merge -q side && git rebase -q side && git gc -q && git status --short && "
+        "git log --format=%s && git diff HEAD~1 --stat | tail -1 && git clone -q . copy && ls copy"
+    )
+    assert (ran.code, ran.told) == (0, ())
+    assert ran.output.splitlines()[-4:] == [
+        "two",
+        "one",
+        " 1 file changed, 1 insertion(+), 1 deletion(-)",
+        "f",
+    ]
+
+
+def _wheel(directory: Path) -> None:
+    with zipfile.ZipFile(directory / "tiny-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", "ANSWER = 42\n")
+        wheel.writestr(
+            "tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"
+        )
+        wheel.writestr(
+            "tiny-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        wheel.writestr("tiny-1.0.dist-info/RECORD", "")
+
+
+def test_virtual_environment_is_made_and_packages_are_installed(place: Confined) -> None:
+    _wheel(place.workspace)
+    ran = place.run(
+        "python3 -m venv --without-pip .venv && python3 -m pip --version && "
+        "python3 -m pip install -q --no-index --no-deps --disable-pip-version-check --target lib "
+        "tiny-1.0-py3-none-any.whl && "
+        "PYTHONPATH=lib .venv/bin/python -c 'import sys, tiny; print(tiny.ANSWER, sys.prefix)'"
+    )
+    if "No module named pip" in ran.output:
+        pytest.skip("this Python comes without pip")
+    assert (ran.code, ran.output.splitlines()[-1]) == (0, f"42 {place.workspace}/.venv")
+
+
+def test_pytest_runs(place: Confined) -> None:
+    (place.workspace / "test_it.py").write_text(
+        "def test_it(tmp_path):\n    (tmp_path / 'a').touch()\n"
+    )
+    packages = Path(pytest.__file__).parent.parent
+    shutil.copytree(
+        packages,
+        place.workspace / "lib",
+        ignore=lambda directory, names: _not_needed(directory, names, packages),
+    )
+    ran = place.run("PYTHONPATH=lib python3 -m pytest -q -p no:cacheprovider test_it.py")
+    assert (ran.code, "1 passed" in ran.output) == (0, True)
+
+
+def _not_needed(directory: str, names: list[str], packages: Path) -> set[str]:
+    if Path(directory) != packages:
+        return set()
+    return {
+        name
+        for name in names
+        if not name.startswith(
+            ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py")
+        )
+    } | {name for name in names if name.startswith(("pytest_", "pytest-"))}
+
+
+@needs("node")
+def test_node_runs_programs_of_its_own(place: Confined) -> None:
+    ran = place.run(
+        "node -e \"const {execSync} = require('child_process'); "
+        "console.log(execSync('echo child').toString().trim(), require('os').tmpdir().length > 0)\""
+    )
+    assert (ran.code, ran.output) == (0, "child true\n")
+
+
+@needs("npm")
+def test_npm_runs_scripts(place: Confined) -> None:
+    (place.workspace / "package.json").write_text(
+        '{"name": "x", "version": "1.0.0", "scripts": {"hi": "echo hi"}}'
+    )
+    ran = place.run(
+        "npm run -s hi && npm install --offline --no-audit --no-fund --silent && npm --version"
+    )
+    assert (ran.code, ran.output.splitlines()[0]) == (0, "hi")
+
+
+@needs("gcc", "make")
+def test_c_is_compiled(place: Confined) -> None:
+    (place.workspace / "main.c").write_text(
+        '#include <stdio.h>\nint main(void) { puts("compiled"); }\n'
+    )
+    (place.workspace / "Makefile").write_text("main: main.c\n\tgcc -O1 -o $@ $<\n")
+    ran = place.run("make -s -j4 && ./main && gcc -fsanitize=address -o asan main.c && ./asan")
+    assert (ran.code, ran.output) == (0, "compiled\ncompiled\n")
+
+
+@needs("cargo")
+def test_rust_is_compiled(place: Confined) -> None:
+    version = place.run("cargo --version")
+    if version.code != 0 and subprocess.run(["cargo", "--version"], capture_output=True).returncode:
+        pytest.skip("cargo does not work here at all")
+    ran = place.run("cargo init -q --vcs none --name x . && cargo run -q --offline")
+    assert (version.code, ran.code, ran.output) == (0, 0, "Hello, world!\n")
+
+
+def test_activated_environment_of_the_workspace_is_used(tmp_path: Path) -> None:
+    program = tmp_path / "workspace/.venv/bin/mine"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho mine\n")
+    program.chmod(0o755)
+    environ = {
+        **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "VIRTUAL_ENV": str(program.parent.parent),
+    }
+    for layer in LAYERS:
+        with confined(layer, tmp_path, environ=environ) as place:
+            assert place.run("mine").output == "mine\n"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_fork_bomb_is_stopped(layer: str, tmp_path: Path) -> None:
+    with confined(layer, tmp_path, limits=Limits(processes=150)) as place:
+        # Bounded, should nobody stop it.
+        ran = place.run("for i in $(seq 600); do sleep 20 & done; wait; echo survived")
+        assert ran.told == ("Stopped: it had more than 150 processes.",)
+        assert "survived" not in ran.output
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_memory_bomb_is_stopped(layer: str, tmp_path: Path) -> None:
+    limits = Limits(memory_bytes=200 * 1024**2)
+    with confined(layer, tmp_path, limits=limits) as place:
+        ran = place.python(
+            "import time\nkept = []\n"
+            "for _ in range(60):\n    kept.append(bytearray(b'x') * 2**24)\n    time.sleep(0.02)\n"
+            "print('survived')\n"
+        )
+        assert ran.told == ("Stopped: it used more than 0.2 GiB of memory.",)
+        assert "survived" not in ran.output
+
+
+def test_commands_run_side_by_side(place: Confined) -> None:
+    started = [place.start(f"sleep 0.2; echo {number} > {number}") for number in range(8)]
+    for process, output in started:
+        assert process.wait(30) == 0
+        assert place.sandbox.finish(process) == ()
+        os.close(output)
+    assert sorted(path.name for path in place.workspace.iterdir()) == [str(n) for n in range(8)]
+
+
+def test_long_command_line_is_passed(place: Confined) -> None:
+    assert place.run(f": {'x' * 100_000}; echo end").output == "end\n"
+
+
+def test_python_of_the_tests_is_there(place: Confined) -> None:
+    ran = place.run("python3 -c 'import sys; print(sys.version_info[:2])'")
+    assert ran.output == f"{sys.version_info[:2]}\n"

@@ -1,0 +1,115 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentcli.guard.sandbox import landlock
+from agentcli.guard.sandbox.choose import Finding, Ground, _find_bubblewrap, choose, describe
+from agentcli.guard.sandbox.remedies import (
+    Remedy,
+    bubblewrap_failed,
+    gaps,
+    landlock_missing,
+)
+from agentcli.types.errors import SettingsError
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are those of Linux")
+
+
+def ground(base: Path) -> Ground:
+    (base / "ws").mkdir(exist_ok=True)
+    return Ground(workspace=base / "ws", private=base / "private")
+
+
+def test_layer_that_does_not_exist_is_not_replaced_by_another(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no command is run"):
+        choose(ground(tmp_path), only="none")
+
+
+def test_root_directory_is_no_workspace(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="root directory"):
+        choose(Ground(workspace=Path("/"), private=tmp_path))
+
+
+@linux
+def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
+    findings = describe(ground(tmp_path))
+    assert [finding.layer for finding in findings] == ["bubblewrap", "landlock"]
+    working = [finding.layer for finding in findings if finding.works]
+    if not working:
+        pytest.skip("no layer works here")
+    sandbox = choose(ground(tmp_path))
+    sandbox.close()
+    assert sandbox.name == working[0]
+    assert list((tmp_path / "ws").iterdir()) == []
+
+
+@linux
+def test_every_finding_says_what_is_wrong_or_what_is_open(tmp_path: Path) -> None:
+    for finding in describe(ground(tmp_path)):
+        match finding:
+            case Finding(works=True, reason="", fix="", gaps=open_gaps):
+                assert bool(open_gaps) == (finding.layer == "landlock")
+            case Finding(works=False, reason=reason):
+                assert reason.endswith(".")
+
+
+def test_bubblewrap_is_never_taken_from_the_workspace(tmp_path: Path) -> None:
+    for directory in (tmp_path / "ws/bin", tmp_path / "tools"):
+        directory.mkdir(parents=True)
+        (directory / "bwrap").write_text("#!/bin/sh\n")
+        (directory / "bwrap").chmod(0o755)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/bwrap").symlink_to(tmp_path / "ws/bin/bwrap")
+    path = f"{tmp_path}/ws/bin:.:bin:{tmp_path}/linked:{tmp_path}/tools"
+    found = _find_bubblewrap(path, tmp_path / "ws")
+    assert found is not None and tmp_path / "ws" not in found.resolve().parents
+    assert found in (tmp_path / "tools/bwrap", Path("/usr/bin/bwrap"), Path("/usr/local/bin/bwrap"))
+
+
+def settings(base: Path, **values: str) -> Path:
+    for name, value in values.items():
+        path = base / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{value}\n")
+    return base
+
+
+def test_apparmor_is_named_with_the_command_that_helps(tmp_path: Path) -> None:
+    sysctl = settings(tmp_path, kernel__apparmor_restrict_unprivileged_userns="1")
+    remedy = bubblewrap_failed("bwrap: x", Path("/usr/bin/bwrap"), settings=sysctl)
+    assert "AppArmor does not let bubblewrap make user namespaces" in remedy.reason
+    assert "profile bwrap /usr/bin/bwrap flags=(unconfined)" in remedy.fix
+    assert "sudo apparmor_parser -r /etc/apparmor.d/bwrap" in remedy.fix
+
+
+def test_kernel_settings_are_named_with_the_command_that_helps(tmp_path: Path) -> None:
+    clone = settings(tmp_path / "a", kernel__unprivileged_userns_clone="0")
+    most = settings(tmp_path / "b", user__max_user_namespaces="0")
+    fixes = [
+        bubblewrap_failed("", Path("/usr/bin/bwrap"), settings=path).fix for path in (clone, most)
+    ]
+    assert fixes == [
+        "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        "sudo sysctl -w user.max_user_namespaces=15000",
+    ]
+
+
+def test_unknown_failure_is_told_in_its_own_words(tmp_path: Path) -> None:
+    remedy = bubblewrap_failed("a\nbwrap: no luck\n", Path("/bin/bwrap"), settings=tmp_path)
+    assert "bwrap: no luck" in remedy.reason
+
+
+def test_old_landlock_is_told_from_none() -> None:
+    assert landlock_missing(0, 4) == Remedy(
+        "This kernel has no Landlock, or it is not switched on (lsm=landlock,...)."
+    )
+    assert "version 3; 4 is needed" in landlock_missing(3, 4).reason
+
+
+@linux
+def test_gaps_are_named() -> None:
+    assert gaps("bubblewrap", is_home=True) == ()
+    named = " ".join(gaps("landlock", is_home=True))
+    assert "put back after a command" in named and "read your keys" in named
+    assert ("signals" in named) == (landlock.version() < landlock.SCOPE_VERSION)

@@ -1,0 +1,111 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentcli.guard.sandbox.mounts import View
+from agentcli.guard.sandbox.places import Places
+from agentcli.guard.sandbox.protect import Guarded, Protection
+from agentcli.types.verdicts import Confinement
+
+NEW = (0, 11, 0)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    for name in ("ws/.git", "private", "kept", "tools/bin", "granted"):
+        (tmp_path / name).mkdir(parents=True)
+    return Places(
+        workspace=tmp_path / "ws",
+        private=tmp_path / "private",
+        readable=(tmp_path / "kept",),
+        system=(Path("/usr"),),
+        hidden=(Path("/usr/secret"),),
+        protected=(),
+        toolchains=(tmp_path / "tools/bin",),
+        variables={},
+        is_home=False,
+        needs_override=False,
+    )
+
+
+def view(places: Places, *guarded: Guarded, version: tuple[int, ...] = NEW) -> View:
+    return View(places, protection=Protection(guarded=guarded), version=version)
+
+
+def mounted(options: list[str]) -> list[tuple[str, str]]:
+    """Which option put what at which place, in order."""
+    binds = ("--bind", "--ro-bind")
+    return [(options[at], options[at + 2]) for at in range(len(options)) if options[at] in binds]
+
+
+def test_guarded_places_are_mounted_over_the_workspace_with_their_parents(places: Places) -> None:
+    ws = places.workspace
+    made = mounted(view(places, Guarded(ws / ".git/hooks", "directory")).options(Confinement()))
+    inside = [(option, at) for option, at in made if at.startswith(str(ws))]
+    assert inside == [
+        ("--bind", str(ws)),
+        ("--bind", str(ws / ".git")),
+        ("--ro-bind", str(ws / ".git/hooks")),
+    ]
+
+
+def test_parents_are_mounted_before_what_is_below(places: Places) -> None:
+    ws = places.workspace
+    guarded = [Guarded(ws / "a/b/.git/hooks", "directory"), Guarded(ws / ".agentcli", "directory")]
+    made = [at for _, at in mounted(view(places, *guarded).options(Confinement()))]
+    for number, at in enumerate(made):
+        assert not any(Path(later) in Path(at).parents for later in made[number + 1 :])
+
+
+def test_only_granted_places_are_writable(places: Places, tmp_path: Path) -> None:
+    base = {str(places.workspace), str(places.temporary), str(places.home), "/tmp", "/var/tmp"}
+    granted = Confinement(writable=(tmp_path / "granted", tmp_path / "missing", Path("/")))
+    for confinement, more in ((Confinement(), set()), (granted, {str(tmp_path / "granted")})):
+        made = mounted(view(places).options(confinement))
+        assert {at for option, at in made if option == "--bind"} == base | more
+
+
+def test_hidden_places_are_covered_by_nothing(places: Places) -> None:
+    options = view(places).options(Confinement())
+    at = options.index("/usr/secret")
+    assert options[at - 2 : at] == ["--ro-bind", str(places.empty_file)]
+
+
+def test_network_is_unshared_unless_granted(places: Places) -> None:
+    assert "--unshare-net" in view(places).options(Confinement())
+    assert "--unshare-net" not in view(places).options(Confinement(network=True))
+
+
+def test_old_bubblewrap_gets_only_options_it_knows(places: Places) -> None:
+    old = view(places, version=(0, 4, 1)).options(Confinement())
+    assert not {"--disable-userns", "--size"} & set(old)
+    new = view(places).options(Confinement())
+    assert {"--disable-userns", "--size"} <= set(new)
+
+
+def test_temporary_directory_is_where_nothing_else_is_mounted(places: Places) -> None:
+    elsewhere = Path("/srv/agentcli")
+    moved = replace(
+        places, workspace=elsewhere, private=elsewhere / "p", readable=(), toolchains=()
+    )
+    assert view(moved).temporary == Path("/tmp")
+    in_tmp = replace(moved, workspace=Path("/tmp/x/ws"))
+    assert view(in_tmp).temporary == Path("/var/tmp")
+    in_both = replace(in_tmp, readable=(Path("/var/tmp/x/y"),))
+    assert view(in_both).temporary == in_both.temporary
+
+
+def test_directories_on_the_way_in_tmp_are_fresh_and_sealed(places: Places) -> None:
+    in_tmp = replace(places, workspace=Path("/tmp/x/y/ws"))
+    options = view(in_tmp).options(Confinement())
+    assert options[options.index("/tmp/x") - 1] == "--tmpfs"
+    sealed = [options[at + 1] for at, word in enumerate(options) if word == "--remount-ro"]
+    assert {"/proc", "/dev", "/tmp/x", "/"} <= set(sealed)
+    assert sealed[-1] == "/"
+
+
+def test_root_keeps_one_right_in_the_files_of_others(places: Places) -> None:
+    assert "CAP_DAC_OVERRIDE" not in view(places).options(Confinement())
+    options = view(replace(places, needs_override=True)).options(Confinement())
+    assert "CAP_DAC_OVERRIDE" in options and "--unshare-user" not in options

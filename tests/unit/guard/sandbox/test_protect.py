@@ -1,0 +1,165 @@
+from pathlib import Path
+
+from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
+
+
+def repository(root: Path, config: str = "") -> Path:
+    (root / ".git/hooks").mkdir(parents=True)
+    (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (root / ".git/config").write_text(config)
+    return root
+
+
+def names(workspace: Path) -> dict[str, str]:
+    found = protections(workspace).guarded
+    return {str(one.path.relative_to(workspace)): one.kind for one in found}
+
+
+OF_GIT = {
+    "hooks": "directory",
+    "config": "file",
+    "config.worktree": "file",
+    "commondir": "file",
+}
+
+
+def in_directory(directory: str) -> dict[str, str]:
+    return {f"{directory}/{name}": kind for name, kind in OF_GIT.items()}
+
+
+def test_workspace_without_repository_has_our_settings_to_guard(tmp_path: Path) -> None:
+    assert names(tmp_path) == {".agentcli": "directory"}
+
+
+def test_repository_has_its_hooks_and_settings_guarded(tmp_path: Path) -> None:
+    repository(tmp_path)
+    assert names(tmp_path) == {".agentcli": "directory", **in_directory(".git")}
+
+
+def test_common_directory_is_guarded_with_what_changes_nothing(tmp_path: Path) -> None:
+    repository(tmp_path)
+    [one] = [one for one in protections(tmp_path).guarded if one.path.name == "commondir"]
+    assert one.filler == b".\n"
+
+
+def test_submodules_and_their_worktrees_are_guarded(tmp_path: Path) -> None:
+    repository(tmp_path)
+    module = tmp_path / ".git/modules/libs/one"
+    module.mkdir(parents=True)
+    (module / "HEAD").touch()
+    (tmp_path / ".gitmodules").write_text('[submodule "libs/one"]\n\tpath = a/b/c/d/e/one\n')
+    (tmp_path / "a/b/c/d/e/one").mkdir(parents=True)
+    (tmp_path / "a/b/c/d/e/one/.git").write_text("gitdir: ../../../../../../.git/modules/libs/one")
+    assert names(tmp_path) == {
+        ".agentcli": "directory",
+        **in_directory(".git"),
+        **in_directory(".git/modules/libs/one"),
+        "a/b/c/d/e/one/.git": "file",
+    }
+
+
+def test_nested_repositories_are_found_but_not_in_dependencies(tmp_path: Path) -> None:
+    repository(tmp_path / "packages/inner")
+    repository(tmp_path / "node_modules/dependency")
+    repository(tmp_path / "a/b/c/d/too/deep")
+    assert names(tmp_path) == {".agentcli": "directory", **in_directory("packages/inner/.git")}
+
+
+def test_linked_worktrees_cannot_be_redirected(tmp_path: Path) -> None:
+    repository(tmp_path)
+    linked = tmp_path / ".git/worktrees/side"
+    linked.mkdir(parents=True)
+    (linked / "commondir").write_text("../..\n")
+    (linked / "gitdir").write_text("/elsewhere/.git\n")
+    guarded = names(tmp_path)
+    assert {path: kind for path, kind in guarded.items() if "worktrees" in path} == {
+        ".git/worktrees/side/commondir": "file",
+        ".git/worktrees/side/gitdir": "file",
+        ".git/worktrees/side/config.worktree": "file",
+    }
+
+
+def test_places_named_by_settings_are_guarded(tmp_path: Path) -> None:
+    repository(
+        tmp_path,
+        '[core]\n\thooksPath = "tools/hooks"\n[include]\n\tpath = ../shared.cfg\n\tpath = ../none\n'
+        "[core]\n\tHOOKSPATH = .husky/_ ; comment\n[core]\n\thooksPath = /elsewhere\n",
+    )
+    (tmp_path / "shared.cfg").touch()
+    extra = names(tmp_path).items() - in_directory(".git").items()
+    assert dict(extra) == {
+        ".agentcli": "directory",
+        "tools/hooks": "directory",
+        ".husky": "directory",
+        "shared.cfg": "file",
+    }
+
+
+def test_links_are_guarded_with_what_they_lead_to(tmp_path: Path) -> None:
+    repository(tmp_path)
+    (tmp_path / ".git/hooks").rmdir()
+    (tmp_path / "githooks").mkdir()
+    (tmp_path / ".git/hooks").symlink_to("../githooks")
+    guarded = names(tmp_path)
+    assert (guarded[".git/hooks"], guarded["githooks"]) == ("entry", "directory")
+
+
+def test_repository_behind_a_link_is_guarded(tmp_path: Path) -> None:
+    repository(tmp_path / "real")
+    (tmp_path / ".git").symlink_to("real/.git")
+    assert names(tmp_path) == {
+        ".agentcli": "directory",
+        ".git": "entry",
+        **in_directory("real/.git"),
+    }
+
+
+def test_pointer_outside_is_believed_only_when_it_points_back(tmp_path: Path) -> None:
+    main, workspace = repository(tmp_path / "main"), tmp_path / "workspace"
+    linked = main / ".git/worktrees/workspace"
+    linked.mkdir(parents=True)
+    workspace.mkdir()
+    (workspace / ".git").write_text(f"gitdir: {linked}\n")
+    (linked / "commondir").write_text("../..\n")
+    (linked / "gitdir").write_text(f"{tmp_path}/another/.git\n")
+    assert protections(workspace).writable == ()
+    (linked / "gitdir").write_text(f"{workspace}/.git\n")
+    believed = protections(workspace)
+    assert believed.readable == (main / ".git",)
+    assert believed.writable == (
+        linked,
+        main / ".git/objects",
+        main / ".git/refs",
+        main / ".git/logs",
+    )
+    assert Guarded(linked / "commondir", "file") in believed.guarded
+
+
+def test_submodule_as_workspace_uses_its_directory_when_that_names_it(tmp_path: Path) -> None:
+    module, workspace = tmp_path / "super/.git/modules/lib", tmp_path / "super/lib"
+    module.mkdir(parents=True)
+    workspace.mkdir()
+    (workspace / ".git").write_text("gitdir: ../.git/modules/lib\n")
+    (module / "config").write_text("[core]\n\tworktree = ../../../other\n")
+    assert protections(workspace).writable == ()
+    (module / "config").write_text("[core]\n\tworktree = ../../../lib\n")
+    assert protections(workspace).writable == (module,)
+
+
+def test_hostile_shapes_do_not_break_the_search(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_bytes(b"gitdir: \xff\xfe\0../../..\n" * 5000)
+    (tmp_path / ".gitmodules").write_text("path = ../../../../etc\npath = /\npath = \n")
+    (tmp_path / "loop").symlink_to(".")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/.git").symlink_to(".git")
+    assert names(tmp_path) == {".agentcli": "directory", ".git": "file", "a/.git": "entry"}
+
+
+def test_pins_are_the_directories_between(tmp_path: Path) -> None:
+    paths = [tmp_path / ".git/hooks", tmp_path / "a/b/c", tmp_path / "top", Path("/etc/x/y")]
+    assert pins([tmp_path], paths) == (tmp_path / ".git", tmp_path / "a", tmp_path / "a/b")
+
+
+def test_new_repository_is_watched_from_its_entry_on(tmp_path: Path) -> None:
+    watched = {(one.path.name, one.kind) for one in of_new_repository(tmp_path)}
+    assert watched == {(".git", "entry"), ("HEAD", "entry"), *OF_GIT.items()}
