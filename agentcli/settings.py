@@ -1,0 +1,239 @@
+"""Flags, environment and the user's file made into one value, each key checked by one table.
+
+Flags win over the environment, the environment over the file. Nothing here imports pydantic: the
+settings are read on the way to the first request.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from platformdirs import user_config_path
+
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.verdicts import Mode
+
+Given = Mapping[str, Any]
+SandboxChoice = Literal["auto", "off"]
+Transport = Literal["direct", "sdk"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnProvider:
+    """A provider the person has named: any server that speaks one of the protocols."""
+
+    name: str
+    protocol: str
+    base_url: str
+    key_env: str = ""
+    """The variable with its key; empty: it needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    workspace: Path
+    model: str | None = None
+    """`provider/name` or an alias; None: whichever provider has a key."""
+    mode: Mode = "ask"
+    max_turns: int = 100
+    """Model requests in one turn of a conversation."""
+    max_cost: float | None = None
+    """USD."""
+    timeout: float | None = None
+    """Seconds for one turn of a conversation."""
+    parallel: bool = True
+    """Whether calls that only read run together."""
+    calls_per_minute: int = 1000
+    """Of any one tool."""
+    effort: str | None = None
+    transport: Transport = "direct"
+    """Our own socket, or the official SDKs'."""
+    store: bool = False
+    """Whether the provider keeps the conversation, where it can, and is sent only what is new."""
+    max_wait: float = 60.0
+    """Seconds a provider may ask to wait before the next attempt."""
+    providers: tuple[OwnProvider, ...] = ()
+    sandbox: SandboxChoice = "auto"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    """Rules of the command line."""
+    policy: Path | None = None
+    """A rule file for this run."""
+    pass_env: tuple[str, ...] = ()
+    """Variables that commands may see besides the usual ones."""
+    sessions: Path | None = None
+    """Where sessions are kept; None: under the platform's state directory."""
+
+
+def settings_file() -> Path:
+    return user_config_path("agentcli", appauthor=False) / "settings.toml"
+
+
+def rules_file() -> Path:
+    return settings_file().with_name("rules.toml")
+
+
+def load(
+    flags: Given,
+    *,
+    workspace: Path,
+    environ: Mapping[str, str] = os.environ,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    policy: Path | None = None,
+    pass_env: Sequence[str] = (),
+) -> Settings:
+    """Raises SettingsError for the file and the environment, UsageError for flags."""
+    path = settings_file()
+    merged: dict[str, Any] = {}
+    merged |= _checked(_file(path), f"{path}: ", SettingsError)
+    merged |= _checked(_environment(environ), "the environment: ", SettingsError)
+    merged |= _checked(flags, "", UsageError)
+    return Settings(
+        workspace=_directory(workspace),
+        allow=tuple(allow),
+        deny=tuple(deny),
+        policy=policy,
+        pass_env=tuple(pass_env),
+        **merged,
+    )
+
+
+def _file(path: Path) -> Given:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}", hint=f"chmod u+r {path}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}") from error
+
+
+def _environment(environ: Mapping[str, str]) -> Given:
+    """`AGENTCLI_MODEL` and its like: the setting's name in capitals, its value as in the file."""
+    found: dict[str, Any] = {}
+    for key in _CHECKS:
+        value = environ.get(f"AGENTCLI_{key.upper()}")
+        if value:
+            found[key] = value
+    return found
+
+
+def _checked(given: Given, where: str, error: type[SettingsError] | type[UsageError]) -> Given:
+    checked: dict[str, Any] = {}
+    for key, value in given.items():
+        check = _CHECKS.get(key)
+        if check is None:
+            raise error(f"{where}there is no setting {key!r}", hint=f"known: {', '.join(_CHECKS)}")
+        if value is None:
+            continue
+        try:
+            checked[key] = check(value)
+        except (ValueError, TypeError) as fault:
+            raise error(f"{where}{key} must be {fault}, not {value!r}", hint=_FIX[error]) from None
+    return checked
+
+
+_FIX: dict[type, str] = {
+    SettingsError: "correct it there; a flag of the same name wins over it",
+    UsageError: "agentcli run --help",
+}
+
+
+def _directory(path: Path) -> Path:
+    hint = "name a directory you can read: -C DIR"
+    try:
+        resolved = path.resolve(strict=True)
+        if not resolved.is_dir():
+            raise UsageError(f"the workspace {path} is not a directory", hint=hint)
+        os.listdir(resolved)  # noqa: PTH208 - a permission check, not a listing
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot use the workspace {path}: {reason}", hint=hint) from error
+    return resolved
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a text")
+    return value.strip()
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(value)
+
+    return check
+
+
+def _whole(value: Any) -> int:
+    wanted = "a whole number above 0"
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(wanted)
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if number <= 0:
+        raise ValueError(wanted)
+    return number
+
+
+def _amount(value: Any) -> float:
+    wanted = "a number above 0"
+    if isinstance(value, bool):
+        raise ValueError(wanted)
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not 0 < number < float("inf"):
+        raise ValueError(wanted)
+    return number
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if not isinstance(value, str) or value.lower() not in words:
+        raise ValueError("true or false")
+    return words[value.lower()]
+
+
+def _providers(value: Any) -> tuple[OwnProvider, ...]:
+    wanted = "tables [providers.NAME] with protocol, base_url and, if it needs a key, key_env"
+    try:
+        made = [OwnProvider(name=name, **table) for name, table in value.items()]
+    except (AttributeError, TypeError):
+        raise ValueError(wanted) from None
+    for provider in made:
+        if not all(isinstance(part, str) for part in astuple(provider)):
+            raise ValueError(wanted)
+    return tuple(made)
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "model": _text,
+    "mode": _one_of(*get_args(Mode)),
+    "max_turns": _whole,
+    "max_cost": _amount,
+    "timeout": _amount,
+    "parallel": _switch,
+    "calls_per_minute": _whole,
+    "effort": _text,
+    "transport": _one_of(*get_args(Transport)),
+    "store": _switch,
+    "max_wait": _amount,
+    "providers": _providers,
+    "sandbox": _one_of(*get_args(SandboxChoice)),
+}
+"""What stands in the settings file and the environment. Rules have a file of their own."""

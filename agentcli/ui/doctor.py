@@ -1,0 +1,126 @@
+"""What works on this machine and what does not, each with the command that fixes it."""
+
+import locale
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentcli import __version__
+from agentcli.app.model import open_model
+from agentcli.guard.sandbox.choose import Ground, describe
+from agentcli.record.place import sessions_directory
+from agentcli.settings import Settings, settings_file
+from agentcli.tools.ripgrep import find as find_ripgrep
+from agentcli.types.errors import AgentError, Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    subject: str
+    words: str
+    status: Literal["ok", "warn", "FAIL"] = "ok"
+    fix: str = ""
+
+
+def examine(settings: Settings) -> Exit:
+    """Prints one line per finding. Fails when a run could not work."""
+    failed = False
+    for finding in _findings(settings):
+        failed = failed or finding.status == "FAIL"
+        sys.stdout.write(f"{finding.status:<4}  {finding.subject:<9}  {finding.words}\n")
+        if finding.fix:
+            sys.stdout.write(f"{'':<17}fix: {finding.fix}\n")
+    return Exit.SETTINGS if failed else Exit.DONE
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    yield Finding(
+        subject="agentcli",
+        words=f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}",
+    )
+    yield _model(settings)
+    yield _state()
+    yield _settings_file()
+    yield _program("bash", "the bash tool cannot run", "apt-get install bash", needed=True)
+    yield _program("git", "no repository can be looked at", "apt-get install git", needed=False)
+    yield _sandbox(settings)
+    yield _ripgrep(settings)
+    yield _terminal()
+    yield Finding(subject="workspace", words=str(settings.workspace))
+
+
+def _model(settings: Settings) -> Finding:
+    try:
+        return Finding(subject="model", words=open_model(settings).name)
+    except AgentError as error:
+        return Finding(subject="model", words=str(error), status="FAIL", fix=error.hint)
+
+
+def _state() -> Finding:
+    try:
+        sessions = sessions_directory()
+        sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=sessions):
+            return Finding(subject="sessions", words=f"kept in {sessions}")
+    except (AgentError, OSError) as error:
+        fix = "export XDG_STATE_HOME=/a/directory/that/can/be/written"
+        return Finding(subject="sessions", words=str(error), status="FAIL", fix=fix)
+
+
+def _settings_file() -> Finding:
+    path = settings_file()
+    return Finding(subject="settings", words=str(path) if path.exists() else f"none ({path})")
+
+
+def _program(name: str, without: str, fix: str, *, needed: bool) -> Finding:
+    path = shutil.which(name)
+    if path:
+        return Finding(subject=name, words=path)
+    status: Literal["FAIL", "warn"] = "FAIL" if needed else "warn"
+    return Finding(subject=name, words=f"not found: {without}", status=status, fix=fix)
+
+
+def _sandbox(settings: Settings) -> Finding:
+    if settings.sandbox == "off":
+        return Finding(subject="sandbox", words="off: commands run as you would", status="warn")
+    with tempfile.TemporaryDirectory(prefix="agentcli-doctor-") as private:
+        layers = describe(Ground(workspace=settings.workspace, private=Path(private)))
+    for layer in layers:
+        if layer.works:
+            gaps = f" (leaves open: {'; '.join(layer.gaps)})" if layer.gaps else ""
+            return Finding(subject="sandbox", words=layer.layer + gaps)
+    reasons = " ".join(layer.reason for layer in layers) or "There is none for this system."
+    fix = next((layer.fix for layer in layers if layer.fix), "")
+    return Finding(
+        subject="sandbox",
+        words=f"none works: every command needs a yes. {reasons}",
+        status="warn",
+        fix=fix,
+    )
+
+
+def _ripgrep(settings: Settings) -> Finding:
+    path = find_ripgrep(settings.workspace)
+    if path is not None:
+        return Finding(subject="ripgrep", words=str(path))
+    return Finding(
+        subject="ripgrep",
+        words="not found: searches use a slower one of our own",
+        status="warn",
+        fix="pip install ripgrep==14.1.0",
+    )
+
+
+def _terminal() -> Finding:
+    encoding = locale.getpreferredencoding(do_setlocale=False)
+    if not sys.stdout.isatty():
+        return Finding(subject="terminal", words=f"none (output is redirected), {encoding}")
+    size = shutil.get_terminal_size()
+    kind = os.environ.get("TERM", "unknown")
+    return Finding(subject="terminal", words=f"{kind}, {size.columns}x{size.lines}, {encoding}")

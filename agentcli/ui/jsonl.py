@@ -1,0 +1,208 @@
+"""One shot for programs: every event as a line of JSON, or the final result alone.
+
+`result` is the last line, exactly once, whatever happened. Readers ignore types and fields they do
+not know.
+"""
+
+import json
+import sys
+from typing import Any, TypeAlias
+
+from agentcli.machine import clock
+from agentcli.types.errors import AgentError, Exit
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    CallProgress,
+    Event,
+    ModelReplied,
+    RetryDelta,
+    SessionStarted,
+    TextDelta,
+    Told,
+)
+from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
+from agentcli.ui.tally import Tally, usage_json
+
+VERSION = 1
+
+Row: TypeAlias = dict[str, Any]
+
+
+class JsonFace:
+    def __init__(self, *, stream: bool, partial: bool = False) -> None:
+        """`stream`: every event, not the result alone. `partial`: deltas, too."""
+        self._stream = stream
+        self._partial = partial
+        self._tally = Tally()
+        self._seq = 0
+        self._session = ""
+        self._turn = 0
+
+    def __call__(self, event: Event) -> None:
+        self._tally(event)
+        if isinstance(event, SessionStarted):
+            self._session = event.session
+        if self._stream:
+            self._tell(event)
+
+    def finish(self, error: AgentError | None) -> Exit:
+        ended = self._tally.ended
+        code = error.exit_code if error is not None else self._tally.exit_code
+        fault: dict[str, str] | None = None
+        if error is not None:
+            fault = {"code": type(error).__name__, "message": str(error), "fix": error.hint}
+        elif ended is not None and code is not Exit.DONE:
+            fault = {"code": ended.ending, "message": ended.message, "fix": ended.hint}
+        result = self._tally.result(code, fault)
+        if self._stream:
+            self._line(result)
+        else:
+            self._write({"v": VERSION, "session": self._session, **result})
+        return code
+
+    def _tell(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                if self._partial:
+                    self._begin_turn(self._tally.turns + 1)
+                    self._line({"type": "message.delta", "turn": self._turn, "text": text})
+            case ModelReplied():
+                self._begin_turn(self._tally.turns)
+                for row in _replied(event, self._turn):
+                    self._line(row)
+            case CallProgress():
+                if self._partial:
+                    self._line(_output(event))
+            case _:
+                for row in _rows(event):
+                    self._line(row)
+
+    def _begin_turn(self, turn: int) -> None:
+        if turn != self._turn:
+            self._turn = turn
+            self._line({"type": "turn.started", "turn": turn})
+
+    def _line(self, fields: Row) -> None:
+        self._seq += 1
+        head = {"v": VERSION, "seq": self._seq, "ts": clock.now(), "session": self._session}
+        self._write({**head, **fields})
+
+    def _write(self, record: Row) -> None:
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+        sys.stdout.flush()
+
+
+def _rows(event: Event) -> list[Row]:
+    """The lines of an event that stands for itself."""
+    match event:
+        case SessionStarted():
+            return [_started(event)]
+        case CallJudged():
+            return _judged(event)
+        case CallFinished(result=result, duration_s=duration_s):
+            return [_finished(result, duration_s)]
+        case RetryDelta():
+            return [_retry(event)]
+        case Told(text=text, why=why):
+            return [{"type": "told", "text": text, "why": why}]
+        case _:
+            return []
+
+
+def _started(event: SessionStarted) -> Row:
+    return {
+        "type": "session.started",
+        "cwd": event.workspace,
+        "model": event.model,
+        "provider": event.model.partition("/")[0],
+        "mode": event.mode,
+        "tools": list(event.tools),
+        "version": event.version,
+    }
+
+
+def _replied(event: ModelReplied, turn: int) -> list[Row]:
+    message = event.message
+    said = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
+    usage = {"type": "usage", "turn": turn, **usage_json(message.usage)}
+    return [
+        *said,
+        {**usage, "cost_usd": event.cost_usd},
+        *(
+            {"type": "tool.requested", "id": call.id, "tool": call.name, "input": call.input}
+            for call in message.tool_calls
+        ),
+    ]
+
+
+def _judged(event: CallJudged) -> list[Row]:
+    verdict, call_id = event.verdict, event.call.id
+    allowed = verdict.decision in ("allow", "modify")
+    approval: Row = {
+        "type": "approval",
+        "id": call_id,
+        "decision": "allow" if allowed else "deny",
+        "by": verdict.by,
+        "rule": verdict.rule,
+        "reason": verdict.reason,
+    }
+    if verdict.decision == "modify":
+        approval["input"] = verdict.input
+    return [approval, {"type": "tool.started", "id": call_id}] if allowed else [approval]
+
+
+def _output(event: CallProgress) -> Row:
+    return {"type": "tool.output", "id": event.call_id, "stream": "stdout", "text": event.text}
+
+
+_STATUS: dict[ErrorKind, str] = {
+    ErrorKind.DENIED: "denied",
+    ErrorKind.TIMEOUT: "timeout",
+    ErrorKind.CANCELLED: "interrupted",
+}
+
+
+def _finished(result: ToolResult, duration_s: float) -> Row:
+    status = "ok" if result.error is None else _STATUS.get(result.error, "failed")
+    fields: Row = {
+        "type": "tool.finished",
+        "id": result.call_id,
+        "status": status,
+        "error": result.error,
+        "duration_ms": round(duration_s * 1000),
+        "model_text": result.text,
+        "truncated": result.truncated,
+    }
+    match result.details:
+        case Command() as command:
+            fields |= {
+                "exit_code": command.exit_code,
+                "log": command.log_path,
+                "display": {"kind": "command", "lines": command.output_lines},
+            }
+        case Diff() as diff:
+            fields["display"] = {
+                "kind": "diff",
+                "path": diff.path,
+                "added": diff.added,
+                "removed": diff.removed,
+                "unified": diff.unified,
+            }
+        case None:
+            pass
+        case other:
+            fields["display"] = {"kind": other.type}
+    return fields
+
+
+def _retry(event: RetryDelta) -> Row:
+    return {
+        "type": "retry",
+        "reason": event.reason,
+        "http": event.status,
+        "wait_s": event.wait_s,
+        "attempt": event.attempt,
+        "of": event.attempts,
+    }
