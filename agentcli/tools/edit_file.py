@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.diff import Comparison, compare_spliced, lines_of
+from agentcli.machine.diff import Comparison, compare_spliced
 from agentcli.machine.process import to_its_end
-from agentcli.machine.text import spliced
+from agentcli.machine.text import spliced, to_lf
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.contracts import contract
 from agentcli.tools.editing.edit import Edit, Wish, edit
@@ -134,8 +134,8 @@ def _told(place: Place, plan: _Plan, args: Args) -> str:
     told += (
         f" old_text differed in {plan.edit.overlooked}; the file's own unchanged lines were kept."
     )
-    lines = [line.rstrip("\r\n") for line in lines_of(plan.text)]
-    return _cut(f"{told}\n{numbered(lines, first - 1, min(last, first - 1 + SHOWN_LINES))}")
+    lines = to_lf(plan.text).split("\n", last)[first - 1 : last]
+    return _cut(f"{told}\n{numbered(lines[:SHOWN_LINES], first)}")
 
 
 def _cut(text: str) -> str:

@@ -117,7 +117,11 @@ def test_nothing_is_mounted_through_what_a_command_left_in_its_temporary_directo
         TemporaryDirectory(dir="/tmp", prefix="agentcli-test-") as base,
         confined(layer, Path(base)) as place,
     ):
-        for path in (base, f"$TMPDIR/{Path(base).name}", f"{place.private}/tmp/{Path(base).name}"):
+        for path in (
+            base,
+            f"$TMPDIR/{Path(base).name}",
+            f"{place.private}/shared/tmp/{Path(base).name}",
+        ):
             place.run(f"mv {path} {path}-away; rmdir {path}; ln -s {place.outside} {path}")
         ran = place.run("touch here; cat /tmp/*/secret.txt")
         assert "the secret outside" not in ran.output
@@ -412,7 +416,7 @@ def test_nothing_outlives_its_command(place: Confined) -> None:
 
 def _tree(directory: Path, *, without: Path | None = None) -> dict[str, bytes | None]:
     """Names and contents, but for one directory and what a sandbox keeps in its own."""
-    own = {"tmp", "home"}
+    own = {"shared"}
     found = {}
     for path in sorted(directory.rglob("*")):
         relative = path.relative_to(directory)

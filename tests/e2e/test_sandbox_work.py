@@ -284,7 +284,8 @@ def test_fork_bomb_is_stopped(layer: str, tmp_path: Path) -> None:
     with confined(layer, tmp_path, limits=Limits(processes=150)) as place:
         # Bounded, should nobody stop it.
         ran = place.run("for i in $(seq 600); do sleep 20 & done; wait; echo survived")
-        assert ran.told == ("Stopped: it had more than 150 processes.",)
+        [told] = ran.told
+        assert told.startswith("Stopped: it had more than ")
         assert "survived" not in ran.output
 
 

@@ -101,10 +101,13 @@ class View:
             yield from ("--size", str(_SHARED_MEMORY_BYTES))
         yield from ("--tmpfs", "/dev/shm")
 
-    def _temporary(self, paths: Iterable[Path], tops: Iterable[Path]) -> Iterator[str]:
+    def _temporary(self, paths: Sequence[Path], tops: Iterable[Path]) -> Iterator[str]:
         """/tmp is kept between commands; what has to be mounted below it lies in a fresh one."""
         for path in paths:
-            yield from (_CHANGE, str(self.places.temporary), str(path))
+            if path in (paths[0], self.temporary):
+                yield from (_CHANGE, str(self.places.temporary), str(path))
+            else:
+                yield from ("--symlink", str(paths[0]), str(path))
         for top in tops:
             yield from ("--tmpfs", str(top))
 
@@ -122,11 +125,10 @@ class View:
             *protection.readable,
         )
         guarded = tuple(one.path for one in protection.guarded)
-        own = (places.temporary, places.home)
-        between = pins(writable, (*read_only, *writable, *own, *guarded, *places.hidden))
+        between = pins(writable, (*read_only, *writable, places.shared, *guarded, *places.hidden))
         layers = (
             (_READ, read_only),
-            (_CHANGE, (*writable, *own, *between)),
+            (_CHANGE, (*writable, places.shared, *between)),
             (_READ, guarded),
         )
         mounts = {

@@ -8,7 +8,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentcli.guard.sandbox import personal
@@ -17,8 +17,14 @@ from agentcli.guard.sandbox.toolchains import find_toolchains, tool_variables
 from agentcli.types.verdicts import Confinement
 
 SYSTEM = tuple(
-    map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc"))
-) + tuple(map(Path, ("/nix/store", "/gnu/store", "/var/lib/dpkg", "/sys/devices/system/cpu")))
+    map(
+        Path,
+        (
+            *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc"),
+            *("/nix/store", "/gnu/store"),
+        ),
+    )
+)
 """World-readable, the same on every machine of its kind, and read-only to commands."""
 
 _ETC = Path("/etc")
@@ -29,7 +35,7 @@ _RESOLVER = Path("/etc/resolv.conf")
 class Places:
     workspace: Path
     private: Path
-    """A directory of this session's commands alone; only `tmp` and `home` in it are shown."""
+    """A directory of this session alone; only `shared` in it is shown to commands."""
     readable: tuple[Path, ...]
     """What else the session lets commands read: its kept outputs."""
     system: tuple[Path, ...]
@@ -46,12 +52,17 @@ class Places:
     """Root works in somebody else's files, as in a container, and needs a right for it."""
 
     @property
+    def shared(self) -> Path:
+        """What commands may use and leave for the next one."""
+        return self.private / "shared"
+
+    @property
     def temporary(self) -> Path:
-        return self.private / "tmp"
+        return self.shared / "tmp"
 
     @property
     def home(self) -> Path:
-        return self.private / "home"
+        return self.shared / "home"
 
     @property
     def rejected(self) -> Path:
@@ -93,12 +104,12 @@ def survey(
             *personal.startup(person_home, workspace),
         ),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
-        variables=variables | {"HOME": str(private / "home")},
+        variables=variables,
         is_home=person_home.is_relative_to(workspace),
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
     _prepare(places)
-    return places
+    return replace(places, variables=variables | {"HOME": str(places.home)})
 
 
 def _real(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-_ROUNDS = 50
+_ROUNDS = 200
+_EMPTY_LOOKS = 3
+_LOOK_AGAIN_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,17 @@ def tree(pid: int, table: dict[int, Process]) -> set[int]:
 def kill_tree(pid: int) -> None:
     """Stops all before it kills one: who loses its parent could not be found any more."""
     stopped: set[int] = set()
+    empty_looks = 0
     for _ in range(_ROUNDS):
         # Only the new are looked at: they must not be born faster than that.
         running = _descendants(stopped | {pid}, listed(but=stopped))
-        if not running:
-            break
         _signal(running, signal.SIGSTOP)
         stopped |= running
+        empty_looks = 0 if running else empty_looks + 1
+        if empty_looks == _EMPTY_LOOKS:
+            break
+        if not running:
+            time.sleep(_LOOK_AGAIN_S)  # one may have been in the middle of giving birth
     _signal(stopped, signal.SIGKILL)
 
 

@@ -134,6 +134,7 @@ def _git_directory(git: Path) -> Path | None:
 def _of_git_directory(git: Path, root: Path) -> Iterator[Guarded]:
     yield from _guards(git / "hooks", "directory")
     yield from _guards(git / "config", "file")
+    # Not read as long as the settings do not say so, but `git sparse-checkout` has them say so.
     yield from _guards(git / "config.worktree", "file")
     # It would have git take hooks and settings from another directory; "." changes nothing.
     yield Guarded(git / "commondir", "file", b".\n")
@@ -145,9 +146,9 @@ def _of_git_directory(git: Path, root: Path) -> Iterator[Guarded]:
 
 
 def _of_linked_worktree(git: Path) -> Iterator[Guarded]:
-    for pointer in (git / "commondir", git / "gitdir"):
-        if is_file(pointer):
-            yield Guarded(pointer, "file")
+    for name in ("commondir", "gitdir"):
+        if is_file(git / name):
+            yield Guarded(git / name, "file")
     yield Guarded(git / "config.worktree", "file")
 
 

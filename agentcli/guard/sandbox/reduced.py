@@ -135,7 +135,7 @@ class Reduced:
         names = resolver_files() if confinement.network else ()
         read = (_PROCESSES, *names, *places.readable, *protection.readable)
         others = granted(confinement, places.workspace)
-        change = (*self._roots, places.temporary, places.home, *others)
+        change = (*self._roots, places.shared, *others)
         return [
             *((path, landlock.RUN) for path in run),
             *((path, landlock.READ) for path in read),

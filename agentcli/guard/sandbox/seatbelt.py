@@ -135,7 +135,7 @@ class Seatbelt:
         others = granted(confinement, places.workspace)
         text, parameters = profile(
             read=(*_SYSTEM, *places.toolchains, *places.readable, *self._protection.readable),
-            change=(*self._roots, places.temporary, places.home, *others),
+            change=(*self._roots, places.shared, *others),
             guard=guarded,
             pinned=pins(self._roots, guarded),
             network=confinement.network,

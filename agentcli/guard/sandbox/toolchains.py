@@ -14,7 +14,7 @@ from agentcli.guard.sandbox.kinds import exists, is_directory, is_file
 _IN_HOME: dict[str, tuple[str, ...]] = {
     ".asdf": (),
     ".bun": ("bin", "install"),
-    ".cargo": ("bin", "registry", "git", "env"),  # not its credentials
+    ".cargo": ("bin", "registry", "git"),  # not its credentials
     ".deno": ("bin",),
     ".dotnet": (),
     ".elan": (),

@@ -11,13 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 
 from agentcli.guard.sandbox.limits import GIB, Limits, count_tasks
 from agentcli.guard.sandbox.processes import Process, kill_tree, listed, tree
 
 _MEMORY_SHARE = 0.7
 _LEFT_SHARE = 0.03
+_LARGE_SHARE = 0.1
 _LOOK_EVERY_S = 0.05
 
 
@@ -25,12 +26,14 @@ _LOOK_EVERY_S = 0.05
 class _Memory:
     total_bytes: int
     available_bytes: int
+    shared_bytes: int
+    """Files that exist in memory only; no process is charged for them."""
 
     @classmethod
     def now(cls) -> "_Memory":
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         kib = {name: int(rest.split()[0]) for name, _, rest in (x.partition(":") for x in lines)}
-        return cls(kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024)
+        return cls(*(kib[name] * 1024 for name in ("MemTotal", "MemAvailable", "Shmem")))
 
     @property
     def is_short(self) -> bool:
@@ -47,13 +50,17 @@ class _Share:
         members = [table[one] for one in tree(pid, table)]
         return cls(len(members), sum(one.memory_bytes for one in members))
 
+    def with_files_in_memory(self, before: _Memory, now: _Memory) -> "_Share":
+        grown = max(0, now.shared_bytes - before.shared_bytes)
+        return _Share(self.processes, self.memory_bytes + grown)
+
 
 @dataclass(slots=True)
 class _Watched:
     process: "Popen[bytes]"
     tasks_before: int
-    available_before: int | None = None
-    """Memory when it was first looked at, soon after the command's start."""
+    before: _Memory | None = None
+    """When it was first looked at, soon after the command's start."""
     reason: str = ""
 
     @property
@@ -69,6 +76,7 @@ class Watch:
         self._limits = limits
         self._running: dict[Popen[bytes], _Watched] = {}
         self._has_work = Condition()
+        self._looking = Lock()
         self._thread: Thread | None = None
 
     def add(self, process: "Popen[bytes]") -> None:
@@ -80,8 +88,8 @@ class Watch:
             self._has_work.notify()
 
     def remove(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        """Why the command was stopped, if it was."""
-        with self._has_work:
+        """Why the command was stopped, if it was; all of it has been killed then."""
+        with self._looking, self._has_work:
             watched = self._running.pop(process, None)
         return (watched.reason,) if watched and watched.reason else ()
 
@@ -93,12 +101,13 @@ class Watch:
             with self._has_work:
                 alive = [one for one in self._running.values() if one.is_alive]
             if alive:
-                self._look(alive)
+                with self._looking:
+                    self._look(alive)
 
     def _look(self, running: list[_Watched]) -> None:
         memory = _Memory.now()
         for one in running:
-            one.available_before = one.available_before or memory.available_bytes
+            one.before = one.before or memory
         new_tasks = count_tasks() - min(one.tasks_before for one in running)
         if self._is_much(running, new_tasks, memory):
             with _ahead_of_others():
@@ -108,7 +117,7 @@ class Watch:
                         kill_tree(one.process.pid)
 
     def _is_much(self, running: list[_Watched], new_tasks: int, memory: _Memory) -> bool:
-        before = max(one.available_before or 0 for one in running)
+        before = max(one.before.available_bytes for one in running if one.before)
         return (
             new_tasks > self._limits.most_processes // 2
             or before - memory.available_bytes > self._most_memory(memory) // 2
@@ -122,12 +131,11 @@ class Watch:
             running[0].reason = f"Stopped: it had more than {most} processes and threads."
             return
         table = listed()
-        shares = [(one, _Share.of(one.process.pid, table)) for one in running]
-        for one, share in shares:
+        shares = [_Share.of(one.process.pid, table) for one in running]
+        if len(running) == 1:
+            shares = [shares[0].with_files_in_memory(running[0].before or memory, memory)]
+        for one, share in zip(running, shares, strict=True):
             one.reason = self._excess(share, memory)
-        if memory.is_short and not any(one.reason for one in running):
-            largest, _ = max(shares, key=lambda pair: pair[1].memory_bytes)
-            largest.reason = "Stopped: the machine was running out of memory."
 
     def _excess(self, share: _Share, memory: _Memory) -> str:
         if share.processes > self._limits.most_processes:
@@ -135,6 +143,8 @@ class Watch:
         most = self._most_memory(memory)
         if share.memory_bytes > most:
             return f"Stopped: it used more than {most / GIB:.1f} GiB of memory."
+        if memory.is_short and share.memory_bytes > memory.total_bytes * _LARGE_SHARE:
+            return "Stopped: the machine was running out of memory."
         return ""
 
     def _most_memory(self, memory: _Memory) -> int:

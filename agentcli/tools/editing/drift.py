@@ -4,10 +4,11 @@ An added line is trusted to have drifted as the known lines did, and only as far
 explain the known ones agree on it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from agentcli.tools.editing.typography import plain_typography, plainings, retained
+from agentcli.tools.editing.view import Style
 from agentcli.tools.editing.whitespace import (
     BLANK,
     IndentMap,
@@ -38,9 +39,9 @@ def canonical(line: str) -> str:
     return plain_typography(line).strip(BLANK)
 
 
-def learn(known: Sequence[Known], indents: Collection[str]) -> LineMap:
-    """What all explanations of the known lines agree on. `indents` are all that the file has."""
-    maps = list(_explanations(known, indents)) or [_retaining(known, indents)]
+def learn(known: Sequence[Known], style: Style) -> LineMap:
+    """What all explanations of the known lines agree on."""
+    maps = list(_explanations(known, style)) or [_retaining(known, style)]
 
     def agreed(line: str, replaced: Known | None) -> str | None:
         outcomes = {each(line, replaced) for each in maps}
@@ -49,11 +50,11 @@ def learn(known: Sequence[Known], indents: Collection[str]) -> LineMap:
     return agreed
 
 
-def _explanations(known: Sequence[Known], indents: Collection[str]) -> Iterator[LineMap]:
-    for plain in plainings(known):
+def _explanations(known: Sequence[Known], style: Style) -> Iterator[LineMap]:
+    for plain in plainings(known, style.typography):
         plained = [Known(plain(line.drifted), line.own) for line in known]
         trails, blanks = _trail_map(plained), _blanks(plained)
-        for indent in _indent_maps(plained, indents):
+        for indent in _indent_maps(plained, style):
             yield _line_map(plain, indent, trails, blanks)
 
 
@@ -75,13 +76,13 @@ def _line_map(
     return meant
 
 
-def _retaining(known: Sequence[Known], indents: Collection[str]) -> LineMap:
+def _retaining(known: Sequence[Known], style: Style) -> LineMap:
     """For a file that has typographic characters where the model wrote plain ones.
 
     No map leads back from those, so the file's own are kept where a line did not change.
     """
     plained = [Known(plain_typography(line.drifted), line.own) for line in known]
-    maps = list(_indent_maps(plained, indents))
+    maps = list(_indent_maps(plained, style))
 
     def meant(line: str, replaced: Known | None) -> str | None:
         before = {indent(indent_of(line)) for indent in maps}
@@ -95,9 +96,10 @@ def _retaining(known: Sequence[Known], indents: Collection[str]) -> LineMap:
     return meant
 
 
-def _indent_maps(known: Sequence[Known], indents: Collection[str]) -> Iterator[IndentMap]:
+def _indent_maps(known: Sequence[Known], style: Style) -> Iterator[IndentMap]:
     filled = [line for line in known if not is_blank(line.own)]
-    return indent_maps([(indent_of(line.drifted), indent_of(line.own)) for line in filled], indents)
+    pairs = [(indent_of(line.drifted), indent_of(line.own)) for line in filled]
+    return indent_maps(pairs, style.indents)
 
 
 def _trail_map(known: Sequence[Known]) -> Callable[[str, str], str | None]:

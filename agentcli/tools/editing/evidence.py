@@ -9,7 +9,7 @@ from typing import Literal
 
 from agentcli.tools.editing.drift import Known
 from agentcli.tools.editing.typography import plain_typography
-from agentcli.tools.editing.whitespace import indent_of, is_blank
+from agentcli.tools.editing.whitespace import indent_of, is_blank, trail_of
 
 Verdict = Literal["drifted", "own"]
 
@@ -19,7 +19,7 @@ def new_text_is(known: Sequence[Known], new: Sequence[str]) -> Verdict | None:
     at_ends = {_first_shared(known, new), _first_shared(known[::-1], new[::-1])}
     shared = _shared(known, new)
     if not any(map(_depths, known)):
-        return _agreed((at_ends - {None}) or shared or {"drifted"})
+        return _agreed((at_ends - {None}) or shared or _trails(known, new))
     if _has_tabs_for_spaces(known):
         return _by_tabs(known, new)
     if None not in at_ends:
@@ -79,7 +79,7 @@ def _indent(line: str) -> str:
 def _has_tabs_for_spaces(known: Sequence[Known]) -> bool:
     """Or spaces for tabs: how deep a line is says nothing then, but what it begins with does."""
     shifted = [line for line in known if _depths(line)]
-    return all(line.drifted.startswith("\t") != line.own.startswith("\t") for line in shifted)
+    return all({line.drifted[:1], line.own[:1]} == {"\t", " "} for line in shifted)
 
 
 def _by_tabs(known: Sequence[Known], new: Sequence[str]) -> Verdict | None:
@@ -89,6 +89,14 @@ def _by_tabs(known: Sequence[Known], new: Sequence[str]) -> Verdict | None:
     if tabs and spaces:
         return None
     return "own" if (tabs and own_tabs) or (spaces and not own_tabs) else "drifted"
+
+
+def _trails(known: Sequence[Known], new: Sequence[str]) -> set[Verdict | None]:
+    """Where all known lines were given whitespace at their ends, a drifted text has it as well."""
+    filled = [line for line in known if not is_blank(line.own)]
+    if any(trail_of(line.drifted) == trail_of(line.own) for line in filled):
+        return {"drifted"}
+    return {"drifted" if trail_of(line) else "own" for line in new if not is_blank(line)}
 
 
 def _filled_ends(known: Sequence[Known], new: Sequence[str]) -> list[tuple[Known, str]]:

@@ -8,7 +8,7 @@ from agentcli.tools.editing.matching import places
 from agentcli.tools.editing.readings import Reading
 from agentcli.tools.editing.rebuild import difference, rebuilt
 from agentcli.tools.editing.view import LfView
-from agentcli.tools.editing.whitespace import BLANK, is_blank
+from agentcli.tools.editing.whitespace import is_blank, trail_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +49,15 @@ def _lines(reading: Reading) -> _Lines | None:
     old, new = reading.old, reading.new
     if "\n" not in old + new and "\\n" in new:
         return None  # does it mean that sequence, or a new line?
-    old, new = _without_blank_tail(old), _without_blank_tail(new)
+    # Whitespace behind the last newline is no line if both texts end in it.
+    tail = trail_of(old)
+    if old[: len(old) - len(tail)].endswith("\n"):
+        old, new = old.removesuffix(tail), new.removesuffix(tail)
     if not old.endswith("\n"):
         return _Lines(old.split("\n"), new.split("\n"))
     if new and not new.endswith("\n"):
         return None  # what becomes of the last line's newline?
     return _Lines(old.split("\n")[:-1], new.split("\n")[:-1])
-
-
-def _without_blank_tail(text: str) -> str:
-    """Whitespace behind the last newline is no line."""
-    stripped = text.rstrip(BLANK)
-    return stripped if stripped.endswith("\n") else text
 
 
 def _blank_start(lines: Sequence[str]) -> int:
@@ -77,9 +74,7 @@ def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
 def _without_blank_ends(lines: _Lines, before: int, after: int) -> _Lines | None:
     """Where the file has no such lines: both arguments must have the same, and at the same ends."""
     old, new = lines.old, lines.new
-    new_before = _blank_start(new)
-    new_after = _blank_start(new[new_before:][::-1])
-    if (new_before, new_after) != (before, after):
+    if all(map(is_blank, new)) or (_blank_start(new), _blank_start(new[::-1])) != (before, after):
         return None
     if old[:before] + old[len(old) - after :] != new[:before] + new[len(new) - after :]:
         return None
@@ -100,7 +95,7 @@ def _found(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> Fo
 def _splice(view: LfView, wanted: _Lines, first: int) -> Splice | None:
     past = first + len(wanted.old)
     own = view.lines[first:past]
-    lines = rebuilt(own, wanted.old, wanted.new, indents=view.indents)
+    lines = rebuilt(own, wanted.old, wanted.new, style=view.style)
     if lines is None or lines == own:
         return None
     start = view.start_of_line(first)

@@ -36,7 +36,9 @@ def places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
     Every place that could be meant counts, however much less another one differs.
     """
-    return _sequences([canonical(line) for line in lines], [canonical(line) for line in wanted])
+    # Most lines are plain, and there may be very many of them.
+    forms = [line.strip(BLANK) if line.isascii() else canonical(line) for line in lines]
+    return _sequences(forms, [canonical(line) for line in wanted])
 
 
 def _sequences(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:

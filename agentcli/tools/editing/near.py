@@ -31,14 +31,12 @@ def not_found(view: LfView, reading: Reading, *, path: str) -> str:
     if first is None:
         return said
     last = min(first + min(len(reading.old.split("\n")), SHOWN_LINES), len(view.lines))
-    return f"{said} Closest, line {first + 1}:\n{numbered(view.lines, first, last)}"
+    return f"{said} Closest, line {first + 1}:\n{numbered(view.lines[first:last], first + 1)}"
 
 
-def numbered(lines: Sequence[str], first: int, last: int) -> str:
-    """Lines [first, last) counted from 0, as read_file shows them."""
-    return "\n".join(
-        f"{index + 1}\t{_cut(line)}" for index, line in enumerate(lines[first:last], start=first)
-    )
+def numbered(lines: Sequence[str], first: int) -> str:
+    """As read_file shows them, the first with this number."""
+    return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
 
 
 def _cut(line: str) -> str:

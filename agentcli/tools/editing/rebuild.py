@@ -4,12 +4,13 @@ Given the file's lines, the same lines as the model remembers them, and what it 
 comes back is certain, or nothing comes back.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from agentcli.machine.diff import changes_between
 from agentcli.tools.editing.drift import Known, LineMap, canonical, learn
 from agentcli.tools.editing.evidence import new_text_is
-from agentcli.tools.editing.typography import is_typographic, plain_typography
+from agentcli.tools.editing.typography import plain_typography, typography_of
+from agentcli.tools.editing.view import Style
 from agentcli.tools.editing.whitespace import BLANK, indent_of, is_kind_of_indent, trail_of
 
 _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
@@ -35,21 +36,21 @@ def _level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str],
 
 
 def rebuilt(
-    own: Sequence[str], old: Sequence[str], new: Sequence[str], *, indents: Collection[str]
+    own: Sequence[str], old: Sequence[str], new: Sequence[str], *, style: Style
 ) -> list[str] | None:
-    """None: it is not certain what is meant. `indents` are all that occur in the file."""
+    """None: it is not certain what is meant."""
     _, form = _level(own, old)
     if [form(line) for line in old] == [form(line) for line in new]:
         return None  # the edit is of the very kind that was overlooked in finding the place
     known = [Known(drifted, line) for drifted, line in zip(old, own, strict=True)]
     match new_text_is(known, new) if new else "own":
         case "drifted":
-            result = _kept_and_added(known, new, learn(known, indents))
+            result = _kept_and_added(known, new, learn(known, style))
         case "own":
             result = _kept_and_added([Known(line, line) for line in own], new, _verbatim)
         case None:
             return None
-    looks_drifted = _drift_detector(known, indents)
+    looks_drifted = _drift_detector(known, style)
     lines: list[str] = []
     for line, is_added in result:
         if line is None or (is_added and looks_drifted(line)):
@@ -79,20 +80,20 @@ def _verbatim(line: str, replaced: Known | None) -> str:
     return line
 
 
-def _drift_detector(known: Sequence[Known], indents: Collection[str]) -> Callable[[str], bool]:
+def _drift_detector(known: Sequence[Known], style: Style) -> Callable[[str], bool]:
     """Whether an added line has what drift brings, and what the lines around it do not have.
 
     Drift that shows in old_text may show in new_text in other ways, too.
     """
     trails = {(trail_of(line.drifted), trail_of(line.own)) for line in known}
     may_trail = any(own for _, own in trails) and all(drifted == own for drifted, own in trails)
-    may_be_typographic = any(is_typographic(line.own) for line in known)
+    typography = typography_of("".join(line.own for line in known))
 
     def looks_drifted(line: str) -> bool:
         return (
             (bool(trail_of(line)) and not may_trail)
-            or (is_typographic(line) and not may_be_typographic)
-            or not is_kind_of_indent(indent_of(line), indents)
+            or not typography_of(line) <= typography
+            or not is_kind_of_indent(indent_of(line), style.indents)
         )
 
     return looks_drifted

@@ -4,8 +4,10 @@ A model may write the plain form of what a file has, or the other way round.
 """
 
 import unicodedata
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from unicodedata import combining
 
 from agentcli.tools.editing.whitespace import BLANK
 
@@ -21,14 +23,20 @@ def plain_typography(text: str) -> str:
     return text if text.isascii() else _composed(text.translate(_ALL))
 
 
-def is_typographic(text: str) -> bool:
-    return plain_typography(text) != text
+def typography_of(text: str) -> frozenset[str]:
+    """The typographic characters in a text, and the marks that stand apart from their letters."""
+    if text.isascii():
+        return frozenset()
+    return frozenset(char for char in set(text) if ord(char) in _ALL or combining(char))
 
 
-def plainings(pairs: Sequence[tuple[str, str]]) -> Iterator[Callable[[str], str]]:
+def plainings(
+    pairs: Sequence[tuple[str, str]], typography: frozenset[str]
+) -> Iterator[Callable[[str], str]]:
     """Every way to make the first of each pair the second, but for whitespace at their ends.
 
-    Where nothing needs to be done that is the only way.
+    Where nothing needs to be done that is the only way. What the file itself has somewhere, its
+    `typography`, may stand for itself anywhere.
     """
 
     def explains(plain: Callable[[str], str]) -> bool:
@@ -38,9 +46,13 @@ def plainings(pairs: Sequence[tuple[str, str]]) -> Iterator[Callable[[str], str]
         yield str
         return
     forms: tuple[Callable[[str], str], ...] = (str, _composed, _decomposed)
-    for quotes, dashes, spaces in product(({}, _QUOTES), ({}, _DASHES), ({}, _SPACES)):
+    own = set(map(ord, typography))
+    tables: list[tuple[dict[int, str], dict[int, str]]] = [
+        ({}, table) for table in (_QUOTES, _DASHES, _SPACES) if own.isdisjoint(table)
+    ]
+    for chosen in product(*tables):
         for form in forms:
-            plain = _plaining({**quotes, **dashes, **spaces}, form)
+            plain = _plaining(dict(ChainMap(*chosen)), form)
             if explains(plain):
                 yield plain
 

@@ -3,13 +3,27 @@
 Matching happens in the view, splicing in the raw text: what is not spliced keeps its line ends.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 from agentcli.machine.diff import changes_between, lines_of
 from agentcli.machine.text import Ending, Splice, majority_ending, to_lf
-from agentcli.tools.editing.whitespace import indent_of
+from agentcli.tools.editing.typography import typography_of
+from agentcli.tools.editing.whitespace import BLANK
+
+_INDENT = re.compile(rf"\n([{BLANK}]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """What occurs in a file, and so may be meant where a model writes it."""
+
+    indents: frozenset[str]
+    """Of lines that have one, blank ones included."""
+    typography: frozenset[str]
 
 
 class LfView:
@@ -24,9 +38,11 @@ class LfView:
         return lines[:-1] if lines[-1] == "" else lines
 
     @cached_property
-    def indents(self) -> frozenset[str]:
-        """Every indentation that a line of the file has."""
-        return frozenset(map(indent_of, self.lines))
+    def style(self) -> Style:
+        return Style(
+            indents=frozenset(_INDENT.findall(f"\n{self.text}")),
+            typography=typography_of(self.text),
+        )
 
     def line_at(self, position: int) -> int:
         """Counted from 1."""

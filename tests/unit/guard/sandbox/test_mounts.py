@@ -59,7 +59,7 @@ def test_parents_are_mounted_before_what_is_below(places: Places) -> None:
 
 
 def test_only_granted_places_are_writable(places: Places, tmp_path: Path) -> None:
-    base = {str(places.workspace), str(places.temporary), str(places.home), "/tmp", "/var/tmp"}
+    base = {str(places.workspace), str(places.shared), "/tmp", "/var/tmp"}
     granted = Confinement(writable=(tmp_path / "granted", tmp_path / "missing", Path("/")))
     for confinement, more in ((Confinement(), set()), (granted, {str(tmp_path / "granted")})):
         made = mounted(view(places).options(confinement))

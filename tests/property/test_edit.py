@@ -1,0 +1,71 @@
+import codecs
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from agentcli.machine.text import decode, spliced, to_lf
+from agentcli.tools.editing.edit import Wish, edit
+from agentcli.types.errors import ToolError
+from tests.support.files import bench, tree
+
+CHARS = st.sampled_from([*"aab(x\"'-", " ", "\t", "\n", "\n", "\r\n", "\r", "\x0c", "é"])
+TEXTS = st.lists(CHARS, max_size=40).map("".join)
+BEGINNINGS = {
+    "utf-8": (b"", codecs.BOM_UTF8),
+    "utf-16-le": (codecs.BOM_UTF16_LE,),
+    "utf-16-be": (codecs.BOM_UTF16_BE,),
+    "latin-1": (b"\xe9", b"\x93\x81"),
+}
+FILES = st.builds(
+    lambda text, beginning: beginning[1] + text.encode(beginning[0]),
+    TEXTS,
+    st.sampled_from([(codec, mark) for codec, marks in BEGINNINGS.items() for mark in marks]),
+)
+
+
+def raw_position(raw: str, position: int) -> int:
+    """Of a position in the text with newlines for line ends."""
+    at = 0
+    for _ in range(position):
+        at += 2 if raw.startswith("\r\n", at) else 1
+    return at
+
+
+@given(before=FILES, new=TEXTS, data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_an_exact_edit_changes_no_byte_outside_its_span(
+    before: bytes, new: str, data: st.DataObject
+) -> None:
+    raw, encoding = decode(before)
+    view = to_lf(raw)
+    assume(view)
+    start = data.draw(st.integers(0, len(view) - 1))
+    old = view[start : data.draw(st.integers(start + 1, len(view)))]
+    assume(view.find(old, view.find(old) + 1) < 0)
+    try:
+        result = edit(raw, Wish(path="f", old=old, new=new))
+    except ToolError:
+        return
+    assume(not result.overlooked)
+    after = encoding.encode(spliced(raw, result.splices))
+    head = encoding.encode(raw[: raw_position(raw, start)])
+    tail = encoding.encode(raw[raw_position(raw, start + len(old)) :])[len(encoding.mark) :]
+    assert after.startswith(head) and after.endswith(tail)
+    middle = encoding.decode(after[len(head) : len(after) - len(tail)])
+    assert to_lf(middle) == to_lf(new) or "\r" in new
+
+
+@given(data=FILES, old=TEXTS, new=TEXTS, replace_all=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_a_refusal_changes_nothing(data: bytes, old: str, new: str, replace_all: bool) -> None:
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "f").write_bytes(data)
+        before = tree(root)
+        with suppress(ToolError):
+            bench(root).edit("f", old, new, replace_all=replace_all)
+            return
+        assert tree(root) == before

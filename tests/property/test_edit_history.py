@@ -1,0 +1,152 @@
+"""Edits of real text, and what models make of them: no place but the meant one ever changes."""
+
+import random
+import re
+import sysconfig
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from agentcli.machine.text import decode, spliced
+from agentcli.tools.editing.edit import Wish, edit
+from agentcli.types.errors import ToolError
+from tests.support.drifts import DRIFTS
+
+MODULES = (
+    "argparse", "bdb", "calendar", "cmd", "configparser", "csv", "difflib", "fractions",
+    "ftplib", "gettext", "heapq", "inspect", "mailbox", "optparse", "pprint", "shlex",
+    "smtplib", "statistics", "tarfile", "textwrap", "turtle", "zipapp",
+)  # fmt: skip
+EDITS_PER_FILE = 4
+AT_LEAST_RECOVERED = 0.85
+
+ENCODINGS: dict[str, Callable[[str], bytes]] = {
+    "utf-8": lambda text: text.encode(),
+    "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "latin-1": lambda text: b"# \xe9\n" + text.encode("latin-1", "replace"),
+    "no final newline": lambda text: text.rstrip("\n").encode(),
+    "tabs": lambda text: re.sub("    ", "\t", text).encode(),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit as it would be called exactly, and the text it leads to."""
+
+    text: str
+    old: str
+    new: str
+    start: int
+
+    @property
+    def wanted(self) -> str:
+        return self.text[: self.start] + self.new + self.text[self.start + len(self.old) :]
+
+    @property
+    def first_line(self) -> int:
+        return self.text.count("\n", 0, self.start) + 1
+
+
+@cache
+def sources() -> list[str]:
+    folder = Path(sysconfig.get_path("stdlib"))
+    paths = [folder / f"{name}.py" for name in MODULES]
+    return [path.read_text(encoding="utf-8") for path in paths if path.is_file()]
+
+
+def changes(text: str, chance: random.Random) -> Iterator[Change]:
+    """Lines replaced, added and removed, with a line or two around them to tell the place."""
+    lines = text.splitlines(keepends=True)
+    while True:
+        size, around = chance.randint(1, 6), chance.randint(1, 3)
+        first = chance.randrange(around, len(lines) - size - around)
+        block = lines[first : first + size]
+        old = "".join(lines[first - around : first + size + around])
+        new = "".join(
+            [
+                *lines[first - around : first],
+                *_altered(block, chance),
+                *lines[first + size :][:around],
+            ]
+        )
+        if old != new and text.count(old) == 1:
+            yield Change(text=text, old=old, new=new, start=text.index(old))
+
+
+def _altered(block: list[str], chance: random.Random) -> list[str]:
+    match chance.randrange(3):
+        case 0:
+            return block[1:]
+        case 1:
+            return [*block, *(_renamed(line, chance) for line in block)]
+        case _:
+            return [_renamed(line, chance) for line in block]
+
+
+def _renamed(line: str, chance: random.Random) -> str:
+    words = re.findall(r"\b[a-z]{4,}\b", line)
+    return line.replace(chance.choice(words), "altered") if words else line
+
+
+def outcome(change: Change, old: str, new: str) -> str:
+    try:
+        result = edit(change.text, Wish(path="f", old=old, new=new))
+    except ToolError:
+        return "refused"
+    after = spliced(change.text, result.splices)
+    if after == change.wanted:
+        return "recovered"
+    untouched = change.text[: change.start], change.text[change.start + len(change.old) :]
+    in_place = after.startswith(untouched[0]) and after.endswith(untouched[1].lstrip("\n"))
+    return "wrong" if in_place else "elsewhere"
+
+
+@cache
+def outcomes(name: str) -> Counter[str]:
+    """Of a drift in both arguments and, every fourth time, in old_text alone."""
+    drift, chance = DRIFTS[name], random.Random(name)
+    found: Counter[str] = Counter()
+    for text in sources():
+        for number, change in enumerate(islice(changes(text, chance), EDITS_PER_FILE)):
+            old = drift(change.old, change.first_line)
+            new = drift(change.new, change.first_line) if number % 4 else change.new
+            if old is None or new is None or old in (change.old, new):
+                continue
+            if number % 4 or old not in text:  # else it is exact, of something else
+                found[outcome(change, old, new)] += 1
+    return found
+
+
+@pytest.mark.parametrize("name", DRIFTS)
+def test_a_drifted_edit_is_recovered_or_refused(name: str) -> None:
+    assert set(outcomes(name)) <= {"recovered", "refused"}
+
+
+def test_most_drifted_edits_are_recovered() -> None:
+    total: Counter[str] = Counter()
+    for name in DRIFTS:
+        total += outcomes(name)
+    assert total["recovered"] >= AT_LEAST_RECOVERED * total.total()
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_exact_edits_one_after_another_lead_to_the_same_bytes(name: str) -> None:
+    chance = random.Random(name)
+    for text in sources()[:8]:
+        current = decode(ENCODINGS[name](text))[0].replace("\r\n", "\n")
+        data = ENCODINGS[name](text)
+        for _ in range(EDITS_PER_FILE):
+            change = next(changes(current, chance))
+            raw, encoding = decode(data)
+            result = edit(raw, Wish(path="f", old=change.old, new=change.new))
+            data, current = encoding.encode(spliced(raw, result.splices)), change.wanted
+        raw, encoding = decode(data)
+        assert raw.replace("\r\n", "\n") == current
+        assert ("\r\n" in raw) == (name == "CRLF")
+        assert raw.count("\r\n") in (0, raw.count("\n"))

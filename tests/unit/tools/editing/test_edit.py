@@ -1,0 +1,226 @@
+import pytest
+
+from agentcli.machine.text import spliced
+from agentcli.tools.editing.edit import Wish, edit
+from agentcli.types.errors import ToolError
+
+CODE = """\
+class Shop:
+    def sell(self, item):
+        price = self.price(item)
+        if price > 0:
+            self.cash += price
+        return price
+
+    def close(self):
+        self.open = False
+"""
+
+
+def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
+    wish = Wish(path="f", old=old, new=new, replace_all=replace_all)
+    result = edit(text, wish)
+    return spliced(text, result.splices), result.overlooked
+
+
+def refused(text: str, old: str, new: str, *, replace_all: bool = False) -> str:
+    with pytest.raises(ToolError) as caught:
+        edited(text, old, new, replace_all=replace_all)
+    return str(caught.value)
+
+
+OLD = "        if price > 0:\n            self.cash += price\n        return price\n"
+NEW = (
+    "        if price > 0:\n            self.cash += price\n            self.count -= 1\n"
+    "        return price\n"
+)
+WANTED = CODE.replace("+= price\n", "+= price\n            self.count -= 1\n")
+
+
+def shifted(text: str, by: int) -> str:
+    if by < 0:
+        return "".join(line[-by:] for line in text.splitlines(keepends=True))
+    return "".join(" " * by + line for line in text.splitlines(keepends=True))
+
+
+def numbered(text: str, first: int = 4) -> str:
+    lines = enumerate(text.splitlines(keepends=True), first)
+    return "".join(f"{number}\t{line}" for number, line in lines)
+
+
+def with_trails(text: str) -> str:
+    return text.replace("\n", "  \n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "overlooked"),
+    [
+        (OLD, NEW, ""),
+        (OLD.replace("\n", "\r\n"), NEW.replace("\n", "\r\n"), ""),
+        (OLD.rstrip("\n"), NEW.rstrip("\n"), ""),
+        (numbered(OLD), numbered(NEW), "line numbers"),
+        (numbered(OLD), NEW, "line numbers"),
+        (numbered(OLD, 9), numbered(NEW, 9), "line numbers"),
+        (with_trails(OLD), with_trails(NEW), "trailing whitespace"),
+        (with_trails(OLD), NEW, "trailing whitespace"),
+        ("\n\n" + OLD, "\n\n" + NEW, "blank lines"),
+        (shifted(OLD, 4), shifted(NEW, 4), "indentation"),
+        (shifted(OLD, -8), shifted(NEW, -8), "indentation"),
+        (shifted(OLD, -8), NEW, "indentation"),
+        (OLD.replace("    ", "\t"), NEW.replace("    ", "\t"), "indentation"),
+        (OLD.replace(" ", "\u00a0"), NEW.replace(" ", "\u00a0"), "typographic characters"),
+        (OLD.replace("\n", "\\n"), NEW.replace("\n", "\\n"), "escapes"),
+        (
+            numbered(shifted(OLD, -4)),
+            numbered(shifted(NEW, -4)),
+            "line numbers and indentation",
+        ),
+        (
+            "\n" + with_trails(shifted(OLD, 4)),
+            "\n" + with_trails(shifted(NEW, 4)),
+            "blank lines and indentation",
+        ),
+    ],
+)
+def test_a_drifted_call_does_what_the_exact_one_would(old: str, new: str, overlooked: str) -> None:
+    assert edited(CODE, old, new) == (WANTED, overlooked)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "wanted"),
+    [
+        # The file's quotes are kept where they did not change.
+        ("say(“hi”)\nend\n", 'say("hi")\nend\n', 'say("hello")\nend\n', "say(“hello”)\nend\n"),
+        ('say("hi")\nend\n', "say(“hi”)\nend\n", "say(“ho”)\nend\n", 'say("ho")\nend\n'),
+        ("é = 1\nx\n", "e\u0301 = 1\nx", "e\u0301 = 2\nx", "é = 2\nx\n"),
+        ("e\u0301 = 1\nx\n", "é = 1\nx", "é = 2\nx", "e\u0301 = 2\nx\n"),
+        # Whitespace that the model does not see stays.
+        ("a  \nb\nc \n", "a\nb\nc\n", "a\nB\nc\n", "a  \nB\nc \n"),
+        # Deleted lines go with their newline.
+        ("a\n  b\nc\n", "b  \n", "", "a\nc\n"),
+        # The end of the file.
+        ("a\n  b", "b  ", "c", "a\n  c"),
+    ],
+)
+def test_unchanged_lines_are_the_files_own(text: str, old: str, new: str, wanted: str) -> None:
+    assert edited(text, old, new)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "wanted"),
+    [
+        ("a\r\nb\r\n", "a\nb\n", "a\nx\nb\n", "a\r\nx\r\nb\r\n"),
+        ("a\r\nb\r\n", "a", "a\nx", "a\r\nx\r\nb\r\n"),
+        ("a\nb\r\nc\nd\r\n", "b\nc\n", "B\nc\nx\n", "a\nB\r\nc\nx\nd\r\n"),
+        ("a\nb\r\nc\n", "a\nb\r\n", "x\r\nb\n", "x\r\nb\nc\n"),
+        ("a\r\nb\nc\n", "a\r\nb", "a\nb", "a\nb\nc\n"),
+        ("a\rb\n", "a\rb", "a\rc", "a\rc\n"),
+        ("a\r\r\nb\r\n", "b", "c", "a\r\r\nc\r\n"),
+        ("one", "one", "a\r\nb", "a\r\nb"),
+        ("a\nb", "b", "b\n", "a\nb\n"),
+        ("a\nb\n", "b\n", "b", "a\nb"),
+    ],
+)
+def test_line_endings_are_kept(text: str, old: str, new: str, wanted: str) -> None:
+    assert edited(text, old, new)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "why"),
+    [
+        ("aaa", "aa", "b", "Not edited: old_text occurs 2 times in f (lines 1, 1). Add "
+         "surrounding lines, or set replace_all."),
+        ("x\n" * 2000, "x", "y", "Not edited: old_text occurs more than 1000 times in f (lines 1, "
+         "2, 3, 4, 5, 6, 7, 8, 9, 10, …). Add surrounding lines, or set replace_all."),
+        ("  a\n\ta\n", "a  \n", "b  \n", "Not edited: no exact match, and 2 places match if "
+         "whitespace is ignored (lines 1, 2). Copy the exact text of the one you mean."),
+        ("a\nb\n", "a\n", "x", "Not edited: old_text begins or ends with a newline that new_text "
+         "lacks, which would join two lines. Give whole lines in both, or the text of both lines "
+         "in old_text."),
+        ("    a\n", "a", "b\nc", "Not edited: old_text leaves out the indentation of line 1, so "
+         "that of new_text is unclear. Give whole lines, with their indentation."),
+        ("a\r\n", "a\n", "a\r\n", "Not edited: old_text and new_text differ only in line "
+         "endings, and old_text is not in f exactly once with its own."),
+    ],
+)  # fmt: skip
+def test_what_is_not_certain_is_refused(text: str, old: str, new: str, why: str) -> None:
+    assert refused(text, old, new) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        # Whitespace is the whole edit, and not the file's.
+        ("a  \nb\n", "a\nb\n", "a \nb\n"),
+        ("    a\n", "  a\n", "      a\n"),
+        # No one map explains both lines.
+        ("    a\n  b\n", "a\nb\n", "a\nc\nb\n"),
+        # The map cannot express the new line.
+        ("a\n  b\n", "    a\n      b\n", "    a\n  x\n      b\n"),
+        # Which quote is meant?
+        ("“a”\nb\n", '"a"\nb\n', '"a"\n"c"\nb\n'),
+        # A drift that old_text does not show.
+        ("a\nb\n", "a \nb \n", "a \nx – y \nb \n"),
+        ("a\n    b\n", "a \n    b \n", "a \n\tc \n    b \n"),
+        # Numbers that do not follow each other, or only half of them.
+        ("a\nb\n", "1\ta\n3\tb\n", "1\ta\n3\tc\n"),
+        ("a\nb\n", "1\ta\n2\tb\n", "1\ta\nc\n"),
+        # An escape of the code, or a new line?
+        ("a\nb\n", "a\\nb", 'a\\nprint("x\\n")\\nb'),
+        # Blank lines that are to go, or crept in?
+        ("a\nb\n", "a \nb \n\n", "a \nc \n"),
+        # The last line's newline.
+        ("a\nb\n", "a \nb \n", "a \nc"),
+        # Similar is not equal.
+        ("alpha beta gamma\n", "alpha beta gama\n", "x\n"),
+        ("a\nb\nc\nd\n", "a\n...\nd\n", "x\n"),
+    ],
+)
+def test_what_has_no_one_explanation_is_refused(text: str, old: str, new: str) -> None:
+    assert refused(text, old, new).startswith("Not edited: old_text is not in f.")
+
+
+def test_the_closest_lines_are_shown() -> None:
+    assert refused(CODE, "        if price > 1:\n            self.cash += price\n", "x") == (
+        "Not edited: old_text is not in f. Closest, line 4:\n"
+        "4\t        if price > 0:\n5\t            self.cash += price\n6\t        return price"
+    )
+
+
+def test_an_edit_made_before_is_pointed_out() -> None:
+    assert refused(WANTED, "self.cash += price\n        return", "self.count -= 1\n") == (
+        "Not edited: old_text is not in f. new_text is already at line 6; nothing to do?"
+    )
+
+
+def test_left_out_code_is_pointed_out() -> None:
+    assert refused(CODE, "class Shop:\n    # ... existing code ...\n", "x").startswith(
+        'Not edited: old_text is not in f. old_text must not leave code out ("...").'
+    )
+
+
+def test_replace_all_replaces_separate_hits_only() -> None:
+    assert edited("a-a-a\n", "a", "bb", replace_all=True)[0] == "bb-bb-bb\n"
+    assert refused("aaa", "aa", "b", replace_all=True) == (
+        "Not edited: the places where old_text occurs overlap. Add surrounding lines."
+    )
+
+
+def test_overlapping_hits_are_counted_quickly() -> None:
+    text = "a" * 2_000_000
+    assert "more than 1000 times" in refused(text, "a" * 10_000, "b")
+    assert "overlap" in refused(text, "a" * 10_000, "b", replace_all=True)
+
+
+def test_part_of_an_indentation_is_taken_as_drift() -> None:
+    text = "if a:\n        x = 1\n"
+    assert edited(text, "    x = 1\n", "    x = 2\n    y = 3\n") == (
+        "if a:\n        x = 2\n        y = 3\n",
+        "indentation",
+    )
+
+
+def test_text_without_its_indentation_is_exact_where_that_is_plain() -> None:
+    text = "if a:\n    x = 1\n    z\n"
+    assert edited(text, "x = 1", "x = 2")[0] == "if a:\n    x = 2\n    z\n"
+    assert edited(text, "x = 1", "x = 2\n    y = 3")[0] == "if a:\n    x = 2\n    y = 3\n    z\n"
