@@ -11,11 +11,11 @@ from pydantic import Field
 
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Workspace
-from agentcli.tools import ripgrep
 from agentcli.tools.contracts import contract
-from agentcli.tools.ripgrep import Engine, Finish
 from agentcli.tools.schema import Arguments, parse
-from agentcli.tools.scope import Scope, covered, is_directory
+from agentcli.tools.searching import ripgrep
+from agentcli.tools.searching.ripgrep import Engine, Finish
+from agentcli.tools.searching.scope import Scope, covered, is_directory
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec

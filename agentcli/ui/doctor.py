@@ -16,7 +16,7 @@ from agentcli.app.model import open_model
 from agentcli.guard.sandbox.choose import Ground, describe
 from agentcli.record.place import sessions_directory
 from agentcli.settings import Settings, settings_file
-from agentcli.tools.ripgrep import find as find_ripgrep
+from agentcli.tools.searching.ripgrep import find as find_ripgrep
 from agentcli.types.errors import AgentError, Exit
 
 

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.machine.workspace import Workspace
-from agentcli.tools import ripgrep
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
-from agentcli.tools.ripgrep import STAND_IN, Engine
+from agentcli.tools.searching import ripgrep
+from agentcli.tools.searching.ripgrep import STAND_IN, Engine
 from agentcli.types.messages import Json
 from agentcli.types.tools import Output, Tool, ToolContext
 

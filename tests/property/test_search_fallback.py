@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
-from agentcli.tools.ripgrep import STAND_IN
+from agentcli.tools.searching.ripgrep import STAND_IN
 from tests.support.searching import answer, installed
 
 FOLDERS = ["a", "b", "src", "build", ".config", "é", "x y"]

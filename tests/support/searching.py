@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.machine.workspace import Workspace
-from agentcli.tools import ripgrep
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
-from agentcli.tools.ripgrep import STAND_IN, Engine
+from agentcli.tools.searching import ripgrep
+from agentcli.tools.searching.ripgrep import STAND_IN, Engine
 from agentcli.types.tools import Matches, Output, Tool, ToolContext
 
 

@@ -17,7 +17,7 @@ from agentcli.guard.sandbox import kernel, landlock, seccomp
 from agentcli.guard.sandbox.holding import Holding
 from agentcli.guard.sandbox.kinds import is_directory
 from agentcli.guard.sandbox.launcher import Launcher
-from agentcli.guard.sandbox.limits import Limits, leave_room_for
+from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
 from agentcli.guard.sandbox.mounts import View
 from agentcli.guard.sandbox.places import Places
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
@@ -80,7 +80,8 @@ class Bubblewrap:
         stdout: int,
         confinement: Confinement,
     ) -> "Popen[bytes]":
-        leave_room_for(self._limits)
+        tasks = count_tasks()
+        leave_room_for(self._limits, tasks_now=tasks)
         self._holding.take()
         try:
             snapshot = self._keeper.snapshot()
@@ -89,7 +90,7 @@ class Bubblewrap:
             self._holding.release()
             raise
         self._runs[process] = _Run(snapshot, status)
-        self._watch.add(process)
+        self._watch.add(process, tasks_before=tasks)
         return process
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:

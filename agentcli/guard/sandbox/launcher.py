@@ -21,6 +21,7 @@ class Launcher:
             initializer=self._give_up_rights,
             initargs=(restrict,),
         )
+        self._thread.submit(int)  # has the thread made ready now, not with the first process
 
     def start(
         self,

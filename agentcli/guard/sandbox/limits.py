@@ -47,13 +47,13 @@ def lower_own_limits() -> None:
     _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 
-def leave_room_for(limits: Limits) -> None:
+def leave_room_for(limits: Limits, *, tasks_now: int) -> None:
     """Before each command: how many more processes than now the person may have.
 
     It is only the soft limit, and does not hold for root: a second net, under the watch.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    most = count_tasks() + limits.most_processes
+    most = tasks_now + limits.most_processes
     resource.setrlimit(resource.RLIMIT_NPROC, (_at_most(hard, most), hard))
 
 

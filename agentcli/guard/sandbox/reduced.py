@@ -4,9 +4,9 @@ It needs nothing installed and costs next to nothing, and it protects less: git'
 are put back after a command instead of being out of its reach, processes are visible, and times
 and modes of the person's files elsewhere can be changed.
 
-Every command is started by a thread of its own, which ends at once. While it lives it counts, to
-the kernel, as one of the command's own, so nothing may be had through it: this process cannot be
-inspected, and the thread cannot be signalled.
+Every command is started by a thread of its own, made ready before and ended at once. While it lives
+it counts, to the kernel, as one of the command's own, so nothing may be had through it: this process
+cannot be inspected, and the thread cannot be signalled.
 """
 
 import os
@@ -19,7 +19,7 @@ from threading import Lock
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
 from agentcli.guard.sandbox.launcher import Launcher
-from agentcli.guard.sandbox.limits import Limits, leave_room_for
+from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
 from agentcli.guard.sandbox.places import Places, granted, resolver_files
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
 from agentcli.guard.sandbox.restore import Keeper, Snapshot
@@ -65,6 +65,7 @@ class Reduced:
         self._keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
         self._network = kernel.make_private_network()
         self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
+        self._next: tuple[Confinement, Launcher] | None = None
         self._lock = Lock()
         self._snapshots: dict[Popen[bytes], Snapshot] = {}
 
@@ -81,18 +82,20 @@ class Reduced:
         stdout: int,
         confinement: Confinement,
     ) -> "Popen[bytes]":
-        leave_room_for(self._limits)
+        tasks = count_tasks()
+        leave_room_for(self._limits, tasks_now=tasks)
         snapshot = self._keeper.snapshot()
         temporary = {"TMPDIR": str(self._places.temporary)}
         environment = {**env, **self._places.variables, **temporary}
         with self._lock:
-            launcher = Launcher(self._domain(confinement).enter, name="landlock launcher")
+            launcher = self._take_launcher(confinement)
             try:
                 process = launcher.start(argv, cwd=cwd, env=environment, stdout=stdout)
             finally:
                 launcher.close()
+            self._next = (confinement, self._make_launcher(confinement))
         self._snapshots[process] = snapshot
-        self._watch.add(process)
+        self._watch.add(process, tasks_before=tasks)
         return process
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
@@ -103,8 +106,24 @@ class Reduced:
 
     def close(self) -> None:
         with self._lock:
+            if self._next:
+                self._next[1].close()
+            self._next = None
             while self._domains:
                 os.close(self._domains.popitem()[1].ruleset)
+
+    def _take_launcher(self, confinement: Confinement) -> Launcher:
+        if self._next is None:
+            return self._make_launcher(confinement)
+        expected, launcher = self._next
+        self._next = None
+        if expected == confinement:
+            return launcher
+        launcher.close()
+        return self._make_launcher(confinement)
+
+    def _make_launcher(self, confinement: Confinement) -> Launcher:
+        return Launcher(self._domain(confinement).enter, name="landlock launcher")
 
     def _guarded(self) -> tuple[Guarded, ...]:
         guarded = self._protection.guarded

@@ -79,9 +79,9 @@ class Watch:
         self._looking = Lock()
         self._thread: Thread | None = None
 
-    def add(self, process: "Popen[bytes]") -> None:
+    def add(self, process: "Popen[bytes]", *, tasks_before: int) -> None:
         with self._has_work:
-            self._running[process] = _Watched(process, count_tasks())
+            self._running[process] = _Watched(process, tasks_before)
             if self._thread is None:
                 self._thread = Thread(target=self._watch, name="command limits", daemon=True)
                 self._thread.start()

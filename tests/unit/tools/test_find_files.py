@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import Args, FindFiles
-from agentcli.tools.ripgrep import Engine
+from agentcli.tools.searching.ripgrep import Engine
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Matches

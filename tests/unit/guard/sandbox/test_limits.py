@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.limits import Limits
+from agentcli.guard.sandbox.limits import Limits, count_tasks
 from agentcli.guard.sandbox.processes import Process, kill_tree, listed, tree
 from agentcli.guard.sandbox.watch import Watch
 
@@ -15,7 +15,7 @@ lower_own_limits(); lower_own_limits()
 for name in ("CORE", "FSIZE", "NOFILE"):
     print(name, *resource.getrlimit(getattr(resource, "RLIMIT_" + name)))
 for processes in (5000, 100):
-    leave_room_for(Limits(processes=processes))
+    leave_room_for(Limits(processes=processes), tasks_now=count_tasks())
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     print(abs(soft - count_tasks() - processes) < 90, hard == -1 or hard >= soft)
 """
@@ -39,7 +39,7 @@ def test_own_limits_are_lowered_and_never_raised() -> None:
 def test_command_within_its_limits_is_left_alone() -> None:
     watch = Watch(Limits())
     process = subprocess.Popen(["sleep", "0.3"], start_new_session=True)
-    watch.add(process)
+    watch.add(process, tasks_before=count_tasks())
     assert (process.wait(), watch.remove(process), watch.remove(process)) == (0, (), ())
 
 

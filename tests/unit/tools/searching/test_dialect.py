@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.dialect import Pattern, may_be_meant_literally, portable
+from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, portable
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from agentcli.tools import globs
+from agentcli.tools.searching import globs
 
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 """What a directory may hold. A later kind has the last word over an earlier one."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.tools.ignore import IGNORE_FILES, Rule, excluded_by_git, rules_in, verdict
+from agentcli.tools.searching.ignore import IGNORE_FILES, Rule, excluded_by_git, rules_in, verdict
 
 _GITIGNORE = IGNORE_FILES[0]
 _EXCLUDE = "exclude"

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from agentcli.tools.ignore import rules_of
-from agentcli.tools.walk import Walk
+from agentcli.tools.searching.ignore import rules_of
+from agentcli.tools.searching.walk import Walk
 from tests.support.searching import plant
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Place, Workspace
-from agentcli.tools import globs
-from agentcli.tools.ignore import inherited
+from agentcli.tools.searching import globs
+from agentcli.tools.searching.ignore import inherited
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 

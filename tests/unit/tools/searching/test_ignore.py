@@ -2,7 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.ignore import everywhere, excluded_by_git, inherited, rules_of, verdict
+from agentcli.tools.searching.ignore import (
+    everywhere,
+    excluded_by_git,
+    inherited,
+    rules_of,
+    verdict,
+)
 from tests.support.searching import plant
 
 

@@ -3,7 +3,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from agentcli.tools.ripgrep import STAND_IN
+from agentcli.tools.searching.ripgrep import STAND_IN
 from tests.support.searching import grep, plant
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.tools.rows import Rows, Tally
-from agentcli.tools.scope import Scope
+from agentcli.tools.searching.rows import Rows, Tally
+from agentcli.tools.searching.scope import Scope
 
 SCOPE = Scope(where="", cwd=Path(), target=".", prefix="src/")
 

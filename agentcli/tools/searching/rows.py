@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentcli.machine.plain import visible
-from agentcli.tools.scope import Scope
+from agentcli.tools.searching.scope import Scope
 
 ROW_LIMIT_CHARS = 400
 OUTPUT_LIMIT_BYTES = 32_000

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.scope import Scope, covered
+from agentcli.tools.searching.scope import Scope, covered
 from agentcli.types.errors import ToolError
 from tests.support.searching import plant
 

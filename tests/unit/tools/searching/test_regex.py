@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.regex import RegexError, compiled
+from agentcli.tools.searching.regex import RegexError, compiled
 
 
 @pytest.mark.parametrize(

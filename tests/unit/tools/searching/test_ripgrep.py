@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools import ripgrep
-from agentcli.tools.ripgrep import Engine, Finish
-from agentcli.tools.scope import Scope
+from agentcli.tools.searching import ripgrep
+from agentcli.tools.searching.ripgrep import Engine, Finish
+from agentcli.tools.searching.scope import Scope
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 from tests.support.searching import grep

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from agentcli.tools import globs
+from agentcli.tools.searching import globs
 
 
 @pytest.mark.parametrize(

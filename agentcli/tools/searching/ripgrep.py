@@ -20,7 +20,7 @@ from typing import IO
 
 import agentcli
 from agentcli.machine.process import to_its_end
-from agentcli.tools.scope import Scope
+from agentcli.tools.searching.scope import Scope
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -70,7 +70,7 @@ STAND_IN = Engine(
     command=(
         *(sys.executable, "-I", "-X", "utf8", "-c"),
         f"import sys; sys.path.append({_OURS!r})\n"
-        "from agentcli.tools.search import main; sys.exit(main(sys.argv[1:]))",
+        "from agentcli.tools.searching.search import main; sys.exit(main(sys.argv[1:]))",
     ),
 )
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.tools import globs
-from agentcli.tools.ignore import Rule, everywhere, rules_in, rules_of
-from agentcli.tools.regex import RegexError, compiled
-from agentcli.tools.walk import Walk
+from agentcli.tools.searching import globs
+from agentcli.tools.searching.ignore import Rule, everywhere, rules_in, rules_of
+from agentcli.tools.searching.regex import RegexError, compiled
+from agentcli.tools.searching.walk import Walk
 
 FILE_LIMIT_BYTES = 8_000_000
 
