@@ -11,10 +11,10 @@ from agentcli.types.errors import WireError
 from agentcli.types.messages import Json
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.direct import Direct
 from agentcli.wire.explain import Explainer, failure_of, usable
+from agentcli.wire.http.direct import Direct
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
 from agentcli.wire.providers import LOCAL, Key, Provider, base_url_of
-from agentcli.wire.sockets import Broken, HttpError, Timeouts
 
 LOCAL_PATIENCE_S = 0.5
 LISTING_PATIENCE_S = 15.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from agentcli.types.errors import SettingsError, WireError, WireErrorKind
 from agentcli.wire.dialect import Model
+from agentcli.wire.http.sockets import ATTEMPTS, Broken
 from agentcli.wire.providers import Key, Provider
-from agentcli.wire.sockets import ATTEMPTS, Broken
 
 RETRIED = (WireErrorKind.RATE_LIMITED, WireErrorKind.UNAVAILABLE, WireErrorKind.CUT)
 

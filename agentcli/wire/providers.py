@@ -6,7 +6,7 @@ Looking something up here touches no network and no file: only the given environ
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentcli.wire.address import checked
+from agentcli.wire.http.address import checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.sockets import Broken, HttpError, Timeouts
-from agentcli.wire.sse import Event
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.sse import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

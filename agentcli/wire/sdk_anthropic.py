@@ -7,10 +7,10 @@ import anthropic
 import httpx2
 
 from agentcli.types.errors import SettingsError, WireErrorKind
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
 from agentcli.wire.sdk import Sdk, require, timeout_s
-from agentcli.wire.sockets import Broken, HttpError, Timeouts
-from agentcli.wire.sse import Event
 
 _Client = (
     anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock | anthropic.AsyncAnthropicVertex

@@ -7,10 +7,10 @@ import httpx2
 import openai
 
 from agentcli.types.errors import SettingsError, WireErrorKind
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
 from agentcli.wire.sdk import Sdk, timeout_s
-from agentcli.wire.sockets import Broken, HttpError, Timeouts
-from agentcli.wire.sse import Event
 
 
 def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None) -> Sdk:

@@ -18,14 +18,14 @@ from agentcli.types.events import CallDelta, Delta, RetryDelta, TextDelta
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.tools import ToolSpec
 from agentcli.types.wire import Message, Request, Show
-from agentcli.wire.body import BodyText
 from agentcli.wire.dialect import Decoder, Dialect, Model
 from agentcli.wire.explain import Explainer, Failure, failure_of, reason, usable
+from agentcli.wire.http.body import BodyText
+from agentcli.wire.http.sockets import Broken, HttpError, Socket, Timeouts
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import own_names, wire_name
 from agentcli.wire.normalize import normalize, received
 from agentcli.wire.providers import PROVIDERS, Key, Provider, base_url_of
-from agentcli.wire.sockets import Broken, HttpError, Socket, Timeouts
 
 SocketKind: TypeAlias = Literal["direct", "sdk"]
 
@@ -243,25 +243,25 @@ def open_wire(
 def dialect_of(protocol: str) -> Dialect:
     match protocol:
         case "anthropic":
-            from agentcli.wire import anthropic
+            from agentcli.wire.anthropic import messages
 
-            return anthropic
+            return messages
         case "openai-responses":
-            from agentcli.wire import openai_responses
+            from agentcli.wire.openai import responses
 
-            return openai_responses
+            return responses
         case "openai-chat":
-            from agentcli.wire import openai_chat
+            from agentcli.wire.openai import chat
 
-            return openai_chat
+            return chat
         case "gemini":
-            from agentcli.wire import gemini
+            from agentcli.wire.gemini import generate
 
-            return gemini
+            return generate
         case "gemini-interactions":
-            from agentcli.wire import gemini_interactions
+            from agentcli.wire.gemini import interactions
 
-            return gemini_interactions
+            return interactions
     raise SettingsError(
         f"no protocol is called {protocol!r}", hint=f"The protocols are {', '.join(PROTOCOLS)}."
     )
@@ -270,7 +270,7 @@ def dialect_of(protocol: str) -> Dialect:
 def _direct_socket(
     base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None
 ) -> Socket:
-    from agentcli.wire.direct import Direct
+    from agentcli.wire.http.direct import Direct
 
     return Direct(base_url, environ=environ, timeouts=timeouts)
 

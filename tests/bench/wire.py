@@ -15,9 +15,9 @@ from collections.abc import Callable
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
-from agentcli.wire.body import BodyText
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
+from agentcli.wire.http.body import BodyText
 from agentcli.wire.normalize import normalize
 from agentcli.wire.providers import Key
 from agentcli.wire.transport import dialect_of, open_wire

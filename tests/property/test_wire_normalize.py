@@ -18,9 +18,9 @@ from agentcli.types.messages import (
 )
 from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message
-from agentcli.wire.body import BodyText
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
+from agentcli.wire.http.body import BodyText
 from agentcli.wire.normalize import normalize
 from agentcli.wire.transport import dialect_of
 from tests.support.anthropic_fixtures import body as anthropic_body

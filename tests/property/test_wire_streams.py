@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.wire.http1 import Response
-from agentcli.wire.sse import Event, EventStream
+from agentcli.wire.http.http1 import Response
+from agentcli.wire.http.sse import Event, EventStream
 from tests.support.anthropic_fixtures import cases, decoded
 
 WHOLE = [case for case in cases() if not (case / "error.json").exists()]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentcli.types.messages import AssistantMessage, Thinking
-from agentcli.wire.sse import DONE, EventStream
+from agentcli.wire.http.sse import DONE, EventStream
 from tests.support.gemini_fixtures import cases, decoded, model
 
 genai = pytest.importorskip(

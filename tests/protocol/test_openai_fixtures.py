@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.events import TextDelta, ThinkingDelta
 from agentcli.types.messages import Json, Text, Thinking
-from agentcli.wire.sse import EventStream
+from agentcli.wire.http.sse import EventStream
 from tests.support.openai_fixtures import DIALECTS, PROMPT, answered, cases, decoded, made, request
 
 CASES = [case for protocol in DIALECTS for case in cases(protocol)]

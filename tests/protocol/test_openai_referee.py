@@ -13,8 +13,9 @@ from pydantic import TypeAdapter
 from agentcli.types.messages import AssistantMessage, Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message
-from agentcli.wire import openai_chat, openai_responses
 from agentcli.wire.dialect import Model
+from agentcli.wire.openai import chat as openai_chat
+from agentcli.wire.openai import responses as openai_responses
 from tests.support.openai_fixtures import CHAT, FIXTURES, RESPONSES, cases, decoded, request
 from tests.support.provider import Provider, stream
 

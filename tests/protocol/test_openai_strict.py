@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from agentcli.types.wire import Message
-from agentcli.wire import openai_chat, openai_responses
+from agentcli.wire.openai import chat as openai_chat
+from agentcli.wire.openai import responses as openai_responses
 from tests.support import strict_chat
 from tests.support.openai_fixtures import CHAT, PROMPT, RESPONSES, answered, decoded, request
 from tests.support.provider import Recorded

@@ -16,10 +16,10 @@ from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
-from agentcli.wire import anthropic
+from agentcli.wire.anthropic import messages as anthropic
 from agentcli.wire.catalogue import resolve
+from agentcli.wire.http.sse import EventStream
 from agentcli.wire.normalize import normalize
-from agentcli.wire.sse import EventStream
 from tests.support.conversations import NAMES, conversation
 
 FOLDER = Path(__file__).parents[2] / "fixtures/wire/anthropic"

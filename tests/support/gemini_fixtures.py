@@ -17,10 +17,11 @@ from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
-from agentcli.wire import gemini, gemini_interactions
 from agentcli.wire.dialect import Dialect, Model
+from agentcli.wire.gemini import generate as gemini
+from agentcli.wire.gemini import interactions as gemini_interactions
+from agentcli.wire.http.sse import EventStream
 from agentcli.wire.normalize import normalize
-from agentcli.wire.sse import EventStream
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/wire"
 

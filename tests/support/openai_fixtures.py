@@ -16,10 +16,11 @@ from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
-from agentcli.wire import openai_chat, openai_responses
 from agentcli.wire.dialect import Dialect, Model
+from agentcli.wire.http.sse import EventStream
 from agentcli.wire.normalize import normalize
-from agentcli.wire.sse import EventStream
+from agentcli.wire.openai import chat as openai_chat
+from agentcli.wire.openai import responses as openai_responses
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/wire"
 

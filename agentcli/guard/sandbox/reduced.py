@@ -5,8 +5,8 @@ are put back after a command instead of being out of its reach, processes are vi
 and modes of the person's files elsewhere can be changed.
 
 Every command is started by a thread of its own, made ready before and ended at once. While it lives
-it counts, to the kernel, as one of the command's own, so nothing may be had through it: this process
-cannot be inspected, and the thread cannot be signalled.
+it counts, to the kernel, as one of the command's own, so nothing may be had through it: this
+process cannot be inspected, and the thread cannot be signalled.
 """
 
 import os
@@ -54,6 +54,12 @@ class _Domain:
         seccomp.restrict_thread(self.filter)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    snapshot: Snapshot
+    confinement: Confinement
+
+
 class Reduced:
     def __init__(self, places: Places, *, limits: Limits) -> None:
         kernel.forbid_inspection()
@@ -67,7 +73,7 @@ class Reduced:
         self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
         self._next: tuple[Confinement, Launcher] | None = None
         self._lock = Lock()
-        self._snapshots: dict[Popen[bytes], Snapshot] = {}
+        self._runs: dict[Popen[bytes], _Run] = {}
 
     @property
     def name(self) -> str:
@@ -93,16 +99,18 @@ class Reduced:
                 process = launcher.start(argv, cwd=cwd, env=environment, stdout=stdout)
             finally:
                 launcher.close()
-            self._next = (confinement, self._make_launcher(confinement))
-        self._snapshots[process] = snapshot
+        self._runs[process] = _Run(snapshot, confinement)
         self._watch.add(process, tasks_before=tasks)
         return process
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        snapshot = self._snapshots.pop(process, None)
-        if snapshot is None:
+        run = self._runs.pop(process, None)
+        if run is None:
             return ()
-        return (*self._watch.remove(process), *self._keeper.undo(snapshot))
+        with self._lock:
+            if self._next is None:
+                self._next = (run.confinement, self._make_launcher(run.confinement))
+        return (*self._watch.remove(process), *self._keeper.undo(run.snapshot))
 
     def close(self) -> None:
         with self._lock:
@@ -113,10 +121,11 @@ class Reduced:
                 os.close(self._domains.popitem()[1].ruleset)
 
     def _take_launcher(self, confinement: Confinement) -> Launcher:
-        if self._next is None:
+        """The one made ready after an earlier command, if it is the same that is wanted."""
+        ready, self._next = self._next, None
+        if ready is None:
             return self._make_launcher(confinement)
-        expected, launcher = self._next
-        self._next = None
+        expected, launcher = ready
         if expected == confinement:
             return launcher
         launcher.close()

@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.address import checked, joined
+from agentcli.wire.http.address import checked, joined
 
 
 @pytest.mark.parametrize(

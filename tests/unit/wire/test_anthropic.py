@@ -9,10 +9,10 @@ from agentcli.types.errors import WireErrorKind
 from agentcli.types.messages import Json, Text, UserMessage
 from agentcli.types.tools import ToolSpec
 from agentcli.types.wire import Message, Request
-from agentcli.wire import anthropic
-from agentcli.wire.body import BodyText
+from agentcli.wire.anthropic import messages as anthropic
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
+from agentcli.wire.http.body import BodyText
 from agentcli.wire.normalize import normalize
 from tests.support.anthropic_fixtures import FOLDER, TOOLS, answered, body, cases, decoded, made
 from tests.support.conversations import NAMES, conversation

@@ -3,7 +3,7 @@ import pytest
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.events import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Json
-from agentcli.wire import anthropic
+from agentcli.wire.anthropic import messages as anthropic
 from tests.support.anthropic_fixtures import MODEL, decoded
 from tests.support.anthropic_streams import call, calls, events, says, text, thinking, whole
 

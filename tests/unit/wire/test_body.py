@@ -1,7 +1,7 @@
 import json
 
 from agentcli.types.messages import Json
-from agentcli.wire.body import BodyText
+from agentcli.wire.http.body import BodyText
 
 
 def test_text_is_the_body_as_json() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.types.errors import SettingsError, WireErrorKind
-from agentcli.wire.direct import LIMIT_ERROR_BYTES, Direct
-from agentcli.wire.sockets import Broken, HttpError, Timeouts
-from agentcli.wire.sse import Event
+from agentcli.wire.http.direct import LIMIT_ERROR_BYTES, Direct
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.sse import Event
 from tests.support.certificates import Certificate, made_in
 from tests.support.provider import Provider, Reply, answer, page, sse, stream
 from tests.support.proxy import Proxy

@@ -4,8 +4,10 @@ from dataclasses import replace
 import pytest
 
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.wire import anthropic, gemini, openai_chat
+from agentcli.wire.anthropic import messages as anthropic
 from agentcli.wire.discovery import discover, local_servers
+from agentcli.wire.gemini import generate as gemini
+from agentcli.wire.openai import chat as openai_chat
 from agentcli.wire.providers import LOCAL, PROVIDERS, Key
 from tests.support.provider import Provider, answer, page
 

@@ -18,8 +18,8 @@ from agentcli.types.messages import (
 )
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message
-from agentcli.wire import gemini
 from agentcli.wire.dialect import Model
+from agentcli.wire.gemini import generate as gemini
 from tests.support.gemini_fixtures import BASH, READ_FILE, encoded, model, said
 
 NOW = model("gemini")

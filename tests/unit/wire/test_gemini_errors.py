@@ -2,8 +2,9 @@ import pytest
 
 from agentcli.types.errors import WireErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire import gemini, gemini_interactions
-from agentcli.wire.gemini_errors import error_in_stream
+from agentcli.wire.gemini import generate as gemini
+from agentcli.wire.gemini import interactions as gemini_interactions
+from agentcli.wire.gemini.errors import error_in_stream
 
 DAILY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
 MINUTELY = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"

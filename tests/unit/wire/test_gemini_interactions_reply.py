@@ -15,7 +15,7 @@ from agentcli.types.messages import (
     Usage,
 )
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini_interactions_reply import Reply
+from agentcli.wire.gemini.interactions_reply import Reply
 from tests.support.gemini_fixtures import model
 
 NOW = model("gemini-interactions")

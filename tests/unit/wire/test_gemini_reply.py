@@ -14,7 +14,7 @@ from agentcli.types.messages import (
     ToolCall,
     Usage,
 )
-from agentcli.wire.gemini_reply import Reply
+from agentcli.wire.gemini.generate_reply import Reply
 from tests.support.gemini_fixtures import model
 
 NOW = model("gemini")

@@ -1,9 +1,9 @@
 import pytest
 
 from agentcli.types.errors import WireErrorKind
-from agentcli.wire import http1
-from agentcli.wire.http1 import Head, Response
-from agentcli.wire.sockets import Broken
+from agentcli.wire.http import http1
+from agentcli.wire.http.http1 import Head, Response
+from agentcli.wire.http.sockets import Broken
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n"

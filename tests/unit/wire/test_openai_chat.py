@@ -19,7 +19,7 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
 from agentcli.wire.dialect import Model
-from agentcli.wire.openai_chat import decoder, encode, headers, path
+from agentcli.wire.openai.chat import decoder, encode, headers, path
 
 MODEL = Model(provider="ollama", name="qwen3", protocol="openai-chat", strict_tools=False)
 GPT = Model(provider="openai-chat", name="gpt-5.4", protocol="openai-chat", thinking=True)

@@ -2,7 +2,7 @@ import pytest
 
 from agentcli.types.errors import WireErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.openai_errors import error, error_in_stream
+from agentcli.wire.openai.errors import error, error_in_stream
 
 
 def fault(message: str, code: Json = None, kind: str = "invalid_request_error") -> Json:

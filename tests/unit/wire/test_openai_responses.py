@@ -19,7 +19,7 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
 from agentcli.wire.dialect import Model
-from agentcli.wire.openai_responses import decoder, encode, headers, path
+from agentcli.wire.openai.responses import decoder, encode, headers, path
 
 MODEL = Model(provider="openai", name="gpt-6.1-sol", protocol="openai-responses", thinking=True)
 PLAIN = replace(MODEL, thinking=False)

@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.route import Place, Proxy, place_of, proxy_for
+from agentcli.wire.http.route import Place, Proxy, place_of, proxy_for
 
 API = place_of("https://api.example.com/v1")
 PLAIN = place_of("http://api.example.com")

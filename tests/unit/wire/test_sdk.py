@@ -16,9 +16,9 @@ from agentcli.types.messages import AssistantMessage, Json, Text, UserMessage
 from agentcli.types.wire import Request
 from agentcli.wire import sdk_anthropic, sdk_openai
 from agentcli.wire.catalogue import resolve
+from agentcli.wire.http.sockets import Broken, HttpError, Socket, Timeouts
+from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
-from agentcli.wire.sockets import Broken, HttpError, Socket, Timeouts
-from agentcli.wire.sse import Event
 from agentcli.wire.transport import Patience, open_wire
 from tests.support.anthropic_streams import call, calls, says
 from tests.support.provider import Provider, Reply, answer, sse, stream

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.wire import sse
-from agentcli.wire.sse import Event, EventStream
+from agentcli.wire.http import sse
+from agentcli.wire.http.sse import Event, EventStream
 
 
 def fed(*chunks: bytes) -> list[Event]:

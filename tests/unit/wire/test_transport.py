@@ -10,9 +10,9 @@ from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessag
 from agentcli.types.tools import ToolSpec
 from agentcli.types.wire import Request
 from agentcli.wire.catalogue import resolve
+from agentcli.wire.http.sockets import Timeouts
 from agentcli.wire.names import wire_name
 from agentcli.wire.providers import Key
-from agentcli.wire.sockets import Timeouts
 from agentcli.wire.transport import Connection, Patience, open_wire
 from tests.support.anthropic_streams import call, calls, says
 from tests.support.provider import Provider, Reply, Script, answer, page, sse, stream

@@ -19,12 +19,12 @@ from agentcli.types.messages import (
 )
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
-from agentcli.wire import openai_errors
 from agentcli.wire.dialect import Decoder, Model
 from agentcli.wire.memo import remembered
-from agentcli.wire.openai_chat_calls import ARGUMENTS, EXTRA
-from agentcli.wire.openai_chat_reply import PROTOCOL, ReplyDecoder
-from agentcli.wire.openai_content import compact, data_url, result_text
+from agentcli.wire.openai import errors as openai_errors
+from agentcli.wire.openai.chat_calls import ARGUMENTS, EXTRA
+from agentcli.wire.openai.chat_reply import PROTOCOL, ReplyDecoder
+from agentcli.wire.openai.content import compact, data_url, result_text
 from agentcli.wire.strict import OPENAI, rooted, strict_of
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]

@@ -10,10 +10,10 @@ from agentcli.types.events import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Json, Stop, Text, ToolCall, Usage
 from agentcli.wire.characters import whole
 from agentcli.wire.dialect import Model
-from agentcli.wire.openai_chat_calls import CallAssembly
-from agentcli.wire.openai_chat_thoughts import ThoughtAssembly
-from agentcli.wire.openai_errors import cut, error_in_stream
-from agentcli.wire.sse import DONE
+from agentcli.wire.http.sse import DONE
+from agentcli.wire.openai.chat_calls import CallAssembly
+from agentcli.wire.openai.chat_thoughts import ThoughtAssembly
+from agentcli.wire.openai.errors import cut, error_in_stream
 
 PROTOCOL = "openai-chat"
 

@@ -13,10 +13,10 @@ from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini_errors import error
-from agentcli.wire.gemini_interactions_reply import STORED, Reply
-from agentcli.wire.gemini_steps import PROTOCOL
-from agentcli.wire.gemini_thinking import UNSIGNED, is_own, is_signing, thinking_level
+from agentcli.wire.gemini.errors import error
+from agentcli.wire.gemini.interactions_reply import STORED, Reply
+from agentcli.wire.gemini.steps import PROTOCOL
+from agentcli.wire.gemini.thinking import UNSIGNED, is_own, is_signing, thinking_level
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import wire_name
 from agentcli.wire.strict import rooted

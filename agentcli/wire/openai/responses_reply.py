@@ -10,8 +10,8 @@ from agentcli.types.events import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
 from agentcli.wire.characters import whole
 from agentcli.wire.dialect import Model
-from agentcli.wire.openai_errors import cut, error_in_stream
-from agentcli.wire.openai_responses_items import (
+from agentcli.wire.openai.errors import cut, error_in_stream
+from agentcli.wire.openai.responses_items import (
     PARAGRAPH,
     PROTOCOL,
     StreamedItem,

@@ -11,8 +11,8 @@ from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.characters import whole, whole_json
-from agentcli.wire.gemini_calls import counted, minted_id, read_arguments
-from agentcli.wire.gemini_values import items, mapping, string
+from agentcli.wire.gemini.calls import counted, minted_id, read_arguments
+from agentcli.wire.gemini.values import items, mapping, string
 
 PROTOCOL = "gemini-interactions"
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from agentcli.types.errors import WireErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.sse import Event
+from agentcli.wire.http.sse import Event
 
 ATTEMPTS = 6
 

@@ -10,9 +10,9 @@ from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
 from agentcli.wire.characters import whole
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini_errors import BLOCKED, cut, error_in_stream
-from agentcli.wire.gemini_steps import ASKED, PROTOCOL, Step
-from agentcli.wire.gemini_values import count, items, mapping, string
+from agentcli.wire.gemini.errors import BLOCKED, cut, error_in_stream
+from agentcli.wire.gemini.steps import ASKED, PROTOCOL, Step
+from agentcli.wire.gemini.values import count, items, mapping, string
 
 STORED = "stored"
 """The quirk of a model that is asked with the service keeping the conversation."""

@@ -14,7 +14,7 @@ from agentcli.types.messages import Echo, Json, ToolCall
 from agentcli.wire.arguments import parsed_arguments
 from agentcli.wire.characters import whole, whole_json
 from agentcli.wire.names import wire_id
-from agentcli.wire.openai_content import compact, echoed
+from agentcli.wire.openai.content import compact, echoed
 
 EXTRA = "extra_content"
 """Signatures some servers put on a call and want back with it."""

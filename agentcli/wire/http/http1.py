@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from agentcli.types.errors import WireErrorKind
-from agentcli.wire.sockets import Broken
+from agentcli.wire.http.sockets import Broken
 
 LIMIT_LINE_BYTES = 64 * 1024
 LIMIT_HEADERS = 200

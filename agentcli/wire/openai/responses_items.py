@@ -12,7 +12,7 @@ from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, T
 from agentcli.wire.arguments import parsed_arguments
 from agentcli.wire.characters import whole, whole_json
 from agentcli.wire.dialect import Model
-from agentcli.wire.openai_content import compact, echoed
+from agentcli.wire.openai.content import compact, echoed
 
 PROTOCOL = "openai-responses"
 

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 from agentcli import __version__
 from agentcli.types.errors import SettingsError, WireErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.address import joined
 from agentcli.wire.failures import one_line
-from agentcli.wire.http1 import Head, Response
-from agentcli.wire.links import Link, connect
-from agentcli.wire.route import place_of, proxy_for, tls_context
-from agentcli.wire.sockets import Broken, HttpError, Timeouts
-from agentcli.wire.sse import Event, EventStream
+from agentcli.wire.http.address import joined
+from agentcli.wire.http.http1 import Head, Response
+from agentcli.wire.http.links import Link, connect
+from agentcli.wire.http.route import place_of, proxy_for, tls_context
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.sse import Event, EventStream
 
 IDLE_S = 1.0
 """After so long without a byte the reader of the events is told, by an empty one."""

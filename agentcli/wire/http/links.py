@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentcli.wire.http1 import Response
-from agentcli.wire.route import Place, Proxy, is_loopback
-from agentcli.wire.sockets import ATTEMPTS, Broken
+from agentcli.wire.http.http1 import Response
+from agentcli.wire.http.route import Place, Proxy, is_loopback
+from agentcli.wire.http.sockets import ATTEMPTS, Broken
 
 PIECE_BYTES = 64 * 1024
 FIRST_ADDRESSES_S = 3.0

@@ -23,9 +23,9 @@ from agentcli.types.messages import (
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.characters import whole, whole_json
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini_calls import counted, minted_id, read_arguments
-from agentcli.wire.gemini_errors import BLOCKED, MISSAID, cut, error_in_stream, missaid
-from agentcli.wire.gemini_values import count, items, mapping, string
+from agentcli.wire.gemini.calls import counted, minted_id, read_arguments
+from agentcli.wire.gemini.errors import BLOCKED, MISSAID, cut, error_in_stream, missaid
+from agentcli.wire.gemini.values import count, items, mapping, string
 
 PROTOCOL = "gemini"
 TOKEN = "continuationToken"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import Json
 from agentcli.wire.failures import http_error, kind_of_status, one_line, wait_s
-from agentcli.wire.gemini_values import items, mapping, string
+from agentcli.wire.gemini.values import items, mapping, string
 
 BLOCKED = frozenset(
     {

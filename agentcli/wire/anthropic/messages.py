@@ -20,7 +20,7 @@ from agentcli.types.messages import (
 )
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
-from agentcli.wire.anthropic_reply import PROTOCOL, Reply, kind_of
+from agentcli.wire.anthropic.reply import PROTOCOL, Reply, kind_of
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Model
 from agentcli.wire.failures import http_error, kind_of_status, one_line
