@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from agentcli.agent.cache import CacheWatch
 from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Limits
@@ -26,6 +27,7 @@ from agentcli.types.events import (
     Told,
     TurnEnded,
     TurnStarted,
+    Warned,
 )
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.wire import Request, Wire
@@ -71,6 +73,7 @@ class Loop:
         self._parallel = parallel
         self._notices = notices
         self._shorten = shorten
+        self._cache = CacheWatch()
         self._cost_usd = 0.0
         self._tokens = 0
         self._stumbles = 0
@@ -127,6 +130,9 @@ class Loop:
             if partial.text:
                 self._journal.tell(ModelReplied(message=partial.message(self._template.model)))
             raise
+        missed = self._cache.miss(request, reply.usage)
+        if missed is not None:
+            self._journal.tell(Warned(code="cache.missed", message=missed))
         cost_usd = self._price(reply.usage)
         self._cost_usd += cost_usd or 0.0
         self._tokens += reply.usage.prompt_tokens + reply.usage.output_tokens

@@ -23,6 +23,8 @@ class ModelInUse:
     price: Price
     images: bool
     """Whether it takes images."""
+    warning: str = ""
+    """What is not known of it, for the person."""
     patches: bool = False
     """Whether it was trained on apply_patch."""
 
@@ -78,9 +80,12 @@ def _provided(settings: Settings) -> ModelInUse:
         transport=settings.transport,
         patience=Patience(max_wait_s=settings.max_wait),
     )
+    name = f"{model.provider}/{model.name}"
+    unknown = f"{name} is not in the catalogue: its limits and its price are not known"
     return ModelInUse(
         wire=wire,
-        name=f"{model.provider}/{model.name}",
+        warning="" if model.known else unknown,
+        name=name,
         price=partial(cost_usd, model),
         images=model.images,
         patches=model.patch_tool,

@@ -15,7 +15,7 @@ from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
 from agentcli.record.place import SessionPlace, new_place
 from agentcli.settings import Settings
-from agentcli.types.events import SessionEnded, SessionStarted, TurnEnded
+from agentcli.types.events import SessionEnded, SessionStarted, TurnEnded, Warned
 from agentcli.types.messages import Text, UserMessage
 from agentcli.types.verdicts import Asker
 from agentcli.types.wire import Request, Wire
@@ -111,6 +111,8 @@ def open_session(
             tools_sha256=toolset.sha256(),
         )
     )
+    if model.warning:
+        journal.tell(Warned(code="model.unknown", message=model.warning))
     return Session(
         place=place,
         journal=journal,

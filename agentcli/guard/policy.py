@@ -97,7 +97,7 @@ def rules_from_options(
                 parse_rule(text, decision, source="command line", where=option, tools=tools)
             )
         except RuleError as error:
-            raise UsageError(f"{option} {error}", hint="see: agentcli policy --help") from None
+            raise UsageError(f"{option} {error}", hint="agentcli run --help") from None
     return tuple(rules)
 
 

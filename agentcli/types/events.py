@@ -61,6 +61,16 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """Something the person should know, though nothing failed."""
+
+    code: str
+    """For programs: model.unknown, cache.missed."""
+    message: str
+    type: Literal["warned"] = "warned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied:
     message: AssistantMessage
     duration_s: float = 0.0
@@ -127,6 +137,7 @@ Fact: TypeAlias = (
     SessionStarted
     | TurnStarted
     | Told
+    | Warned
     | ModelReplied
     | ModelFailed
     | CallJudged

@@ -20,6 +20,7 @@ from agentcli.types.events import (
     SessionStarted,
     TextDelta,
     Told,
+    Warned,
 )
 from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
 from agentcli.ui.tally import Tally, usage_json
@@ -107,6 +108,8 @@ def _rows(event: Event) -> list[Row]:
             return [_retry(event)]
         case Told(text=text, why=why):
             return [{"type": "told", "text": text, "why": why}]
+        case Warned(code=code, message=message):
+            return [{"type": "warning", "code": code, "message": message}]
         case _:
             return []
 

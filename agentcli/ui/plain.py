@@ -13,6 +13,7 @@ from agentcli.types.events import (
     RetryDelta,
     SessionStarted,
     Told,
+    Warned,
 )
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Diff, ToolResult
@@ -42,6 +43,8 @@ class PlainFace:
                     self._story(visible(message.text.strip()))
             case Told(text=text):
                 self._story(f"told the model: {visible(text)}")
+            case Warned(message=message):
+                self._story(f"warning: {visible(message)}")
             case CallFinished(result=result, duration_s=duration_s):
                 self._call(self._calls[result.call_id], result, duration_s)
             case RetryDelta():

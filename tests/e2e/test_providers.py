@@ -323,6 +323,19 @@ def test_interrupt_ends_a_stalled_stream_at_once(workspace: Path) -> None:
         assert provider.client_left.wait(10)
 
 
+def test_unknown_model_is_allowed_with_a_warning(workspace: Path) -> None:
+    server = anthropic_server()
+    with Provider([server.says("Hello.")]) as provider:
+        ran = agentcli(
+            *("run", "-o", "stream-json", "--model", "anthropic/claude-new-9", "x"),
+            home=workspace.parent,
+            env=server.env(provider),
+        )
+    warnings = [event for event in ran.events if event["type"] == "warning"]
+    assert [event["code"] for event in warnings] == ["model.unknown"]
+    assert (ran.code, ran.events[-1]["cost_usd"]) == (0, None)
+
+
 def test_same_call_again_and_again_ends_with_exit_6(workspace: Path) -> None:
     server = anthropic_server()
     again = [server.calls([(f"call_{n}", "read_file", {"path": "notes.txt"})]) for n in range(20)]

@@ -19,6 +19,7 @@ from agentcli.types.events import (
     Told,
     TurnEnded,
     TurnStarted,
+    Warned,
 )
 from agentcli.types.messages import (
     AssistantMessage,
@@ -116,6 +117,7 @@ facts: st.SearchStrategy[Fact] = st.one_of(
         message=st.builds(UserMessage, content=st.lists(texts | images, max_size=2).map(tuple)),
     ),
     st.builds(Told, text=words, why=words),
+    st.builds(Warned, code=words, message=words),
     st.builds(ModelReplied, message=assistants, cost_usd=st.none() | st.just(0.25)),
     st.builds(ModelFailed, kind=words, message=words, hint=words),
     st.builds(CallJudged, call=calls, effect=st.sampled_from(Effect), verdict=verdicts),

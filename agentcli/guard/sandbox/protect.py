@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,8 @@ from agentcli.guard.sandbox.kinds import exists, is_directory, is_file, is_link
 
 OWN_SETTINGS = ".agentcli"
 
+_MOST_OF_A_KIND = 64
+"""Of repositories in a repository: a hostile one may have any number of them."""
 _SEARCH_DEPTH = 3
 _SEARCH_DIRECTORIES = 2000
 _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "target"})
@@ -46,14 +49,18 @@ class Protection:
 
 def protections(workspace: Path, also: Iterable[Path] = ()) -> Protection:
     outside = _outside_repository(workspace)
-    found = [*_named(workspace / OWN_SETTINGS), *outside.guarded]
-    for path in also:
-        found += _named(path)
-    for root in _roots(workspace):
+    found = [*outside.guarded]
+    for path in (workspace / OWN_SETTINGS, *also):
+        found += _guards(path, "directory")
+    for root in islice(_roots(workspace), _MOST_OF_A_KIND):
         found += _of_worktree(root, workspace)
-    unique = {guarded.path: guarded for guarded in found if guarded.path != workspace}
+    # A link in a repository may lead anywhere, and what is held is also shown.
+    tops = (workspace, *outside.writable)
+    inside = (one for one in found if any(top in one.path.parents for top in tops))
     return Protection(
-        guarded=tuple(unique.values()), readable=outside.readable, writable=outside.writable
+        guarded=tuple({one.path: one for one in inside}.values()),
+        readable=outside.readable,
+        writable=outside.writable,
     )
 
 
@@ -74,10 +81,6 @@ def pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
         if parent not in tops and not tops.isdisjoint(parent.parents)
     }
     return tuple(sorted(between, key=lambda path: (len(path.parts), path)))
-
-
-def _named(path: Path) -> Iterator[Guarded]:
-    yield from _guards(path, "file" if is_file(path) else "directory")
 
 
 def _roots(workspace: Path) -> Iterator[Path]:
@@ -114,7 +117,7 @@ def _of_worktree(root: Path, workspace: Path) -> Iterator[Guarded]:
     if is_link(git):
         yield Guarded(git, "entry")
     elif is_file(git):
-        yield Guarded(git, "file")
+        yield Guarded(git, "file")  # not what it leads to: that has a shape of its own
     real = _git_directory(git)
     if real is not None and real.is_relative_to(workspace):
         yield from _of_git_directory(real, root)
@@ -137,11 +140,11 @@ def _of_git_directory(git: Path, root: Path) -> Iterator[Guarded]:
     # Not read as long as the settings do not say so, but `git sparse-checkout` has them say so.
     yield from _guards(git / "config.worktree", "file")
     # It would have git take hooks and settings from another directory; "." changes nothing.
-    yield Guarded(git / "commondir", "file", b".\n")
+    yield from _guards(git / "commondir", "file", b".\n")
     yield from _referenced(git / "config", root)
-    for linked in _subdirectories(git / "worktrees"):
+    for linked in _subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
         yield from _of_linked_worktree(linked)
-    for module in _modules(git / "modules"):
+    for module in islice(_modules(git / "modules"), _MOST_OF_A_KIND):
         yield from _of_git_directory(module, root)
 
 
@@ -149,18 +152,24 @@ def _of_linked_worktree(git: Path) -> Iterator[Guarded]:
     for name in ("commondir", "gitdir"):
         if is_file(git / name):
             yield Guarded(git / name, "file")
-    yield Guarded(git / "config.worktree", "file")
+    yield from _guards(git / "config.worktree", "file")
 
 
-def _guards(path: Path, kind: Literal["file", "directory"]) -> Iterator[Guarded]:
-    """A link is guarded as a link, and so is what it leads to."""
+def _guards(
+    path: Path, kind: Literal["file", "directory"], filler: bytes = b""
+) -> Iterator[Guarded]:
+    """As what it is; `kind` is for what does not exist. A link, and also what it leads to."""
     if is_link(path):
         yield Guarded(path, "entry")
-        real = Path(os.path.realpath(path))
-        if exists(real):
-            yield Guarded(real, "directory" if is_directory(real) else "file")
+        path = Path(os.path.realpath(path))
+        if not exists(path):
+            return
+    if is_directory(path):
+        yield Guarded(path, "directory")
+    elif is_file(path):
+        yield Guarded(path, "file")
     else:
-        yield Guarded(path, kind)
+        yield Guarded(path, "entry") if exists(path) else Guarded(path, kind, filler)
 
 
 def _referenced(config: Path, root: Path) -> Iterator[Guarded]:
@@ -171,18 +180,17 @@ def _referenced(config: Path, root: Path) -> Iterator[Guarded]:
         real = Path(os.path.realpath(base / value.strip()))
         if real.name == "_":
             real = real.parent  # husky: the scripts in `_` only call those beside it
-        inside = real.is_relative_to(root) and real != root
-        if inside and (is_hooks or is_file(real)):
-            yield Guarded(real, "directory" if is_hooks else "file")
+        if is_hooks or is_file(real):
+            yield from _guards(real, "directory")
 
 
-def _modules(directory: Path) -> Iterator[Path]:
+def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
     """Git directories of submodules, whose names may have slashes in them."""
     for child in _subdirectories(directory):
         if is_file(child / "HEAD"):
             yield child
-        else:
-            yield from _modules(child)
+        elif depth < _SEARCH_DEPTH:
+            yield from _modules(child, depth + 1)
 
 
 def _outside_repository(workspace: Path) -> Protection:
@@ -194,17 +202,22 @@ def _outside_repository(workspace: Path) -> Protection:
     target = _git_directory(git) if is_file(git) and not is_link(git) else None
     if target is None or target.is_relative_to(workspace):
         return Protection(guarded=())
-    if _points_back(target / "gitdir", git):
-        common = Path(os.path.realpath(target / _text(target / "commondir").strip()))
+    common = Path(os.path.realpath(target / _text(target / "commondir").strip()))
+    is_linked = target.parent == common / "worktrees" and _is_repository(common)
+    if is_linked and _points_back(target / "gitdir", git):
         return Protection(
             guarded=tuple(_of_linked_worktree(target)),
             readable=(common,),
             writable=(target, common / "objects", common / "refs", common / "logs"),
         )
-    named = _WORKTREE.search(_text(target / "config"))
+    named = _WORKTREE.search(_text(target / "config")) if _is_repository(target) else None
     if named and os.path.realpath(target / named[1].strip()) == str(workspace):
         return Protection(guarded=tuple(_of_git_directory(target, target)), writable=(target,))
     return Protection(guarded=())
+
+
+def _is_repository(git: Path) -> bool:
+    return is_file(git / "HEAD") and is_directory(git / "objects") and is_directory(git / "refs")
 
 
 def _points_back(pointer: Path, git: Path) -> bool:

@@ -1,10 +1,12 @@
+import os
 from pathlib import Path
 
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
 
 
 def repository(root: Path, config: str = "") -> Path:
-    (root / ".git/hooks").mkdir(parents=True)
+    for name in ("hooks", "objects", "refs"):
+        (root / ".git" / name).mkdir(parents=True)
     (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
     (root / ".git/config").write_text(config)
     return root
@@ -137,13 +139,68 @@ def test_pointer_outside_is_believed_only_when_it_points_back(tmp_path: Path) ->
 
 def test_submodule_as_workspace_uses_its_directory_when_that_names_it(tmp_path: Path) -> None:
     module, workspace = tmp_path / "super/.git/modules/lib", tmp_path / "super/lib"
-    module.mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (module / name).mkdir(parents=True)
+    (module / "HEAD").touch()
     workspace.mkdir()
     (workspace / ".git").write_text("gitdir: ../.git/modules/lib\n")
     (module / "config").write_text("[core]\n\tworktree = ../../../other\n")
     assert protections(workspace).writable == ()
     (module / "config").write_text("[core]\n\tworktree = ../../../lib\n")
     assert protections(workspace).writable == (module,)
+
+
+def test_links_to_the_outside_are_guarded_but_nothing_there_is_shown(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "ws", "[core]\n\thooksPath = ../keys\n")
+    (tmp_path / "keys").mkdir()
+    (workspace / ".git/hooks").rmdir()
+    (workspace / ".git/hooks").symlink_to(tmp_path / "keys")
+    (workspace / ".agentcli").symlink_to(tmp_path / "keys")
+    assert names(workspace) == {
+        ".agentcli": "entry",
+        **in_directory(".git"),
+        ".git/hooks": "entry",
+    }
+
+
+def test_directory_that_is_no_repository_is_not_believed(tmp_path: Path) -> None:
+    workspace, keys = tmp_path / "ws", tmp_path / "keys"
+    false = tmp_path / "world-writable/worktrees/ws"
+    for directory in (workspace, keys, false):
+        directory.mkdir(parents=True)
+    (workspace / ".git").write_text(f"gitdir: {false}\n")
+    (false / "gitdir").write_text(f"{workspace}/.git\n")
+    for common in (keys, tmp_path / "world-writable"):
+        (false / "commondir").write_text(f"{common}\n")
+        assert (protections(workspace).readable, protections(workspace).writable) == ((), ())
+
+
+def test_places_are_guarded_as_what_they_are(tmp_path: Path) -> None:
+    repository(tmp_path, "[core]\n\thooksPath = script.sh\n")
+    (tmp_path / "script.sh").touch()
+    (tmp_path / ".git/config.worktree").mkdir()
+    (tmp_path / ".git/hooks").rmdir()
+    (tmp_path / ".git/hooks").touch()
+    os.mkfifo(tmp_path / ".git/commondir")
+    assert names(tmp_path) == {
+        ".agentcli": "directory",
+        ".git/hooks": "file",
+        ".git/config": "file",
+        ".git/config.worktree": "directory",
+        ".git/commondir": "entry",
+        "script.sh": "file",
+    }
+
+
+def test_any_number_of_repositories_is_bounded(tmp_path: Path) -> None:
+    repository(tmp_path)
+    for number in range(100):
+        (tmp_path / f".git/worktrees/{number}").mkdir(parents=True)
+        (tmp_path / f".git/modules/{number}").mkdir(parents=True)
+        (tmp_path / f".git/modules/{number}/HEAD").touch()
+        (tmp_path / f"nested/{number}/.git").mkdir(parents=True)
+    (tmp_path / ".git/modules" / "/".join("d" * 300)).mkdir(parents=True)
+    assert len(names(tmp_path)) < 64 * 4 * 3 + 10
 
 
 def test_hostile_shapes_do_not_break_the_search(tmp_path: Path) -> None:
