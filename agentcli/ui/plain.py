@@ -62,6 +62,7 @@ class PlainFace:
             say_error(str(error), error.hint)
             return error.exit_code
         ended, code = tally.ended, tally.exit_code
+        self._story(_summary(tally))
         if code is Exit.DONE:
             answer = tally.answer.rstrip("\n")
             sys.stdout.write((visible(answer) if sys.stdout.isatty() else answer) + "\n")
@@ -92,6 +93,17 @@ class PlainFace:
     def _story(self, line: str) -> None:
         if self._verbosity >= 1:
             _write(f"[{time.monotonic() - self._tally.began:.1f}s] {line}")
+
+
+def _summary(tally: Tally) -> str:
+    usage = tally.usage
+    cached = f" ({usage.cache_read_tokens} cached)" if usage.cache_read_tokens else ""
+    thought = f" ({usage.reasoning_tokens} thinking)" if usage.reasoning_tokens else ""
+    cost = "price not known" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
+    return (
+        f"{tally.turns} requests · {usage.prompt_tokens} tokens in{cached}, "
+        f"{usage.output_tokens} out{thought} · {cost}"
+    )
 
 
 def say_error(message: str, hint: str = "", *, write: Callable[[str], None] | None = None) -> None:

@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from agentcli.guard.sandbox import landlock
+from agentcli.types.verdicts import Confinement
 from tests.support.confined import LAYERS, Confined, confined
 
 
@@ -345,6 +347,18 @@ def test_unix_sockets_outside_are_not_reached(place: Confined, kind: str, abstra
         server.listen()
     with _listening(server) as reached:
         place.python(SEND, "AF_UNIX", kind, name)
+    assert reached == [b"own"]
+
+
+def test_granted_network_does_not_open_the_persons_session(place: Confined) -> None:
+    if landlock.version() < landlock.SCOPE_VERSION:
+        pytest.skip("this kernel cannot keep abstract sockets apart")
+    server = socket.socket(socket.AF_UNIX)
+    name = f"@agentcli-{os.getpid()}-granted"
+    server.bind(name.replace("@", "\0", 1))
+    server.listen()
+    with _listening(server) as reached:
+        place.python(SEND, "AF_UNIX", "SOCK_STREAM", name, confinement=Confinement(network=True))
     assert reached == [b"own"]
 
 

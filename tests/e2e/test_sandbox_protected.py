@@ -316,6 +316,25 @@ def test_virtual_environment_of_a_repository_opens_nothing(layer: str, tmp_path:
         assert "#!/bin/sh" not in ran.output and "the secret" not in ran.output
 
 
+def test_links_in_a_repository_show_nothing_outside(layer: str, tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("pre-commit", "secret.txt"):
+        (outside / name).write_text("the secret outside")
+    for sample in (workspace / ".git/hooks").iterdir():
+        sample.unlink()
+    (workspace / ".git/hooks").rmdir()
+    (workspace / ".git/hooks").symlink_to(outside)
+    (workspace / ".agentcli").symlink_to(outside)
+    with confined(layer, tmp_path) as place:
+        ran = place.run(
+            f"cat .git/hooks/* .agentcli/* {outside}/*; echo evil > .git/hooks/pre-commit"
+        )
+        assert "the secret outside" not in ran.output
+        assert (outside / "pre-commit").read_text() == "the secret outside"
+
+
 def test_home_directory_as_workspace_keeps_its_keys_and_its_shell(
     layer: str, tmp_path: Path
 ) -> None:

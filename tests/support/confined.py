@@ -74,11 +74,11 @@ class Confined:
             os.close(writer)
         return process, reader
 
-    def python(self, program: str, *arguments: object) -> Ran:
+    def python(self, program: str, *arguments: object, confinement: Confinement = ALONE) -> Ran:
         path = self.workspace / "attack.py"
         path.write_text(program, encoding="utf-8")
         words = " ".join(f"'{argument}'" for argument in arguments)
-        return self.run(f"python3 attack.py {words}")
+        return self.run(f"python3 attack.py {words}", confinement=confinement)
 
 
 def _file() -> tuple[int, int]:

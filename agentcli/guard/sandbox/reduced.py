@@ -119,6 +119,9 @@ class Reduced:
             self._next = None
             while self._domains:
                 os.close(self._domains.popitem()[1].ruleset)
+            if self._network is not None:
+                os.close(self._network)
+                self._network = None
 
     def _take_launcher(self, confinement: Confinement) -> Launcher:
         """The one made ready after an earlier command, if it is the same that is wanted."""

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from agentcli.tools.editing.drift import canonical
 from agentcli.tools.editing.readings import Reading
@@ -11,6 +12,7 @@ from agentcli.tools.editing.view import LfView
 SHOWN_LINES = 12
 SHOWN_LINE_CHARS = 240
 SEARCHED_LINES = 20_000
+SEARCHED_WORDS = 50
 COMMON_LINE = 50
 """A line that occurs more often than this says nothing about the place."""
 _TELLING_CHARS = 12
@@ -70,10 +72,14 @@ def _by_shared_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     return max(votes, key=lambda first: (votes[first], -first)) if votes else None
 
 
+def _words(line: str) -> Iterator[str]:
+    return (word[0] for word in _WORD.finditer(line))
+
+
 def _by_shared_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """The line with most words of the longest line, if it has half of them."""
     longest = max(wanted, key=len)
-    words = set(_WORD.findall(longest))
+    words = set(islice(_words(longest), SEARCHED_WORDS))
     best, most = None, (len(words) + 1) // 2
     for index, line in enumerate(lines[:SEARCHED_LINES]):
         shared = sum(word in line for word in words)

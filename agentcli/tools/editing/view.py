@@ -48,9 +48,6 @@ class LfView:
         """Counted from 1."""
         return self.text.count("\n", 0, position) + 1
 
-    def line_start(self, position: int) -> int:
-        return self.text.rfind("\n", 0, position) + 1
-
     def start_of_line(self, index: int) -> int:
         """Where the line at this index, counted from 0, begins; the end for one past the last."""
         return min(sum(map(len, self.lines[:index])) + index, len(self.text))
@@ -70,13 +67,17 @@ class LfView:
         return Splice(start=self._raw(start), end=self._raw(end), text=raw_text)
 
     def _ended(self, replaced: str, text: str) -> Iterator[str]:
-        if len(self.raw) == len(self.text):
+        if "\n" not in text or not self._crlf:
             yield text
-        elif not is_mixed(replaced):
-            ending = majority_ending(replaced if "\n" in replaced else self.raw)
-            yield text.replace("\n", ending)
-        else:
+        elif is_mixed(replaced):
             yield from _line_by_line(replaced, text)
+        else:
+            ending = majority_ending(replaced) if "\n" in replaced else self._majority
+            yield text.replace("\n", ending)
+
+    @cached_property
+    def _majority(self) -> Ending:
+        return majority_ending(self.raw)
 
     @cached_property
     def _crlf(self) -> list[int]:
@@ -89,8 +90,6 @@ class LfView:
         return positions
 
     def _raw(self, position: int) -> int:
-        if len(self.raw) == len(self.text):
-            return position
         return position + bisect_left(self._crlf, position)
 
 
