@@ -1,0 +1,62 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.settings import OwnProvider, load
+from agentcli.types.errors import SettingsError, UsageError
+
+
+def write(home: Path, text: str) -> dict[str, str]:
+    file = home / "agentcli/settings.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return {"XDG_CONFIG_HOME": str(home)}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_providers_of_the_file_are_read(home: Path) -> None:
+    write(home, '[providers.lab]\nprotocol = "openai-chat"\nbase_url = "http://x"\n')
+    assert load({}, workspace=home, environ={}).providers == (
+        OwnProvider(name="lab", protocol="openai-chat", base_url="http://x"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "providers = 1",
+        "[providers]\nlab = 1",
+        '[providers.lab]\nprotocol = "x"',
+        '[providers.lab]\nprotocol = "x"\nbase_url = 7',
+        'transport = "pigeon"',
+        "max_wait = -1",
+        "store = 2",
+        "max_turns = 1.5",
+        "timeout = true",
+    ],
+)
+def test_wrong_value_is_refused_with_what_would_be_right(home: Path, text: str) -> None:
+    write(home, text)
+    with pytest.raises(SettingsError, match="must be") as raised:
+        load({}, workspace=home, environ={})
+    assert "settings.toml" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "flags", [{"mode": "yolo"}, {"max_turns": "0"}, {"max_turns": "x"}, {"model": " "}]
+)
+def test_wrong_flag_is_a_usage_error(home: Path, flags: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="must be"):
+        load(flags, workspace=home, environ={})
+
+
+def test_environment_speaks_in_words(home: Path) -> None:
+    environ = {"AGENTCLI_PARALLEL": "no", "AGENTCLI_MAX_TURNS": "7", "AGENTCLI_TIMEOUT": "1.5"}
+    settings = load({}, workspace=home, environ=environ)
+    assert (settings.parallel, settings.max_turns, settings.timeout) == (False, 7, 1.5)

@@ -1,0 +1,83 @@
+import pytest
+
+from agentcli.types.messages import Json, Text, ToolCall
+from agentcli.types.tools import (
+    Command,
+    Details,
+    Diff,
+    ErrorKind,
+    FileView,
+    Matches,
+    Raw,
+    ToolResult,
+)
+from agentcli.ui.lines import call_line, duration, target
+
+
+def line(details: Details | None, *, error: ErrorKind | None = None, text: str = "") -> str:
+    result = ToolResult(
+        call_id="c",
+        name="t",
+        status="error" if error else "ok",
+        content=(Text(text=text),),
+        details=details,
+        error=error,
+    )
+    return call_line(ToolCall(id="c", name="t", input={"path": "a"}), result, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        (Diff(path="a", unified="", added=4, removed=1), "+4 -1"),
+        (Diff(path="a", unified="", added=4, removed=0, created=True), "new file, +4 -0"),
+        (Command(command="x", cwd="", exit_code=3, output_lines=61), "exit 3, 61 lines"),
+        (
+            Command(command="x", cwd="", signal="SIGSEGV", output_lines=1),
+            "killed by SIGSEGV, 1 line",
+        ),
+        (Command(command="x", cwd="", timed_out=True), "timed out, 0 lines"),
+        (Command(command="x", cwd="", background_pid=7), "in the background, pid 7"),
+        (FileView(path="a", media="text", size_bytes=9, first_line=3, last_line=7), "5 lines"),
+        (FileView(path="a", media="image", size_bytes=9), "image"),
+        (Matches(target="x", path=".", matches=14, files=6), "14 matches in 6 files"),
+        (Matches(target="x", path=".", matches=2, files=2, more=True), "2 files, there are more"),
+        (Raw(text="first\nsecond"), "first"),
+        (None, "ok"),
+    ],
+)
+def test_outcome_is_said_in_words(details: Details | None, said: str) -> None:
+    assert line(details) == f"t a: {said} (500ms)"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ErrorKind.DENIED, "denied: no"),
+        (ErrorKind.CANCELLED, "interrupted: no"),
+        (ErrorKind.NOT_RUN, "not run: no"),
+        (ErrorKind.FAILED, "failed: no"),
+    ],
+)
+def test_error_is_named_with_its_first_line(error: ErrorKind, said: str) -> None:
+    assert line(None, error=error, text="no\nmore") == f"t a: {said} (500ms)"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"command": "pytest -q\n  --lf"}, "pytest -q --lf"),
+        ({"command": "x" * 100}, "x" * 36 + "…" + "x" * 35),
+        ({"command": "a\x1b[2Jb"}, "a\ufffd[2Jb"),
+        ({"n": 1}, '{"n": 1}'),
+        ("not json", "not json"),
+        (None, ""),
+    ],
+)
+def test_target_is_one_short_printable_line(given: Json, shown: str) -> None:
+    assert target(ToolCall(id="c", name="t", input=given)) == shown
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.011, "11ms"), (2.14, "2.1s"), (64.0, "1m 04s")])
+def test_duration_is_short(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
