@@ -37,5 +37,5 @@ class Live:
 
     def _tell_latest(self) -> None:
         self._due = None
-        self._not_before = self._loop.time() + TELL_EVERY_S
         self._tell(self._kept.last_lines(self._lines))
+        self._not_before = self._loop.time() + TELL_EVERY_S
