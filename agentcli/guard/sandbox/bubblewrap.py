@@ -17,7 +17,7 @@ from agentcli.guard.sandbox import kernel, landlock, seccomp
 from agentcli.guard.sandbox.holding import Holding
 from agentcli.guard.sandbox.kinds import is_directory
 from agentcli.guard.sandbox.launcher import Launcher
-from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
+from agentcli.guard.sandbox.limits import Limits, allowed_tasks, count_tasks, leave_room_for
 from agentcli.guard.sandbox.mounts import View
 from agentcli.guard.sandbox.places import Places
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
@@ -113,7 +113,7 @@ class Bubblewrap:
         """
         if os.geteuid() == 0 or not _COUNTER.exists() or not _counts_by_namespace():
             return list(argv)
-        most = self._limits.most_tasks
+        most = allowed_tasks(self._limits)
         return [str(_COUNTER), f"--nproc={most}:{most}", "--", *argv]
 
     def _started(
@@ -195,15 +195,14 @@ def _end_namespace(first: int, process: "Popen[bytes]") -> None:
     That process dies with its parent, but not if the parent was killed before it could ask for it.
     """
     words = process.args if isinstance(process.args, list) else []
+    ours = b"".join(os.fsencode(word) + b"\0" for word in words)
     try:
         handle = os.pidfd_open(first)
     except OSError:
         return
     try:
         # The number may be another's by now.
-        if Path(f"/proc/{first}/cmdline").read_bytes().split(b"\0")[:-1] == [
-            *map(os.fsencode, words)
-        ]:
+        if Path(f"/proc/{first}/cmdline").read_bytes() == ours:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             select([handle], [], [], _END_S)
     except OSError:

@@ -100,7 +100,7 @@ def _attempts(
     builders = _builders()
     if not builders:
         return
-    if ground.workspace == ground.workspace.parent:
+    if os.path.realpath(ground.workspace) == os.sep:
         raise SettingsError(
             "The workspace is the root directory: everything would be in it.",
             hint="Start agentcli in the directory of a project.",

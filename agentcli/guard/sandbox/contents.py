@@ -169,7 +169,7 @@ def _remove(name: str, parent: int) -> None:
             return
     except FileNotFoundError:
         return
-    _make_accessible(name, parent)
+    make_accessible(name, parent)
     try:
         shutil.rmtree(name, dir_fd=parent)
     except (OSError, RecursionError):
@@ -207,7 +207,8 @@ def _write(name: str, parent: int, entry: Entry) -> None:
                 os.close(handle)
 
 
-def _make_accessible(name: str, parent: int) -> None:
+def make_accessible(name: str, parent: int) -> None:
+    """A directory whose owner took the rights to it away from himself, if that is us."""
     with suppress(OSError):
         handle = os.open(name, _PASS, dir_fd=parent)
         try:

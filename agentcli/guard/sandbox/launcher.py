@@ -6,13 +6,16 @@ as its launcher, because a process that dies with its parent dies with the paren
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
+from threading import Lock
+
+Restrict = Callable[[], None]
 
 
 class Launcher:
-    def __init__(self, restrict: Callable[[], None], *, name: str) -> None:
+    def __init__(self, restrict: Restrict, *, name: str) -> None:
         """`restrict` runs in the new thread, once; if it fails, no process is ever started."""
         self._refusal: OSError | None = None
         self._thread = ThreadPoolExecutor(
@@ -41,7 +44,7 @@ class Launcher:
     def close(self) -> None:
         self._thread.shutdown(wait=False)
 
-    def _give_up_rights(self, restrict: Callable[[], None]) -> None:
+    def _give_up_rights(self, restrict: Restrict) -> None:
         try:
             restrict()
         except OSError as error:
@@ -68,3 +71,36 @@ class Launcher:
             start_new_session=True,
             pass_fds=pass_fds,
         )
+
+
+class LauncherAhead:
+    """Launchers for one process each, the next one made ready while nobody waits for it."""
+
+    def __init__(self, *, name: str) -> None:
+        self._name = name
+        self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name} maker")
+        self._ready: tuple[Restrict, Future[Launcher]] | None = None
+        self._lock = Lock()
+
+    def take(self, restrict: Restrict) -> Launcher:
+        """The one that is ready, if it gave up the same rights. It is the caller's to close."""
+        with self._lock:
+            ready, self._ready = self._ready, None
+        if ready and ready[0] == restrict:
+            return ready[1].result()
+        if ready:
+            ready[1].result().close()
+        return Launcher(restrict, name=self._name)
+
+    def prepare(self, restrict: Restrict) -> None:
+        with self._lock:
+            if self._ready is None:
+                made = self._maker.submit(Launcher, restrict, name=self._name)
+                self._ready = (restrict, made)
+
+    def close(self) -> None:
+        with self._lock:
+            ready, self._ready = self._ready, None
+        if ready:
+            ready[1].result().close()
+        self._maker.shutdown()

@@ -57,6 +57,12 @@ def leave_room_for(limits: Limits, *, tasks_now: int) -> None:
     resource.setrlimit(resource.RLIMIT_NPROC, (_at_most(hard, most), hard))
 
 
+def allowed_tasks(limits: Limits) -> int:
+    """As many as the limits say, or as the person may have at all."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    return _at_most(hard, limits.most_tasks)
+
+
 def count_tasks() -> int:
     """All processes and threads of the machine, from one small file."""
     fields = Path("/proc/loadavg").read_text(encoding="ascii").split()

@@ -5,6 +5,7 @@ say in what the next one sees.
 """
 
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentcli.guard.sandbox import personal
+from agentcli.guard.sandbox.environment import clean_path
 from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.toolchains import find_toolchains, tool_variables
 from agentcli.types.verdicts import Confinement
@@ -29,6 +31,7 @@ SYSTEM = tuple(
 
 _ETC = Path("/etc")
 _RESOLVER = Path("/etc/resolv.conf")
+_GIT_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +111,7 @@ def survey(
         is_home=person_home.is_relative_to(workspace),
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
-    _prepare(places)
+    _prepare(places, environ)
     return replace(places, variables=variables | {"HOME": str(places.home)})
 
 
@@ -157,28 +160,41 @@ def _hidden(directory: Path) -> Iterator[Path]:
             yield from _hidden(Path(entry.path))
 
 
-def _prepare(places: Places) -> None:
+def _prepare(places: Places, environ: Mapping[str, str]) -> None:
     for directory in (places.temporary, places.home, places.empty_directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     places.empty_file.touch()
     config = places.home / ".gitconfig"
     if not exists(config):
-        config.write_text(_git_settings(), encoding="utf-8")
+        # Not from the workspace, whatever PATH says: this runs outside of any sandbox.
+        trusted = clean_path({"PATH": environ.get("PATH", "")}, places.workspace)
+        config.write_text(_git_settings(trusted), encoding="utf-8")
 
 
-def _git_settings() -> str:
+def _git_settings(search_path: str) -> str:
     """Who commits, from the person's own settings, and nothing else of them.
 
     Whose repository it is need not trouble git in a sandbox: what its settings run is confined.
     """
-    return "\n".join(("[safe]", "\tdirectory = *", "[user]", *_git_identity(), ""))
+    identity = _git_identity(search_path)
+    return "\n".join(("[safe]", "\tdirectory = *", "[user]", *identity, ""))
 
 
-def _git_identity() -> list[str]:
-    command = ["git", "config", "--global", "--includes", "--get-regexp", r"^user\.(name|email)$"]
+def _git_identity(search_path: str) -> list[str]:
+    git = shutil.which("git", path=search_path)
+    if git is None:
+        return []
+    wanted = ("--global", "--includes", "--get-regexp", r"^user\.(name|email)$")
     try:
-        told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    except OSError:
+        told = subprocess.run(
+            [git, "config", *wanted],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_GIT_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return []
     lines = told.stdout.decode("utf-8", "replace").splitlines()
     quoted = str.maketrans({'"': '\\"', "\\": "\\\\"})

@@ -18,7 +18,7 @@ from subprocess import Popen
 from threading import Lock
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
-from agentcli.guard.sandbox.launcher import Launcher
+from agentcli.guard.sandbox.launcher import LauncherAhead
 from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
 from agentcli.guard.sandbox.places import Places, granted, resolver_files
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
@@ -71,7 +71,7 @@ class Reduced:
         self._keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
         self._network = kernel.make_private_network()
         self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
-        self._next: tuple[Confinement, Launcher] | None = None
+        self._launchers = LauncherAhead(name="landlock launcher")
         self._lock = Lock()
         self._runs: dict[Popen[bytes], _Run] = {}
 
@@ -94,7 +94,7 @@ class Reduced:
         temporary = {"TMPDIR": str(self._places.temporary)}
         environment = {**env, **self._places.variables, **temporary}
         with self._lock:
-            launcher = self._take_launcher(confinement)
+            launcher = self._launchers.take(self._domain(confinement).enter)
             try:
                 process = launcher.start(argv, cwd=cwd, env=environment, stdout=stdout)
             finally:
@@ -107,35 +107,19 @@ class Reduced:
         run = self._runs.pop(process, None)
         if run is None:
             return ()
+        told = (*self._watch.remove(process), *self._keeper.undo(run.snapshot))
         with self._lock:
-            if self._next is None:
-                self._next = (run.confinement, self._make_launcher(run.confinement))
-        return (*self._watch.remove(process), *self._keeper.undo(run.snapshot))
+            self._launchers.prepare(self._domain(run.confinement).enter)
+        return told
 
     def close(self) -> None:
         with self._lock:
-            if self._next:
-                self._next[1].close()
-            self._next = None
+            self._launchers.close()
             while self._domains:
                 os.close(self._domains.popitem()[1].ruleset)
             if self._network is not None:
                 os.close(self._network)
                 self._network = None
-
-    def _take_launcher(self, confinement: Confinement) -> Launcher:
-        """The one made ready after an earlier command, if it is the same that is wanted."""
-        ready, self._next = self._next, None
-        if ready is None:
-            return self._make_launcher(confinement)
-        expected, launcher = ready
-        if expected == confinement:
-            return launcher
-        launcher.close()
-        return self._make_launcher(confinement)
-
-    def _make_launcher(self, confinement: Confinement) -> Launcher:
-        return Launcher(self._domain(confinement).enter, name="landlock launcher")
 
     def _guarded(self) -> tuple[Guarded, ...]:
         guarded = self._protection.guarded

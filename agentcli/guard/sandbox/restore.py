@@ -8,7 +8,7 @@ link gets nothing written.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +21,7 @@ from agentcli.guard.sandbox.contents import (
     File,
     Reader,
     keep_copy,
+    make_accessible,
     outline,
     put_back,
 )
@@ -62,28 +63,31 @@ class Keeper:
 
     def undo(self, before: Snapshot) -> tuple[str, ...]:
         """Puts back what changed; a sentence for each place, for the model and the person."""
-        sentences = []
+        sentences: list[str] = []
         for group in self._groups:
-            for one, after in self._look(group):
-                was = before[one]
-                if after != was and not _is_innocent(one.path, was, after):
-                    sentences.append(self._undone(group, one, was, after))
+            with _opened(group) as parent:
+                if parent is not None:
+                    sentences += self._undo_in(parent, group, before)
         return tuple(sentences)
 
-    def _look(self, group: _Group) -> list[tuple[Guarded, Entry | None]]:
-        with _opened(group) as handle:
-            if handle is None:
-                return [(one, None) for one in group.members]
-            return [
-                (one, outline(one.path.name, handle))
-                if one.kind == "entry"
-                else (one, self._reader.read(one.path.name, handle))
-                for one in group.members
-            ]
+    def _undo_in(self, parent: int, group: _Group, before: Snapshot) -> Iterator[str]:
+        for one in group.members:
+            was, now = before[one], self._read(one, parent)
+            if now != was and not _is_innocent(one.path, was, now):
+                path = "/".join((*group.parts, one.path.name))
+                yield f"{path} was {self._undone(parent, one, was, now)}"
 
-    def _undone(
-        self, group: _Group, one: Guarded, before: Entry | None, after: Entry | None
-    ) -> str:
+    def _look(self, group: _Group) -> list[tuple[Guarded, Entry | None]]:
+        with _opened(group) as parent:
+            if parent is None:
+                return [(one, None) for one in group.members]
+            return [(one, self._read(one, parent)) for one in group.members]
+
+    def _read(self, one: Guarded, parent: int) -> Entry | None:
+        name = one.path.name
+        return outline(name, parent) if one.kind == "entry" else self._reader.read(name, parent)
+
+    def _undone(self, parent: int, one: Guarded, before: Entry | None, after: Entry | None) -> str:
         # Of a directory only the entry was looked at: a false one goes, the old cannot come back.
         is_lost = one.kind == "entry" and isinstance(before, Directory)
         wanted = None if is_lost else before
@@ -91,15 +95,12 @@ class Keeper:
         try:
             if one.kind != "entry" and isinstance(after, File | Directory):
                 kept = f" What was there is kept in {keep_copy(after, self._rejected)}."
-            with _opened(group) as parent:
-                if parent is not None:
-                    put_back(one.path.name, parent, before=wanted, after=after)
+            put_back(one.path.name, parent, before=wanted, after=after)
         except OSError as error:
             done = f"changed by the command, and could not be put back: {error.strerror}"
         else:
             done = _WHAT_WAS_DONE[before is None, is_lost]
-        path = "/".join((*group.parts, one.path.name))
-        return f"{path} was {done}. {_RULE}{kept}"
+        return f"{done}. {_RULE}{kept}"
 
 
 _RULE = "Git's hooks and settings and agentcli's own are read-only."
@@ -145,6 +146,11 @@ def _below(handle: int, name: str) -> int | None:
     """Enters a directory of the open one, and closes that."""
     try:
         return os.open(name, DIRECTORY, dir_fd=handle)
+    except PermissionError:
+        make_accessible(name, handle)
+        with suppress(OSError):
+            return os.open(name, DIRECTORY, dir_fd=handle)
+        return None
     except OSError:
         return None
     finally:

@@ -7,9 +7,9 @@ instruction set ends the process, because its numbers mean something else.
 
 import ctypes
 import errno
-import os
 import platform
 import struct
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -289,4 +289,5 @@ def _unsignalled(thread_id: int) -> bytes:
 
 
 def is_supported() -> bool:
-    return platform.machine() in MACHINES and os.name == "posix"
+    """Only where our own calls are the machine's, not those of an older one it also runs."""
+    return platform.machine() in MACHINES and sys.maxsize > 2**32

@@ -1,5 +1,6 @@
 """Where old_text is in a file: exact hits in the text, and places where its lines are."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -7,6 +8,7 @@ from agentcli.tools.editing.drift import canonical
 from agentcli.tools.editing.whitespace import BLANK, indent_of, is_blank
 
 COUNTED_HITS = 1_000
+COUNTED_PLACES = 100
 
 
 def overlapping_hits(text: str, wanted: str) -> list[int]:
@@ -41,19 +43,21 @@ def places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
     return _sequences(forms, [canonical(line) for line in wanted])
 
 
-def _sequences(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    # The longest line is the rarest: few places are left to compare in full.
-    offset = max(range(len(wanted)), key=lambda index: len(wanted[index]))
+def _sequences(lines: list[str], wanted: list[str]) -> list[int]:
+    counts = Counter(lines)
+    # From its rarest line on, there are few places to compare in full.
+    offset = min(range(len(wanted)), key=lambda index: counts[wanted[index]])
     found: list[int] = []
     at = offset - 1
-    while True:
+    while len(found) < COUNTED_PLACES:
         try:
             at = lines.index(wanted[offset], at + 1)
         except ValueError:
-            return found
+            break
         start = at - offset
         if lines[start : start + len(wanted)] == wanted:
             found.append(start)
+    return found
 
 
 def joins_lines(text: str, start: int, end: int, new: str) -> bool:

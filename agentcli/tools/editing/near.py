@@ -18,7 +18,7 @@ COMMON_LINE = 50
 _TELLING_CHARS = 12
 """Shorter text may well be in a file by chance."""
 
-_ELISION = re.compile(r"^\s*(?:#|//|/\*|<!--|--|;|%)?\s*(?:\.\.\.|…)", re.MULTILINE)
+_ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
 _WORD = re.compile(r"\w{3,}")
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentcli.tools.editing.typography import plain_typography
-from agentcli.tools.editing.whitespace import is_blank
 
 _NUMBERED = re.compile(r" *(\d{1,9})(?:\t(.*))?", re.DOTALL)
 _ESCAPE = re.compile(r'\\(\\|n|t|")')
@@ -38,7 +37,7 @@ def other_readings(given: Reading) -> list[Reading]:
 
 def _without_numbers(reading: Reading) -> Iterator[Reading]:
     old, new = _numbered(reading.old), _numbered(reading.new)
-    if old is None or is_blank(old.text):
+    if old is None or not old.text.strip():
         return
     if new is None:
         if any(map(_NUMBERED.fullmatch, reading.new.split("\n"))):
@@ -99,10 +98,7 @@ def _is_sure(plain_old: str, new: str, plain_new: str) -> bool:
     old_lines, lines = set(plain_old.split("\n")), plain_new.split("\n")
     if "\\\\" in new or (len(lines) > 1 and old_lines.isdisjoint(lines)):
         return False
-    return not any(_is_torn(line) for line in lines if line not in old_lines)
-
-
-def _is_torn(line: str) -> bool:
-    """A quotation that does not end, or a tab within, was an escape in a string before."""
-    plain = plain_typography(line)
-    return "\t" in plain.lstrip("\t") or any(plain.count(quote) % 2 for quote in _QUOTES)
+    added = [plain_typography(line) for line in lines if line not in old_lines]
+    # A quotation that does not end, or a tab within a line, was an escape in a string before.
+    is_torn = any(line.count(quote) % 2 for line in added for quote in _QUOTES)
+    return not is_torn and not ("\\t" in new and any("\t" in line.lstrip() for line in added))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.sandbox import kernel
-from agentcli.guard.sandbox.launcher import Launcher
+from agentcli.guard.sandbox.launcher import Launcher, LauncherAhead
 
 
 def start(launcher: Launcher, *argv: str) -> "subprocess.Popen[bytes]":
@@ -62,3 +62,24 @@ def test_rights_are_given_up_by_one_thread_only() -> None:
         assert output.read() == "NoNewPrivs:\t1\n"
     assert "NoNewPrivs:\t0\n" in Path("/proc/self/status").read_text()
     launcher.close()
+
+
+def test_launcher_made_ahead_is_taken_once_and_only_for_the_same_rights() -> None:
+    made = []
+
+    def first() -> None:
+        made.append("first")
+
+    def second() -> None:
+        made.append("second")
+
+    ahead = LauncherAhead(name="launcher")
+    ahead.prepare(first)
+    ahead.prepare(second)
+    for wanted in (first, first, second):
+        launcher = ahead.take(wanted)
+        assert start(launcher, "/bin/true").wait() == 0
+        launcher.close()
+    ahead.prepare(first)
+    ahead.close()
+    assert made[:3] == ["first", "first", "second"]

@@ -92,3 +92,12 @@ def test_forbidden_directories_of_the_path_are_passed_over(tmp_path: Path) -> No
         assert look(tmp_path, PATH=f"{tmp_path}/closed/bin").toolchains == ()
     finally:
         (tmp_path / "closed").chmod(0o700)
+
+
+def test_git_of_the_workspace_is_not_asked_who_commits(tmp_path: Path) -> None:
+    program = tmp_path / "ws/bin/git"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    look(tmp_path, PATH=f"{program.parent}:.:/usr/bin:/bin", VIRTUAL_ENV=f"{tmp_path}/ws")
+    assert not (tmp_path / "ran").exists()

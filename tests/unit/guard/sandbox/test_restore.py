@@ -53,10 +53,7 @@ def test_nothing_is_written_through_a_swapped_directory(workspace: Path, tmp_pat
     before = kept.snapshot()
     (workspace / ".git").rename(workspace / "moved")
     (workspace / ".git").symlink_to(outside)
-    assert kept.undo(before) == (
-        f".git was removed or replaced by the command. {RULE}",
-        f".git/config was changed by the command, and has been put back. {RULE}",
-    )
+    assert kept.undo(before) == (f".git was removed or replaced by the command. {RULE}",)
     assert not os.path.lexists(workspace / ".git")
     assert (outside / "config").read_text() == "theirs"
 
@@ -89,3 +86,13 @@ def test_hooks_that_the_person_made_stay(tmp_path: Path) -> None:
     (tmp_path / ".git/hooks/pre-push").write_text("evil")
     kept.undo(before)
     assert [path.name for path in (tmp_path / ".git/hooks").iterdir()] == ["pre-commit"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+def test_directory_that_was_closed_is_opened_to_look_into_it(workspace: Path) -> None:
+    kept = keeper(workspace, Guarded(workspace / ".git/hooks", "directory"))
+    before = kept.snapshot()
+    (workspace / ".git/hooks/pre-commit").write_text("evil")
+    (workspace / ".git").chmod(0)
+    assert len(kept.undo(before)) == 1
+    assert list((workspace / ".git/hooks").iterdir()) == []

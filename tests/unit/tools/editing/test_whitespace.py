@@ -1,0 +1,64 @@
+import pytest
+
+from agentcli.tools.editing.whitespace import indent_maps, is_kind_of_indent, trail_map
+
+
+def mapped(pairs: list[tuple[str, str]], indent: str, *indents: str) -> set[str | None]:
+    return {each(indent) for each in indent_maps(pairs, indents)}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "indent", "wanted"),
+    [
+        ([("", "")], "  ", {"  "}),
+        ([("", "    "), ("  ", "      ")], "    ", {"        "}),
+        ([("    ", ""), ("      ", "  ")], "        ", {"    "}),
+        ([("    ", "")], "  ", {None}),
+        ([("\t", "    ")], "\t\t", {"        "}),
+        ([("    ", "\t"), ("        ", "\t\t")], "            ", {"\t\t\t"}),
+        ([("     ", "\t ")], "    ", {"\t"}),
+        ([("  ", "\t")], "    ", {None}),
+        ([("  ", "    "), ("    ", "        ")], "  ", set()),
+    ],
+)
+def test_indentation_is_mapped_where_one_map_explains_all(
+    pairs: list[tuple[str, str]], indent: str, wanted: set[str | None]
+) -> None:
+    assert mapped(pairs, indent, *(own for _, own in pairs)) == wanted
+
+
+def test_tabs_are_not_mapped_in_a_file_that_has_both() -> None:
+    assert mapped([("\t", "    ")], "\t\t", "    ", "\t") == set()
+    assert mapped([("    ", "\t")], "        ", "    ", "\t") == set()
+
+
+@pytest.mark.parametrize(
+    ("indent", "indents", "fits"),
+    [
+        ("", [], True),
+        ("    ", ["  "], True),
+        ("\t", ["  "], False),
+        ("\t\t", ["\t"], True),
+        ("\t ", ["\t"], False),
+        ("\t\t ", ["\t "], True),
+    ],
+)
+def test_kinds_of_indentation_are_told_apart(indent: str, indents: list[str], fits: bool) -> None:
+    assert is_kind_of_indent(indent, indents) == fits
+
+
+@pytest.mark.parametrize(
+    ("pairs", "trail", "replaced", "wanted"),
+    [
+        ([("", "")], "  ", "", "  "),
+        ([("  ", "")], "  ", "", ""),
+        ([("  ", "")], " ", "", None),
+        ([("", "  ")], "", "", ""),
+        ([("", "  ")], "", "  ", None),
+        ([("", "  "), (" ", "")], "", "", None),
+    ],
+)
+def test_ends_of_lines_are_mapped(
+    pairs: list[tuple[str, str]], trail: str, replaced: str, wanted: str | None
+) -> None:
+    assert trail_map(pairs)(trail, replaced) == wanted
