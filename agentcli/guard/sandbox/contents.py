@@ -60,63 +60,76 @@ class _TooMuch(Exception):
     pass
 
 
+class _Budget:
+    """How much of one entry is read before it counts as too much."""
+
+    def __init__(self) -> None:
+        self._entries = _ENTRY_LIMIT
+        self._bytes = _ALL_LIMIT_BYTES
+
+    def spend(self, found: os.stat_result, depth: int) -> None:
+        self._entries -= 1
+        self._bytes -= found.st_size if stat.S_ISREG(found.st_mode) else 0
+        if self._entries < 0 or self._bytes < 0 or depth > _DEPTH_LIMIT:
+            raise _TooMuch
+
+
 class Reader:
     """Reads entries; what was read before is not read again while nothing about it changed."""
 
     def __init__(self) -> None:
         self._contents: dict[tuple[int, ...], bytes] = {}
-        self._entries_left = 0
-        self._bytes_left = 0
 
     def read(self, name: str, parent: int) -> Entry | None:
         """None: there is nothing of that name."""
-        self._entries_left = _ENTRY_LIMIT
-        self._bytes_left = _ALL_LIMIT_BYTES
         try:
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
             return None
         try:
-            return self._entry(name, parent, found, depth=0)
+            return self._entry(name, parent, found, budget=_Budget(), depth=0)
         except (OSError, _TooMuch):
             return Unread(_identity(found))
 
-    def _entry(self, name: str, parent: int, found: os.stat_result, *, depth: int) -> Entry:
-        self._entries_left -= 1
-        if not self._entries_left or depth > _DEPTH_LIMIT:
-            raise _TooMuch
+    def _entry(
+        self, name: str, parent: int, found: os.stat_result, *, budget: _Budget, depth: int
+    ) -> Entry:
         mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISREG(found.st_mode) and found.st_size > _FILE_LIMIT_BYTES:
+            return Unread(_identity(found))
+        budget.spend(found, depth)
         if stat.S_ISLNK(found.st_mode):
             return Link(os.readlink(name, dir_fd=parent))
         if stat.S_ISDIR(found.st_mode):
-            return Directory(mode, self._children(name, parent, depth))
-        if stat.S_ISREG(found.st_mode) and found.st_size <= _FILE_LIMIT_BYTES:
+            return Directory(mode, self._children(name, parent, budget, depth))
+        if stat.S_ISREG(found.st_mode):
             return File(mode, self._content(name, parent, found))
         return Unread(_identity(found))
 
-    def _children(self, name: str, parent: int, depth: int) -> dict[str, Entry]:
+    def _children(self, name: str, parent: int, budget: _Budget, depth: int) -> dict[str, Entry]:
         handle = os.open(name, DIRECTORY, dir_fd=parent)
         try:
+            children = {}
             with os.scandir(handle) as entries:
-                return {
-                    child.name: self._entry(
-                        child.name, handle, child.stat(follow_symlinks=False), depth=depth + 1
+                for child in entries:
+                    found = child.stat(follow_symlinks=False)
+                    children[child.name] = self._entry(
+                        child.name, handle, found, budget=budget, depth=depth + 1
                     )
-                    for child in entries
-                }
+            return children
         finally:
             os.close(handle)
 
     def _content(self, name: str, parent: int, found: os.stat_result) -> bytes:
-        self._bytes_left -= found.st_size
-        if self._bytes_left < 0:
-            raise _TooMuch
         key = _identity(found)
-        if key in self._contents:
-            return self._contents[key]
+        known = self._contents.get(key)
+        if known is not None:
+            return known
         with os.fdopen(os.open(name, _READ, dir_fd=parent), "rb") as file:
             content = file.read(_FILE_LIMIT_BYTES)
         if time.time() - found.st_ctime > _SETTLED_S:
+            if len(self._contents) > _ENTRY_LIMIT:
+                self._contents.clear()
             self._contents[key] = content
         return content
 

@@ -27,6 +27,8 @@ class Holding:
                 if _is_missing(one):
                     _make(one)
                     self._made.append(one)
+                elif _is_left_over(one) and one not in self._made:
+                    self._made.append(one)
             self._holders += 1
 
     def release(self) -> None:
@@ -46,6 +48,11 @@ def _is_missing(one: Guarded) -> bool:
     if not expected:
         raise OSError(f"{one.path} is no {one.kind} any more, so it cannot be protected")
     return False
+
+
+def _is_left_over(one: Guarded) -> bool:
+    """Of a run that was killed while it held the place."""
+    return bool(one.filler) and one.path.read_bytes() == one.filler
 
 
 def _make(one: Guarded) -> None:

@@ -62,13 +62,13 @@ class View:
         )
         """Where commands shall put temporary files: nothing else is mounted there."""
 
-    def _options(self, confinement: Confinement) -> list[str]:
+    def _options(self, confinement: Confinement) -> tuple[str, ...]:
         """All but the program to run."""
         mounts = self._mounts(confinement)
         temporary = [path for path in _TEMPORARY if not _is_covered(path, mounts)]
         tops = _tops(temporary, mounts)
         sealed = (Path("/proc"), Path("/dev"), *tops, Path("/"))
-        return [
+        return (
             *_NAMESPACES,
             *self._user(),
             *(() if confinement.network else ("--unshare-net",)),
@@ -77,7 +77,7 @@ class View:
             *self._temporary(temporary, tops),
             *(word for one in mounts for word in (one.option, one.source, str(one.at))),
             *(word for path in sealed for word in ("--remount-ro", str(path))),
-        ]
+        )
 
     def _user(self) -> Iterator[str]:
         if self.places.needs_override:

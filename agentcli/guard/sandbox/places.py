@@ -15,7 +15,7 @@ from pathlib import Path
 from agentcli.guard.sandbox import personal
 from agentcli.guard.sandbox.environment import clean_path
 from agentcli.guard.sandbox.kinds import exists
-from agentcli.guard.sandbox.toolchains import find_toolchains, tool_variables
+from agentcli.guard.sandbox.toolchains import find_toolchains, tool_homes, tool_variables
 from agentcli.types.verdicts import Confinement
 
 SYSTEM = tuple(
@@ -94,8 +94,9 @@ def survey(
     workspace, private = _real(workspace), _real(private)
     person_home = _real(Path(environ.get("HOME") or Path.home()))
     system = tuple(path for path in SYSTEM if exists(path))
-    tools = find_toolchains(environ.get("PATH", ""), home=person_home, workspace=workspace)
-    variables = tool_variables(person_home, environ)
+    search_path = environ.get("PATH", "")
+    tools = find_toolchains(search_path, home=person_home, workspace=workspace)
+    variables = tool_variables(tool_homes(search_path, person_home), environ)
     places = Places(
         workspace=workspace,
         private=private,

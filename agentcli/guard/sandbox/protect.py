@@ -36,7 +36,7 @@ class Guarded:
     kind: Literal["file", "directory", "entry"]
     """`entry`: only what stands there, a link or whatever it is, and nothing below it."""
     filler: bytes = b""
-    """What git must find in the file while it is held, where it did not exist."""
+    """What git must find in a file that exists only to be held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ def _guards(
     if is_directory(path):
         yield Guarded(path, "directory")
     elif is_file(path):
-        yield Guarded(path, "file")
+        yield Guarded(path, "file", filler)
     else:
         yield Guarded(path, "entry") if exists(path) else Guarded(path, kind, filler)
 

@@ -66,7 +66,9 @@ class Reduced:
         self._places = places
         self._limits = limits
         self._watch = Watch(limits)
-        self._protection = protections(places.workspace, places.protected)
+        # Commands work in a part of the private directory, and no part can be taken out.
+        protected = [path for path in places.protected if path != places.private]
+        self._protection = protections(places.workspace, protected)
         self._roots = (places.workspace, *self._protection.writable)
         self._keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
         self._network = kernel.make_private_network()

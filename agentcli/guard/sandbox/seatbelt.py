@@ -65,6 +65,7 @@ def profile(
     *,
     read: Iterable[Path],
     change: Iterable[Path],
+    hide: Iterable[Path],
     guard: Iterable[Path],
     pinned: Iterable[Path],
     network: bool,
@@ -73,6 +74,7 @@ def profile(
     rules = (
         ("READ", "(allow file-read* (subpath (param {})))", read),
         ("CHANGE", "(allow file-read* file-write* (subpath (param {})))", change),
+        ("HIDE", "(deny file-read* file-write* (subpath (param {})))", hide),
         ("GUARD", "(deny file-write* (subpath (param {})))", guard),
         # Who may not unlink a directory may not rename it either.
         ("PIN", "(deny file-write-unlink (literal (param {})))", pinned),
@@ -136,7 +138,8 @@ class Seatbelt:
         text, parameters = profile(
             read=(*_SYSTEM, *places.toolchains, *places.readable, *self._protection.readable),
             change=(*self._roots, places.shared, *others),
-            guard=guarded,
+            hide=places.hidden,
+            guard=[path for path in guarded if path != places.private],
             pinned=pins(self._roots, guarded),
             network=confinement.network,
         )

@@ -67,21 +67,42 @@ _HOME_VARIABLES = {
 }
 
 
-def tool_variables(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
+    """Where version managers live: the home directory, or whose programs are on the PATH."""
+    on_path = (
+        parent.parent
+        for entry in search_path.split(os.pathsep)
+        for parent in (Path(entry), *Path(entry).parents)
+        if parent.is_absolute() and parent.name in _IN_HOME and parent.name.startswith(".")
+    )
+    return tuple(dict.fromkeys((home, *on_path)))
+
+
+def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
     """What tells tools where their installation is, now that HOME is elsewhere."""
-    places = {name: environ.get(name) or str(home / at) for name, at in _HOME_VARIABLES.items()}
-    return {name: place for name, place in places.items() if is_directory(Path(place))}
+    found: dict[str, str] = {}
+    for name, at in _HOME_VARIABLES.items():
+        given = environ.get(name)
+        candidates = [Path(given)] if given else [home / at for home in homes]
+        existing = next(filter(is_directory, candidates), None)
+        if existing:
+            found[name] = str(existing)
+    return found
 
 
 def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[Path, ...]:
     """What commands need to read to run the person's tools: as it is named, and where it is."""
-    found = set(_home_installations(home))
+    homes = tool_homes(search_path, home)
+    found: set[Path] = set()
+    for one in homes:
+        if not one.is_relative_to(workspace):
+            found |= set(_home_installations(one))
     for directory in _program_directories(search_path, workspace):
-        found |= set(_installation(directory, home))
+        found |= set(_installation(directory, homes))
         for program in _linked_programs(directory):
-            found |= set(_installation(program.parent, home))
+            found |= set(_installation(program.parent, homes))
     for interpreter in _workspace_interpreters(workspace):
-        found |= set(_installation(interpreter.parent, home))
+        found |= set(_installation(interpreter.parent, homes))
     return tuple(sorted(found))
 
 
@@ -99,11 +120,11 @@ def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
             yield directory
 
 
-def _installation(directory: Path, home: Path) -> Iterator[Path]:
-    """The parts of the prefix that a directory of programs belongs to."""
+def _installation(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
+    """The parts of the prefix that a directory of programs belongs to, if it is one."""
     prefix = directory.parent
-    is_prefix = directory.name in _PROGRAM_DIRECTORIES and prefix not in (home, home / ".local")
-    if is_prefix and len(prefix.parts) > 1:
+    is_home = any(prefix in (home, home / ".local") for home in homes)
+    if directory.name in _PROGRAM_DIRECTORIES and not is_home and len(prefix.parts) > 1:
         yield from _existing(prefix / part for part in _IN_PREFIX)
     else:
         yield from _existing((directory,))

@@ -44,3 +44,16 @@ def test_place_that_became_a_link_is_not_held(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/etc")
     with pytest.raises(OSError, match="is no directory any more"):
         Holding([Guarded(tmp_path / "a", "directory")]).take()
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "commondir").write_bytes(b".\n")
+    (tmp_path / "config").write_bytes(b"")
+    holding = Holding(
+        [Guarded(tmp_path / "commondir", "file", b".\n"), Guarded(tmp_path / "config", "file")]
+    )
+    for _ in range(2):
+        holding.take()
+    holding.release()
+    holding.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]

@@ -33,7 +33,7 @@ def view(places: Places, *guarded: Guarded, version: tuple[int, ...] = NEW) -> V
     return View(places, protection=Protection(guarded=guarded), version=version)
 
 
-def mounted(options: list[str]) -> list[tuple[str, str]]:
+def mounted(options: tuple[str, ...]) -> list[tuple[str, str]]:
     """Which option put what at which place, in order."""
     binds = ("--bind", "--ro-bind")
     return [(options[at], options[at + 2]) for at in range(len(options)) if options[at] in binds]
@@ -69,7 +69,7 @@ def test_only_granted_places_are_writable(places: Places, tmp_path: Path) -> Non
 def test_hidden_places_are_covered_by_nothing(places: Places) -> None:
     options = view(places).options(Confinement())
     at = options.index("/usr/secret")
-    assert options[at - 2 : at] == ["--ro-bind", str(places.empty_file)]
+    assert options[at - 2 : at] == ("--ro-bind", str(places.empty_file))
 
 
 def test_network_is_unshared_unless_granted(places: Places) -> None:

@@ -9,6 +9,7 @@ def rules(network: bool = False) -> tuple[str, dict[str, str]]:
     return profile(
         read=[Path("/usr")],
         change=[Path('/ws") (allow default')],
+        hide=[Path("/ws/.ssh")],
         guard=[Path("/ws/.git/hooks")],
         pinned=[Path("/ws/.git")],
         network=network,
@@ -25,6 +26,7 @@ def test_paths_are_parameters_and_never_part_of_the_rules() -> None:
     assert parameters == {
         "READ_0": "/usr",
         "CHANGE_0": '/ws") (allow default',
+        "HIDE_0": "/ws/.ssh",
         "GUARD_0": "/ws/.git/hooks",
         "PIN_0": "/ws/.git",
     }
@@ -33,9 +35,10 @@ def test_paths_are_parameters_and_never_part_of_the_rules() -> None:
 
 def test_guarded_places_come_after_what_allows_writing() -> None:
     text, _ = rules()
-    assert text.splitlines()[-4:] == [
+    assert text.splitlines()[-5:] == [
         '(allow file-read* (subpath (param "READ_0")))',
         '(allow file-read* file-write* (subpath (param "CHANGE_0")))',
+        '(deny file-read* file-write* (subpath (param "HIDE_0")))',
         '(deny file-write* (subpath (param "GUARD_0")))',
         '(deny file-write-unlink (literal (param "PIN_0")))',
     ]

@@ -89,5 +89,18 @@ def test_python_of_a_virtual_environment_is_shown_if_it_is_one(tmp_path: Path) -
 def test_tools_are_told_where_they_are(tmp_path: Path) -> None:
     (tmp_path / ".rustup").mkdir()
     (tmp_path / "cargo").mkdir()
-    variables = tool_variables(tmp_path, {"CARGO_HOME": f"{tmp_path}/cargo", "GOMODCACHE": "/none"})
+    homes = (tmp_path / "elsewhere", tmp_path)
+    variables = tool_variables(homes, {"CARGO_HOME": f"{tmp_path}/cargo", "GOMODCACHE": "/none"})
     assert variables == {"RUSTUP_HOME": f"{tmp_path}/.rustup", "CARGO_HOME": f"{tmp_path}/cargo"}
+
+
+def test_version_manager_of_another_home_is_found_by_its_programs(tmp_path: Path) -> None:
+    program(tmp_path / "other/.pyenv/shims/python")
+    (tmp_path / "other/.pyenv/versions").mkdir()
+    (tmp_path / "other/.rustup").mkdir()
+    (tmp_path / "other/.ssh").mkdir()
+    assert find(tmp_path, f"{tmp_path}/other/.pyenv/shims") == {
+        "other/.pyenv",
+        "other/.pyenv/shims",
+        "other/.rustup",
+    }
