@@ -27,7 +27,9 @@ def new_text_is(known: Sequence[Known], new: Sequence[str]) -> Verdict | None:
     if len(known) == len(new):
         pairs = [pair for pair in zip(known, new, strict=True) if _depths(pair[0])]
         return _agreed(shared | {_same(*pair) or _as_deep(*pair) for pair in pairs})
-    # Between texts of different length depth alone may be the change itself: it can only confirm.
+    if not shared:
+        return None
+    # Between texts of different length depth may be the change itself: it can only confirm.
     ends = [*_filled_ends(known, new), _shallowest(known, new)]
     drifted: set[Verdict | None] = {"drifted"}
     return _agreed(shared | drifted | {_same(*end) or _as_deep(*end) for end in ends})
@@ -83,12 +85,15 @@ def _has_tabs_for_spaces(known: Sequence[Known]) -> bool:
 
 
 def _by_tabs(known: Sequence[Known], new: Sequence[str]) -> Verdict | None:
-    own_tabs = any(line.own.startswith("\t") for line in known)
-    tabs = any(line.startswith("\t") for line in new)
-    spaces = any(line.startswith("  ") for line in new)
-    if tabs and spaces:
-        return None
-    return "own" if (tabs and own_tabs) or (spaces and not own_tabs) else "drifted"
+    own, others = _beginnings([line.own for line in known]), _beginnings(new)
+    if len(own) > 1 or len(others) > 1:
+        return None  # both may stand for themselves
+    return "own" if own == others else "drifted"
+
+
+def _beginnings(lines: Sequence[str]) -> set[str]:
+    """Tabs, spaces, or both. A single space belongs to a comment."""
+    return {begin for begin in ("\t", "  ") for line in lines if line.startswith(begin)}
 
 
 def _trails(known: Sequence[Known], new: Sequence[str]) -> set[Verdict | None]:

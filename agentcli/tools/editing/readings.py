@@ -14,6 +14,9 @@ from agentcli.tools.editing.typography import plain_typography
 _NUMBERED = re.compile(r" *(\d{1,9})(?:\t(.*))?", re.DOTALL)
 _ESCAPE = re.compile(r'\\(\\|n|t|")')
 _UNESCAPED = {"\\": "\\\\", "n": "\n", "t": "\t", '"': '"'}
+_OTHER_ESCAPE = re.compile(r'\\[^nt"]')
+"""A text that has backslashes of its own may have all of them."""
+_DOUBLED = "\\\\"
 _QUOTES = "\"'`"
 
 
@@ -70,12 +73,12 @@ def _unescaped(old: str, new: str) -> Iterator[Reading]:
     if "\n" in old:
         return
     # Where backslashes are doubled all was escaped once too often, and so can be undone in full.
-    unescape = _as_json if "\\\\" in old else _as_written
+    unescape = _as_json if _DOUBLED in old else _as_written
     plain_old = unescape(old)
     plain_new = unescape(new) if "\n" not in new else new
     if plain_old is None or plain_old == old or plain_new is None:
         return
-    if unescape is _as_json or _is_sure(plain_old, new, plain_new):
+    if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new):
         yield Reading(plain_old, plain_new, "escapes")
 
 
@@ -96,7 +99,7 @@ def _is_sure(plain_old: str, new: str, plain_new: str) -> bool:
     if plain_new == new:
         return True
     old_lines, lines = set(plain_old.split("\n")), plain_new.split("\n")
-    if "\\\\" in new or (len(lines) > 1 and old_lines.isdisjoint(lines)):
+    if _OTHER_ESCAPE.search(new) or (len(lines) > 1 and old_lines.isdisjoint(lines)):
         return False
     added = [plain_typography(line) for line in lines if line not in old_lines]
     # A quotation that does not end, or a tab within a line, was an escape in a string before.

@@ -214,9 +214,12 @@ def test_overlapping_hits_are_counted_quickly() -> None:
 
 def test_part_of_an_indentation_is_taken_as_drift() -> None:
     text = "if a:\n        x = 1\n"
-    assert edited(text, "    x = 1\n", "    x = 2\n    y = 3\n") == (
-        "if a:\n        x = 2\n        y = 3\n",
+    assert edited(text, "    x = 1\n", "    x = 1\n    y = 3\n") == (
+        "if a:\n        x = 1\n        y = 3\n",
         "indentation",
+    )
+    assert refused(text, "    x = 1\n", "    x = 2\n    y = 3\n") == (
+        "Not edited: old_text is not in f. Closest, line 2:\n2\t        x = 1"
     )
 
 
