@@ -1,17 +1,12 @@
 import os
-import socket
 import stat
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from agentcli.guard.sandbox import landlock
-from agentcli.types.verdicts import Confinement
 from tests.support.confined import LAYERS, Confined, confined
 
 
@@ -281,87 +276,6 @@ def test_foreign_instruction_set_ends_the_process(place: Confined) -> None:
     assert "code 159" in ran.output
 
 
-@contextmanager
-def _listening(server: socket.socket) -> Iterator[list[bytes]]:
-    """What reaches a socket of ours."""
-    reached: list[bytes] = []
-
-    def serve() -> None:
-        try:
-            if server.type == socket.SOCK_STREAM:
-                connection, _ = server.accept()
-                with connection:
-                    reached.append(connection.recv(100) or b"connected")
-            else:
-                reached.append(server.recv(100))
-        except OSError:
-            return
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield reached
-    finally:
-        # Wakes whoever still waits in accept or recv.
-        with socket.socket(server.family, server.type) as own:
-            own.settimeout(5)
-            try:
-                own.connect(server.getsockname())
-                own.send(b"own")
-            except OSError:
-                pass
-        thread.join()
-        server.close()
-
-
-SEND = """
-import socket, sys
-family, kind, address = sys.argv[1:4]
-at = ("127.0.0.1", int(address)) if family == "AF_INET" else address.replace("@", "\\0", 1)
-with socket.socket(getattr(socket, family), getattr(socket, kind)) as out:
-    out.settimeout(5)
-    out.connect(at)
-    out.send(b"from the command")
-"""
-
-
-@pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
-def test_loopback_of_the_machine_is_not_reached(place: Confined, kind: str) -> None:
-    server = socket.socket(socket.AF_INET, getattr(socket, kind))
-    server.bind(("127.0.0.1", 0))
-    if kind == "SOCK_STREAM":
-        server.listen()
-    with _listening(server) as reached:
-        place.python(SEND, "AF_INET", kind, server.getsockname()[1])
-        place.run(f"echo x > /dev/tcp/127.0.0.1/{server.getsockname()[1]}")
-    assert reached == [b"own"]
-
-
-@pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
-@pytest.mark.parametrize("abstract", [False, True], ids=["in a directory", "abstract"])
-def test_unix_sockets_outside_are_not_reached(place: Confined, kind: str, abstract: bool) -> None:
-    server = socket.socket(socket.AF_UNIX, getattr(socket, kind))
-    name = f"@agentcli-{os.getpid()}-{kind}" if abstract else str(place.outside / "socket")
-    server.bind(name.replace("@", "\0", 1))
-    if kind == "SOCK_STREAM":
-        server.listen()
-    with _listening(server) as reached:
-        place.python(SEND, "AF_UNIX", kind, name)
-    assert reached == [b"own"]
-
-
-def test_granted_network_does_not_open_the_persons_session(place: Confined) -> None:
-    if landlock.version() < landlock.SCOPE_VERSION:
-        pytest.skip("this kernel cannot keep abstract sockets apart")
-    server = socket.socket(socket.AF_UNIX)
-    name = f"@agentcli-{os.getpid()}-granted"
-    server.bind(name.replace("@", "\0", 1))
-    server.listen()
-    with _listening(server) as reached:
-        place.python(SEND, "AF_UNIX", "SOCK_STREAM", name, confinement=Confinement(network=True))
-    assert reached == [b"own"]
-
-
 def test_other_processes_are_left_alone(
     place: Confined, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
@@ -401,7 +315,7 @@ def test_whoever_starts_commands_is_left_alone(place: Confined) -> None:
 
 
 def test_writing_outside_by_metadata_is_refused(place: Confined) -> None:
-    if place.sandbox.name != "bubblewrap":
+    if place.sandbox.name == "landlock" and os.geteuid() != 0:
         pytest.skip("Landlock has no right for modes and times: named as a gap")
     before = place.secret.stat()
     place.run(

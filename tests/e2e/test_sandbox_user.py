@@ -51,6 +51,7 @@ def test_attacks_fail_for_an_ordinary_user_too() -> None:
         ran = as_nobody(
             home,
             *(python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
-            *("--basetemp", f"{home}/base", "tests/e2e/test_sandbox_attacks.py"),
+            *("--basetemp", f"{home}/base"),
+            *("tests/e2e/test_sandbox_attacks.py", "tests/e2e/test_sandbox_sockets.py"),
         )
         assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1000:]

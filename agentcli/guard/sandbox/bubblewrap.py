@@ -104,6 +104,8 @@ class Bubblewrap:
         return (*failure, *stopped, *undone)
 
     def close(self) -> None:
+        """Commands that still run end with the thread that started them."""
+        self._watch.close()
         self._launcher.close()
 
     def _counted(self, argv: Sequence[str]) -> list[str]:

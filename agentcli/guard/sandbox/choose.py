@@ -121,12 +121,18 @@ def _attempts(
                 remedy = error.remedy
                 yield None, Finding(layer=layer, works=False, reason=remedy.reason, fix=remedy.fix)
             else:
-                yield (
-                    sandbox,
-                    Finding(
-                        layer=layer, works=True, gaps=remedies.gaps(layer, is_home=places.is_home)
-                    ),
-                )
+                yield sandbox, Finding(layer=layer, works=True, gaps=_gaps(sandbox, places))
+
+
+def _gaps(sandbox: Sandbox, places: Places) -> tuple[str, ...]:
+    match sandbox:
+        case Reduced(has_view=has_view, has_network=has_network):
+            return remedies.reduced_gaps(
+                has_view=has_view, has_network=has_network, is_home=places.is_home
+            )
+        case Seatbelt():
+            return ("Memory and the number of processes are not limited.",)
+    return ()
 
 
 def _builders() -> dict[str, _Build]:

@@ -9,7 +9,6 @@ RLIMIT_NPROC counts everything the person runs and does not hold for root.
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 if sys.platform != "win32":
     import resource
@@ -20,6 +19,7 @@ _FILE_BYTES = 64 * GIB
 _OPEN_FILES = 65_536
 _FEWEST_PROCESSES = 1024
 _PROCESSES_PER_CPU = 128
+_LINE_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,11 @@ def allowed_tasks(limits: Limits) -> int:
 
 def count_tasks() -> int:
     """All processes and threads of the machine, from one small file."""
-    fields = Path("/proc/loadavg").read_text(encoding="ascii").split()
-    return int(fields[3].partition("/")[2])
+    handle = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return int(os.read(handle, _LINE_BYTES).split()[3].partition(b"/")[2])
+    finally:
+        os.close(handle)
 
 
 def _lower(which: int, most: int) -> None:

@@ -1,8 +1,8 @@
 """Layer 2: Landlock, a system call filter and dropped capabilities, without user namespaces.
 
 It needs nothing installed and costs next to nothing, and it protects less: git's hooks and settings
-are put back after a command instead of being out of its reach, processes are visible, and times
-and modes of the person's files elsewhere can be changed.
+are put back after a command instead of being out of its reach, processes are visible, and, unless
+root made the mounts read-only, times and modes of the person's files elsewhere can be changed.
 
 Every command is started by a thread of its own, made ready before and ended at once. While it lives
 it counts, to the kernel, as one of the command's own, so nothing may be had through it: this
@@ -11,13 +11,14 @@ process cannot be inspected, and the thread cannot be signalled.
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from threading import Lock
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
+from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.launcher import LauncherAhead
 from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
 from agentcli.guard.sandbox.places import Places, granted, resolver_files
@@ -39,6 +40,8 @@ class _Domain:
     """What a thread gives up for one confinement."""
 
     ruleset: int
+    view: int | None
+    """Mounts to enter: read-only, so that modes and times hold, for which Landlock has no right."""
     network: int | None
     """A network to enter; None: to stay, though without sockets if the filter has none."""
     filter: seccomp.Filter
@@ -46,12 +49,19 @@ class _Domain:
 
     def enter(self) -> None:
         """Each step needs what the next one gives up."""
+        if self.view is not None:
+            kernel.enter_view(self.view)
         if self.network is not None:
             kernel.enter_network(self.network)
         kernel.forbid_new_privileges()
         kernel.drop_capabilities(but_override=self.overrides)
         landlock.restrict_thread(self.ruleset)
         seccomp.restrict_thread(self.filter)
+
+    def close(self) -> None:
+        for handle in (self.ruleset, self.view):
+            if handle is not None:
+                os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,17 @@ class Reduced:
     @property
     def name(self) -> str:
         return "landlock"
+
+    @property
+    def has_network(self) -> bool:
+        """Whether a command can have servers, though nobody else can reach them."""
+        return self._network is not None
+
+    @property
+    def has_view(self) -> bool:
+        """Whether modes and times of files elsewhere hold."""
+        with self._lock:
+            return self._domain(Confinement()).view is not None
 
     def start(
         self,
@@ -115,10 +136,11 @@ class Reduced:
         return told
 
     def close(self) -> None:
+        self._watch.close()
         with self._lock:
             self._launchers.close()
             while self._domains:
-                os.close(self._domains.popitem()[1].ruleset)
+                self._domains.popitem()[1].close()
             if self._network is not None:
                 os.close(self._network)
                 self._network = None
@@ -137,22 +159,27 @@ class Reduced:
             families = _INTERNET if has_network else ()
             self._domains[confinement] = _Domain(
                 ruleset=landlock.make_ruleset(self._rules(confinement), tcp=has_network),
+                view=kernel.make_read_only_view(self._changeable(confinement)),
                 network=None if confinement.network else self._network,
                 filter=seccomp.Filter(families=families, sees_others=True),
                 overrides=self._places.needs_override,
             )
         self._domains.move_to_end(confinement)
         if len(self._domains) > _KEPT_DOMAINS:
-            os.close(self._domains.popitem(last=False)[1].ruleset)
+            self._domains.popitem(last=False)[1].close()
         return self._domains[confinement]
+
+    def _changeable(self, confinement: Confinement) -> tuple[Path, ...]:
+        others = granted(confinement, self._places.workspace)
+        paths = (*others, *self._roots, self._places.shared)
+        return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
 
     def _rules(self, confinement: Confinement) -> list[landlock.Rule]:
         places, protection = self._places, self._protection
         run = (*_without(places.system, places.hidden), *places.toolchains)
         names = resolver_files() if confinement.network else ()
         read = (_PROCESSES, *names, *places.readable, *protection.readable)
-        others = granted(confinement, places.workspace)
-        change = (*self._roots, places.shared, *others)
+        change = self._changeable(confinement)
         return [
             *((path, landlock.RUN) for path in run),
             *((path, landlock.READ) for path in read),
@@ -161,12 +188,15 @@ class Reduced:
         ]
 
 
-def _without(paths: Sequence[Path], hidden: Sequence[Path]) -> Iterator[Path]:
+def _without(paths: Iterable[Path], hidden: Iterable[Path]) -> Iterator[Path]:
     """Paths with nothing hidden below them: Landlock cannot take out of what it gives."""
-    for path in paths:
-        if not any(one.is_relative_to(path) for one in hidden):
-            yield path
-        elif path not in hidden:
+    left_out = set(hidden)
+    to_expand = {parent for one in left_out for parent in one.parents}
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        if path in to_expand:
             # A link needs no rule of its own, and must not lead a rule to anywhere else.
-            below = [Path(entry.path) for entry in os.scandir(path) if not entry.is_symlink()]
-            yield from _without(below, hidden)
+            waiting += [Path(entry.path) for entry in os.scandir(path) if not entry.is_symlink()]
+        elif path not in left_out:
+            yield path

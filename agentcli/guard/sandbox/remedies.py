@@ -1,6 +1,5 @@
 """Why a layer does not work here, in words, and the one command that would change it."""
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,29 +65,17 @@ def landlock_missing(version: int, needed: int) -> Remedy:
     return Remedy(f"This kernel's Landlock is version {version}; {needed} is needed (Linux 6.7).")
 
 
-def gaps(layer: str, *, is_home: bool) -> tuple[str, ...]:
-    """What a layer leaves open, for the person to know."""
-    if layer == "seatbelt":
-        return ("Limits on memory and on the number of processes do not hold here.",)
-    if layer != "landlock":
-        return ()
-    root = (
-        "As root, commands can change modes and times of any file of root's.",
-        "Servers of a command can be reached from other commands of the session.",
-    )
-    user = (
-        "Commands can change modes and times of your files outside of the workspace.",
-        "There are no servers: not even the loopback network can be used.",
-    )
-    at_home = ("The workspace holds your home directory: commands can read your keys.",)
-    unscoped = ("Commands can send signals to your other programs.",)
-    return (
-        "Git's hooks and settings are put back after a command, not held during it.",
-        "Commands see the list of processes, and /tmp and /dev/shm cannot be used.",
-        *(root if os.geteuid() == 0 else user),
-        *(unscoped if landlock.version() < landlock.SCOPE_VERSION else ()),
-        *(at_home if is_home else ()),
-    )
+def reduced_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[str, ...]:
+    """What Landlock leaves open, for the person to know."""
+    gaps = {
+        "Git's hooks and settings are put back after a command, not held during it.": True,
+        "Commands see the list of processes, and cannot use /tmp and /dev/shm.": True,
+        "Commands can change modes and times of your files anywhere.": not has_view,
+        "Commands have no loopback network, so no servers.": not has_network,
+        "Commands can signal your other programs.": landlock.version() < landlock.SCOPE_VERSION,
+        "The workspace holds your home directory: commands can read your keys.": is_home,
+    }
+    return tuple(gap for gap, is_open in gaps.items() if is_open)
 
 
 def _setting(path: Path) -> str:

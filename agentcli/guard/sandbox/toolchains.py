@@ -97,12 +97,13 @@ def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[P
     for one in homes:
         if not one.is_relative_to(workspace):
             found |= set(_home_installations(one))
-    for directory in _program_directories(search_path, workspace):
+    directories = set(_program_directories(search_path, workspace))
+    linked = {
+        program.parent for directory in directories for program in _linked_programs(directory)
+    }
+    interpreters = {program.parent for program in _workspace_interpreters(workspace)}
+    for directory in directories | linked | interpreters:
         found |= set(_installation(directory, homes))
-        for program in _linked_programs(directory):
-            found |= set(_installation(program.parent, homes))
-    for interpreter in _workspace_interpreters(workspace):
-        found |= set(_installation(interpreter.parent, homes))
     return tuple(sorted(found))
 
 

@@ -78,6 +78,7 @@ class Watch:
         self._has_work = Condition()
         self._looking = Lock()
         self._thread: Thread | None = None
+        self._is_closed = False
 
     def add(self, process: "Popen[bytes]", *, tasks_before: int) -> None:
         with self._has_work:
@@ -93,10 +94,17 @@ class Watch:
             watched = self._running.pop(process, None)
         return (watched.reason,) if watched and watched.reason else ()
 
+    def close(self) -> None:
+        with self._has_work:
+            self._is_closed = True
+            self._has_work.notify()
+
     def _watch(self) -> None:
         while True:
             with self._has_work:
-                self._has_work.wait_for(lambda: self._running)
+                self._has_work.wait_for(lambda: self._running or self._is_closed)
+                if self._is_closed:
+                    return
             time.sleep(_LOOK_EVERY_S)
             with self._has_work:
                 alive = [one for one in self._running.values() if one.is_alive]
