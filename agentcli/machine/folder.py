@@ -133,8 +133,9 @@ def descend(path: Path, parts: Sequence[str], *, make: bool = False) -> Iterator
         try:
             for name in parts:
                 if make and folder.stat(name) is None:
-                    folder.make(name)
-                    made.append((folder, name))
+                    with suppress(FileExistsError):  # another one was faster
+                        folder.make(name)
+                        made.append((folder, name))
                 folder = stack.enter_context(folder.enter(name))
             yield folder
         except BaseException:

@@ -41,7 +41,7 @@ def replace_in(
             os.fsync(handle)
         finally:
             os.close(handle)
-        if _current(folder, name, limit_bytes=len(expected or b"")) != expected:
+        if not _holds(folder, name, expected):
             raise ToolError(f"Not written: {shown} changed on disk meanwhile. Read it again.")
         folder.rename(temporary, name)
     except BaseException:
@@ -77,8 +77,7 @@ def _dress(handle: int, found: os.stat_result, *, folder: Folder, name: str) -> 
     if not _keep_owner(handle, found):
         mode &= ~_SPECIAL_BITS
         notes.append("the file's owner or group could not be kept")
-    if sys.platform == "linux":
-        _keep_attributes(handle, folder=folder, name=name)
+    _keep_attributes(handle, folder=folder, name=name)
     if hasattr(os, "fchmod"):
         os.fchmod(handle, mode)
     if found.st_nlink > 1:
@@ -102,7 +101,7 @@ def _keep_owner(handle: int, found: os.stat_result) -> bool:
 
 
 def _keep_attributes(handle: int, *, folder: Folder, name: str) -> None:
-    if sys.platform != "linux":
+    if sys.platform != "linux":  # elsewhere Python has no way to
         return
     old = folder.open_file(name, os.O_RDONLY)
     try:
@@ -116,11 +115,11 @@ def _keep_attributes(handle: int, *, folder: Folder, name: str) -> None:
         os.close(old)
 
 
-def _current(folder: Folder, name: str, *, limit_bytes: int) -> bytes | None:
-    """What is there now: None for nothing, and never much more than the limit."""
+def _holds(folder: Folder, name: str, expected: bytes | None) -> bool:
     found = folder.stat(name)
-    if found is None:
-        return None
-    handle = folder.open_file(name, os.O_RDONLY)
-    with os.fdopen(handle, "rb") as file:
-        return file.read(limit_bytes + 1)
+    if found is None or expected is None:
+        return found is None and expected is None
+    if not stat.S_ISREG(found.st_mode) or found.st_size != len(expected):
+        return False
+    with os.fdopen(folder.open_file(name, os.O_RDONLY), "rb") as file:
+        return file.read(len(expected) + 1) == expected

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agentcli.machine.folder import Folder, descend
 from agentcli.machine.nearby import closest_path
@@ -118,7 +118,7 @@ class Workspace:
     def require_writable(self, place: Place) -> None:
         if not place.writable:
             raise ToolError(f"{place.given} is outside the workspace: it can only be read.")
-        if is_protected(self.root, place.parts) or is_protected(self.root, _names(place.given)):
+        if is_protected(self.root, place.parts) or is_protected(self.root, self._as_given(place)):
             raise ToolError(
                 f"{place.given} is protected: git's own files and agentcli's settings are not "
                 "for tools to write."
@@ -129,7 +129,15 @@ class Workspace:
         return closest_path(self.root, given)
 
     def no_such_file(self, place: Place) -> ToolError:
-        return ToolError(f"No such file: {place.given}.{self._hint(place.relative)}")
+        hint = self._hint(place.relative) if place.writable else ""
+        return ToolError(f"No such file: {place.given}.{hint}")
+
+    def _as_given(self, place: Place) -> tuple[str, ...]:
+        """The names below the root before links were followed, as far as they were given."""
+        path = PurePath(place.given)
+        if path.is_absolute():
+            return path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
+        return path.parts
 
     def _hint(self, given: str) -> str:
         near = self.near(given)
@@ -170,7 +178,7 @@ class Workspace:
         if found is None:
             raise self.no_such_file(place)
         if not stat.S_ISREG(found.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "not a regular file")
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
             raise ToolError(f"{place.given} is {kind}, not a regular file.")
 
     @contextmanager
@@ -195,7 +203,3 @@ def _resolved(path: Path) -> Path:
 
 def _refusal(place: Place, error: OSError) -> ToolError:
     return ToolError(f"{place.given}: {(error.strerror or str(error)).lower()}.")
-
-
-def _names(given: str) -> tuple[str, ...]:
-    return tuple(given.replace(os.sep, "/").split("/"))

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from agentcli.machine.text import NotText, printable
 from agentcli.machine.workspace import Place, Workspace
-from agentcli.tools.bigfile import excerpt_of_big
 from agentcli.tools.contracts import contract
-from agentcli.tools.excerpt import Excerpt, excerpt_of
-from agentcli.tools.magic import binary_name, image_type
+from agentcli.tools.reading.bigfile import excerpt_of_big
+from agentcli.tools.reading.excerpt import Excerpt, excerpt_of
+from agentcli.tools.reading.magic import binary_name, image_type
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.seen import Seen, sha256
 from agentcli.tools.textfile import LIMIT_BYTES

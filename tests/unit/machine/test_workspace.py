@@ -213,6 +213,15 @@ def test_a_git_directory_with_another_name_is_protected(workspace: Workspace) ->
     assert refusal(workspace.replace, place, b"x", expected=None).startswith("meta/config is prot")
 
 
+def test_a_workspace_below_a_protected_name_is_written(tmp_path: Path) -> None:
+    (tmp_path / ".agentcli/ws").mkdir(parents=True)
+    workspace = Workspace(tmp_path / ".agentcli/ws")
+    place = workspace.locate(str(tmp_path / ".agentcli/ws/new"))
+    assert workspace.replace(place, b"x", expected=None).created
+    inner = workspace.locate(str(tmp_path / ".agentcli/ws/.git/x"))
+    assert refusal(workspace.replace, inner, b"x", expected=None).endswith("tools to write.")
+
+
 def test_names_like_protected_ones_are_written(workspace: Workspace) -> None:
     for given in (".gitignore", ".github/workflows/ci.yml", "git/x", ".agentcli.toml", "a.git/b"):
         assert workspace.replace(workspace.locate(given), b"x", expected=None).created

@@ -183,6 +183,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "late").write_bytes(LINE * COUNT + b"\xff\n")
     wide = LINE.decode().replace("\n", "\r\n").encode("utf-16-be")
     (root / "utf16").write_bytes(codecs.BOM_UTF16_BE + wide * COUNT)
+    (root / "torn").write_bytes(codecs.BOM_UTF16_BE + wide * COUNT + b"\xd8\x00\x00a")
     (root / "oneline").write_bytes(b"x" * (LIMIT_BYTES + 1))
     return root
 
@@ -242,9 +243,14 @@ def test_of_a_very_large_file_only_the_way_to_the_lines_is_read(
 
 
 def test_past_the_end_of_a_very_large_file(big: Path) -> None:
-    assert refusal(bench(big).read, "utf8", offset=10**9) == (
-        f"The file has {COUNT} lines; offset 1000000000 is past the end."
-    )
+    assert [refusal(bench(big).read, path, offset=10**9) for path in ("utf8", "oneline")] == [
+        f"The file has {COUNT} lines; offset 1000000000 is past the end.",
+        "The file has 1 line; offset 1000000000 is past the end.",
+    ]
+
+
+def test_a_very_large_file_that_only_begins_like_text_is_binary(big: Path) -> None:
+    assert text_of(bench(big).read("torn", offset=-1)).startswith("binary file, ")
 
 
 def test_a_sparse_giant_costs_no_more_than_its_end(tmp_path: Path) -> None:

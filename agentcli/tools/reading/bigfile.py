@@ -7,8 +7,8 @@ import codecs
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from agentcli.machine.text import SNIFFED_BYTES, Encoding, sniff
-from agentcli.tools.excerpt import LINE_CHARS, Excerpt, past_the_end, shortened
+from agentcli.machine.text import SNIFFED_BYTES, Encoding, NotText, sniff
+from agentcli.tools.reading.excerpt import LINE_CHARS, Excerpt, past_the_end, shortened
 from agentcli.types.errors import ToolError
 
 BLOCK_BYTES = 1 << 20
@@ -29,8 +29,16 @@ def excerpt_of_big(file: BinaryIO, *, size_bytes: int, offset: int, limit: int) 
         return _from_end(file, encoding, size_bytes=size_bytes, count=-offset, limit=limit)
     try:
         return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
-    except UnicodeDecodeError:  # it only began as UTF-8
-        return _from_start(file, _ONE_BYTE, offset=max(offset, 1), limit=limit)
+    except UnicodeDecodeError:
+        encoding = _instead_of(encoding)
+        return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
+
+
+def _instead_of(encoding: Encoding) -> Encoding:
+    """When a file only began like it."""
+    if encoding.codec != "utf-8":
+        raise NotText(f"it begins like {encoding.codec} but is not")
+    return _ONE_BYTE
 
 
 def _from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) -> Excerpt:
@@ -86,7 +94,10 @@ class _Collected:
             newlines = text.count("\n")
             self.number += min(newlines, missing)
             if newlines < missing:
+                if text:
+                    self._length = len(text) - text.rfind("\n") - 1
                 return
+            self._length = 0
             text = text.split("\n", missing)[missing]
         *ended, rest = text.split("\n", self._limit - len(self.lines))
         for piece in ended:
@@ -100,7 +111,9 @@ class _Collected:
             self.is_full = True
 
     def finish(self) -> None:
-        if self._length:
+        if self._length and self.number < self._first:
+            self.number += 1
+        elif self._length:
             self._end_line()
 
     def _append(self, piece: str) -> None:
@@ -153,7 +166,7 @@ def _tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str],
     try:
         text = encoding.decode(data)
     except UnicodeDecodeError:
-        encoding = _ONE_BYTE
+        encoding = _instead_of(encoding)
         text = encoding.decode(data)
     return text.removesuffix("\n").split("\n"), encoding
 
