@@ -24,7 +24,7 @@ def _fill_standard_descriptors() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from agentcli.cli import run_command
+    from agentcli.cli.program import run_command
 
     try:
         return run_command(arguments)

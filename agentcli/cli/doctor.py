@@ -1,0 +1,18 @@
+"""`agentcli doctor`: what this machine has, and what it lacks."""
+
+from pathlib import Path
+
+import typer
+
+from agentcli.cli.options import STYLE, Model, Workspace
+
+app = typer.Typer(**STYLE)
+
+
+@app.command()
+def doctor(workspace: Workspace = Path(), model: Model = None) -> int:
+    """Check this machine, and say how to fix it."""
+    from agentcli.settings import load
+    from agentcli.ui.doctor import examine
+
+    return examine(load({"model": model}, workspace=workspace))

@@ -1,0 +1,15 @@
+"""`agentcli tools`: what the model is told it can do."""
+
+import typer
+
+from agentcli.cli.options import STYLE
+
+app = typer.Typer(**STYLE)
+
+
+@app.command()
+def tools() -> None:
+    """List the tools and what declaring them costs."""
+    from agentcli.ui.tools import show
+
+    show()
