@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agentcli.machine.text import Splice
 from agentcli.tools.editing.matching import places
 from agentcli.tools.editing.readings import Reading
-from agentcli.tools.editing.rebuild import difference, rebuilt
+from agentcli.tools.editing.rebuild import difference, is_own_text, rebuilt
 from agentcli.tools.editing.view import LfView
 from agentcli.tools.editing.whitespace import is_blank, trail_of
 
@@ -40,7 +40,7 @@ def by_lines(view: LfView, reading: Reading) -> Found:
         if not _keeps_blank_ends(whole, before, after) and not reading.numbered:
             return Found(lines=(start + 1,))
         return _found(view, whole, first, [reading.without])
-    core = _without_blank_ends(whole, before, after)
+    core = _without_blank_ends(view, whole, start, before=before, after=after)
     return _found(view, core, start, [reading.without, "blank lines"]) if core else Found()
 
 
@@ -71,14 +71,29 @@ def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
     return _blank_start(lines.new) >= before and _blank_start(rest[::-1]) >= after
 
 
-def _without_blank_ends(lines: _Lines, before: int, after: int) -> _Lines | None:
-    """Where the file has no such lines: both arguments must have the same, and at the same ends."""
+def _without_blank_ends(
+    view: LfView, lines: _Lines, start: int, *, before: int, after: int
+) -> _Lines | None:
+    """Where the file has no such lines. None: whether new_text means its own is not clear."""
     old, new = lines.old, lines.new
-    if all(map(is_blank, new)) or (_blank_start(new), _blank_start(new[::-1])) != (before, after):
+    if all(map(is_blank, new)):
         return None
-    if old[:before] + old[len(old) - after :] != new[:before] + new[len(new) - after :]:
+    first, past = _blank_start(new), len(new) - _blank_start(new[::-1])
+    core = _Lines(old[before : len(old) - after], new[first:past])
+    own = view.lines[start : start + len(core.old)]
+    beside = view.lines[start - 1 : start], view.lines[start + len(own) : start + len(own) + 1]
+    at_start = _crept_in(old[:before], new[:first], beside[0])
+    at_end = _crept_in(old[len(old) - after :], new[past:], beside[1])
+    if not (at_start and at_end):
         return None
-    return _Lines(old[before : len(old) - after], new[before : len(new) - after])
+    # Written like the file, though old_text is not, new_text means all that it has.
+    has_dropped = len(core.new) < len(new)
+    return None if has_dropped and is_own_text(own, core.old, core.new) else core
+
+
+def _crept_in(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> bool:
+    """Whether blank lines at an end did: into both arguments, or where the file has none at all."""
+    return old == new or (not new and not any(map(is_blank, beside)))
 
 
 def _found(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> Found:

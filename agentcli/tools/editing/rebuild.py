@@ -35,6 +35,11 @@ def _level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str],
     )
 
 
+def is_own_text(own: Sequence[str], old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether old_text drifted, and new_text is written like the file all the same."""
+    return bool(difference(own, old)) and new_text_is(_known(own, old), new) == "own"
+
+
 def rebuilt(
     own: Sequence[str], old: Sequence[str], new: Sequence[str], *, style: Style
 ) -> list[str] | None:
@@ -42,7 +47,7 @@ def rebuilt(
     _, form = _level(own, old)
     if [form(line) for line in old] == [form(line) for line in new]:
         return None  # the edit is of the very kind that was overlooked in finding the place
-    known = [Known(drifted, line) for drifted, line in zip(old, own, strict=True)]
+    known = _known(own, old)
     match new_text_is(known, new) if new else "own":
         case "drifted":
             result = _kept_and_added(known, new, learn(known, style))
@@ -57,6 +62,10 @@ def rebuilt(
             return None
         lines.append(line)
     return lines
+
+
+def _known(own: Sequence[str], old: Sequence[str]) -> list[Known]:
+    return [Known(drifted, line) for drifted, line in zip(old, own, strict=True)]
 
 
 def _kept_and_added(

@@ -168,7 +168,7 @@ def test_what_is_not_certain_is_refused(text: str, old: str, new: str, why: str)
         # An escape of the code, or a new line?
         ("a\nb\n", "a\\nb", 'a\\nprint("x\\n")\\nb'),
         # Blank lines that are to go, or crept in?
-        ("a\nb\n", "a \nb \n\n", "a \nc \n"),
+        ("a\nb\n\n", "a \nb \n\n\n", "a \nc \n"),
         # The last line's newline.
         ("a\nb\n", "a \nb \n", "a \nc"),
         # Similar is not equal.

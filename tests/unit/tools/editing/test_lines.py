@@ -19,6 +19,8 @@ def after(text: str, old: str, new: str) -> str | None:
         ("a\nb", "b ", "c\nd", "a\nc\nd"),
         ("a\nb\n", "\nb \n", "\nc \n", "a\nc\n"),
         ("a\n\nb\n", "\nb \n", "\n\nc \n", "a\n\n\nc\n"),
+        ("a\nb\n", "\nb \n", "c \n", "a\nc\n"),
+        ("a\nb\n", "a \n\n", "c \n", "c\nb\n"),
         ("a\nb\n", "a \n ", "c \n ", "c\nb\n"),
     ],
 )
@@ -31,8 +33,8 @@ def test_whole_lines_are_replaced(text: str, old: str, new: str, wanted: str) ->
     [
         ("a\nb\n", "b \n", "c"),
         ("a\n\nb\n", "\nb \n", "c \n"),
-        ("a\nb\n", "\nb \n", "c \n"),
-        ("a\nb\n", "a \n\n", "c \n"),
+        ("a\n\nb\n", "\n\nb \n", "c \n"),
+        ("\ta\n\tb\n", "\n    a\n    b\n", "\n\tc\n\tb\n"),
         ("a\n", "a ", "b\\nc"),
         ("\n\n", "\n", "a\n"),
     ],
