@@ -1,16 +1,16 @@
 """write_file: create a file, or replace all of one that the model has read."""
 
-import asyncio
-from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.diff import Comparison, compare
-from agentcli.machine.process import to_its_end
+from agentcli.machine.diff import compare
 from agentcli.machine.text import UTF8, majority_ending, with_ending
 from agentcli.machine.workspace import Place, Workspace
+from agentcli.tools import rewriting
 from agentcli.tools.contracts import contract
+from agentcli.tools.rewriting import Rewrite
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.seen import Seen, sha256
 from agentcli.tools.textfile import TextFile, encoded, load
@@ -34,16 +34,6 @@ class Args(Arguments):
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What a write would do, before anything is written."""
-
-    before: TextFile | None
-    after: bytes
-    text: str
-    comparison: Comparison
-
-
 class WriteFile:
     def __init__(self, *, workspace: Workspace, seen: Seen) -> None:
         self._workspace = workspace
@@ -60,37 +50,24 @@ class WriteFile:
         return Effect.WRITE
 
     async def preview(self, args: Args, context: ToolContext) -> Diff | None:
-        try:
-            place = self._workspace.locate(args.path)
-            plan = await asyncio.to_thread(self._plan, place, args)
-        except ToolError:
-            return None
-        return _diff(place, plan)
+        return await rewriting.preview(
+            args.path, partial(self._plan, args), workspace=self._workspace
+        )
 
     async def run(self, args: Args, context: ToolContext) -> Output:
-        place = self._workspace.locate(args.path)
-        async with self._seen.lock(place.path):
-            # Whoever cancels it must not find it done later, beside another edit.
-            plan, notes = await to_its_end(asyncio.to_thread(self._apply, place, args))
-            self._seen.note(place.path, sha256(plan.after))
-        return Output.of(_told(place, plan), details=_diff(place, plan, notes))
+        return await rewriting.carry_out(
+            args.path, partial(self._plan, args), workspace=self._workspace, seen=self._seen
+        )
 
-    def _apply(self, place: Place, args: Args) -> tuple[_Plan, tuple[str, ...]]:
-        plan = self._plan(place, args)
-        before = None if plan.before is None else plan.before.data
-        if before == plan.after:
-            return plan, ()
-        return plan, self._workspace.replace(place, plan.after, expected=before).notes
-
-    def _plan(self, place: Place, args: Args) -> _Plan:
+    def _plan(self, args: Args, place: Place) -> Rewrite:
         self._workspace.require_writable(place)
         if args.path.endswith("/"):
             raise ToolError(f"Not written: {place.given} names a directory, not a file.")
         if self._workspace.stat(place) is None:
-            return _plan(place, None, args.content)
+            return _rewrite(place, None, args.content)
         before = load(self._workspace, place)
         self._require_read(place, before)
-        return _plan(place, before, _as_before(args.content, before))
+        return _rewrite(place, before, _as_before(args.content, before))
 
     def _require_read(self, place: Place, before: TextFile) -> None:
         match self._seen.knowledge(place.path, sha256(before.data)):
@@ -106,14 +83,30 @@ class WriteFile:
                 )
 
 
-def _plan(place: Place, before: TextFile | None, text: str) -> _Plan:
+def _rewrite(place: Place, before: TextFile | None, text: str) -> Rewrite:
     encoding = UTF8 if before is None else before.encoding
-    return _Plan(
-        before=before,
-        after=encoded(text, encoding=encoding, place=place),
-        text=text,
-        comparison=compare(
-            before.text if before else "", text, path=place.given, created=before is None
+    data = None if before is None else before.data
+    after = encoded(text, encoding=encoding, place=place)
+    change = compare(before.text if before else "", text, path=place.given, created=before is None)
+    size = _size(text)
+    if data is None:
+        told = f"Created {place.given}: {size}."
+    elif data == after:
+        told = f"{place.given} already has exactly this content."
+    else:
+        told = f"Wrote {place.given}: {size} (+{change.added} -{change.removed})."
+    return Rewrite(
+        before=data,
+        after=after,
+        told=told,
+        diff=Diff(
+            path=place.given,
+            unified=change.unified,
+            added=change.added,
+            removed=change.removed,
+            created=before is None,
+            encoding=encoding.name,
+            notes=change.notes,
         ),
     )
 
@@ -125,24 +118,6 @@ def _as_before(content: str, before: TextFile) -> str:
     return with_ending(content, majority_ending(before.text)) if "\n" in before.text else content
 
 
-def _told(place: Place, plan: _Plan) -> str:
-    lines = plan.text.count("\n") + (not plan.text.endswith("\n") and plan.text != "")
-    size = f"{lines} line{'s' * (lines != 1)}"
-    if plan.before is None:
-        return f"Created {place.given}: {size}."
-    if plan.before.data == plan.after:
-        return f"{place.given} already has exactly this content."
-    return f"Wrote {place.given}: {size} (+{plan.comparison.added} -{plan.comparison.removed})."
-
-
-def _diff(place: Place, plan: _Plan, notes: tuple[str, ...] = ()) -> Diff:
-    return Diff(
-        path=place.given,
-        unified=plan.comparison.unified,
-        added=plan.comparison.added,
-        removed=plan.comparison.removed,
-        created=plan.before is None,
-        encoding=(plan.before.encoding if plan.before else UTF8).name,
-        notes=notes + plan.comparison.notes,
-        sha256=sha256(plan.after),
-    )
+def _size(text: str) -> str:
+    lines = text.count("\n") + (not text.endswith("\n") and text != "")
+    return f"{lines} line{'s' * (lines != 1)}"

@@ -1,0 +1,54 @@
+"""How a tool changes one file: worked out, written under the file's lock, known as seen after."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from agentcli.machine.process import to_its_end
+from agentcli.machine.workspace import Place, Workspace
+from agentcli.tools.seen import Seen, sha256
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import Diff, Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """What a call would do, before anything is written."""
+
+    before: bytes | None
+    """None: there is no such file yet."""
+    after: bytes
+    told: str
+    """For the model, once it is done."""
+    diff: Diff
+
+
+Plan: TypeAlias = Callable[[Place], Rewrite]
+"""Reads and decides, in a thread of its own. Raises ToolError where nothing can be done."""
+
+
+async def preview(path: str, plan: Plan, *, workspace: Workspace) -> Diff | None:
+    """None: it would be refused."""
+    try:
+        place = workspace.locate(path)
+        return (await asyncio.to_thread(plan, place)).diff
+    except ToolError:
+        return None
+
+
+async def carry_out(path: str, plan: Plan, *, workspace: Workspace, seen: Seen) -> Output:
+    place = workspace.locate(path)
+
+    def apply() -> tuple[Rewrite, tuple[str, ...]]:
+        rewrite = plan(place)
+        if rewrite.before == rewrite.after:
+            return rewrite, ()
+        return rewrite, workspace.replace(place, rewrite.after, expected=rewrite.before).notes
+
+    async with seen.lock(place.path):
+        # Whoever cancels it must not find it done later, beside another edit.
+        rewrite, notes = await to_its_end(asyncio.to_thread(apply))
+        seen.note(place.path, sha256(rewrite.after))
+    details = replace(rewrite.diff, notes=notes + rewrite.diff.notes, sha256=sha256(rewrite.after))
+    return Output.of(rewrite.told, details=details)
