@@ -96,6 +96,10 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
         case "literal_error":
             expected = fault.get("ctx", {}).get("expected", "")
             return f"{name} must be {expected}, not {shown}"
+        case "string_too_short":
+            return f"{name} must not be empty"
+        case "string_unicode":
+            return f"{name} has half of a surrogate pair in it, which is no character"
         case _:
             wanted = fault["msg"].removeprefix("Input should be ")
             return f"{name} must be {wanted}, not {shown}"
@@ -103,6 +107,7 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
+    text = text.encode("utf-8", "backslashreplace").decode()  # half of a pair cannot be sent on
     return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "…"
 
 
