@@ -5,20 +5,27 @@ settings are read on the way to the first request.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from platformdirs import user_config_path
 
 from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Mode
 
 Given = Mapping[str, Any]
-SandboxChoice = Literal["auto", "off"]
+SandboxChoice = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
 Transport = Literal["direct", "sdk"]
+ThemeChoice = Literal["auto", "dark", "light", "ansi", "none"]
+DiffColors = Literal["green-red", "blue-orange"]
+Notify = Literal["off", "bell"]
+Editing = Literal["emacs", "vi"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +48,15 @@ class Settings:
     max_turns: int = 100
     """Model requests in one turn of a conversation."""
     max_cost: float | None = None
-    """USD."""
+    """USD of a whole session."""
+    strict_cost: bool = False
+    """Whether a model whose price is not known may not be used under `max_cost`."""
+    max_tokens: int | None = None
+    """Of all requests of a session, read and written."""
     timeout: float | None = None
     """Seconds for one turn of a conversation."""
+    tool_timeout: float | None = None
+    """Seconds that no command may exceed; None: what the model asks for, within its own limit."""
     parallel: bool = True
     """Whether calls that only read run together."""
     calls_per_minute: int = 1000
@@ -53,9 +66,17 @@ class Settings:
     """Our own socket, or the official SDKs'."""
     store: bool = False
     """Whether the provider keeps the conversation, where it can, and is sent only what is new."""
+    window: int | None = None
+    """Tokens of the model's window that may be filled: fewer than it has, or where unknown."""
     max_wait: float = 60.0
-    """Seconds a provider may ask to wait before the next attempt."""
+    """Seconds the wait before the next attempt may last."""
+    stall_timeout: float | None = None
+    """Seconds of silence after which a reply counts as broken; None: minutes, as models need."""
     providers: tuple[OwnProvider, ...] = ()
+    otel: bool = False
+    """Whether spans are sent to an OpenTelemetry collector."""
+    otel_content: bool = False
+    """Whether what was said and done goes with them."""
     sandbox: SandboxChoice = "auto"
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -64,8 +85,29 @@ class Settings:
     """A rule file for this run."""
     pass_env: tuple[str, ...] = ()
     """Variables that commands may see besides the usual ones."""
+    mask: tuple[str, ...] = ()
+    """Variables, or globs for such, whose values are secret whatever they are called."""
     sessions: Path | None = None
     """Where sessions are kept; None: under the platform's state directory."""
+    fallback: str | None = None
+    """The model that goes on where the one in use does not answer; None: nobody does."""
+    evaluator: str | None = None
+    """The model that is asked where a rule says `judge`; None: the session's own."""
+    mcp_config: Path | None = None
+    """A file with more MCP servers, which win over those of the same name elsewhere."""
+    trust_project: bool = False
+    """Whether what the repository brings is used in this run without having been trusted before."""
+    theme: ThemeChoice = "auto"
+    diff_colors: DiffColors = "green-red"
+    notify: Notify = "off"
+    """How the session calls for the person after a long turn, or when it has to ask."""
+    editing: Editing = "emacs"
+    accessible: bool = False
+    """Whether the session speaks in whole lines that nothing moves or redraws."""
+    keys: tuple[tuple[str, str], ...] = ()
+    """Other keys for the actions that `/keys` lists: `transcript = "c-t"`."""
+    given: frozenset[str] = frozenset()
+    """What flags and environment have set: a project's settings do not touch it."""
 
 
 def settings_file() -> Path:
@@ -74,6 +116,14 @@ def settings_file() -> Path:
 
 def rules_file() -> Path:
     return settings_file().with_name("rules.toml")
+
+
+def hooks_file() -> Path:
+    return settings_file().with_name("hooks.json")
+
+
+def servers_file() -> Path:
+    return settings_file().with_name("mcp.json")
 
 
 def load(
@@ -85,20 +135,29 @@ def load(
     deny: Sequence[str] = (),
     policy: Path | None = None,
     pass_env: Sequence[str] = (),
+    mask: Sequence[str] = (),
+    defaults: Given = MappingProxyType({}),
+    trust_project: bool = False,
 ) -> Settings:
-    """Raises SettingsError for the file and the environment, UsageError for flags."""
+    """Raises SettingsError for the file and the environment, UsageError for flags.
+
+    `defaults`: what holds where none of them says anything."""
     path = settings_file()
-    merged: dict[str, Any] = {}
-    merged |= _checked(_file(path), f"{path}: ", SettingsError)
-    merged |= _checked(_environment(environ), "the environment: ", SettingsError)
-    merged |= _checked(flags, "", UsageError)
+    own = checked(_file(path), f"{path}: ", SettingsError)
+    given = {
+        **checked(_environment(environ), "the environment: ", SettingsError),
+        **checked(flags, "", UsageError),
+    }
     return Settings(
         workspace=_directory(workspace),
         allow=tuple(allow),
         deny=tuple(deny),
         policy=policy,
         pass_env=tuple(pass_env),
-        **merged,
+        mask=tuple(mask),
+        trust_project=trust_project,
+        given=frozenset(given),
+        **{**defaults, **own, **given},
     )
 
 
@@ -125,8 +184,9 @@ def _environment(environ: Mapping[str, str]) -> Given:
     return found
 
 
-def _checked(given: Given, where: str, error: type[SettingsError] | type[UsageError]) -> Given:
-    checked: dict[str, Any] = {}
+def checked(given: Given, where: str, error: type[SettingsError] | type[UsageError]) -> Given:
+    """Every value in its own type. Raises `error`, which begins with `where`."""
+    found: dict[str, Any] = {}
     for key, value in given.items():
         check = _CHECKS.get(key)
         if check is None:
@@ -134,10 +194,10 @@ def _checked(given: Given, where: str, error: type[SettingsError] | type[UsageEr
         if value is None:
             continue
         try:
-            checked[key] = check(value)
+            found[key] = check(value)
         except (ValueError, TypeError) as fault:
             raise error(f"{where}{key} must be {fault}, not {value!r}", hint=_FIX[error]) from None
-    return checked
+    return found
 
 
 _FIX: dict[type, str] = {
@@ -163,6 +223,10 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a text")
     return value.strip()
+
+
+def _path(value: Any) -> Path:
+    return Path(_text(value)).expanduser()
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
@@ -200,6 +264,23 @@ def _amount(value: Any) -> float:
     return number
 
 
+def _seconds(value: Any) -> float:
+    """90, 90s, 30m, 1h30m."""
+    wanted = "a time above 0, such as 90s, 30m or 1h30m"
+    if isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
+        return _seconds(
+            sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))
+        )
+    try:
+        return _amount(value)
+    except (ValueError, TypeError):
+        raise ValueError(wanted) from None
+
+
+_DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_UNITS = (3600, 60, 1)
+
+
 def _switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -221,19 +302,42 @@ def _providers(value: Any) -> tuple[OwnProvider, ...]:
     return tuple(made)
 
 
+def _keys(value: Any) -> tuple[tuple[str, str], ...]:
+    wanted = 'a table [keys] of actions and keys, such as transcript = "c-t"'
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value.values()):
+        raise ValueError(wanted)
+    return tuple(value.items())
+
+
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "model": _text,
     "mode": _one_of(*get_args(Mode)),
     "max_turns": _whole,
     "max_cost": _amount,
-    "timeout": _amount,
+    "strict_cost": _switch,
+    "max_tokens": _whole,
+    "timeout": _seconds,
+    "tool_timeout": _seconds,
     "parallel": _switch,
     "calls_per_minute": _whole,
     "effort": _text,
+    "fallback": _text,
+    "evaluator": _text,
     "transport": _one_of(*get_args(Transport)),
     "store": _switch,
-    "max_wait": _amount,
+    "window": _whole,
+    "max_wait": _seconds,
+    "stall_timeout": _seconds,
     "providers": _providers,
+    "otel": _switch,
+    "otel_content": _switch,
     "sandbox": _one_of(*get_args(SandboxChoice)),
+    "mcp_config": _path,
+    "theme": _one_of(*get_args(ThemeChoice)),
+    "diff_colors": _one_of(*get_args(DiffColors)),
+    "notify": _one_of(*get_args(Notify)),
+    "editing": _one_of(*get_args(Editing)),
+    "accessible": _switch,
+    "keys": _keys,
 }
 """What stands in the settings file and the environment. Rules have a file of their own."""

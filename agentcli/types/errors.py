@@ -12,6 +12,7 @@ Anything else that is raised is a bug: it travels to `__main__`, which exits wit
 from enum import IntEnum, StrEnum
 
 from agentcli.types.events import Ending
+from agentcli.types.record import dataclass
 from agentcli.types.tools import Details, ErrorKind
 
 
@@ -29,6 +30,7 @@ class Exit(IntEnum):
     TIMEOUT = 124
     HANGUP = 129
     INTERRUPTED = 130
+    READER_LEFT = 141
     TERMINATED = 143
 
 
@@ -45,8 +47,49 @@ EXIT_OF_ENDING: dict[Ending, Exit] = {
     Ending.REFUSED: Exit.REFUSED,
     Ending.MISCONFIGURED: Exit.SETTINGS,
     Ending.PROVIDER_FAILED: Exit.PROVIDER,
+    Ending.VERIFY_FAILED: Exit.VERIFY_FAILED,
+    Ending.CLAIM_UNSUPPORTED: Exit.VERIFY_FAILED,
+    Ending.SCHEMA_UNMET: Exit.SCHEMA_UNMET,
     Ending.CANCELLED: Exit.INTERRUPTED,
+    Ending.TERMINATED: Exit.TERMINATED,
+    Ending.HUNG_UP: Exit.HANGUP,
+    Ending.READER_LEFT: Exit.READER_LEFT,
+    Ending.USAGE: Exit.USAGE,
+    Ending.INTERNAL: Exit.INTERNAL,
 }
+
+_STATUS_OF_EXIT: dict[Exit, str] = {
+    Exit.DONE: "ok",
+    Exit.DENIED: "denied",
+    Exit.LIMIT: "limit",
+    Exit.TIMEOUT: "limit",
+    Exit.VERIFY_FAILED: "failed",
+    Exit.REFUSED: "failed",
+    Exit.SCHEMA_UNMET: "failed",
+    Exit.HANGUP: "interrupted",
+    Exit.INTERRUPTED: "interrupted",
+    Exit.READER_LEFT: "interrupted",
+    Exit.TERMINATED: "interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended: the one value behind the exit code, the JSON result and the last record."""
+
+    ending: Ending
+    message: str = ""
+    """Why, for people, where the ending alone does not say it."""
+    hint: str = ""
+
+    @property
+    def exit_code(self) -> Exit:
+        return EXIT_OF_ENDING[self.ending]
+
+    @property
+    def status(self) -> str:
+        """One of ok, failed, denied, limit, interrupted, error."""
+        return _STATUS_OF_EXIT.get(self.exit_code, "error")
 
 
 class ToolError(Exception):
@@ -67,19 +110,27 @@ class ToolError(Exception):
 class AgentError(Exception):
     """What happened, and in `hint` how to fix it: one command where there is one."""
 
-    exit_code = Exit.INTERNAL
+    ending = Ending.INTERNAL
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def exit_code(self) -> Exit:
+        return EXIT_OF_ENDING[self.ending]
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(ending=self.ending, message=str(self), hint=self.hint)
+
 
 class UsageError(AgentError):
-    exit_code = Exit.USAGE
+    ending = Ending.USAGE
 
 
 class SettingsError(AgentError):
-    exit_code = Exit.SETTINGS
+    ending = Ending.MISCONFIGURED
 
 
 class WireErrorKind(StrEnum):
@@ -93,6 +144,8 @@ class WireErrorKind(StrEnum):
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"  # network, overload, server fault, after all retries
     CUT = "cut"  # the stream ended before the reply did
+    COST_CAP = "cost_cap"  # not sent: it could have cost more than the person allows
+    TOKEN_CAP = "token_cap"  # not sent: it could have taken more tokens than the person allows
 
 
 class WireError(AgentError):
@@ -110,7 +163,10 @@ class WireError(AgentError):
         self.status = status
         self.retry_after_s = retry_after_s
         self.ending = _ENDING_OF_KIND.get(kind, Ending.PROVIDER_FAILED)
-        self.exit_code = EXIT_OF_ENDING[self.ending]
+
+    @property
+    def was_sent(self) -> bool:
+        return self.kind not in (WireErrorKind.COST_CAP, WireErrorKind.TOKEN_CAP)
 
 
 _ENDING_OF_KIND: dict[WireErrorKind, Ending] = {
@@ -118,4 +174,6 @@ _ENDING_OF_KIND: dict[WireErrorKind, Ending] = {
     WireErrorKind.MODEL: Ending.MISCONFIGURED,
     WireErrorKind.OVERFLOW: Ending.OVERFLOW,
     WireErrorKind.REFUSED: Ending.REFUSED,
+    WireErrorKind.COST_CAP: Ending.COST_LIMIT,
+    WireErrorKind.TOKEN_CAP: Ending.TOKEN_LIMIT,
 }

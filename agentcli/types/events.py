@@ -5,17 +5,18 @@ facts. A fact is past tense and never changes; a delta may be lost without loss.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
+from agentcli.types.deltas import Delta
+from agentcli.types.messages import AssistantMessage, Json, ToolCall, Usage, UserMessage
+from agentcli.types.record import dataclass
 from agentcli.types.tools import Effect, ToolResult
 from agentcli.types.verdicts import Verdict
 
 
 class Ending(StrEnum):
-    """Every way a turn can end. The exit code of each stands in `types/errors.py`."""
+    """Every way a turn or a run can end. The exit code of each stands in `types/errors.py`."""
 
     DONE = "done"
     DENIED = "denied"
@@ -29,7 +30,15 @@ class Ending(StrEnum):
     REFUSED = "refused"
     MISCONFIGURED = "misconfigured"
     PROVIDER_FAILED = "provider_failed"
+    VERIFY_FAILED = "verify_failed"
+    CLAIM_UNSUPPORTED = "claim_unsupported"
+    SCHEMA_UNMET = "schema_unmet"
     CANCELLED = "cancelled"
+    TERMINATED = "terminated"
+    HUNG_UP = "hung_up"
+    READER_LEFT = "reader_left"
+    USAGE = "usage"
+    INTERNAL = "internal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +52,56 @@ class SessionStarted:
     tools_sha256: str
     """Of everything declared to the model about its tools."""
     type: Literal["session_started"] = "session_started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResumed:
+    """A process took the session up again: what it says holds from here on."""
+
+    session: str
+    version: str
+    workspace: str
+    model: str
+    mode: str
+    tools: tuple[str, ...]
+    tools_sha256: str
+    repaired: tuple[str, ...] = ()
+    """What the process before had left open, in sentences for people."""
+    type: Literal["session_resumed"] = "session_resumed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionForked:
+    """Everything before is another session's: copied, not continued."""
+
+    session: str
+    """The new one."""
+    origin: str
+    at_seq: int
+    """The last record that was taken over."""
+    type: Literal["session_forked"] = "session_forked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNamed:
+    name: str
+    type: Literal["session_named"] = "session_named"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeChanged:
+    """The person let calls do more, or less, from here on."""
+
+    mode: str
+    type: Literal["mode_changed"] = "mode_changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChanged:
+    """Another model answers from here on."""
+
+    model: str
+    type: Literal["model_changed"] = "model_changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +135,8 @@ class ModelReplied:
     duration_s: float = 0.0
     cost_usd: float | None = None
     """None: the price is not known."""
+    retries: int = 0
+    """How often it was sent again before this reply came."""
     type: Literal["model_replied"] = "model_replied"
 
 
@@ -87,6 +148,42 @@ class ModelFailed:
     message: str
     hint: str = ""
     type: Literal["model_failed"] = "model_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimmedResult:
+    call_id: str
+    text: str
+    """The line that stands in its place: what was called, how it went, where all of it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsTrimmed:
+    """Old results were replaced by a line each, to make room. The originals stay in the log."""
+
+    results: tuple[TrimmedResult, ...]
+    freed_tokens: int
+    type: Literal["results_trimmed"] = "results_trimmed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """The conversation until here is told by a summary. What the person said stays verbatim."""
+
+    summary: str
+    tokens_before: int
+    left_out: int = 0
+    """How many of the person's messages, from the second on, are told by the summary as well."""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    type: Literal["compacted"] = "compacted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """Everything that was trimmed or summarised is told in full again."""
+
+    type: Literal["restored"] = "restored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +206,96 @@ class CallFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRan:
-    """Something after the tool observed, transformed or rejected its output."""
+    """Something looked at a call, at its output, or at the start or end of a turn or session."""
 
     hook: str
-    call_id: str
-    decision: Literal["observed", "transformed", "rejected", "failed"]
+    decision: Literal["observed", "allowed", "asked", "transformed", "rejected", "failed"]
+    event: str = "PostToolUse"
+    call_id: str = ""
+    """Empty where it is about no call."""
     reason: str = ""
     type: Literal["hook_ran"] = "hook_ran"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """A command of the person's was run to see whether the task is done."""
+
+    command: str
+    exit_code: int | None
+    """None: it was killed, or stopped at its time limit."""
+    output: str
+    """As a command's result reads for the model: bounded, its last line says how it ended."""
+    attempt: int = 1
+    duration_s: float = 0.0
+    log_path: str = ""
+    type: Literal["verified"] = "verified"
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerChecked:
+    """The final answer was held against the form it must have."""
+
+    problem: str = ""
+    """What is wrong with it; empty: nothing."""
+    value: Json = None
+    """The answer as data, where nothing is wrong."""
+    type: Literal["answer_checked"] = "answer_checked"
+
+
+ClaimVerdict = Literal["supported", "not_supported", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A sentence of the final answer that can be held against what is recorded."""
+
+    text: str
+    about: Literal["tests", "command", "file"]
+    verdict: ClaimVerdict
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimsChecked:
+    claims: tuple[Claim, ...]
+    type: Literal["claims_checked"] = "claims_checked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointed:
+    """What a call changed in the workspace, kept so that it can be taken back."""
+
+    call_id: str
+    before: str
+    after: str
+    """Ids of the states in the workspace's kept states: of the files it named, or of everything."""
+    paths: tuple[str, ...]
+    paths_total: int
+    not_kept: tuple[str, ...] = ()
+    """Changed too, but too large or not to be read: this cannot be taken back."""
+    type: Literal["checkpointed"] = "checkpointed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """The person took back what calls changed, or (`redo`) what the undo `of` took."""
+
+    id: str
+    action: Literal["undo", "redo"]
+    numbers: tuple[int, ...]
+    """Which changes of the session, counted from 1 in the order of their `checkpointed`."""
+    before: str
+    after: str
+    """Ids of the states of the files it changed: taking this back is the way to redo it."""
+    paths: tuple[str, ...]
+    conflicts: tuple[str, ...] = ()
+    of: str = ""
+    type: Literal["undone"] = "undone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,63 +310,41 @@ class TurnEnded:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnded:
     exit_code: int
+    ending: Ending | None = None
+    """What the exit code stands for; None: a session with a person, who left it."""
+    message: str = ""
+    hint: str = ""
     type: Literal["session_ended"] = "session_ended"
 
 
 Fact: TypeAlias = (
     SessionStarted
+    | SessionResumed
+    | SessionForked
+    | SessionNamed
+    | ModeChanged
+    | ModelChanged
     | TurnStarted
     | Told
     | Warned
     | ModelReplied
     | ModelFailed
+    | ResultsTrimmed
+    | Compacted
+    | Restored
     | CallJudged
     | CallFinished
     | HookRan
+    | Checkpointed
+    | Undone
+    | Verified
+    | AnswerChecked
+    | ClaimsChecked
     | TurnEnded
     | SessionEnded
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextDelta:
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThinkingDelta:
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallDelta:
-    """A tool call's arguments are arriving. Nothing of it may run yet."""
-
-    call_id: str
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallProgress:
-    """Live output of a running tool, for people."""
-
-    call_id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryDelta:
-    """A request failed and will be sent again after a wait."""
-
-    reason: str
-    status: int | None
-    wait_s: float
-    attempt: int
-    attempts: int
-
-
-Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | CallProgress | RetryDelta
 Event: TypeAlias = Fact | Delta
 Emit: TypeAlias = Callable[[Event], None]
 

@@ -3,8 +3,9 @@
 Pure values. A provider's private data lives in `Echo` and is read by its own dialect only.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from agentcli.types.record import dataclass
 
 if TYPE_CHECKING:
     Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"

@@ -5,12 +5,12 @@ person by parsing what the model got, and nothing of `details` is ever sent to a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agentcli.types.messages import Image, Json, Text
+from agentcli.types.record import dataclass
 
 
 class Effect(StrEnum):
@@ -141,6 +141,8 @@ class Output:
     details: Details | None = None
     error: ErrorKind | None = None
     truncated: bool = False
+    origin: str = ""
+    """Where text in it comes from, when not from the workspace: the network, a server's name."""
 
     @staticmethod
     def of(
@@ -164,6 +166,8 @@ class ToolResult:
     details: Details | None = None
     error: ErrorKind | None = None
     truncated: bool = False
+    origin: str = ""
+    """Where text in it comes from, when not from the workspace. The model is told."""
 
     @property
     def text(self) -> str:

@@ -1,11 +1,11 @@
 """What may happen: one verdict per call, and the question to a person where a rule asks for one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentcli.types.messages import Json, ToolCall
+from agentcli.types.record import dataclass
 from agentcli.types.tools import Details, Effect, Output, Tool
 
 if TYPE_CHECKING:
@@ -19,6 +19,17 @@ By = Literal["mode", "rule", "hook", "evaluator", "person", "nobody"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a command may reach beyond the workspace. Set by rules and people, never by a model."""
+
+    network: bool = False
+    writable: tuple[Path, ...] = ()
+
+
+CONFINED = Confinement()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     decision: Decision
     by: By
@@ -29,6 +40,10 @@ class Verdict:
     """The part of the call that the rule matched."""
     input: Json = None
     """With `modify`: the arguments to run instead. The model is told."""
+    remedy: str = ""
+    """With `nobody`: the options of the command line that would have permitted the call."""
+    confinement: Confinement = CONFINED
+    """What a command gets beyond the workspace, if it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +90,6 @@ class Reaction:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confinement:
-    """What a command may reach beyond the workspace. Set by rules and people, never by a model."""
-
-    network: bool = False
-    writable: tuple[Path, ...] = ()
-
-
 class Sandbox(Protocol):
     """Starts processes, confined. Must not start them unconfined when it cannot confine."""
 
@@ -97,10 +104,13 @@ class Sandbox(Protocol):
         env: dict[str, str],
         stdout: int,
         confinement: Confinement,
+        stdin: int = ...,
+        stderr: int = ...,
     ) -> "Popen[bytes]":
-        """Runs argv in a session of its own, stdin closed, stderr joined to `stdout`.
+        """Runs argv in a session of its own, with these handles for its streams.
 
-        Takes a few milliseconds, the first time more; may be called from any thread.
+        Unless they are given, stdin is empty and stderr is joined to `stdout`. Takes
+        a few milliseconds, the first time more; may be called from any thread.
         """
         ...
 

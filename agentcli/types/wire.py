@@ -1,11 +1,11 @@
 """How a model is asked: one request, one reply, whatever the protocol."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from agentcli.types.events import Delta
-from agentcli.types.messages import AssistantMessage, UserMessage
+from agentcli.types.deltas import Delta
+from agentcli.types.messages import AssistantMessage, Json, Usage, UserMessage
+from agentcli.types.record import dataclass
 from agentcli.types.tools import ToolMessage, ToolSpec
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
@@ -26,12 +26,16 @@ class Request:
     parallel: bool = True
     """Whether the model may make several calls in one reply."""
     output_limit_tokens: int | None = None
+    answer_schema: Json = None
+    """What the reply's text must be JSON of, where the model can be held to it."""
     effort: str | None = None
     session: str = ""
     """Groups the requests of one conversation, for providers that route their cache by a key."""
 
 
 Show: TypeAlias = Callable[[Delta], None]
+Price: TypeAlias = Callable[[Usage], float | None]
+"""What so many tokens cost in USD; None: it is not known."""
 
 
 class Wire(Protocol):

@@ -60,3 +60,19 @@ def test_environment_speaks_in_words(home: Path) -> None:
     environ = {"AGENTCLI_PARALLEL": "no", "AGENTCLI_MAX_TURNS": "7", "AGENTCLI_TIMEOUT": "1.5"}
     settings = load({}, workspace=home, environ=environ)
     assert (settings.parallel, settings.max_turns, settings.timeout) == (False, 7, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("30m", 1800), ("1h30m", 5400), ("1h0m2.5s", 3602.5), ("0.5", 0.5)],
+)
+def test_durations_are_written_as_people_write_them(
+    text: str, seconds: float, tmp_path: Path
+) -> None:
+    assert load({"timeout": text}, workspace=tmp_path, environ={}).timeout == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "5x", "-5s", "0", "0s", "1m1h", "inf", "nan", "1 h"])
+def test_duration_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        load({"timeout": text}, workspace=tmp_path, environ={})

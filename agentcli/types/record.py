@@ -1,0 +1,99 @@
+"""`dataclass`, made in a quarter of the time, for the many small values on the way to a request.
+
+The standard one writes and compiles six methods for every frozen class, which takes 0.7 ms. Here
+`__init__` alone is compiled, and not before it is called; the other five are the same functions for
+all classes. To a type checker it is the standard one, and to the standard library its classes are
+dataclasses like others.
+"""
+
+import dataclasses
+from dataclasses import MISSING, FrozenInstanceError
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(*, frozen: bool, slots: bool, kw_only: bool) -> Any:
+        """All three hold for every record, and are said for the type checker to know."""
+        if not (frozen and slots and kw_only):
+            raise TypeError("a record is frozen, has slots, and takes keywords only")
+        return _record
+
+
+def _record(cls: type) -> Any:
+    own = {**vars(cls)}
+    cls.__doc__ = cls.__doc__ or cls.__name__  # or else a signature is worked out for it
+    plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)
+    made: Any = plain(cls)
+    for name, method in (("__init__", _LateInit(made)), *_SHARED.items()):
+        if name not in own:
+            setattr(made, name, method)
+    return made
+
+
+class _LateInit:
+    """Makes way for the real one: of most classes no value is made before the first request."""
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+
+    def __get__(self, value: Any, cls: Any) -> Any:
+        self._cls.__init__ = written = _init(self._cls)
+        return written.__get__(value, cls)
+
+
+def _init(cls: Any) -> Any:
+    """Written out, because it is called for every value there is."""
+    scope: dict[str, Any] = {"put": object.__setattr__, "missing": MISSING}
+    fields = dataclasses.fields(cls)
+    parameters, lines = ["self", *("*" for _ in fields[:1])], ["    pass\n"]
+    for field in fields:
+        name = value = field.name
+        if field.default_factory is not MISSING:
+            scope[f"make_{name}"] = field.default_factory
+            value = f"make_{name}() if {name} is missing else {name}"
+        scope[f"default_{name}"] = field.default
+        is_needed = field.default is MISSING and field.default_factory is MISSING
+        parameters.append(name if is_needed else f"{name}=default_{name}")
+        lines.append(f"    put(self, {name!r}, {value})\n")
+    exec(f"def __init__({', '.join(parameters)}):\n{''.join(lines)}", scope)
+    made = scope["__init__"]
+    made.__annotations__ = {field.name: field.type for field in fields}
+    return made
+
+
+def _values(record: Any) -> tuple[Any, ...]:
+    return tuple([getattr(record, name) for name in record.__dataclass_fields__])
+
+
+def _set(self: Any, name: str, value: Any) -> None:
+    if name not in self.__dataclass_fields__ or hasattr(self, name):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)  # a copy that is being made
+
+
+def _delete(self: Any, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _equal(self: Any, other: Any) -> bool:
+    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(_values(self))
+
+
+def _shown(self: Any) -> str:
+    shown = (it.name for it in dataclasses.fields(self) if it.repr)
+    return f"{type(self).__qualname__}({', '.join(f'{it}={getattr(self, it)!r}' for it in shown)})"
+
+
+_SHARED = {
+    "__setattr__": _set,
+    "__delattr__": _delete,
+    "__eq__": _equal,
+    "__hash__": _hash,
+    "__repr__": _shown,
+}

@@ -1,0 +1,105 @@
+import copy
+import dataclasses
+from dataclasses import FrozenInstanceError, field
+
+import pytest
+from pydantic import TypeAdapter
+
+from agentcli.types.record import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    x: int
+    secret: str = field(repr=False, default="hidden")
+    tags: list[str] = field(default_factory=list)
+
+    @property
+    def double(self) -> int:
+        return self.x * 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    x: int
+    secret: str = "hidden"
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """It has no fields."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    x: int
+
+    def __repr__(self) -> str:
+        return "its own"
+
+
+def test_record_holds_what_it_was_given() -> None:
+    point = Point(x=1, tags=["a"])
+    assert (point.x, point.secret, point.tags, point.double) == (1, "hidden", ["a"], 2)
+
+
+def test_each_record_has_a_default_of_its_own() -> None:
+    assert Point(x=1).tags is not Point(x=1).tags
+
+
+def test_records_are_equal_by_value_and_type() -> None:
+    assert Point(x=1) == Point(x=1)
+    assert Point(x=1) != Point(x=2)
+    assert Twin(x=1) == Twin(x=1)
+    other: object = Point(x=1)
+    assert Twin(x=1) != other
+    assert hash(Twin(x=1)) == hash(Twin(x=1))
+    assert Nothing() == Nothing()
+
+
+@pytest.mark.parametrize("name", ["x", "other"])
+def test_record_cannot_be_changed(name: str) -> None:
+    point = Point(x=1)
+    with pytest.raises(FrozenInstanceError):
+        setattr(point, name, 2)
+    with pytest.raises(FrozenInstanceError):
+        delattr(point, name)
+    assert point == Point(x=1)
+
+
+def test_representation_leaves_out_what_is_hidden() -> None:
+    assert repr(Point(x=1)) == "Point(x=1, tags=[])"
+    assert repr(Named(x=1)) == "its own"
+
+
+def test_fields_are_given_by_name_and_in_full() -> None:
+    make: object = Point
+    assert callable(make)
+    with pytest.raises(TypeError):
+        make(1)
+    with pytest.raises(TypeError, match="'x'"):
+        make()
+    with pytest.raises(TypeError, match="'y'"):
+        make(x=1, y=2)
+
+
+def test_standard_library_takes_records_for_dataclasses() -> None:
+    point = Point(x=1)
+    assert dataclasses.is_dataclass(point)
+    assert [it.name for it in dataclasses.fields(point)] == ["x", "secret", "tags"]
+    assert dataclasses.replace(point, x=2) == Point(x=2)
+    assert dataclasses.asdict(point) == {"x": 1, "secret": "hidden", "tags": []}
+    assert copy.copy(point) == copy.deepcopy(point) == point
+    assert not hasattr(point, "__dict__")
+
+
+def test_pydantic_reads_records() -> None:
+    read = TypeAdapter(Point).validate_python({"x": "3", "tags": ["a"]})
+    assert read == Point(x=3, tags=["a"])
+
+
+def test_pattern_finds_fields() -> None:
+    match Point(x=7):
+        case Point(x=found):
+            assert found == 7
