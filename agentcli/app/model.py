@@ -1,14 +1,20 @@
 """The model of a session: a script, or a provider's, with what is known of it."""
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agentcli.agent.loop import Price
-from agentcli.settings import Settings
+from agentcli.settings import OwnProvider, Settings
 from agentcli.types.errors import SettingsError
-from agentcli.types.wire import Wire
+from agentcli.types.record import dataclass
+from agentcli.types.wire import Price, Wire
+
+if TYPE_CHECKING:
+    from agentcli.wire.dialect import Model
+    from agentcli.wire.providers import Provider
 
 SCRIPT = "script"
 STORED = "stored"
@@ -27,6 +33,22 @@ class ModelInUse:
     """What is not known of it, for the person."""
     patches: bool = False
     """Whether it was trained on apply_patch."""
+    answer_schemas: bool = False
+    """Whether its provider holds it to `Request.answer_schema`."""
+    known: "Callable[[], Model] | None" = None
+    """What is known of it by now: its provider may tell more after the first reply."""
+    hurry: Callable[[], None] = lambda: None
+    """Ends the wait before the next attempt of a request, if there is one."""
+
+    @property
+    def window_tokens(self) -> int | None:
+        """Of prompt and reply together; None: not known, or not yet."""
+        return self.known().window_tokens if self.known else None
+
+    @property
+    def output_tokens(self) -> int | None:
+        """The longest reply; None: not known, or not yet."""
+        return self.known().output_tokens if self.known else None
 
 
 def open_model(settings: Settings) -> ModelInUse:
@@ -47,9 +69,43 @@ def _script(path: Path) -> ModelInUse:
 
 
 def _provided(settings: Settings) -> ModelInUse:
-    from agentcli.wire.catalogue import cost_usd, default_name, resolve
-    from agentcli.wire.providers import PROVIDERS, Provider, key_of
-    from agentcli.wire.transport import Patience, open_wire
+    from agentcli.wire.catalogue import cost_usd
+    from agentcli.wire.connection import Patience
+    from agentcli.wire.http.sockets import Timeouts
+    from agentcli.wire.learning import Learning
+    from agentcli.wire.providers import key_of
+    from agentcli.wire.transport import open_wire
+
+    model, provider = chosen(settings)
+    learning = Learning(model, None if model.known else partial(ask_about, model, provider))
+    wire = open_wire(
+        model,
+        key=key_of(provider, os.environ),
+        provider=provider,
+        transport=settings.transport,
+        timeouts=Timeouts.silent_for(settings.stall_timeout),
+        patience=Patience(max_wait_s=settings.max_wait),
+        learning=learning,
+    )
+    name = f"{model.provider}/{model.name}"
+    unknown = f"{name} is not in the catalogue: its limits and its price are not known"
+    return ModelInUse(
+        wire=wire,
+        warning="" if model.known else unknown,
+        name=name,
+        price=lambda usage: cost_usd(learning.model, usage),
+        images=model.images,
+        patches=model.patch_tool,
+        answer_schemas=model.answer_schemas,
+        known=lambda: learning.model,
+        hurry=wire.hurry,
+    )
+
+
+def chosen(settings: Settings) -> "tuple[Model, Provider]":
+    """The model that the settings name, or that of whichever provider has a key."""
+    from agentcli.wire.catalogue import default_name, resolve
+    from agentcli.wire.providers import PROVIDERS
 
     wanted = settings.model or default_name(os.environ)
     if wanted is None:
@@ -58,35 +114,36 @@ def _provided(settings: Settings) -> ModelInUse:
             "(looked at ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY)",
             hint="export ANTHROPIC_API_KEY=…   or: agentcli run --model ollama/NAME …",
         )
-    own = {
-        named.name: Provider(
-            name=named.name,
-            protocol=named.protocol,
-            base_url=named.base_url,
-            key_env=(named.key_env,) if named.key_env else (),
-            needs_key=bool(named.key_env),
-        )
-        for named in settings.providers
-    }
-    providers = {**PROVIDERS, **own}
+    providers = {**PROVIDERS, **{own.name: _named(own) for own in settings.providers}}
     model = resolve(wanted, providers=providers)
     if settings.store:
         model = replace(model, quirks=model.quirks | {STORED})
-    provider = providers[model.provider]
-    wire = open_wire(
-        model,
-        key=key_of(provider, os.environ),
-        provider=provider,
-        transport=settings.transport,
-        patience=Patience(max_wait_s=settings.max_wait),
+    return model, providers[model.provider]
+
+
+def _named(own: OwnProvider) -> "Provider":
+    from agentcli.wire.providers import Provider
+
+    return Provider(
+        name=own.name,
+        protocol=own.protocol,
+        base_url=own.base_url,
+        key_env=(own.key_env,) if own.key_env else (),
+        needs_key=bool(own.key_env),
+        answer_schemas=own.protocol != "openai-chat",
     )
-    name = f"{model.provider}/{model.name}"
-    unknown = f"{name} is not in the catalogue: its limits and its price are not known"
-    return ModelInUse(
-        wire=wire,
-        warning="" if model.known else unknown,
-        name=name,
-        price=partial(cost_usd, model),
-        images=model.images,
-        patches=model.patch_tool,
+
+
+async def ask_about(model: "Model", provider: "Provider") -> "Model":
+    """What its provider tells of it, where it tells anything."""
+    from agentcli.wire.about import about
+    from agentcli.wire.providers import key_of
+    from agentcli.wire.transport import dialect_of
+
+    return await about(
+        model,
+        provider,
+        dialect=dialect_of(model.protocol),
+        key=key_of(provider, os.environ),
+        environ=os.environ,
     )

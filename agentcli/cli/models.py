@@ -1,10 +1,11 @@
-"""`agentcli models`: which models can be used, and why others cannot."""
+"""`agentcli models`: which models can be used, why others cannot, and what a swap would lose."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE
+from agentcli.cli.options import STYLE, Model
 
 app = typer.Typer(**STYLE)
 
@@ -14,8 +15,23 @@ def models(
     local: Annotated[
         bool, typer.Option("--local", help="Look for servers on their usual ports, too.")
     ] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            "--check",
+            metavar="SESSION",
+            help="What a session would lose with --model, whether it fits, what it costs.",
+        ),
+    ] = None,
+    model: Model = None,
 ) -> None:
     """List the models and what keeps them from use."""
-    from agentcli.ui.models import show
+    if check is None:
+        from agentcli.ui.models import show
 
-    show(local=local)
+        show(local=local)
+        return
+    from agentcli.settings import load
+    from agentcli.ui.swap import show_swap
+
+    show_swap(check, load({"model": model}, workspace=Path()))

@@ -6,12 +6,13 @@ touches the network; `discovery.py` asks providers what they have.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Usage
+from agentcli.types.record import dataclass
 from agentcli.wire.dialect import Model, Price
 from agentcli.wire.providers import PROVIDERS, Provider, key_of
 
@@ -115,6 +116,7 @@ _PROVIDER_OF_PREFIX = (
 _BEFORE_ADAPTIVE_THINKING = re.compile(r"claude-(?:[23]|instant|\w+-4(?:-[0-5])?(?:-2025|@|$))")
 _REASONING_GPT = re.compile(r"gpt-(?:[5-9]|\d\d)|o\d|codex-")
 _THINKING_GEMINI = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)")
+_GEMINI_BEFORE_3 = re.compile(r"gemini-[12](?!\d)")
 _DATED = re.compile(r"^(?:[\w-]+\.)*?(?P<name>[a-z]+-[\w.-]+?)(?:[-@]20\d\d.*|-v\d+:\d+|@\w+)?$")
 """A name with the routing, dates and revisions around it that platforms add."""
 
@@ -176,11 +178,19 @@ def _model(provider: Provider, name: str) -> Model:
         images=provider.images,
         strict_tools=provider.strict_tools and ("claude" in name or not is_messages),
         forced_tool_choice=not (is_messages and thinks),
+        answer_schemas=provider.answer_schemas and _takes_answer_schemas(provider.protocol, name),
         thinking=thinks,
         patch_tool=provider.protocol == "openai-responses" and bool(_REASONING_GPT.match(name)),
         quirks=provider.quirks,
         known=False,
     )
+
+
+def _takes_answer_schemas(protocol: str, name: str) -> bool:
+    """Beside tools: older models take either a schema for the answer or tools, or neither."""
+    if protocol == "anthropic":
+        return "claude" in name and not _BEFORE_ADAPTIVE_THINKING.search(name)
+    return not (protocol.startswith("gemini") and _GEMINI_BEFORE_3.search(name))
 
 
 def _entry(provider: Provider, name: str) -> _Entry | None:

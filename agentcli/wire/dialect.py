@@ -6,12 +6,12 @@ into a body; a `Decoder` is fed the events of one streamed reply and gives one n
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from agentcli.types.deltas import Delta
 from agentcli.types.errors import WireError
-from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Json
+from agentcli.types.record import dataclass
 from agentcli.types.wire import Request
 
 
@@ -46,6 +46,8 @@ class Model:
     strict_tools: bool = True
     forced_tool_choice: bool = True
     """Whether the model may be made to call a tool."""
+    answer_schemas: bool = True
+    """Whether the provider can hold it to a schema for its answer."""
     thinking: bool = False
     effort: str | None = None
     patch_tool: bool = False
@@ -85,7 +87,7 @@ class Dialect(Protocol):
 
         The request is normal already (`normalize.py`): calls are answered, ids are unique, tool
         names fit, foreign echoes are gone. A call's id stands in `ToolCall.id`, never in its echo.
-        What becomes of one message is `remembered` (`memo.py`), so a step costs what is new in it.
+        What becomes of one message is made once (`growing.py`): a step costs what is new in it.
         """
         ...
 

@@ -5,15 +5,16 @@ The only part of the catalogue that uses the network, and only when somebody ask
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from agentcli.types.errors import WireError
 from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Dialect, Model
 from agentcli.wire.explain import Explainer, failure_of, usable
 from agentcli.wire.http.direct import Direct
 from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.limits import described
 from agentcli.wire.providers import LOCAL, Key, Provider, base_url_of
 
 LOCAL_PATIENCE_S = 0.5
@@ -50,7 +51,7 @@ async def discover(
         timeouts=Timeouts(connect_s=patience_s, first_byte_s=patience_s, stall_s=patience_s),
     )
     try:
-        listing = await socket.get(
+        listing = await socket.document(
             _PATHS.get(provider.protocol, _PATH),
             headers=dialect.headers(good_key.value if good_key else None),
         )
@@ -58,7 +59,7 @@ async def discover(
         raise _explained(error, provider, dialect=dialect, key=good_key) from None
     finally:
         await socket.close()
-    return [_described(provider, row) for row in _rows(listing)]
+    return [_listed(provider, row) for row in rows(listing)]
 
 
 def _explained(
@@ -89,29 +90,19 @@ async def local_servers(*, dialect: Dialect, environ: Mapping[str, str]) -> list
     return [server for server in found if server is not None]
 
 
-def _rows(listing: Json) -> Iterable[Mapping[str, Json]]:
+def rows(listing: Json) -> Iterable[Mapping[str, Json]]:
     match listing:
         case {"data": list(rows)} | {"models": list(rows)}:
-            return [row for row in rows if isinstance(row, dict) and _name(row)]
+            return [row for row in rows if isinstance(row, dict) and name_of(row)]
         case _:
             return []
 
 
-def _name(row: Mapping[str, Json]) -> str:
+def name_of(row: Mapping[str, Json]) -> str:
     name = row.get("id") or row.get("name")
     return name.removeprefix("models/") if isinstance(name, str) else ""
 
 
-def _described(provider: Provider, row: Mapping[str, Json]) -> Model:
-    model = resolve(f"{provider.name}/{_name(row)}", providers={provider.name: provider})
-    return replace(
-        model,
-        window_tokens=_tokens(row, "max_input_tokens", "inputTokenLimit", "context_length")
-        or model.window_tokens,
-        output_tokens=_tokens(row, "max_tokens", "outputTokenLimit") or model.output_tokens,
-    )
-
-
-def _tokens(row: Mapping[str, Json], *names: str) -> int | None:
-    found = (row.get(name) for name in names)
-    return next((value for value in found if isinstance(value, int) and value > 0), None)
+def _listed(provider: Provider, row: Mapping[str, Json]) -> Model:
+    model = resolve(f"{provider.name}/{name_of(row)}", providers={provider.name: provider})
+    return described(model, row)

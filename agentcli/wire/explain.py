@@ -4,9 +4,10 @@ Whatever a provider or a library said passes through here: the key in it is cut 
 characters.
 """
 
-from dataclasses import dataclass
+from math import ceil
 
 from agentcli.types.errors import SettingsError, WireError, WireErrorKind
+from agentcli.types.record import dataclass
 from agentcli.wire.dialect import Model
 from agentcli.wire.http.sockets import ATTEMPTS, Broken
 from agentcli.wire.providers import Key, Provider
@@ -48,7 +49,7 @@ class Explainer:
 
     def final(self, error: WireError, *, attempts: int) -> WireError:
         """The error that ends a request."""
-        said = self.scrubbed(str(error))
+        said = self.scrubbed(str(error)).rstrip(".")
         message, hint = f"{self.provider.name}: {said}", error.hint
         if attempts > 1:
             message += f", after {attempts} attempts"
@@ -58,8 +59,10 @@ class Explainer:
             case WireErrorKind.CREDENTIALS:
                 message = f"{message} ({self._key_words()})"
                 hint = hint or (self._key_hint() if error.status in (400, 403) else "")
-            case WireErrorKind.UNAVAILABLE if error.status is None and self._is_local():
+            case WireErrorKind.UNAVAILABLE if hint and error.status is None and self._is_local():
                 hint = f"Is {self.provider.name} running?"
+            case WireErrorKind.OVERFLOW:
+                hint = hint or "Shorten the conversation with /compact, or begin another."
             case WireErrorKind.MODEL if error.status == 404:
                 message = f"{self.provider.name} has no model {self.model.name}: {said}"
         return WireError(
@@ -71,12 +74,13 @@ class Explainer:
         )
 
     def too_long_a_wait(self, error: WireError, *, max_wait_s: float) -> WireError:
-        wait = _duration(error.retry_after_s or 0.0)
+        wait_s = error.retry_after_s or 0.0
+        wait = _duration(wait_s)
         return WireError(
             f"{self.provider.name} asks to wait {wait}, more than the {max_wait_s:g} s allowed:"
             f" {self.scrubbed(str(error))}",
             kind=error.kind,
-            hint=f"Try again in {wait}, or allow a longer wait.",
+            hint=f"Try again in {wait}, or allow it: --max-wait {ceil(wait_s)}",
             status=error.status,
             retry_after_s=error.retry_after_s,
         )
@@ -119,6 +123,6 @@ def usable(key: Key | None, provider: Provider) -> Key | None:
 
 def _duration(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.0f} s" if seconds >= 2 else f"{seconds:.2g} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

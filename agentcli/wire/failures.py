@@ -52,6 +52,23 @@ def http_error(
     )
 
 
+def cut(what: str) -> WireError:
+    return WireError(f"the reply was cut off: {what}", kind=WireErrorKind.CUT)
+
+
+def fault_in(body: Json) -> Mapping[str, Json]:
+    """The error object of a body, however it is wrapped."""
+    match body:
+        case [first, *_]:
+            return fault_in(first)
+        case {"error": dict(inner)}:
+            return fault_in(inner)
+        case dict():
+            return body
+        case _:
+            return {}
+
+
 def wait_s(headers: Mapping[str, str]) -> float | None:
     """How long the provider asks to wait. Header names are in lower case."""
     milliseconds = _number(headers.get("retry-after-ms", ""))

@@ -4,8 +4,9 @@ Looking something up here touches no network and no file: only the given environ
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentcli.types.record import dataclass
 from agentcli.wire.http.address import checked
 
 
@@ -25,6 +26,8 @@ class Provider:
     quirks: frozenset[str] = frozenset()
     images: bool = True
     strict_tools: bool = True
+    answer_schemas: bool = True
+    """Whether it takes a schema for the answer beside tools: many servers then allow no calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,7 @@ def _local(name: str, port: int, *, base_url_env: str = "") -> Provider:
         # Most of what runs there reads text alone, and one image would spoil a whole conversation.
         images=False,
         strict_tools=False,
+        answer_schemas=False,
     )
 
 
@@ -103,6 +107,7 @@ PROVIDERS: Mapping[str, Provider] = {
             key_env=("OPENROUTER_API_KEY",),
             quirks=_OLD_CHAT,
             strict_tools=False,
+            answer_schemas=False,
         ),
         # Their clients find the address and the credentials by themselves.
         Provider(name="bedrock", protocol="anthropic", platform="bedrock", needs_key=False),

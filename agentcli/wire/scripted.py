@@ -12,8 +12,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
+from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.errors import SettingsError, WireError, WireErrorKind
-from agentcli.types.events import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
     AssistantMessage,
     Block,

@@ -6,11 +6,11 @@ accumulation are not used. `sdk_anthropic` and `sdk_openai` are the only importe
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from agentcli.types.errors import SettingsError
+from agentcli.types.record import dataclass
 from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
 from agentcli.wire.http.sse import Event
 

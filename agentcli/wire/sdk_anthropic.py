@@ -1,12 +1,14 @@
 """The official Anthropic client as a socket: its own API, Amazon Bedrock and Google Vertex."""
 
 from collections.abc import AsyncIterator, Callable
+from importlib import import_module
 from typing import Any
 
 import anthropic
 import httpx2
 
 from agentcli.types.errors import SettingsError, WireErrorKind
+from agentcli.wire.failures import one_line
 from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
 from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
@@ -17,8 +19,11 @@ _Client = (
 )
 
 
-_NO_CREDENTIALS = (RuntimeError, ValueError)
-"""What the platforms' own libraries raise when they find nobody to sign as."""
+_LIBRARIES = {
+    "bedrock": ("botocore.exceptions", "BotoCoreError"),
+    "vertex": ("google.auth.exceptions", "GoogleAuthError"),
+}
+"""What the platforms' own libraries raise, besides errors of value, when nobody can sign."""
 
 
 def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None) -> Sdk:
@@ -39,12 +44,26 @@ def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts 
             stream_cls=anthropic.AsyncStream[object],
         )
 
+    unsigned = _unsigned(platform)
+
+    def translated(error: Exception) -> HttpError | Broken | Event:
+        if isinstance(error, unsigned):
+            return Broken(one_line(str(error)), kind=WireErrorKind.CREDENTIALS, attempts=1)
+        return _translated(error)
+
     return Sdk(
         post=post,
         shut=client.close,
-        errors=(anthropic.APIError, httpx2.HTTPError, *(_NO_CREDENTIALS if platform else ())),
-        translated=_translated,
+        errors=(anthropic.APIError, httpx2.HTTPError, *unsigned),
+        translated=translated,
     )
+
+
+def _unsigned(platform: str) -> tuple[type[Exception], ...]:
+    if platform not in _LIBRARIES:
+        return ()
+    module, name = _LIBRARIES[platform]
+    return RuntimeError, ValueError, getattr(import_module(module), name)
 
 
 def _own(key: Key | None, options: dict[str, Any]) -> _Client:
@@ -52,7 +71,7 @@ def _own(key: Key | None, options: dict[str, Any]) -> _Client:
 
 
 def _bedrock(key: Key | None, options: dict[str, Any]) -> _Client:
-    require("botocore", extra="anthropic[bedrock]")
+    require("boto3", extra="anthropic[bedrock]")
     return anthropic.AsyncAnthropicBedrock(**options)
 
 
@@ -79,8 +98,6 @@ def _translated(error: Exception) -> HttpError | Broken | Event:
             return Broken("the provider does not answer", kind=WireErrorKind.CUT)
         case anthropic.APIConnectionError():
             return Broken(f"cannot reach the provider ({error.__cause__ or error})")
-        case RuntimeError() | ValueError():
-            return Broken(str(error), kind=WireErrorKind.CREDENTIALS, attempts=1)
         case _:
             return Broken("the connection was closed in the middle", kind=WireErrorKind.CUT)
 

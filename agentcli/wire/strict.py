@@ -7,11 +7,13 @@ does not know is not made strict. Nothing is silently loosened.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeGuard
+from dataclasses import replace
+from typing import Literal, TypeGuard
 
 from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
 from agentcli.types.tools import ToolSpec
+from agentcli.types.wire import Request
 from agentcli.wire.dialect import Model
 
 Schema = dict[str, Json]
@@ -24,8 +26,8 @@ class Subset:
     """What a provider's strict mode understands."""
 
     keywords: frozenset[str]
-    all_required: bool
-    """Every property must be required: an optional one becomes a union with null."""
+    optional: Literal["taken", "nullable", "refused"]
+    """What it does with a property that is not required; nullable: it becomes a union with null."""
 
 
 _SHARED = frozenset(
@@ -60,13 +62,15 @@ _BOUNDS = {
     "default": "default {}",
 }
 
-ANTHROPIC = Subset(keywords=_SHARED, all_required=False)
+ANTHROPIC = Subset(keywords=_SHARED, optional="taken")
 OPENAI = Subset(
     keywords=_SHARED
     | {"pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
     | {"multipleOf", "minItems", "maxItems"},
-    all_required=True,
+    optional="nullable",
 )
+OPENAI_ANSWER = replace(OPENAI, optional="refused")
+"""Nobody takes the nulls out of an answer again."""
 
 
 def is_schema(value: Json) -> TypeGuard[Schema]:
@@ -81,6 +85,14 @@ def strict_of(spec: ToolSpec, subset: Subset, model: Model) -> Schema | None:
     if not model.strict_tools or spec.source != "built-in":
         return None
     return strict(spec.schema, subset)
+
+
+def answer_schema(request: Request, model: Model) -> Schema | None:
+    """What the reply must be, as its author wrote it; None where the model cannot be held to it."""
+    schema = request.answer_schema
+    if not model.answer_schemas or not is_schema(schema):
+        return None
+    return {key: value for key, value in schema.items() if key != "$schema"}
 
 
 def strict(schema: Json, subset: Subset) -> Schema | None:
@@ -140,12 +152,14 @@ def _close(made: Schema, subset: Subset) -> None:
     made["additionalProperties"] = False
     properties = made["properties"]
     required = made.get("required", [])
-    if subset.all_required and is_schema(properties) and isinstance(required, list):
-        made["properties"] = {
-            name: field if name in required else _nullable(field)
-            for name, field in properties.items()
-        }
-        made["required"] = list(properties)
+    if subset.optional == "taken" or not is_schema(properties) or not isinstance(required, list):
+        return
+    if subset.optional == "refused" and properties.keys() - set(map(str, required)):
+        raise _CannotSay
+    made["properties"] = {
+        name: field if name in required else _nullable(field) for name, field in properties.items()
+    }
+    made["required"] = list(properties)
 
 
 def _nullable(schema: Json) -> Json:

@@ -1,212 +1,20 @@
-"""A model that can be asked: a dialect and a socket put together, with retries.
+"""How a model is reached: which dialect it speaks, and over which of the two sockets."""
 
-The only place that tries again. What is tried again is announced before each wait and can be
-cancelled at any moment. A message is returned whole or not at all, so nothing was acted on when a
-stream breaks.
-"""
-
-import asyncio
 import os
-import random
-from collections.abc import Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from agentcli.types.errors import SettingsError, WireError, WireErrorKind
-from agentcli.types.events import CallDelta, Delta, RetryDelta, TextDelta
-from agentcli.types.messages import AssistantMessage
-from agentcli.types.tools import ToolSpec
-from agentcli.types.wire import Message, Request, Show
-from agentcli.wire.dialect import Decoder, Dialect, Model
-from agentcli.wire.explain import Explainer, Failure, failure_of, reason, usable
-from agentcli.wire.http.body import BodyText
-from agentcli.wire.http.sockets import Broken, HttpError, Socket, Timeouts
-from agentcli.wire.memo import remembered
-from agentcli.wire.names import own_names, wire_name
-from agentcli.wire.normalize import normalize, received
+from agentcli.types.errors import SettingsError
+from agentcli.wire.connection import Connection, Patience
+from agentcli.wire.dialect import Dialect, Model
+from agentcli.wire.explain import usable
+from agentcli.wire.http.sockets import Socket, Timeouts
+from agentcli.wire.learning import Learning
 from agentcli.wire.providers import PROVIDERS, Key, Provider, base_url_of
 
 SocketKind: TypeAlias = Literal["direct", "sdk"]
 
 PROTOCOLS = ("anthropic", "openai-responses", "openai-chat", "gemini", "gemini-interactions")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long a request that fails is worth waiting for."""
-
-    max_wait_s: float = 60.0
-    """The longest wait a provider may ask for."""
-    waits_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
-    """Before the second attempt, the third and so on, where it asks for none."""
-
-
-class Connection:
-    """One model of one provider. Implements `types.wire.Wire`."""
-
-    def __init__(
-        self,
-        *,
-        dialect: Dialect,
-        model: Model,
-        socket: Socket,
-        provider: Provider,
-        key: Key | None = None,
-        patience: Patience | None = None,
-    ) -> None:
-        self.model = model
-        self._dialect = dialect
-        self._socket = socket
-        self._headers = dialect.headers(key.value if key else None)
-        self._explain = Explainer(provider=provider, model=model, key=key)
-        self._patience = patience or Patience()
-        self._body_text = BodyText()
-        self._hurried: asyncio.Event | None = None
-
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        wired = _on_wire(request, self.model)
-        names = own_names(spec.name for spec in request.tools)
-        try:
-            message = await self._answered(wired, show, names)
-        except WireError as error:
-            if error.kind is not WireErrorKind.REJECTED or not _is_continued(wired.messages):
-                raise
-            # The server may have forgotten the reply we continue: then it is told everything.
-            message = await self._answered(_from_the_start(wired), show, names)
-        return received(message, after=wired.messages, names=names)
-
-    def hurry(self) -> None:
-        """Ends the wait before the next attempt, if there is one."""
-        if self._hurried:
-            self._hurried.set()
-
-    async def prepare(self) -> None:
-        """Opens the connection while the first prompt is still being put together."""
-        await self._socket.prepare()
-
-    async def close(self) -> None:
-        await self._socket.close()
-
-    async def _answered(
-        self, wired: Request, show: Show, names: Mapping[str, str]
-    ) -> AssistantMessage:
-        """One request, tried again as often as it is worth."""
-        body = self._body_text.of(
-            self._dialect.encode(wired, self.model), self._dialect.HISTORY_KEY
-        )
-        attempt = 1
-        while True:
-            screen = _Screen(show, names)
-            try:
-                return await self._asked_once(body, screen)
-            except (HttpError, Broken, WireError) as error:
-                await self._wait(self._failure(error), attempt=attempt, screen=screen)
-                attempt += 1
-
-    async def _asked_once(self, body: bytes, screen: "_Screen") -> AssistantMessage:
-        decoder = self._dialect.decoder(self.model)
-        path = self._dialect.path(self.model)
-        events = self._socket.exchange(path, headers=self._headers, body=body)
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    if not event and _is_complete(decoder):
-                        break  # nothing more will come, only the connection has not ended
-                    for delta in decoder.feed(event):
-                        screen.show(delta)
-        except Broken as broken:
-            if broken.kind is WireErrorKind.CUT and _is_complete(decoder):
-                return decoder.message()  # it broke after the last word
-            raise
-        return decoder.message()
-
-    def _failure(self, error: HttpError | Broken | WireError) -> Failure:
-        if isinstance(error, HttpError):
-            return failure_of(self._dialect.error(error.status, error.headers, error.body))
-        return failure_of(error)
-
-    async def _wait(self, failure: Failure, *, attempt: int, screen: "_Screen") -> None:
-        """Returns when it is time to try again; raises where it is not worth it."""
-        error = failure.error
-        if attempt >= failure.attempts:
-            raise self._explain.final(error, attempts=attempt) from None
-        wait_s = error.retry_after_s
-        if wait_s is None:
-            waits_s = self._patience.waits_s
-            wait_s = waits_s[min(attempt, len(waits_s)) - 1] * random.uniform(0.8, 1.2)
-        elif wait_s > self._patience.max_wait_s:
-            limit_s = self._patience.max_wait_s
-            raise self._explain.too_long_a_wait(error, max_wait_s=limit_s) from None
-        self._hurried = asyncio.Event()
-        screen.show(
-            RetryDelta(
-                reason=self._explain.scrubbed(reason(error, shown_chars=screen.chars)),
-                status=error.status,
-                wait_s=wait_s,
-                attempt=attempt + 1,
-                attempts=failure.attempts,
-            )
-        )
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._hurried.wait()
-        except TimeoutError:
-            return
-
-
-class _Screen:
-    """Where one attempt shows itself; counts what would be lost if it broke."""
-
-    def __init__(self, show: Show, names: Mapping[str, str]) -> None:
-        self.chars = 0
-        self._show = show
-        self._names = names
-
-    def show(self, delta: Delta) -> None:
-        match delta:
-            case TextDelta():
-                self.chars += len(delta.text)
-            case CallDelta():
-                delta = replace(delta, name=self._names.get(delta.name, delta.name))
-        self._show(delta)
-
-
-def _on_wire(request: Request, model: Model) -> Request:
-    """The request as every dialect takes it."""
-    choice = request.tool_choice
-    return replace(
-        request,
-        messages=normalize(request.messages, model),
-        tools=_tools_on_wire(request.tools),
-        tool_choice=choice if choice in ("auto", "required", "none") else wire_name(choice),
-    )
-
-
-@remembered
-def _tools_on_wire(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-    return tuple(replace(spec, name=wire_name(spec.name)) for spec in specs)
-
-
-def _is_continued(messages: Sequence[Message]) -> bool:
-    return any(isinstance(message, AssistantMessage) and message.echo for message in messages)
-
-
-def _from_the_start(request: Request) -> Request:
-    """The same conversation without the replies' ids that a server may continue."""
-    messages = tuple(
-        replace(message, echo=None) if isinstance(message, AssistantMessage) else message
-        for message in request.messages
-    )
-    return replace(request, messages=messages)
-
-
-def _is_complete(decoder: Decoder) -> bool:
-    try:
-        decoder.message()
-    except WireError:
-        return False
-    return True
 
 
 def open_wire(
@@ -219,6 +27,7 @@ def open_wire(
     environ: Mapping[str, str] | None = None,
     timeouts: Timeouts | None = None,
     patience: Patience | None = None,
+    learning: Learning | None = None,
 ) -> Connection:
     """Opens nothing yet: the first request does. Raises SettingsError where a key is missing."""
     environ = os.environ if environ is None else environ
@@ -237,6 +46,7 @@ def open_wire(
         provider=provider,
         key=good_key,
         patience=patience,
+        learning=learning,
     )
 
 

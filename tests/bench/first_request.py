@@ -1,104 +1,77 @@
-"""From the start of a process to its first request on the wire, as a ratio to a bare client.
+"""From the start of a process to its first request on the wire, and to its end.
 
-Run by hand: `python -m tests.bench.first_request`. The server is on loopback and answers at once.
+The floor is a process that does no more than to send such a request and to read the answer.
 """
 
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
-import threading
-import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from tests.support import anthropic_streams as anthropic
+from tests.bench.dialects import DIALECTS, Stream, of_anthropic
+from tests.bench.figures import Figure
+from tests.bench.model import Model
+from tests.bench.process import timed, weighed
 from tests.support.program import PROGRAM, environment
 
 RUNS = 15
-
-BARE = """
-import http.client, json, sys
-connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+BARE = "bare http.client"
+BARE_CLIENT = """
+import http.client, json, os
+connection = http.client.HTTPConnection(os.environ["ANTHROPIC_BASE_URL"].removeprefix("http://"))
 body = json.dumps({"model": "m", "max_tokens": 1, "messages": []})
 connection.request("POST", "/v1/messages", body, {"content-type": "application/json"})
 connection.getresponse().read()
 """
 
 
-class Server:
-    """Notes when a request is complete, and answers."""
-
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        self.arrived = 0.0
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        reply = anthropic.says("Hi.").body
-        head = (
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
-            f"content-length: {len(reply)}\r\nconnection: close\r\n\r\n"
+def figures() -> Iterator[Figure]:
+    firsts_ms: dict[str, list[float]] = defaultdict(list)
+    totals_ms: dict[str, list[float]] = defaultdict(list)
+    for run in range(RUNS + 1):
+        for name, stream in ({BARE: of_anthropic} | DIALECTS).items():
+            first_ms, total_ms = _measured(name, stream)
+            if run:  # the first one warms
+                firsts_ms[name].append(first_ms)
+                totals_ms[name].append(total_ms)
+    floor_ms = statistics.median(firsts_ms[BARE])
+    for name in DIALECTS:
+        first_ms = statistics.median(firsts_ms[name])
+        yield Figure(
+            what=f"first request, {name}",
+            value=first_ms,
+            floor=floor_ms,
+            floor_is=BARE,
+            at_most=4,
         )
-        while True:
-            connection, _ = self._socket.accept()
-            with connection:
-                self._read(connection)
-                self.arrived = time.perf_counter()
-                connection.sendall(head.encode() + reply)
-
-    def _read(self, connection: socket.socket) -> None:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            data += connection.recv(65536)
-        header, _, body = data.partition(b"\r\n\r\n")
-        size = next(
-            int(line.split(b":")[1])
-            for line in header.split(b"\r\n")
-            if line.lower().startswith(b"content-length:")
+        yield Figure(
+            what=f"one-shot total, {name}",
+            value=statistics.median(totals_ms[name]),
+            floor=first_ms,
+            floor_is="its first request",
+            at_most=1.3,
         )
-        while len(body) < size:
-            body += connection.recv(65536)
+    yield Figure(what="one-shot, peak memory", value=_peak_mb(), unit="MB", at_most=60)
 
 
-def measured(
-    argv: Sequence[str | Path], server: Server, env: dict[str, str], cwd: str
-) -> tuple[float, float]:
+def _argv(name: str) -> list[str | Path]:
+    if name == BARE:
+        return [sys.executable, "-c", BARE_CLIENT]
+    return [PROGRAM, "run", "--model", name, "hi"]
+
+
+def _measured(name: str, stream: Stream) -> tuple[float, float]:
     """Milliseconds to the first request, and to the end of the process."""
-    began = time.perf_counter()
-    subprocess.run(argv, env=env, cwd=cwd, check=True, capture_output=True)
-    ended = time.perf_counter()
-    return (server.arrived - began) * 1000, (ended - began) * 1000
+    with TemporaryDirectory() as home, Model(lambda step: stream(step, None)) as model:
+        env = environment(Path(home), **model.environment)
+        spent = timed(_argv(name), env=env, cwd=Path(home))
+        return (model.complete[0] - spent.began) * 1000, spent.wall_ms
 
 
-def main() -> None:
-    server = Server()
-    with tempfile.TemporaryDirectory() as home:
-        env = environment(Path(home)) | {
-            "ANTHROPIC_API_KEY": "sk-test-0123456789",
-            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.port}",
-        }
-        rows: dict[str, list[str | Path]] = {
-            "bare http.client": [sys.executable, "-c", BARE, str(server.port)],
-            "agentcli run": [PROGRAM, "run", "--model", "opus", "hi"],
-        }
-        figures: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
-        for turn in range(RUNS + 1):
-            for name, argv in rows.items():
-                figure = measured(argv, server, env, home)
-                if turn:  # the first one compiles
-                    figures[name].append(figure)
-    floor = statistics.median(first for first, _ in figures["bare http.client"])
-    for name, pairs in figures.items():
-        first = statistics.median(first for first, _ in pairs)
-        total = statistics.median(total for _, total in pairs)
-        print(
-            f"{name:<18} first request {first:6.1f} ms ({first / floor:.2f}x)  "
-            f"total {total:6.1f} ms"
-        )
-
-
-if __name__ == "__main__":
-    main()
+def _peak_mb() -> float:
+    name, stream = next(iter(DIALECTS.items()))
+    with TemporaryDirectory() as home, Model(lambda step: stream(step, None)) as model:
+        env = environment(Path(home), **model.environment)
+        return weighed(_argv(name), env=env, cwd=Path(home)).peak_mb

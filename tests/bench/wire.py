@@ -2,7 +2,8 @@
 
 Printed are medians, in milliseconds: the way from a process's start to its first request, a whole
 exchange with a loopback provider, and what it costs to write the next request of a conversation.
-The last is processor time, so that other work on the machine does not count.
+The last is processor time, so that other work on the machine does not count. `turns.py` measures
+whole sessions.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from agentcli.types.wire import Message, Request
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
 from agentcli.wire.http.body import BodyText
-from agentcli.wire.normalize import normalize
+from agentcli.wire.normalize import Normal
 from agentcli.wire.providers import Key
 from agentcli.wire.transport import dialect_of, open_wire
 from tests.support.anthropic_streams import call, calls, says
@@ -27,6 +28,7 @@ from tests.support.provider import Provider, Recorded, Reply
 MODELS = ["opus", "sol", "openai-chat/gpt-6.1-sol", "argon", "gemini-interactions/gemini-4-argon"]
 STEPS = (10, 300)
 OUTPUT = "x = 1  # a line of some file\n" * 60
+SYSTEM = "s" * 8000
 TOOLS = tuple(
     ToolSpec(
         name=f"tool_{number}",
@@ -73,18 +75,14 @@ def median_ms(run: Callable[[], object], *, times: int) -> float:
 def next_request_ms(model: Model, steps: int) -> tuple[float, float, int]:
     """The first request of a resumed conversation, and each one after it."""
     history = conversation(model, steps + 30)
-    writer = BodyText()
+    normal, writer = Normal(model), BodyText()
     dialect = dialect_of(model.protocol)
     size = 0
 
     def write(length: int) -> None:
         nonlocal size
-        request = Request(model=model.name, system="s" * 8000, messages=tuple(history[:length]))
         wired = Request(
-            model=model.name,
-            system=request.system,
-            messages=normalize(request.messages, model),
-            tools=TOOLS,
+            model=model.name, system=SYSTEM, messages=normal.of(history[:length]), tools=TOOLS
         )
         size = len(writer.of(dialect.encode(wired, model), dialect.HISTORY_KEY))
 
@@ -108,7 +106,7 @@ def round_trip_ms(steps: int) -> float:
         )
         history = conversation(model, steps)
         for _ in range(21):
-            request = Request(model="", system="s" * 8000, messages=tuple(history), tools=TOOLS)
+            request = Request(model="", system=SYSTEM, messages=tuple(history), tools=TOOLS)
             start = time.perf_counter()
             message = await wire.ask(request, lambda delta: None)
             arrivals.append((time.perf_counter() - start) * 1000)

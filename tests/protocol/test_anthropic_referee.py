@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from agentcli.types.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall
 from agentcli.types.wire import Message
-from tests.support.anthropic_fixtures import PROMPT, answered, body, cases, decoded
+from tests.support.anthropic_fixtures import FOLDER, PROMPT, answered, body, cases, decoded
 from tests.support.conversations import NAMES, conversation
 from tests.support.provider import Provider, stream
 
@@ -63,6 +63,10 @@ def test_sdk_accepts_a_reply_sent_back(case: Path) -> None:
     message, _ = decoded([(case / "stream.sse").read_bytes()])
     history: list[Message] = [PROMPT, *answered(message)]
     assert_accepted(body(history))
+
+
+def test_sdk_accepts_a_schema_for_the_answer() -> None:
+    assert_accepted(json.loads((FOLDER / "answer_schema.json").read_text("utf-8")))
 
 
 @pytest.mark.parametrize(

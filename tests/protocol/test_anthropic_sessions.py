@@ -12,8 +12,9 @@ from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message, Request
 from agentcli.wire.catalogue import resolve
+from agentcli.wire.connection import Connection, Patience
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import Connection, Patience, open_wire
+from agentcli.wire.transport import open_wire
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.anthropic_streams import call, calls, events, says, text, thinking, whole
 from tests.support.provider import Provider, Recorded, Reply, Script, answer, sse, stream

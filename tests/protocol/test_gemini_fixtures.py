@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from agentcli.types.deltas import TextDelta, ThinkingDelta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Thinking
 from tests.support.gemini_fixtures import DIALECTS, cases, decoded, made, model
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentcli.types.messages import AssistantMessage, Thinking
 from agentcli.wire.http.sse import DONE, EventStream
-from tests.support.gemini_fixtures import cases, decoded, model
+from tests.support.gemini_fixtures import FIXTURES, cases, decoded, model
 
 genai = pytest.importorskip(
     "google.genai", reason="the google-genai SDK, which referees, is not installed"
@@ -37,14 +37,18 @@ def message(case: Path) -> AssistantMessage:
     return decoded([(case / "stream.sse").read_bytes()], model(case.parent.name))[0]
 
 
-def request(case: Path) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads((case / "request.json").read_text("utf-8"))
-    return body
+def recorded(protocol: str) -> list[Path]:
+    """Every request that is recorded, whatever it is of."""
+    folder = FIXTURES / protocol
+    others = [*sorted(folder.glob("conversations/*.json")), folder / "answer_schema.json"]
+    return [*(case / "request.json" for case in REPLIES[protocol]), *others]
 
 
-@pytest.mark.parametrize("case", REPLIES["gemini"], ids=named)
-def test_sdk_accepts_the_request(case: Path) -> None:
-    body = request(case)
+@pytest.mark.parametrize(
+    "path", recorded("gemini"), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_sdk_accepts_the_request(path: Path) -> None:
+    body = json.loads(path.read_text("utf-8"))
     config = {
         "systemInstruction": body.pop("systemInstruction"),
         "tools": body.pop("tools"),
@@ -87,9 +91,11 @@ def test_sdk_reads_the_same_stream_alike(case: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("case", REPLIES["gemini-interactions"], ids=named)
-def test_sdk_accepts_the_request_of_an_interaction(case: Path) -> None:
-    body = request(case)
+@pytest.mark.parametrize(
+    "path", recorded("gemini-interactions"), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_sdk_accepts_the_request_of_an_interaction(path: Path) -> None:
+    body = json.loads(path.read_text("utf-8"))
     taken = gaos.CreateModelInteraction.model_validate(body)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

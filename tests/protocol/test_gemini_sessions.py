@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from agentcli.types.events import Delta, RetryDelta
+from agentcli.types.deltas import Delta, RetryDelta
 from agentcli.types.messages import AssistantMessage, Text, Thinking, ToolCall
 from agentcli.types.tools import ToolMessage
 from agentcli.types.wire import Message, Request
+from agentcli.wire.connection import Connection, Patience
 from agentcli.wire.dialect import Model
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import Connection, Patience, open_wire
+from agentcli.wire.transport import open_wire
 from tests.support.gemini_fixtures import BASH, READ_FILE, answered, model, said
 from tests.support.provider import Provider, Reply, answer, error_of_gemini
 from tests.support.strict_gemini import StrictGemini
@@ -192,13 +193,15 @@ def test_conversation_of_another_provider_goes_on() -> None:
     server = StrictGemini("gemini-4-argon")
     reply = server.reply(chunk({"text": "Done."}, finish="STOP"))
     provider = Provider([reply], check=server.check, complain=error_of_gemini)
-    conversation(provider, GEMINI, ["Go on."], begun=begun)
+    history, _ = conversation(provider, GEMINI, ["Go on."], begun=begun)
+    assert text_of(history) == "Done."
 
     other = StrictInteractions("gemini-4-argon")
     provider = Provider(
         [other.reply(output("Done."))], check=other.check, complain=error_of_interactions
     )
-    conversation(provider, INTERACTIONS, ["Go on."], begun=begun)
+    history, _ = conversation(provider, INTERACTIONS, ["Go on."], begun=begun)
+    assert text_of(history) == "Done."
 
 
 def test_what_can_go_wrong_on_the_way_is_tried_again() -> None:

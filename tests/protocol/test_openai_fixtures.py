@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.types.deltas import TextDelta, ThinkingDelta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import TextDelta, ThinkingDelta
 from agentcli.types.messages import Json, Text, Thinking
 from agentcli.wire.http.sse import EventStream
 from tests.support.openai_fixtures import DIALECTS, PROMPT, answered, cases, decoded, made, request
@@ -109,5 +109,6 @@ def test_spoilt_stream_is_an_error_or_a_message_that_can_be_sent_back(
     except WireError:
         return
     body = dialect.encode(request([PROMPT, *answered(message)], model), model)
-    json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    json.dumps(asdict(message), ensure_ascii=False, allow_nan=False).encode()
+    for value in (body, asdict(message)):
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        assert text.encode("utf-8", "replace").decode() == text

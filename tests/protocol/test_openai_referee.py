@@ -89,6 +89,14 @@ def test_sdk_takes_every_recorded_request_as_it_is(protocol: str) -> None:
         assert validated(PARAMETERS[protocol].validate_python(body)) == body, case.name
 
 
+@pytest.mark.parametrize("protocol", PARAMETERS)
+def test_sdk_takes_conversations_of_other_models_and_schemas_for_answers(protocol: str) -> None:
+    folder = FIXTURES / protocol
+    for path in (*folder.glob("conversations/*.json"), folder / "answer_schema.json"):
+        body = json.loads(path.read_text(encoding="utf-8"))
+        assert validated(PARAMETERS[protocol].validate_python(body)) == body, path.name
+
+
 def written(call: ToolCall) -> str:
     """The arguments as the model wrote them, which the echo has where the input cannot tell."""
     own = call.echo.data if call.echo and isinstance(call.echo.data, dict) else {}

@@ -3,14 +3,15 @@ from dataclasses import replace
 
 import pytest
 
+from agentcli.types.deltas import Delta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message, Request
+from agentcli.wire.connection import Connection, Patience
 from agentcli.wire.dialect import Model
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import Connection, Patience, open_wire
+from agentcli.wire.transport import open_wire
 from tests.support import strict_chat
 from tests.support.openai_fixtures import CHAT, PROMPT, RESPONSES, SYSTEM, TOOLS
 from tests.support.provider import Provider, Reply, answer, error_of_openai

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentcli.types.deltas import Delta
 from agentcli.types.errors import WireError
-from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
@@ -20,7 +20,6 @@ from agentcli.wire.anthropic import messages as anthropic
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.http.sse import EventStream
 from agentcli.wire.normalize import normalize
-from tests.support.conversations import NAMES, conversation
 
 FOLDER = Path(__file__).parents[2] / "fixtures/wire/anthropic"
 MODEL = resolve("anthropic/claude-opus-5-5")
@@ -102,14 +101,8 @@ def made(case: Path) -> dict[str, Any]:
 def write() -> None:
     for case in cases():
         for name, value in made(case).items():
-            _write(case / name, value)
-    for name in NAMES:
-        _write(FOLDER / "conversations" / f"{name}.json", body(conversation(name)))
-
-
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+            (case / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

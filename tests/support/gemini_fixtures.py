@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentcli.types.deltas import Delta
 from agentcli.types.errors import WireError
-from agentcli.types.events import Delta
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request

@@ -46,6 +46,8 @@ class Reply:
     framing: Framing = "chunked"
     chunk_bytes: int | None = None
     """Written in pieces of this size, each its own chunk and its own write."""
+    pause_s: float = 0.0
+    """Between two pieces: how fast a model writes."""
     cut_at: int | None = None
     """The connection is closed after so many bytes of the body."""
     stall_at: int | None = None
@@ -224,19 +226,27 @@ class Provider:
 
     def _send_body(self, connection: socket.socket, reply: Reply) -> bool:
         end = len(reply.body) if reply.cut_at is None else min(reply.cut_at, len(reply.body))
-        while True:
-            for start, piece in _pieces(reply.body[:end], reply):
-                if start == reply.stall_at and not self._stall(connection):
-                    return False
-                connection.sendall(_chunk(piece) if reply.framing == "chunked" else piece)
+        while self._send_pieces(connection, reply, end):
             if not reply.endless or self._stopping.is_set():
                 break
+        else:
+            return False
         if reply.stall_at is not None and reply.stall_at >= end and not self._stall(connection):
             return False
         if reply.cut_at is not None:
             return False
         if reply.framing == "chunked":
             connection.sendall(b"0\r\n\r\n")
+        return True
+
+    def _send_pieces(self, connection: socket.socket, reply: Reply, end: int) -> bool:
+        """False: the client left, or the test is over."""
+        for start, piece in _pieces(reply.body[:end], reply):
+            if start == reply.stall_at and not self._stall(connection):
+                return False
+            connection.sendall(_chunk(piece) if reply.framing == "chunked" else piece)
+            if reply.pause_s and self._stopping.wait(reply.pause_s):
+                return False
         return True
 
     def _stall(self, connection: socket.socket) -> bool:

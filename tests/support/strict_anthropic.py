@@ -106,8 +106,13 @@ def _check_body(body: Body) -> None:
     thinking = body.get("thinking", {"type": "adaptive"})
     _require(thinking["type"] == "adaptive", "thinking.type")
     _require(set(thinking) <= {"type", "display"}, "thinking: Extra inputs")
-    effort = body.get("output_config", {}).get("effort", "low")
+    output = body.get("output_config", {})
+    _require(set(output) <= {"effort", "format"}, "output_config: Extra inputs")
+    effort = output.get("effort", "low")
     _require(effort in ("low", "medium", "high", "xhigh", "max"), "output_config.effort")
+    if "format" in output:
+        _require(output["format"]["type"] == "json_schema", "output_config.format.type")
+        _check_strict_schema(output["format"]["schema"])
 
 
 def _check_tools(body: Body) -> None:
@@ -132,10 +137,14 @@ def _check_tools(body: Body) -> None:
             not unions, "input_schema does not support oneOf, allOf, or anyOf at the top level"
         )
         if tool.get("strict"):
-            for inner in _schemas(schema):
-                _require(not _UNSUPPORTED_WHEN_STRICT & set(inner), "strict: unsupported keyword")
-                if inner.get("type") == "object":
-                    _require(inner.get("additionalProperties") is False, "additionalProperties")
+            _check_strict_schema(schema)
+
+
+def _check_strict_schema(schema: Body) -> None:
+    for inner in _schemas(schema):
+        _require(not _UNSUPPORTED_WHEN_STRICT & set(inner), "strict: unsupported keyword")
+        if inner.get("type") == "object":
+            _require(inner.get("additionalProperties") is False, "additionalProperties")
 
 
 def _schemas(schema: Any) -> Iterator[Body]:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from tests.support.provider import Recorded, Reply, sse, stream
 from tests.support.strict_openai import (
     Complaint,
+    check_answer_format,
     check_declared,
     check_function,
     check_head,
@@ -32,6 +33,7 @@ _PARAMETERS = {
     "reasoning_effort",
     "max_tokens",
     "max_completion_tokens",
+    "response_format",
 }
 _FIELDS = {
     "system": {"role", "content"},
@@ -154,6 +156,8 @@ def _check_parameters(body: Object) -> None:
     check_parameters(body, _PARAMETERS, required=("model", "messages"))
     if "max_tokens" in body and "max_completion_tokens" in body:
         raise Complaint("Setting 'max_tokens' and 'max_completion_tokens' at the same time.")
+    if "response_format" in body:
+        check_answer_format(body["response_format"]["json_schema"], "response_format.json_schema")
     if not check_declared(body):
         return
     for position, tool in enumerate(body["tools"]):

@@ -43,7 +43,12 @@ _FIELDS = {
     "declaration": {"name", "description", "parametersJsonSchema"},
     "toolConfig": {"functionCallingConfig"},
     "functionCallingConfig": {"mode", "allowedFunctionNames"},
-    "generationConfig": {"maxOutputTokens", "thinkingConfig"},
+    "generationConfig": {
+        "maxOutputTokens",
+        "thinkingConfig",
+        "responseMimeType",
+        "responseJsonSchema",
+    },
     "thinkingConfig": {"includeThoughts", "thinkingLevel"},
 }
 _DATA = (
@@ -210,6 +215,8 @@ def _check_fields(body: Object) -> None:
             raise Complaint("* GenerateContentRequest.system_instruction.parts must not be empty.")
     generation = _known(body.get("generationConfig", {}), "generationConfig", "generation_config")
     _check_thinking(generation.get("thinkingConfig", {}))
+    if ("responseJsonSchema" in generation) != ("responseMimeType" in generation):
+        raise Complaint("A response schema needs the response mime type application/json.")
 
 
 def _check_thinking(given: Object) -> None:

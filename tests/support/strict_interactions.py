@@ -25,7 +25,9 @@ _FIELDS = {
         "generation_config",
         "previous_interaction_id",
         "continuation_token",
+        "response_format",
     },
+    "response_format": {"type", "mime_type", "schema"},
     "user_input": {"type", "content"},
     "model_output": {"type", "content"},
     "thought": {"type", "signature", "summary"},
@@ -143,6 +145,7 @@ class StrictInteractions:
         _known(body, "", "")
         if body.get("model") != self._model:
             raise Complaint(f"The model '{body.get('model')}' was not found.")
+        _known(body.get("response_format", {}), "response_format", "response_format")
         if body.get("stream") is not True:
             raise Complaint("'stream' must be true for this request.")
         if body.get("store", True) is not self._stored:

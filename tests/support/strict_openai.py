@@ -56,6 +56,13 @@ def check_function(function: dict[str, Any], where: str) -> None:
         _check_schema(function["parameters"], f"Invalid schema for function '{function['name']}': ")
 
 
+def check_answer_format(given: dict[str, Any], where: str) -> None:
+    if set(given) != {"name", "schema", "strict"} or not _NAME.fullmatch(given["name"]):
+        raise Complaint(f"Invalid '{where}'.")
+    if given["strict"]:
+        _check_schema(given["schema"], f"Invalid schema for response_format '{given['name']}': ")
+
+
 def _check_schema(schema: dict[str, Any], whose: str) -> None:
     if refused := _REFUSED_KEYWORDS & set(schema):
         raise Complaint(f"{whose}'{min(refused)}' is not permitted.")

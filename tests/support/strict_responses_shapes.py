@@ -3,6 +3,7 @@
 from tests.support.responses_streams import Object
 from tests.support.strict_openai import (
     Complaint,
+    check_answer_format,
     check_declared,
     check_function,
     check_parameters,
@@ -22,6 +23,7 @@ _PARAMETERS = {
     "prompt_cache_key",
     "max_output_tokens",
     "stream",
+    "text",
 }
 _FIELDS = {
     "message": {"type", "role", "content", "id", "status", "phase"},
@@ -70,6 +72,9 @@ _EFFORTS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 def check_shape(body: Object) -> None:
     check_parameters(body, _PARAMETERS, required=("model", "input"))
     _check_limits(body)
+    if "text" in body:
+        given = {key: it for key, it in body["text"]["format"].items() if key != "type"}
+        check_answer_format(given, "text.format")
     if check_declared(body):
         _check_tools(body)
     for position, item in enumerate(body["input"]):

@@ -24,8 +24,9 @@ from agentcli.wire.anthropic.reply import PROTOCOL, Reply, kind_of
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Model
 from agentcli.wire.failures import http_error, kind_of_status, one_line
+from agentcli.wire.growing import grown
 from agentcli.wire.memo import remembered
-from agentcli.wire.strict import ANTHROPIC, rooted, strict_of
+from agentcli.wire.strict import ANTHROPIC, answer_schema, rooted, strict, strict_of
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -71,10 +72,19 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if model.thinking and not is_forced:
         # Without a display some models say nothing at all between two calls.
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
-    if effort := request.effort or model.effort:
-        body["output_config"] = {"effort": effort}
-    body[HISTORY_KEY] = [*_history(request.messages)]
+    if output := _output(request, model):
+        body["output_config"] = output
+    body[HISTORY_KEY] = _history(request.messages, model)
     return body
+
+
+def _output(request: Request, model: Model) -> dict[str, Json]:
+    output: dict[str, Json] = {}
+    if effort := request.effort or model.effort:
+        output["effort"] = effort
+    if schema := strict(answer_schema(request, model), ANTHROPIC):
+        output["format"] = {"type": "json_schema", "schema": schema}
+    return output
 
 
 def _output_limit(wanted: int | None, model: Model) -> int:
@@ -124,34 +134,39 @@ def _optional_fields(schema: Mapping[str, Json]) -> int:
     return count - (len(required) if isinstance(required, list) else 0)
 
 
-def _history(messages: Sequence[Message]) -> Iterable[Json]:
+def _history(messages: Sequence[Message], model: Model) -> list[Json]:
     """One turn per message, never joined: what was sent once keeps its place and its shape."""
-    marked = _cache_ends(messages)
-    for number, message in enumerate(messages):
-        if isinstance(message, AssistantMessage):
-            yield _replied(message)
-        else:
-            yield _said_to_be_cached(message) if number in marked else _said(message)
+    turns = _turns(messages, model)
+    for number in _cache_ends(messages):
+        turns[number] = _cached(turns[number])
+    return [*turns]
 
 
-def _cache_ends(messages: Sequence[Message]) -> set[int]:
+def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:
     """Where this request ends, for the next to find, and where the one before did, to be found."""
-    replies = [isinstance(message, AssistantMessage) for message in messages]
-    last_reply = max((number for number, is_reply in enumerate(replies) if is_reply), default=0)
-    said = [number for number, is_reply in enumerate(replies) if not is_reply]
-    before = [number for number in said if number < last_reply]
-    return {*said[-1:], *before[-1:]}
+    has_reply = has_end = False
+    for number in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[number], AssistantMessage):
+            has_reply = True
+        elif has_reply or not has_end:
+            yield number
+            has_end = True
+            if has_reply:
+                return
 
 
-@remembered
-def _said(message: UserMessage | ToolMessage) -> Json:
-    return {"role": "user", "content": [*_blocks_said(message)]}
+@grown
+def _turns(message: Message, before: Message | None, model: Model) -> Sequence[dict[str, Json]]:
+    if isinstance(message, AssistantMessage):
+        return [{"role": "assistant", "content": [*map(_echoed, message.content)]}]
+    return [{"role": "user", "content": [*_blocks_said(message)]}]
 
 
-@remembered
-def _said_to_be_cached(message: UserMessage | ToolMessage) -> Json:
-    *blocks, last = _blocks_said(message)
-    return {"role": "user", "content": [*blocks, {**last, "cache_control": _CACHED}]}
+def _cached(turn: dict[str, Json]) -> dict[str, Json]:
+    content = turn["content"]
+    *blocks, last = content if isinstance(content, list) else [{}]
+    marked = {**last, "cache_control": _CACHED} if isinstance(last, dict) else last
+    return {**turn, "content": [*blocks, marked]}
 
 
 def _blocks_said(message: UserMessage | ToolMessage) -> Iterable[dict[str, Json]]:
@@ -174,11 +189,6 @@ def _shown(part: Text | Image) -> dict[str, Json]:
         return {"type": "text", "text": part.text}
     source: Json = {"type": "base64", "media_type": part.media_type, "data": part.data}
     return {"type": "image", "source": source}
-
-
-@remembered
-def _replied(message: AssistantMessage) -> Json:
-    return {"role": "assistant", "content": [*map(_echoed, message.content)]}
 
 
 def _echoed(block: Block) -> Json:

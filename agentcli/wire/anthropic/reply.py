@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -125,7 +125,7 @@ class Reply:
                 self._blocks = {n: _Growing(b) for n, b in enumerate(blocks) if isinstance(b, dict)}
                 self._end(event, event.get("usage"))
                 return [delta for block in self._blocks.values() for delta in _opened(block)]
-            case {"type": "error"}:
+            case {"type": "error"} | {"error": dict()}:
                 body = dict(event)
                 kind = kind_of(body) or WireErrorKind.UNAVAILABLE
                 raise WireError(one_line(body), kind=kind)

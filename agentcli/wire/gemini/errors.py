@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.failures import http_error, kind_of_status, one_line, wait_s
+from agentcli.wire.failures import fault_in, http_error, kind_of_status, one_line, wait_s
 from agentcli.wire.gemini.values import items, mapping, string
 
 BLOCKED = frozenset(
@@ -102,7 +102,7 @@ _SPENT_HINT = "the quota is used up: wait until it is renewed, raise it, or choo
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> WireError:
     """An HTTP error as a sentence. `body` may be a list of one, as streams are answered."""
-    fault, said = _fault(body), one_line(body)
+    fault, said = fault_in(body), one_line(body)
     kind = _kind_of(fault, said) or kind_of_status(status)
     is_spent = kind is WireErrorKind.RATE_LIMITED and _is_spent(fault)
     told_s = _told_wait_s(fault)
@@ -119,15 +119,15 @@ def error(status: int, headers: Mapping[str, str], body: Json) -> WireError:
 def error_in_stream(fault: Json) -> WireError:
     """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
     wrapped: Json = {"error": fault}
-    code = _fault(wrapped).get("code")
+    code = fault_in(wrapped).get("code")
     if isinstance(code, int) and code >= 400:
         return error(code, {}, wrapped)
     said = (fault and one_line(wrapped)) or "Gemini reported an error and did not say which"
     otherwise = WireErrorKind.REJECTED if string(code) in _OURS else WireErrorKind.UNAVAILABLE
     return WireError(
         said,
-        kind=_kind_of(_fault(wrapped), said) or otherwise,
-        retry_after_s=_told_wait_s(_fault(wrapped)),
+        kind=_kind_of(fault_in(wrapped), said) or otherwise,
+        retry_after_s=_told_wait_s(fault_in(wrapped)),
     )
 
 
@@ -136,23 +136,6 @@ def missaid(reason: str, detail: str) -> WireError:
     return WireError(
         f"the model's reply was unusable ({reason}){said}", kind=WireErrorKind.UNAVAILABLE
     )
-
-
-def cut(what: str) -> WireError:
-    return WireError(f"the reply was cut off: {what}", kind=WireErrorKind.CUT)
-
-
-def _fault(body: Json) -> Mapping[str, Json]:
-    """The error object, however it is wrapped."""
-    match body:
-        case [first, *_]:
-            return _fault(first)
-        case {"error": dict() as inner}:
-            return inner
-        case dict():
-            return body
-        case _:
-            return {}
 
 
 def _kind_of(fault: Mapping[str, Json], said: str) -> WireErrorKind | None:

@@ -6,7 +6,8 @@ answers to the calls of a turn stand in the one user turn right after it, in the
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import eq, itemgetter
+from typing import Any
 from urllib.parse import quote
 
 from agentcli.types.messages import (
@@ -20,17 +21,21 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.arguments import object_arguments
+from agentcli.wire.clean import is_own
 from agentcli.wire.dialect import Model
 from agentcli.wire.gemini.errors import error
 from agentcli.wire.gemini.generate_reply import PROTOCOL, TOKEN, Reply
-from agentcli.wire.gemini.thinking import UNSIGNED, is_own, is_signing, thinking_level
+from agentcli.wire.gemini.thinking import UNSIGNED, is_signing, thinking_level
+from agentcli.wire.growing import grown
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import wire_name
-from agentcli.wire.strict import rooted
+from agentcli.wire.strict import answer_schema, rooted
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
 HISTORY_KEY = "contents"
+
+Turn = dict[str, Any]
 
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
@@ -104,31 +109,34 @@ def _generation(request: Request, model: Model) -> dict[str, Json]:
         if level and is_signing(model):
             thinking["thinkingLevel"] = level.upper()
         made["thinkingConfig"] = thinking
+    if schema := answer_schema(request, model):
+        made |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
     return made
 
 
 def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
     """Turns that alternate between user and model, whoever spoke twice in a row."""
-    spoken = [
-        (_role(message), parts)
-        for place, message in enumerate(messages)
-        if (parts := _parts(message, messages[max(0, place - 1)], model))
-    ]
-    by_role = groupby(spoken, key=itemgetter(0))
-    return [_turn(role, *(parts for _, parts in group)) for role, group in by_role]
-
-
-def _role(message: Message) -> str:
-    return "model" if isinstance(message, AssistantMessage) else "user"
+    turns = _turns(messages, model)
+    roles = [turn["role"] for turn in turns]
+    if not any(map(eq, roles, roles[1:])):
+        return [*turns]
+    return [_joined(*run) for _, run in groupby(turns, key=itemgetter("role"))]
 
 
 @remembered
-def _turn(role: str, *spoken: list[Json]) -> Json:
-    return {"role": role, "parts": [part for parts in spoken for part in parts]}
+def _joined(*run: Turn) -> Json:
+    return {**run[0], "parts": [part for turn in run for part in turn["parts"]]}
 
 
-@remembered
-def _parts(message: Message, before: Message, model: Model) -> list[Json]:
+@grown
+def _turns(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
+    """At most one; none for a reply that another model thought and did not say."""
+    parts = _parts(message, before, model=model)
+    role = "model" if isinstance(message, AssistantMessage) else "user"
+    return [{"role": role, "parts": parts}] if parts else []
+
+
+def _parts(message: Message, before: Message | None, *, model: Model) -> list[Json]:
     match message:
         case UserMessage():
             return [_said(block) for block in message.content]

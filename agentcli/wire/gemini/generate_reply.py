@@ -7,7 +7,7 @@ arrives whole in one part, so none is ever half there.
 import json
 from collections.abc import Mapping, Sequence
 
-from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -23,8 +23,9 @@ from agentcli.types.messages import (
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.characters import whole, whole_json
 from agentcli.wire.dialect import Model
+from agentcli.wire.failures import cut
 from agentcli.wire.gemini.calls import counted, minted_id, read_arguments
-from agentcli.wire.gemini.errors import BLOCKED, MISSAID, cut, error_in_stream, missaid
+from agentcli.wire.gemini.errors import BLOCKED, MISSAID, error_in_stream, missaid
 from agentcli.wire.gemini.values import count, items, mapping, string
 
 PROTOCOL = "gemini"

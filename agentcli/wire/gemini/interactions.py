@@ -12,14 +12,16 @@ from agentcli.types.messages import AssistantMessage, Image, Json, Text, ToolCal
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.arguments import object_arguments
+from agentcli.wire.clean import is_own
 from agentcli.wire.dialect import Model
 from agentcli.wire.gemini.errors import error
 from agentcli.wire.gemini.interactions_reply import STORED, Reply
 from agentcli.wire.gemini.steps import PROTOCOL
-from agentcli.wire.gemini.thinking import UNSIGNED, is_own, is_signing, thinking_level
+from agentcli.wire.gemini.thinking import UNSIGNED, is_signing, thinking_level
+from agentcli.wire.growing import grown
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import wire_name
-from agentcli.wire.strict import rooted
+from agentcli.wire.strict import answer_schema, rooted
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -52,6 +54,12 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["tools"] = [_declaration(tool) for tool in request.tools]
     if generation := _generation(request, model):
         body["generation_config"] = generation
+    if schema := answer_schema(request, model):
+        body["response_format"] = {
+            "type": "text",
+            "mime_type": "application/json",
+            "schema": schema,
+        }
     return body
 
 
@@ -70,11 +78,7 @@ def _conversation(messages: Sequence[Message], model: Model, *, is_stored: bool)
     if is_stored:
         known, kept_id = _stored(messages, model)
         made.update({"previous_interaction_id": kept_id} if kept_id else {})
-    made["input"] = [
-        step
-        for place in range(known, len(messages))
-        for step in _steps(messages[place], messages[max(0, place - 1)], model)
-    ]
+    made["input"] = _steps(messages, model, start=known)
     return made
 
 
@@ -128,8 +132,8 @@ def _choice(choice: ToolChoice, model: Model) -> Json:
     return {"allowed_tools": {"mode": "any", "tools": [wire_name(choice)]}}
 
 
-@remembered
-def _steps(message: Message, before: Message, model: Model) -> list[Json]:
+@grown
+def _steps(message: Message, before: Message | None, model: Model) -> list[Json]:
     match message:
         case UserMessage():
             content: list[Json] = [_content(block) for block in message.content]

@@ -6,11 +6,12 @@ there only where the interaction says that it is complete.
 
 from collections.abc import Mapping, Sequence
 
-from agentcli.types.events import Delta
+from agentcli.types.deltas import Delta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
 from agentcli.wire.characters import whole
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini.errors import BLOCKED, cut, error_in_stream
+from agentcli.wire.failures import cut
+from agentcli.wire.gemini.errors import BLOCKED, error_in_stream
 from agentcli.wire.gemini.steps import ASKED, PROTOCOL, Step
 from agentcli.wire.gemini.values import count, items, mapping, string
 

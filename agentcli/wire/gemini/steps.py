@@ -7,7 +7,7 @@ joined, because the service cuts them where it likes.
 import json
 from collections.abc import Mapping, Sequence
 
-from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.characters import whole, whole_json
@@ -32,8 +32,11 @@ class Step:
         self.stopped = False
         self._place = place
         self._step = {key: value for key, value in started.items() if value != ""}
-        self._arguments = ""
+        self._arguments: list[str] = []
         """Pieces of JSON; what the start says of arguments is empty then."""
+        self._growing = ""
+        """The field whose last item is a text that goes on."""
+        self._pieces: list[str] = []
 
     @property
     def fault(self) -> Json:
@@ -70,11 +73,13 @@ class Step:
             case str(kind) if kind in _MEDIA:
                 self._grow("content", delta)
             case _:
+                self._settle()
                 self._step.update((key, delta[key]) for key in delta if key != "type")
         return []
 
     def block(self, model: str) -> Block | None:
         """None for a step that says nothing."""
+        self._settle()
         if self.kind == "function_call":
             return self._as_call(model)
         step = mapping(whole_json(self._step))
@@ -92,7 +97,7 @@ class Step:
         return Text(text=text, echo=echo) if text else Opaque(echo=echo)
 
     def _as_call(self, model: str) -> ToolCall:
-        arguments = read_arguments(self._arguments or self._step.get("arguments"))
+        arguments = read_arguments("".join(self._arguments) or self._step.get("arguments"))
         call_id = self._call_id()
         step = {**self._step, "id": call_id, "arguments": object_arguments(arguments)}
         return ToolCall(
@@ -108,7 +113,7 @@ class Step:
     def _take_arguments(self, delta: Mapping[str, Json]) -> Sequence[Delta]:
         piece = delta.get("arguments", delta.get("partial_arguments"))
         text = piece if isinstance(piece, str) else json.dumps(piece or {}, ensure_ascii=False)
-        self._arguments += text
+        self._arguments.append(text)
         return [self._call_delta(text)]
 
     def _call_delta(self, arguments: str) -> CallDelta:
@@ -116,13 +121,26 @@ class Step:
         return CallDelta(call_id=whole(self._call_id()), name=name, arguments=whole(arguments))
 
     def _grow(self, field: str, item: Mapping[str, Json]) -> None:
-        said = [*items(self._step.get(field))]
-        last = mapping(said[-1]) if said else {}
-        if item.keys() == _PLAIN_TEXT and last.get("type") == "text" == item["type"]:
-            said[-1] = {**last, "text": string(last.get("text")) + string(item["text"])}
-        else:
-            said.append(dict(item))
-        self._step[field] = said
+        if item.keys() != _PLAIN_TEXT or item["type"] != "text":
+            self._settle()
+            self._step[field] = [*items(self._step.get(field)), dict(item)]
+            return
+        if self._growing != field:
+            self._settle()
+            said = items(self._step.get(field))
+            is_going_on = bool(said) and mapping(said[-1]).get("type") == "text"
+            self._step[field] = said if is_going_on else [*said, {"type": "text", "text": ""}]
+            self._growing = field
+        self._pieces.append(string(item["text"]))
+
+    def _settle(self) -> None:
+        """Joined once, not with every piece: a long text comes in very many."""
+        if self._growing:
+            *before, last = items(self._step[self._growing])
+            text = string(mapping(last).get("text")) + "".join(self._pieces)
+            self._step[self._growing] = [*before, {**mapping(last), "text": text}]
+        self._growing = ""
+        self._pieces.clear()
 
     def _sign(self, signature: str) -> None:
         """It may come in pieces, or once more as a whole."""
@@ -130,6 +148,7 @@ class Step:
         self._step["signature"] = signature if signature.startswith(before) else before + signature
 
     def _annotate(self, annotations: Json) -> None:
+        self._settle()
         *before, last = items(self._step.get("content")) or [{}]
         item = mapping(last)
         known = [*items(item.get("annotations")), *items(annotations)]

@@ -4,9 +4,7 @@ Models since Gemini 3 sign their thoughts, and refuse a history whose calls carr
 """
 
 import re
-from typing import TypeGuard
 
-from agentcli.types.messages import Echo
 from agentcli.wire.dialect import Model
 
 UNSIGNED = "skip_thought_signature_validator"
@@ -35,8 +33,3 @@ def is_signing(model: Model) -> bool:
 def thinking_level(effort: str | None) -> str | None:
     """A word we do not know is the person's own: the service judges it."""
     return effort and _LEVELS.get(effort, effort)
-
-
-def is_own(echo: Echo | None, model: Model) -> TypeGuard[Echo]:
-    """Signatures and tokens are valid for the model and the protocol that made them."""
-    return echo is not None and (echo.protocol, echo.model) == (model.protocol, model.name)

@@ -7,25 +7,27 @@ to be dead before the first byte of an answer. Redirects are told, not followed.
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
 from agentcli import __version__
 from agentcli.types.errors import SettingsError, WireErrorKind
 from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
 from agentcli.wire.failures import one_line
 from agentcli.wire.http.address import joined
+from agentcli.wire.http.coding import Plain, plain_of
 from agentcli.wire.http.http1 import Head, Response
 from agentcli.wire.http.links import Link, connect
 from agentcli.wire.http.route import place_of, proxy_for, tls_context
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.sockets import SILENT_ATTEMPTS, Broken, HttpError, Timeouts
 from agentcli.wire.http.sse import Event, EventStream
 
 IDLE_S = 1.0
 """After so long without a byte the reader of the events is told, by an empty one."""
 
-LIMIT_REPLY_BYTES = 256 * 1024 * 1024
+LIMIT_REPLY_BYTES = 48 * 1024 * 1024
+"""The longest replies of today, sent a token at a time, are shorter."""
 LIMIT_ERROR_BYTES = 256 * 1024
 ERROR_PATIENCE_S = 5.0
 KEPT_LINKS = 4
@@ -60,9 +62,9 @@ class Direct:
         finally:
             self._release(answer)
 
-    async def get(self, path: str, *, headers: Mapping[str, str]) -> Json:
-        """One document of JSON, such as a list of models."""
-        answer = await self._answered("GET", path, headers=headers, body=b"")
+    async def document(self, path: str, *, headers: Mapping[str, str], body: bytes = b"") -> Json:
+        """One document of JSON, such as a list of models; a body is posted."""
+        answer = await self._answered("POST" if body else "GET", path, headers=headers, body=body)
         try:
             return _document(b"".join([piece async for piece in self._pieces(answer)]))
         finally:
@@ -78,11 +80,11 @@ class Direct:
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes
     ) -> "_Answer":
         """Sends a request and waits for the head of its answer, which must be a success."""
-        request = self._request(method, path, headers=headers, body=body)
+        head = self._head(method, path, headers=headers, body_bytes=len(body))
         kept = self._taken()
-        answer = await self._asked(kept, request) if kept else None
+        answer = await self._asked(kept, head, body) if kept else None
         if answer is None:
-            answer = await self._asked(await self._connected(), request)
+            answer = await self._asked(await self._connected(), head, body)
         if answer is None:
             raise Broken(
                 f"{self._place} closed the connection without an answer", kind=WireErrorKind.CUT
@@ -90,28 +92,26 @@ class Direct:
         try:
             if not 200 <= answer.head.status < 300:
                 raise await self._failure(answer)
-            if (encoding := answer.head.headers.get("content-encoding", "identity")) != "identity":
-                raise Broken(f"{self._place} compresses its answer ({encoding})", attempts=1)
         except BaseException:
             answer.link.drop()
             raise
         return answer
 
-    async def _asked(self, link: Link, request: bytes) -> "_Answer | None":
+    async def _asked(self, link: Link, head: bytes, body: bytes) -> "_Answer | None":
         """None when the connection was closed before the first byte of an answer."""
         response = Response()
         try:
-            link.send(request)
+            link.send(head, body)
             data = await link.read(self._timeouts.first_byte_s)
             if data == b"":
                 link.drop()
                 return None
             while True:
                 if data is None:
-                    raise Broken(f"{self._place} does not answer", kind=WireErrorKind.CUT)
+                    raise self._silent("does not answer")
                 first = response.feed(data)
                 if response.head is not None:
-                    return _Answer(link=link, response=response, head=response.head, first=first)
+                    return _answer(link, response, head=response.head, first=first)
                 if data == b"":
                     response.end()
                 data = await link.read(self._timeouts.stall_s)
@@ -130,18 +130,17 @@ class Direct:
             if data is None:
                 silent_s += IDLE_S
                 if silent_s >= stall_s:
-                    raise Broken(
-                        f"{self._place} sent nothing for {stall_s:g} s", kind=WireErrorKind.CUT
-                    )
+                    raise self._silent(f"sent nothing for {stall_s:g} s")
                 yield b""
                 continue
             if not data:
                 answer.response.end()
             silent_s = 0.0
-            size_bytes += len(data)
+            piece = answer.body(data)
+            size_bytes += max(len(data), len(piece))
             if size_bytes > LIMIT_REPLY_BYTES:
                 raise Broken("the answer does not end", kind=WireErrorKind.REJECTED, attempts=1)
-            if piece := answer.response.feed(data):
+            if piece:
                 yield piece
 
     async def _failure(self, answer: "_Answer") -> HttpError | Broken:
@@ -159,14 +158,19 @@ class Direct:
             data = await answer.link.read(ERROR_PATIENCE_S)
             if not data:
                 break
-            body += answer.response.feed(data)
+            body += answer.body(data)
         text = body[:LIMIT_ERROR_BYTES].decode("utf-8", "replace")
         try:
             return HttpError(head.status, head.headers, json.loads(text))
         except (ValueError, RecursionError):
             return HttpError(head.status, head.headers, text)
 
-    def _request(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes) -> bytes:
+    def _silent(self, how: str) -> Broken:
+        return Broken(f"{self._place} {how}", kind=WireErrorKind.CUT, attempts=SILENT_ATTEMPTS)
+
+    def _head(
+        self, method: str, path: str, *, headers: Mapping[str, str], body_bytes: int
+    ) -> bytes:
         url = urlsplit(joined(self._base_url, path))
         target = url.path + (f"?{url.query}" if url.query else "")
         fields = {
@@ -176,14 +180,14 @@ class Direct:
             "Accept-Encoding": "identity",
             **headers,
         }
-        if body:
-            fields |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        if body_bytes:
+            fields |= {"Content-Type": "application/json", "Content-Length": str(body_bytes)}
         if self._proxy and not self._place.tls:
             target = f"http://{self._place.authority}{target}"
             if self._proxy.credentials:
                 fields["Proxy-Authorization"] = self._proxy.credentials
         lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
-        return "\r\n".join(lines).encode("latin-1") + body
+        return "\r\n".join(lines).encode("latin-1")
 
     async def _connected(self) -> Link:
         return await connect(
@@ -217,8 +221,18 @@ class _Answer:
     link: Link
     response: Response
     head: Head
+    plain: Plain
     first: bytes
     """What came of the body together with the head."""
+
+    def body(self, data: bytes) -> bytes:
+        """What of the body is among these bytes of the connection."""
+        return self.plain(self.response.feed(data))
+
+
+def _answer(link: Link, response: Response, *, head: Head, first: bytes) -> _Answer:
+    plain = plain_of(head.headers.get("content-encoding", ""))
+    return _Answer(link=link, response=response, head=head, plain=plain, first=plain(first))
 
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:

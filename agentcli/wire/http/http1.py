@@ -5,13 +5,15 @@ part of the body that the framing did not say is one.
 """
 
 import re
-from dataclasses import dataclass
 
 from agentcli.types.errors import WireErrorKind
+from agentcli.types.record import dataclass
 from agentcli.wire.http.sockets import Broken
 
 LIMIT_LINE_BYTES = 64 * 1024
 LIMIT_HEADERS = 200
+
+_WITHOUT_BODY = (204, 304)
 
 _STATUS_LINE = re.compile(r"HTTP/1\.\d (\d{3})(?: |$)")
 _CHUNK_SIZE = re.compile(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
@@ -30,7 +32,10 @@ class Head:
 
     @property
     def length(self) -> int | None:
-        text = self.headers.get("content-length", "")
+        if self.status in _WITHOUT_BODY:
+            return 0
+        said = {text.strip() for text in self.headers.get("content-length", "").split(",")}
+        text = said.pop() if len(said) == 1 else ""  # said twice, it may be the same
         return int(text) if re.fullmatch(r"\d{1,15}", text, re.ASCII) else None
 
     @property
@@ -79,6 +84,7 @@ class Response:
             return False
         if line:
             self._lines.append(line)
+            _status(self._lines[0])
             if len(self._lines) > LIMIT_HEADERS:
                 raise Broken(f"the answer has more than {LIMIT_HEADERS} headers", attempts=1)
             return True
@@ -152,12 +158,16 @@ class Response:
 
 def _parsed_head(lines: list[str]) -> Head:
     first, *rest = lines or [""]
-    status = _STATUS_LINE.match(first)
-    if status is None:
-        raise Broken(f"what answers there does not speak HTTP/1.1: {first[:60]!r}", attempts=1)
     headers: dict[str, str] = {}
     for line in rest:
         name, _, value = line.partition(":")
         key = name.strip().lower()
         headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
-    return Head(status=int(status[1]), headers=headers, is_http_1_1=first.startswith("HTTP/1.1"))
+    return Head(status=_status(first), headers=headers, is_http_1_1=first.startswith("HTTP/1.1"))
+
+
+def _status(line: str) -> int:
+    status = _STATUS_LINE.match(line)
+    if status is None:
+        raise Broken(f"what answers there does not speak HTTP/1.1: {line[:60]!r}", attempts=1)
+    return int(status[1])

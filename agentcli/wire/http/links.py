@@ -37,9 +37,13 @@ class Link:
         is_alive = self.loop is asyncio.get_running_loop() and not self.writer.is_closing()
         return is_alive and not self.reader.at_eof()
 
-    def send(self, data: bytes) -> None:
+    def send(self, head: bytes, body: bytes = b"") -> None:
         """Does not wait: an answer may come before all is sent, and says why."""
-        self.writer.write(data)
+        if len(body) < PIECE_BYTES:
+            self.writer.write(head + body)
+            return
+        self.writer.write(head)
+        self.writer.write(body)  # by itself: joining a long one would take longer than sending it
 
     async def read(self, patience_s: float) -> bytes | None:
         """What came; empty when the connection is over; None when nothing came in time."""
@@ -131,8 +135,10 @@ async def _addresses(place: Place) -> list[str]:
 
 
 def _resolved(place: Place) -> list[str] | socket.gaierror:
+    # As bytes where it can: a codec is imported for text, even for an address in numbers.
+    host = place.host.encode() if place.host.isascii() else place.host
     try:
-        rows = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        rows = socket.getaddrinfo(host, place.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         return error
     except UnicodeError:  # no host has such a name: a label is empty or too long

@@ -8,11 +8,12 @@ import ipaddress
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from agentcli.types.errors import SettingsError
+from agentcli.types.record import dataclass
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 

@@ -5,14 +5,16 @@ and routing the official clients alone do well.
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from agentcli.types.errors import WireErrorKind
 from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
 from agentcli.wire.http.sse import Event
 
 ATTEMPTS = 6
+SILENT_ATTEMPTS = 3
+"""Each costs minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,11 @@ class Timeouts:
     """Models that run on the same machine read a long prompt for minutes before they answer."""
     stall_s: float = 120.0
     """Between any two bytes of an answer that has begun."""
+
+    @staticmethod
+    def silent_for(limit_s: float | None) -> "Timeouts":
+        """No longer than this at any time, where a limit is given."""
+        return Timeouts() if limit_s is None else Timeouts(first_byte_s=limit_s, stall_s=limit_s)
 
 
 class HttpError(Exception):

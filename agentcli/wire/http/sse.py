@@ -12,7 +12,7 @@ from typing import TypeAlias
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import Json
 
-LIMIT_BYTES = 64 * 1024 * 1024
+LIMIT_BYTES = 16 * 1024 * 1024
 """Of one event. A stream that goes beyond it is not one any provider sends."""
 
 DONE = "[DONE]"

@@ -20,11 +20,12 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.dialect import Decoder, Model
+from agentcli.wire.growing import grown
 from agentcli.wire.memo import remembered
 from agentcli.wire.openai import errors as openai_errors
 from agentcli.wire.openai.chat_calls import ARGUMENTS, EXTRA
 from agentcli.wire.openai.chat_reply import PROTOCOL, ReplyDecoder
-from agentcli.wire.openai.content import compact, data_url, result_text
+from agentcli.wire.openai.content import answer_format, compact, data_url, result_text
 from agentcli.wire.strict import OPENAI, rooted, strict_of
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
@@ -76,6 +77,8 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
             body["parallel_tool_calls"] = False
     if effort := _effort(request, model):
         body["reasoning_effort"] = effort
+    if answer := answer_format(request, model):
+        body["response_format"] = {"type": "json_schema", "json_schema": answer}
     if request.output_limit_tokens is not None:
         is_old = MAX_TOKENS in model.quirks
         name = "max_tokens" if is_old else "max_completion_tokens"
@@ -91,6 +94,7 @@ def _effort(request: Request, model: Model) -> str | None:
     return (request.effort or model.effort) if model.thinking else None
 
 
+@remembered
 def _tool(spec: ToolSpec, model: Model) -> Json:
     subset = strict_of(spec, OPENAI, model)
     function: dict[str, Json] = {
@@ -113,16 +117,13 @@ def _tool_choice(choice: ToolChoice, model: Model) -> Json:
     return {"type": "function", "function": {"name": choice}}
 
 
+@remembered
 def _system(text: str) -> list[Json]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _messages(messages: Sequence[Message], model: Model) -> list[Json]:
-    return [made for message in messages for made in _message(message, model)]
-
-
-@remembered
-def _message(message: Message, model: Model) -> Sequence[Json]:
+@grown
+def _messages(message: Message, before: Message | None, model: Model) -> Sequence[Json]:
     match message:
         case UserMessage():
             return [{"role": "user", "content": _content(message.content)}]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from agentcli.types.events import CallDelta
+from agentcli.types.deltas import CallDelta
 from agentcli.types.messages import Echo, Json, ToolCall
 from agentcli.wire.arguments import parsed_arguments
 from agentcli.wire.characters import whole, whole_json

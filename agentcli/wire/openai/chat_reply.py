@@ -6,14 +6,15 @@ tokens alone: servers leave out any of them, and one that sends none has been cu
 
 from collections.abc import Mapping, Sequence
 
-from agentcli.types.events import Delta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Json, Stop, Text, ToolCall, Usage
 from agentcli.wire.characters import whole
 from agentcli.wire.dialect import Model
+from agentcli.wire.failures import cut
 from agentcli.wire.http.sse import DONE
 from agentcli.wire.openai.chat_calls import CallAssembly
 from agentcli.wire.openai.chat_thoughts import ThoughtAssembly
-from agentcli.wire.openai.errors import cut, error_in_stream
+from agentcli.wire.openai.errors import error_in_stream
 
 PROTOCOL = "openai-chat"
 

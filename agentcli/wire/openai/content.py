@@ -1,11 +1,15 @@
-"""What both OpenAI protocols write alike: images as data addresses, results as text."""
+"""What both OpenAI protocols write alike: images, results, and the shape of an answer."""
 
 import json
 
 from agentcli.types.messages import Image, Json
 from agentcli.types.tools import ToolResult
+from agentcli.types.wire import Request
 from agentcli.wire.arguments import parsed_arguments
+from agentcli.wire.dialect import Model
+from agentcli.wire.strict import OPENAI_ANSWER, answer_schema, strict
 
+_ANSWER = "answer"
 _FAILED = "Error: "
 
 
@@ -19,6 +23,15 @@ def result_text(result: ToolResult) -> str:
     if result.status == "error" and not text.startswith(_FAILED):
         return _FAILED + text
     return text
+
+
+def answer_format(request: Request, model: Model) -> dict[str, Json] | None:
+    """A name and a schema for the answer; strict where the provider can hold the model to it."""
+    schema = answer_schema(request, model)
+    if schema is None:
+        return None
+    held = strict(schema, OPENAI_ANSWER)
+    return {"name": _ANSWER, "schema": held or schema, "strict": held is not None}
 
 
 def compact(arguments: Json) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.failures import http_error, kind_of_status, one_line, wait_s
+from agentcli.wire.failures import fault_in, http_error, kind_of_status, one_line, wait_s
 
 _KIND_OF_CODE = {
     "context_length_exceeded": WireErrorKind.OVERFLOW,
@@ -74,7 +74,7 @@ _NO_TOOLS = re.compile(r"does not support (?:tools|function)", re.I)
 def error(status: int, headers: Mapping[str, str], body: Json) -> WireError:
     """An HTTP error as a sentence."""
     said = one_line(body)
-    kind = _kind_of(_fault(body), said) or kind_of_status(status)
+    kind = _kind_of(fault_in(body), said) or kind_of_status(status)
     asked_s = wait_s(headers)
     return http_error(
         status,
@@ -90,8 +90,8 @@ def error_in_stream(fault: Json) -> WireError:
     """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
     wrapped: Json = {"error": fault} if fault else None
     said = one_line(wrapped) or "the provider gave up on the reply and did not say why"
-    status = _status(_fault(wrapped))
-    kind = _kind_of(_fault(wrapped), said) or (
+    status = _status(fault_in(wrapped))
+    kind = _kind_of(fault_in(wrapped), said) or (
         kind_of_status(status) if status else WireErrorKind.UNAVAILABLE
     )
     return WireError(
@@ -101,23 +101,6 @@ def error_in_stream(fault: Json) -> WireError:
         status=status,
         retry_after_s=_told_wait_s(said),
     )
-
-
-def cut(what: str) -> WireError:
-    return WireError(f"the reply was cut off: {what}", kind=WireErrorKind.CUT)
-
-
-def _fault(body: Json) -> Mapping[str, Json]:
-    """The error object, however it is wrapped."""
-    match body:
-        case [first, *_]:
-            return _fault(first)
-        case {"error": dict(inner)}:
-            return _fault(inner)
-        case dict():
-            return body
-        case _:
-            return {}
 
 
 def _kind_of(fault: Mapping[str, Json], said: str) -> WireErrorKind | None:

@@ -5,7 +5,7 @@ order. A reasoning item goes with the item it led to or not at all, and an item 
 cannot be sent goes without its id, because the provider looks for the other half of either.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from agentcli.types.messages import (
     AssistantMessage,
@@ -21,9 +21,10 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.dialect import Decoder, Model
+from agentcli.wire.growing import grown
 from agentcli.wire.memo import remembered
 from agentcli.wire.openai import errors as openai_errors
-from agentcli.wire.openai.content import compact, data_url, result_text
+from agentcli.wire.openai.content import answer_format, compact, data_url, result_text
 from agentcli.wire.openai.responses_items import PATCH_FIELD, PROTOCOL
 from agentcli.wire.openai.responses_reply import STORED, ReplyDecoder
 from agentcli.wire.strict import OPENAI, rooted, strict_of
@@ -72,9 +73,9 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["tool_choice"] = _tool_choice(request.tool_choice, request.tools, model=model)
         body["parallel_tool_calls"] = request.parallel
     if model.thinking:
-        body["reasoning"] = _reasoning(request.effort or model.effort)
-    if model.thinking and not is_stored:
-        body["include"] = ["reasoning.encrypted_content"]
+        body |= _reasoning(request.effort or model.effort, is_stored=is_stored)
+    if answer := answer_format(request, model):
+        body["text"] = {"format": {"type": "json_schema", **answer}}
     if request.output_limit_tokens is not None:
         body["max_output_tokens"] = max(LEAST_OUTPUT_TOKENS, request.output_limit_tokens)
     if request.session:
@@ -91,10 +92,14 @@ def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
     return None, 0
 
 
-def _reasoning(effort: str | None) -> Json:
-    return {"effort": effort, "summary": "auto"} if effort else {"summary": "auto"}
+def _reasoning(effort: str | None, *, is_stored: bool) -> dict[str, Json]:
+    """Sealed thoughts come along where nobody keeps them for us."""
+    sealed: dict[str, Json] = {} if is_stored else {"include": ["reasoning.encrypted_content"]}
+    wanted: dict[str, Json] = {"effort": effort} if effort else {}
+    return {"reasoning": {**wanted, "summary": "auto"}, **sealed}
 
 
+@remembered
 def _tool(spec: ToolSpec, model: Model) -> Json:
     if _is_custom(spec, model):
         grammar: Json = {"type": "grammar", "syntax": "lark", "definition": spec.grammar}
@@ -129,22 +134,16 @@ def _tool_choice(choice: ToolChoice, tools: Sequence[ToolSpec], *, model: Model)
     return {"type": "custom" if is_custom else "function", "name": choice}
 
 
-def _items(messages: Sequence[Message], model: Model, *, start: int) -> Iterable[Item]:
-    """Those of the messages from `start` on; what an answer is depends on the call before it."""
-    for position in range(start, len(messages)):
-        message = messages[position]
-        match message:
-            case UserMessage():
-                yield _user_item(message)
-            case AssistantMessage():
-                yield from _reply_items(message, model)
-            case ToolMessage():
-                yield from _answer_items(message, messages[position - 1], model)
-
-
-@remembered
-def _user_item(message: UserMessage) -> Item:
-    return {"type": "message", "role": "user", "content": _parts(message.content)}
+@grown
+def _items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
+    """What an answer is depends on the call before it."""
+    match message:
+        case UserMessage():
+            return [{"type": "message", "role": "user", "content": _parts(message.content)}]
+        case AssistantMessage():
+            return _reply_items(message, model)
+        case ToolMessage():
+            return _answer_items(message, before, model=model)
 
 
 def _parts(content: Sequence[Text | Image]) -> list[Json]:
@@ -159,8 +158,7 @@ def _part(block: Text | Image) -> Json:
             return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
 
 
-@remembered
-def _answer_items(message: ToolMessage, reply: Message, model: Model) -> Sequence[Item]:
+def _answer_items(message: ToolMessage, reply: Message | None, *, model: Model) -> Sequence[Item]:
     calls = reply.tool_calls if isinstance(reply, AssistantMessage) else ()
     kinds = {call.id: _call_item(call, model)["type"] for call in calls}
     return [
@@ -181,7 +179,6 @@ def _output(result: ToolResult) -> Json:
     return _parts([Text(text=text), *images] if text else images)
 
 
-@remembered
 def _reply_items(reply: AssistantMessage, model: Model) -> Sequence[Item]:
     items: list[Item] = []
     reasoning: list[Item] = []

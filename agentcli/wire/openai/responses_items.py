@@ -7,7 +7,7 @@ read is kept, with nothing to be sent back, and a call that is not complete is n
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
 from agentcli.wire.arguments import parsed_arguments
 from agentcli.wire.characters import whole, whole_json

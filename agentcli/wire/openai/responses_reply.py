@@ -6,11 +6,12 @@ when its last event has come, and not before, whatever its items say.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agentcli.types.events import Delta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
 from agentcli.wire.characters import whole
 from agentcli.wire.dialect import Model
-from agentcli.wire.openai.errors import cut, error_in_stream
+from agentcli.wire.failures import cut
+from agentcli.wire.openai.errors import error_in_stream
 from agentcli.wire.openai.responses_items import (
     PARAGRAPH,
     PROTOCOL,

@@ -14,7 +14,7 @@ from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
 from agentcli.wire.http.body import BodyText
 from agentcli.wire.normalize import normalize
-from tests.support.anthropic_fixtures import FOLDER, TOOLS, answered, body, cases, decoded, made
+from tests.support.anthropic_fixtures import TOOLS, answered, body, cases, decoded, made
 from tests.support.conversations import NAMES, conversation
 from tests.support.provider import Recorded
 from tests.support.strict_anthropic import StrictAnthropic
@@ -44,12 +44,6 @@ def sent(encoded: dict[str, Json]) -> Recorded:
 def test_recorded_stream_leads_to_its_message_and_request(case: Path) -> None:
     expected = {path.name: json.loads(path.read_text("utf-8")) for path in case.glob("*.json")}
     assert json.loads(json.dumps(made(case))) == expected
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_conversation_is_encoded_as_recorded(name: str) -> None:
-    recorded = json.loads((FOLDER / "conversations" / f"{name}.json").read_text("utf-8"))
-    assert body(conversation(name)) == recorded
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -208,7 +202,10 @@ def test_encoding_again_gives_the_same_objects() -> None:
     request = replace(PROMPT, messages=messages)
     first: Any = anthropic.encode(request, OPUS)["messages"]
     second: Any = anthropic.encode(request, OPUS)["messages"]
-    assert all(one is other for one, other in zip(first, second, strict=True))
+    assert first == second
+    unmarked = ["cache_control" not in str(turn) for turn in first]
+    assert [one is other for one, other in zip(first, second, strict=True)] == unmarked
+    assert any(unmarked)
 
 
 @pytest.mark.parametrize(

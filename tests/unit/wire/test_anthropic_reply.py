@@ -1,11 +1,17 @@
 import pytest
 
+from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Json
 from agentcli.wire.anthropic import messages as anthropic
 from tests.support.anthropic_fixtures import MODEL, decoded
 from tests.support.anthropic_streams import call, calls, events, says, text, thinking, whole
+
+
+def test_error_without_a_type_is_told_in_its_words() -> None:
+    with pytest.raises(WireError, match="out of order") as caught:
+        anthropic.decoder(MODEL).feed({"error": {"message": "out of order"}})
+    assert caught.value.kind is WireErrorKind.UNAVAILABLE
 
 
 def test_everything_is_shown_as_it_comes() -> None:

@@ -1,9 +1,11 @@
 import asyncio
+import gzip
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from zlib import compress
 
 import pytest
 
@@ -139,9 +141,34 @@ def test_page_in_place_of_a_reply_is_told_once() -> None:
         assert caught.value.attempts == 1
 
 
-def test_compressed_answer_is_told() -> None:
-    packed = STREAM.but(headers={"content-encoding": "gzip"})
-    with Provider([packed]) as provider, pytest.raises(Broken, match=r"compresses .* \(gzip\)"):
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [("gzip", gzip.compress), ("X-GZIP", gzip.compress), ("deflate", compress)],
+)
+@pytest.mark.parametrize("chunk_bytes", [None, 1])
+def test_answer_compressed_unasked_is_read(
+    encoding: str, pack: Callable[[bytes], bytes], chunk_bytes: int | None
+) -> None:
+    headers = {"content-encoding": encoding}
+    packed = STREAM.but(headers=headers, body=pack(STREAM.body), chunk_bytes=chunk_bytes)
+    with Provider([packed]) as provider:
+        assert ask(provider) == EVENTS
+
+
+def test_compressed_error_is_read() -> None:
+    reply = answer({}, status=400, headers={"content-encoding": "gzip"})
+    packed = reply.but(body=gzip.compress(b'{"error": "no"}'))
+    with Provider([packed]) as provider, pytest.raises(HttpError) as caught:
+        ask(provider)
+    assert caught.value.body == {"error": "no"}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words"), [("br", r"nobody asked for \(br\)"), ("gzip", "badly compressed")]
+)
+def test_answer_that_cannot_be_unpacked_is_told(encoding: str, words: str) -> None:
+    packed = STREAM.but(headers={"content-encoding": encoding})
+    with Provider([packed]) as provider, pytest.raises(Broken, match=words):
         ask(provider)
 
 
@@ -372,8 +399,8 @@ def test_get_gives_a_document() -> None:
         direct = Direct(provider.base_url, environ={})
 
         async def session() -> AsyncIterator[object]:
-            yield await direct.get("/v1/models?limit=5", headers={"x-key": "k"})
-            yield await direct.get("/v1/models", headers={})
+            yield await direct.document("/v1/models?limit=5", headers={"x-key": "k"})
+            yield await direct.document("/v1/models", headers={})
 
         async def collect() -> list[object]:
             return [document async for document in session()]

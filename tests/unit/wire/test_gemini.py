@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -388,9 +389,17 @@ def test_continued_reply_is_one_turn() -> None:
     assert "continuationToken" not in body
 
 
-def test_paused_reply_of_another_model_is_asked_anew() -> None:
+def test_paused_reply_without_a_word_keeps_its_token() -> None:
+    silent = reply(stop="paused", echo={"continuationToken": "MQ=="})
+    plain = encoded(NOW, said("Go."))
+    assert encoded(NOW, said("Go."), silent) == {**plain, "continuationToken": "MQ=="}
+    assert encoded(OLD, said("Go."), silent) == encoded(OLD, said("Go."))
+
+
+def test_paused_reply_of_another_model_is_gone_on_from() -> None:
     paused = reply(Text(text="Once"), stop="paused", by=OLD, echo={"continuationToken": "MQ=="})
-    assert encoded(NOW, said("Go."), paused) == encoded(NOW, said("Go."))
+    ended = replace(paused, stop="end", echo=None)
+    assert encoded(NOW, said("Go."), paused) == encoded(NOW, said("Go."), ended, said("Continue."))
 
 
 def test_longer_conversation_begins_with_the_shorter_one() -> None:

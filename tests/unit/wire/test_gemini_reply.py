@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,

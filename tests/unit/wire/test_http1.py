@@ -45,6 +45,23 @@ def test_empty_body_is_finished_with_its_head() -> None:
     assert (body, response.finished) == (b"", True)
 
 
+def test_length_said_twice_counts_once() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n"
+    response, body = read(head + b"abc")
+    assert (body, response.finished) == (b"abc", True)
+
+
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+def test_status_without_a_body_is_finished_with_its_head(status: bytes) -> None:
+    response, body = read(b"HTTP/1.1 " + status + b"\r\n\r\n")
+    assert (body, response.finished) == (b"", True)
+
+
+def test_other_protocol_is_told_by_its_first_line() -> None:
+    with pytest.raises(Broken, match=r"does not speak HTTP/1.1: 'SSH-2.0'"):
+        read(b"SSH-2.0\r\n")
+
+
 def test_body_without_framing_ends_with_the_connection() -> None:
     response, body = read(b"HTTP/1.1 200 OK\r\n\r\nabc", b"def", closed=True)
     assert (body, response.finished) == (b"abcdef", True)

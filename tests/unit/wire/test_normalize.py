@@ -8,13 +8,12 @@ from agentcli.types.messages import (
     Text,
     Thinking,
     ToolCall,
-    Usage,
     UserMessage,
 )
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message
 from agentcli.wire.dialect import Model
-from agentcli.wire.normalize import GO_ON, dropped, normalize, received
+from agentcli.wire.normalize import GO_ON, Normal, normalize, received
 from tests.support.conversations import NAMES, conversation
 
 MODEL = Model(provider="anthropic", name="claude-opus-5-5", protocol="anthropic")
@@ -64,10 +63,26 @@ def test_good_history_stays_the_same_objects() -> None:
     assert normal[1] is history[1]
 
 
-def test_what_was_made_once_is_the_same_object_again() -> None:
-    history: list[Message] = [user("Go"), reply(call("a"), call("a")), user("\ud800")]
-    first, second = normalize(history, MODEL), normalize(history, MODEL)
-    assert all(one is other for one, other in zip(first, second, strict=True))
+def test_conversation_that_grows_keeps_what_became_of_it() -> None:
+    made = Normal(MODEL)
+    history: list[Message] = [user("\ud800"), reply(call("a"), call("a")), user("Go")]
+    made.of(history)
+    first = made.of([*history, reply(Text(text="x"))])
+    second = made.of([*history, reply(Text(text="y")), user("More")])
+    assert all(one is other for one, other in zip(first[:4], second, strict=False))
+    assert second == normalize([*history, reply(Text(text="y")), user("More")], MODEL)
+
+
+def test_other_conversation_is_told_apart() -> None:
+    made = Normal(MODEL)
+    histories: list[list[Message]] = [
+        [user("A"), reply(call("a")), user("B"), reply(call("b"))],
+        [user("C"), reply(call("a")), user("D")],
+        [],
+    ]
+    for history in histories:
+        assert made.of(history) == normalize(history, MODEL)
+    assert made.ids == {}
 
 
 def test_missing_result_is_an_error() -> None:
@@ -253,7 +268,7 @@ def test_received_call_has_our_name_and_a_new_id() -> None:
         ToolCall(id="b", name="bash", input={}),
         ToolCall(id="", name="bash", input={}),
     )
-    ours = received(message, after=[reply(call("a"))], names={"server_tool": "server.tool"})
+    ours = received(message, taken={"a": 1}, names={"server_tool": "server.tool"})
     assert [(it.id, it.name) for it in ours.tool_calls] == [
         ("a_2", "server.tool"),
         ("b", "unknown"),
@@ -264,26 +279,4 @@ def test_received_call_has_our_name_and_a_new_id() -> None:
 
 def test_received_message_that_needs_nothing_is_the_same() -> None:
     message = reply(Text(text="x"), call("a"))
-    assert received(message, after=[], names={}) is message
-
-
-def test_dropped_says_what_a_model_would_lose() -> None:
-    own = Echo(protocol="anthropic", model="claude-opus-5-5", data={})
-    message = AssistantMessage(
-        content=(Thinking(text="a", echo=own), Thinking(text="b", echo=own), Opaque(echo=own)),
-        stop="end",
-        protocol="anthropic",
-        model="claude-opus-5-5",
-        usage=Usage(input_tokens=10, cache_read_tokens=90_000),
-    )
-    image = UserMessage(content=(Image(media_type="image/png", data="AAAA"),))
-    small = Model(
-        provider="ollama", name="qwen", protocol="openai-chat", images=False, window_tokens=32_000
-    )
-    assert dropped([image, message], MODEL) == []
-    assert dropped([image, message], small) == [
-        "2 thoughts of another model: qwen cannot read them.",
-        "1 block only its own provider reads, such as searches it ran.",
-        "1 image: qwen cannot see them.",
-        "The beginning: 90,010 tokens do not fit the 32,000 of qwen.",
-    ]
+    assert received(message, taken={}, names={}) is message

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import TextDelta
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,

@@ -10,16 +10,17 @@ from dataclasses import replace
 
 import pytest
 
+from agentcli.types.deltas import Delta, RetryDelta
 from agentcli.types.errors import SettingsError, WireError, WireErrorKind
-from agentcli.types.events import Delta, RetryDelta
 from agentcli.types.messages import AssistantMessage, Json, Text, UserMessage
 from agentcli.types.wire import Request
 from agentcli.wire import sdk_anthropic, sdk_openai
 from agentcli.wire.catalogue import resolve
+from agentcli.wire.connection import Patience
 from agentcli.wire.http.sockets import Broken, HttpError, Socket, Timeouts
 from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import Patience, open_wire
+from agentcli.wire.transport import open_wire
 from tests.support.anthropic_streams import call, calls, says
 from tests.support.provider import Provider, Reply, answer, sse, stream
 from tests.support.strict_anthropic import StrictAnthropic
@@ -159,7 +160,7 @@ def test_azure_routes_and_signs_in_its_own_way(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("azure/gpt-6.1-sol", "azure"), ("bedrock/anthropic.claude-opus-5-5-v1:0", "botocore|region")],
+    [("azure/gpt-6.1-sol", "azure"), ("bedrock/anthropic.claude-opus-5-5-v1:0", "boto3|region")],
 )
 def test_platform_without_settings_is_told(
     name: str, words: str, monkeypatch: pytest.MonkeyPatch

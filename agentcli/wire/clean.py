@@ -1,0 +1,98 @@
+"""One message of a conversation as a model may get it: nothing empty, broken, foreign or unseen.
+
+What a provider wants back is there for the protocol and model that made it, and for no other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Echo,
+    Image,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.tools import ToolResult
+from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.dialect import Model
+from agentcli.wire.names import wire_id, wire_name
+
+NO_OUTPUT = "(no output)"
+NO_TEXT = "(empty message)"
+IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def clean_result(result: ToolResult, call_id: str, *, name: str, model: Model) -> ToolResult:
+    content = _clean_content(result.content, model) or (Text(text=NO_OUTPUT),)
+    clean = replace(result, call_id=call_id, name=name, content=content)
+    return result if clean == result else clean
+
+
+def clean_user(message: UserMessage, model: Model) -> UserMessage:
+    content = _clean_content(message.content, model) or (Text(text=NO_TEXT),)
+    return message if content == message.content else UserMessage(content=content)
+
+
+def _clean_content(content: Sequence[Text | Image], model: Model) -> tuple[Text | Image, ...]:
+    visible = (seen(block, model) if isinstance(block, Image) else block for block in content)
+    return tuple(
+        Text(text=whole(block.text)) if isinstance(block, Text) else block
+        for block in visible
+        if not isinstance(block, Text) or block.text.strip()
+    )
+
+
+def seen(image: Image, model: Model) -> Text | Image:
+    if model.images and image.media_type in IMAGE_MEDIA_TYPES:
+        return image
+    return Text(text=f"[An image ({image.media_type}) stood here. This model cannot see it.]")
+
+
+def clean_reply(message: AssistantMessage, model: Model) -> AssistantMessage:
+    blocks = (_clean_block(block, message, model=model) for block in message.content)
+    content = tuple(block for block in blocks if block is not None)
+    if not is_by(message, model):
+        # Not every provider takes words between a call and its answer, unless they are its own.
+        content = tuple(sorted(content, key=lambda block: isinstance(block, ToolCall)))
+    echo = message.echo if is_own(message.echo, model) else None
+    clean = replace(message, content=content, echo=echo)
+    return message if clean == message else clean
+
+
+def _clean_block(block: Block, message: AssistantMessage, *, model: Model) -> Block | None:
+    match block:
+        case Thinking() | Opaque():
+            return block if is_own(block.echo, model) else None
+        case Text():
+            own = block.echo if is_own(block.echo, model) else None
+            if own is None and not block.text.strip():
+                return None
+            return replace(block, text=whole(block.text), echo=own)
+        case ToolCall():
+            return _clean_call(block, message, model=model)
+
+
+def _clean_call(call: ToolCall, message: AssistantMessage, *, model: Model) -> ToolCall:
+    is_kept = is_by(message, model) and call.id and call.id.isprintable()
+    return replace(
+        call,
+        # Who minted an id gets it back as it was, whatever alphabet it used.
+        id=call.id if is_kept else wire_id(call.id),
+        name=wire_name(call.name),
+        input=whole_json(call.input),
+        echo=call.echo if is_own(call.echo, model) else None,
+    )
+
+
+def is_by(message: AssistantMessage, model: Model) -> bool:
+    return (message.protocol, message.model) == (model.protocol, model.name)
+
+
+def is_own(echo: Echo | None, model: Model) -> TypeGuard[Echo]:
+    return echo is not None and (echo.protocol, echo.model) == (model.protocol, model.name)

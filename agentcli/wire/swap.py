@@ -1,0 +1,115 @@
+"""What going on with another model would mean for a conversation: what is lost, whether it fits.
+
+Said to a person before anything is sent. Lengths are estimates where no provider has counted.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from agentcli.machine.tokens import estimate
+from agentcli.types.messages import (
+    AssistantMessage,
+    Image,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
+from agentcli.types.record import dataclass
+from agentcli.types.tools import ToolMessage
+from agentcli.types.wire import Message
+from agentcli.wire.catalogue import cost_usd
+from agentcli.wire.clean import is_own, seen
+from agentcli.wire.dialect import Model
+
+IMAGE_TOKENS = 1500
+"""About what a screenshot counts as."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    model: Model
+    dropped: tuple[str, ...]
+    """What would be lost, a sentence each; empty: nothing."""
+    prompt_tokens: int
+    """About how long the next prompt is."""
+    fits: bool | None
+    """Whether the model takes that much; None: nobody knows how much it takes."""
+    cost_usd: float | None
+    """Of sending that prompt once, with nothing of it in a cache; None: the price is not known."""
+
+
+def swap(messages: Sequence[Message], model: Model) -> Swap:
+    prompt_tokens = _length_tokens(messages)
+    window_tokens = model.window_tokens
+    return Swap(
+        model=model,
+        dropped=what_a_swap_drops(messages, model),
+        prompt_tokens=prompt_tokens,
+        fits=None if window_tokens is None else prompt_tokens < window_tokens,
+        cost_usd=cost_usd(model, Usage(input_tokens=prompt_tokens)),
+    )
+
+
+def what_a_swap_drops(messages: Sequence[Message], model: Model) -> tuple[str, ...]:
+    """What of the conversation this model would not get, in sentences for a person."""
+    replies = [message for message in messages if isinstance(message, AssistantMessage)]
+    foreign = [
+        block for reply in replies for block in reply.content if not is_own(block.echo, model)
+    ]
+    thoughts = sum(isinstance(block, Thinking) for block in foreign)
+    private = sum(isinstance(block, Opaque) for block in foreign)
+    images = sum(not isinstance(seen(image, model), Image) for image in _images(messages))
+    sentences = (
+        (thoughts, "thought", f"of another model: {model.name} cannot read them."),
+        (private, "block", "only its own provider reads, such as searches it ran."),
+        (images, "image", f"{model.name} cannot see: a note stands in their place."),
+    )
+    return tuple(
+        f"{count} {noun if count == 1 else noun + 's'} {rest}"
+        for count, noun, rest in sentences
+        if count
+    )
+
+
+def _images(messages: Sequence[Message]) -> Iterator[Image]:
+    parts = (part for message in messages for part in _parts(message))
+    return (part for part in parts if isinstance(part, Image))
+
+
+def _length_tokens(messages: Sequence[Message]) -> int:
+    """From the last prompt a provider has counted on; all of it where none has."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
+            counted = message.usage.prompt_tokens + message.usage.output_tokens
+            return counted + sum(map(_estimated, messages[place + 1 :]))
+    return sum(map(_estimated, messages))
+
+
+def _estimated(message: Message) -> int:
+    return sum(
+        IMAGE_TOKENS if isinstance(part, Image) else estimate(part) for part in _parts(message)
+    )
+
+
+def _parts(message: Message) -> Iterator[str | Image]:
+    match message:
+        case AssistantMessage():
+            for block in message.content:
+                match block:
+                    case ToolCall():
+                        yield block.name + json.dumps(block.input)
+                    case Text() | Thinking():
+                        yield block.text
+        case UserMessage():
+            yield from map(_said, message.content)
+        case ToolMessage():
+            for result in message.results:
+                yield from map(_said, result.content)
+
+
+def _said(part: Text | Image) -> str | Image:
+    return part.text if isinstance(part, Text) else part
