@@ -1,4 +1,4 @@
-"""The session's log: one fact per line, appended, each line carrying the hash of the one before.
+"""The session's log: one fact per line, appended, each line sealed by a hash and tied to the last.
 
 A line is written whole and at once, so a crash can only leave an unfinished last line, which has
 no newline and is not part of the log. `docs/reference/log.md` is the format's description.
@@ -14,11 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Entry, SessionEnded, TurnEnded
+from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
+from agentcli.types.tools import Effect
 
 VERSION = 1
 FIRST_PREV = "0" * 64
-"""What the first line carries in place of a hash."""
+"""What the first line carries in place of the hash of one before."""
+
+LINE_LIMIT_BYTES = 256 * 1024 * 1024
+"""No record comes near it; what does is not a log, and is not read into memory."""
+
+_BINARY = getattr(os, "O_BINARY", 0)  # where a newline would else become two characters
+_SEAL_KEY = b',"hash":"'
+_SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
 
 
 class Log:
@@ -28,39 +36,64 @@ class Log:
         """`prev`: the hash of the last line, when an existing log is continued."""
         self.path = path
         self._prev = prev
+        self._unsynced_calls: set[str] = set()
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
         except OSError as error:
             raise _unwritable(path, error) from error
 
     def append(self, entry: Entry) -> None:
-        line = _line(entry, self._prev)
+        line, sealed = _line(entry, self._prev)
         try:
             _write_whole(self._fd, line + b"\n")
-            if isinstance(entry.fact, TurnEnded | SessionEnded):
+            if self._is_boundary(entry.fact):
                 os.fsync(self._fd)
         except OSError as error:
             raise _unwritable(self.path, error) from error
-        self._prev = line_hash(line)
+        self._prev = sealed
 
     def close(self) -> None:
         os.close(self._fd)
 
-
-def line_hash(line: bytes) -> str:
-    """Of a line's bytes without the newline: what the next line carries as `prev`."""
-    return hashlib.sha256(line).hexdigest()
+    def _is_boundary(self, fact: Fact) -> bool:
+        """Before a call changes anything its verdict is on disk, and afterwards its result."""
+        match fact:
+            case TurnEnded() | SessionEnded():
+                return True
+            case CallJudged(call=call, effect=effect, verdict=verdict):
+                if effect is Effect.READ or verdict.decision == "deny":
+                    return False
+                self._unsynced_calls.add(call.id)
+                return True
+            case CallFinished(result=result) if result.call_id in self._unsynced_calls:
+                self._unsynced_calls.discard(result.call_id)
+                return True
+            case _:
+                return False
 
 
 def lines(path: Path) -> Iterator[bytes]:
     """The whole lines of a log, without their newlines; an unfinished last one is left out."""
     with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield line[:-1]
+        while (line := file.readline(LINE_LIMIT_BYTES)).endswith(b"\n"):
+            yield line[:-1]
 
 
-def _line(entry: Entry, prev: str) -> bytes:
+def unsealed(line: bytes) -> bytes:
+    """A line without its hash: what the hash was taken of."""
+    return line[:-_SEAL_BYTES] + b"}"
+
+
+def seal_of(line: bytes) -> str | None:
+    """The hash a line carries, if it is the hash of the rest of it."""
+    seal = line[-_SEAL_BYTES:]
+    claimed = seal[len(_SEAL_KEY) : -2]
+    if not seal.startswith(_SEAL_KEY) or not seal.endswith(b'"}'):
+        return None
+    return claimed.decode() if claimed == _sha256(unsealed(line)).encode() else None
+
+
+def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
     record = {
         "v": VERSION,
         "seq": entry.seq,
@@ -71,7 +104,13 @@ def _line(entry: Entry, prev: str) -> bytes:
         "fact": as_json(entry.fact),
     }
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    body = text.encode("utf-8", "replace")
+    sealed = _sha256(body)
+    return body[:-1] + _SEAL_KEY + sealed.encode() + b'"}', sealed
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def as_json(value: Any) -> Any:
@@ -86,7 +125,7 @@ def as_json(value: Any) -> Any:
         return [as_json(item) for item in value]
     if isinstance(value, dict):
         return {key: as_json(item) for key, item in value.items()}
-    return value
+    return str(value) if isinstance(value, Path) else value
 
 
 @cache

@@ -1,12 +1,13 @@
 """Where sessions live: one private directory each, under the platform's state directory."""
 
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from platformdirs import user_state_path
 
 from agentcli.machine import clock
 from agentcli.types.errors import SettingsError
+from agentcli.types.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +24,22 @@ class SessionPlace:
         """Full outputs of commands; the read tools may read here."""
         return self.directory / "out"
 
+    def new_child_log(self) -> Path:
+        """For a child agent, where its parent may read it."""
+        paths = (self.out / f"child-{number}.jsonl" for number in count(1))
+        return next(path for path in paths if not path.exists())
+
 
 def sessions_directory() -> Path:
     directory = user_state_path("agentcli", appauthor=False) / "sessions"
     if not directory.is_absolute():
         raise SettingsError("this user has no home directory", hint="export HOME=/some/directory")
     return directory
+
+
+def fork_tree(session: str) -> Path:
+    """Where a fork works: a directory like any other, so not beside the sessions."""
+    return user_state_path("agentcli-forks", appauthor=False) / session
 
 
 def new_place(sessions: Path | None = None) -> SessionPlace:

@@ -1,76 +1,125 @@
-"""Reading a log back: every line validated where it enters, and the chain of hashes followed."""
+"""Reading a log back: every line validated where it enters, and the chain of hashes followed.
+
+What fits is read up to the first line that does not; nothing after a broken line is believed. A
+fact of a type that only a newer version knows is passed over: the chain still holds.
+"""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from agentcli.record.log import FIRST_PREV, VERSION, line_hash, lines
+from agentcli.record.log import FIRST_PREV, VERSION, lines, seal_of
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Entry, Fact
 
 _fact: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
+_KNOWN_TYPES = {fact.__dataclass_fields__["type"].default for fact in get_args(Fact)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """The first line that does not fit."""
+
+    line: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     entries: Sequence[Entry]
+    last_seq: int
     last_hash: str
     """What the next line has to carry."""
+    size_bytes: int
+    """Of the lines that were read: where the next one belongs."""
+    passed_over: int = 0
+    """Records of types this version does not know."""
+    fault: Fault | None = None
+
+
+class Misfit(Exception):
+    """A line that is not the next record of a log; the message says why."""
 
 
 def read(path: Path) -> Recorded:
     """All whole entries. Raises SettingsError that names the first line that does not fit."""
+    recorded = read_what_fits(path)
+    if recorded.fault is not None:
+        raise SettingsError(
+            f"{path}:{recorded.fault.line}: {recorded.fault.reason}",
+            hint="use another session, or a version that reads this one",
+        )
+    return recorded
+
+
+def read_what_fits(path: Path) -> Recorded:
+    """Entries up to the first line that does not fit. Raises SettingsError if there is no log."""
     entries: list[Entry] = []
-    prev = FIRST_PREV
+    prev, seq, size_bytes, passed_over = FIRST_PREV, 0, 0, 0
+    fault = None
     try:
         for number, line in enumerate(lines(path), start=1):
-            entries.append(_entry(line, prev, f"{path}:{number}"))
-            prev = line_hash(line)
+            try:
+                entry, prev = _entry(line, prev, seq + 1)
+            except Misfit as misfit:
+                fault = Fault(line=number, reason=str(misfit))
+                break
+            if entry is None:
+                passed_over += 1
+            else:
+                entries.append(entry)
+            seq, size_bytes = seq + 1, size_bytes + len(line) + 1
     except OSError as error:
         raise SettingsError(
             f"cannot read the session log {path}: {error.strerror}",
-            hint="name a session that exists",
+            hint="name a session that exists: agentcli sessions list",
         ) from error
-    return Recorded(entries=entries, last_hash=prev)
+    return Recorded(
+        entries=entries,
+        last_seq=seq,
+        last_hash=prev,
+        size_bytes=size_bytes,
+        passed_over=passed_over,
+        fault=fault,
+    )
 
 
-def _entry(line: bytes, prev: str, where: str) -> Entry:
-    record = _record(line, where)
+def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
+    """With the hash it carries. None: a fact this version does not know."""
+    record, seal = _record(line), seal_of(line)
+    if seal is None:
+        raise Misfit("this record was changed after it was written: its hash is not its own")
     if record.get("prev") != prev:
-        raise _unusable(f"{where}: the chain is broken: this line does not follow the one before")
+        raise Misfit("the chain is broken: this record does not follow the one before")
+    if record.get("seq") != seq:
+        raise Misfit(f"numbered {record.get('seq')} where {seq} is due")
+    given = record.get("fact")
+    if isinstance(given, dict) and given.get("type") not in _KNOWN_TYPES:
+        return None, seal
     try:
-        return Entry(
-            seq=record["seq"],
+        entry = Entry(
+            seq=seq,
             at=record["at"],
             session=record["session"],
             parent=record["parent"],
-            fact=_fact.validate_python(record["fact"]),
+            fact=_fact.validate_python(given),
         )
     except (KeyError, ValidationError) as error:
-        raise _unusable(f"{where}: not a record of this format ({_first_line(error)})") from error
+        raise Misfit(f"not a record of this format ({str(error).splitlines()[0]})") from error
+    return entry, seal
 
 
-def _record(line: bytes, where: str) -> dict[str, Any]:
+def _record(line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except ValueError as error:
-        raise _unusable(f"{where}: not JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise Misfit(f"not JSON ({error})") from error
     if not isinstance(record, dict):
-        raise _unusable(f"{where}: not a JSON object")
+        raise Misfit("not a JSON object")
     if record.get("v") != VERSION:
-        raise _unusable(
-            f"{where}: written in format {record.get('v')}, this program reads {VERSION}"
-        )
+        raise Misfit(f"written in format {record.get('v')}, this program reads format {VERSION}")
     return record
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
-
-
-def _unusable(message: str) -> SettingsError:
-    return SettingsError(message, hint="use another session, or a version that reads this one")

@@ -1,16 +1,18 @@
+import hashlib
 import json
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from agentcli.record.log import FIRST_PREV, Log, line_hash, lines
+from agentcli.record.log import FIRST_PREV, Log, lines, seal_of
 from agentcli.record.place import new_place
 from agentcli.record.reading import read
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Entry, Told
+from agentcli.types.events import Entry, Fact, Told
 
 
 def entry(seq: int, text: str = "x") -> Entry:
@@ -21,6 +23,10 @@ def entry(seq: int, text: str = "x") -> Entry:
         parent=seq - 1 or None,
         fact=Told(text=text, why="test"),
     )
+
+
+def sealed(body: bytes) -> bytes:
+    return body[:-1] + b',"hash":"' + hashlib.sha256(body).hexdigest().encode() + b'"}'
 
 
 def written(path: Path, count: int = 3) -> list[Entry]:
@@ -42,8 +48,8 @@ def test_every_line_carries_the_hash_of_the_one_before(tmp_path: Path) -> None:
     whole = list(lines(tmp_path / "log.jsonl"))
     assert [json.loads(line)["prev"] for line in whole] == [
         FIRST_PREV,
-        line_hash(whole[0]),
-        line_hash(whole[1]),
+        seal_of(whole[0]),
+        seal_of(whole[1]),
     ]
 
 
@@ -72,8 +78,10 @@ def test_log_cut_in_the_middle_of_a_line_reads_up_to_its_last_whole_record(tmp_p
         (b"{not json", "not JSON"),
         (b"[1]", "not a JSON object"),
         (b'{"v":99}', "written in format 99"),
-        (b'{"v":1,"prev":"' + b"0" * 64 + b'","fact":{"type":"nonsense"}}', "not a record"),
-        (b'{"v":1,"prev":"else","fact":{}}', "the chain is broken"),
+        (b'{"v":1,"prev":"' + b"0" * 64 + b'","fact":{}}', "changed after it was written"),
+        (sealed(b'{"v":1,"prev":"else","fact":{}}'), "the chain is broken"),
+        (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":7}'), "numbered 7 where 1 is due"),
+        (sealed(b'{"v":1,"prev":"' + b"0" * 64 + b'","seq":1}'), "not a record"),
     ],
 )
 def test_line_that_does_not_fit_is_named(tmp_path: Path, line: bytes, complaint: str) -> None:
@@ -135,3 +143,38 @@ def test_state_directory_that_is_a_file_is_an_error_with_a_hint(tmp_path: Path) 
     with pytest.raises(SettingsError, match="cannot make a session's directory") as raised:
         new_place(tmp_path / "state")
     assert raised.value.hint.startswith("export XDG_STATE_HOME=")
+
+
+def test_every_fact_is_described_in_the_reference() -> None:
+    described = (Path(__file__).parents[3] / "docs" / "reference" / "log.md").read_text()
+    types = [fact.__dataclass_fields__["type"].default for fact in get_args(Fact)]
+    assert [name for name in types if f"`{name}`" not in described] == []
+
+
+def test_log_is_on_disk_before_a_call_changes_anything(tmp_path: Path) -> None:
+    program = f"""
+import os
+from pathlib import Path
+from agentcli.agent.journal import Journal
+from agentcli.record.log import Log
+from tests.support.record import SESSION
+synced = []
+os.fsync = lambda fd: synced.append(os.fstat(fd).st_size)
+log = Log(Path({str(tmp_path / "log.jsonl")!r}))
+journal = Journal("s", record=log.append)
+for fact in SESSION:
+    before = len(synced)
+    journal.tell(fact)
+    print(fact.type, len(synced) - before)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    rows = [line.split() for line in ran.stdout.splitlines()]
+    assert [name for name, count in rows if count == "1"] == [
+        "call_judged",
+        "call_finished",
+        "turn_ended",
+        "call_judged",
+        "call_finished",
+        "turn_ended",
+        "session_ended",
+    ]

@@ -1,0 +1,170 @@
+"""A session's place, taken for this process: a fresh one, or one that is to be continued.
+
+What a dead process left open is closed here, in records that say so: an unfinished line is kept
+beside the log, an open call gets its answer, an open turn its end. Nothing recorded is rewritten.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.journal import Journal
+from agentcli.record.lock import Lock
+from agentcli.record.log import FIRST_PREV, Log
+from agentcli.record.place import SessionPlace, new_place
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import (
+    CallFinished,
+    Ending,
+    Entry,
+    Fact,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from agentcli.types.record import dataclass
+from agentcli.types.tools import Diff, FileView, ToolResult
+
+if TYPE_CHECKING:
+    from agentcli.record.reading import Recorded
+
+CUT_SHORT = "the program ended before the turn did"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    place: SessionPlace
+    session: str
+    lock: Lock
+    entries: Sequence[Entry] = ()
+    last_seq: int = 0
+    last_hash: str = FIRST_PREV
+    repaired: tuple[str, ...] = ()
+
+
+def take_new(sessions: Path | None) -> Taken:
+    place = new_place(sessions)
+    return Taken(place=place, session=place.id, lock=Lock(place.directory))
+
+
+def take_up(place: SessionPlace) -> Taken:
+    """Raises InUse when another process has it, SettingsError when it cannot be continued."""
+    from agentcli.record.reading import read_what_fits
+
+    lock = Lock(place.directory)
+    try:
+        recorded = read_what_fits(place.log)
+        if recorded.fault is not None:
+            raise SettingsError(
+                f"{place.log}:{recorded.fault.line}: {recorded.fault.reason}",
+                hint=f"continue a copy of what is whole: agentcli fork {place.id}",
+            )
+        repaired = _set_aside(place, recorded)
+        place.out.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        lock.release()
+        raise SettingsError(
+            f"cannot repair the session {place.directory}: {error.strerror}",
+            hint=f"free some space, or work on a copy: agentcli fork {place.id}",
+        ) from error
+    except SettingsError:
+        lock.release()
+        raise
+    entries = recorded.entries
+    return Taken(
+        place=place,
+        session=entries[-1].session if entries else place.id,
+        lock=lock,
+        entries=entries,
+        last_seq=recorded.last_seq,
+        last_hash=recorded.last_hash,
+        repaired=repaired,
+    )
+
+
+def add_fact(place: SessionPlace, fact: Fact) -> None:
+    """One more fact for a session that nobody is working in."""
+    taken = take_up(place)
+    log = Log(place.log, prev=taken.last_hash)
+    try:
+        journal = Journal(
+            taken.session, record=log.append, before=taken.entries, last_seq=taken.last_seq
+        )
+        journal.tell(fact)
+    finally:
+        log.close()
+        taken.lock.release()
+
+
+def files_known(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
+    """Files as the model last saw or wrote them: path and hash, the latest last."""
+    for entry in entries:
+        match entry.fact:
+            case CallFinished(result=ToolResult(status="ok", details=FileView() | Diff() as file)):
+                if file.sha256:
+                    yield file.path, file.sha256
+            case _:
+                pass
+
+
+def close_open_ends(journal: Journal) -> tuple[str, ...]:
+    """Settles what the process before did not live to record. Returns what it did.
+
+    A fork was cut on purpose: its turn stays open, to be gone on with."""
+    from agentcli.record.order import is_closed
+
+    if _is_fresh_fork(journal.facts):
+        return ()
+    was_closed = is_closed(journal.facts)
+    return (*end_open_turn(journal), *(() if was_closed else ("it was not closed",)))
+
+
+def end_open_turn(journal: Journal) -> tuple[str, ...]:
+    if not is_in_turn(journal.facts):
+        return ()
+    done: list[str] = []
+    for result in journal.unanswered():
+        journal.settle(CallFinished(result=result))
+        done.append(f"the call {result.call_id} ({result.name}) had no result")
+    journal.settle(TurnEnded(ending=Ending.CANCELLED, message=CUT_SHORT))
+    return (*done, "its last turn had no end")
+
+
+def _set_aside(place: SessionPlace, recorded: "Recorded") -> tuple[str, ...]:
+    """Moves an unfinished last line out of the log, into a file of its own."""
+    unfinished_bytes = place.log.stat().st_size - recorded.size_bytes
+    if not unfinished_bytes:
+        return ()
+    kept = _new_file(place.directory / f"unfinished-{recorded.last_seq + 1}.txt")
+    with place.log.open("rb") as file, kept.open("wb") as copy:
+        file.seek(recorded.size_bytes)
+        shutil.copyfileobj(file, copy)
+    os.truncate(place.log, recorded.size_bytes)
+    return (f"{unfinished_bytes} bytes of an unfinished record were moved to {kept.name}",)
+
+
+def _new_file(path: Path) -> Path:
+    """Under that name, or one like it: a record can be cut short more than once."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+def _is_fresh_fork(facts: Sequence[Fact]) -> bool:
+    for fact in reversed(facts):
+        if isinstance(fact, SessionForked | SessionResumed | SessionStarted):
+            return isinstance(fact, SessionForked)
+    return False
+
+
+def is_in_turn(facts: Sequence[Fact]) -> bool:
+    for fact in reversed(facts):
+        if isinstance(fact, TurnStarted | TurnEnded):
+            return isinstance(fact, TurnStarted)
+    return False

@@ -1,0 +1,20 @@
+"""`agentcli trace`: a session from top to bottom."""
+
+from typing import Annotated
+
+import typer
+
+from agentcli.cli.options import STYLE, SessionName
+
+app = typer.Typer(**STYLE)
+
+
+@app.command()
+def trace(
+    session: SessionName,
+    full: Annotated[bool, typer.Option("--full", help="Nothing is shortened.")] = False,
+) -> None:
+    """Print a session from top to bottom: turns, requests, calls, outcomes, cost."""
+    from agentcli.ui.trace import show
+
+    show(session, full=full)

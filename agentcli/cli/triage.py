@@ -1,0 +1,35 @@
+"""`agentcli triage`: what went wrong in a session, found without a model."""
+
+from typing import Annotated
+
+import typer
+
+from agentcli.cli.options import STYLE, Form, SessionName, TextOrJson
+
+app = typer.Typer(**STYLE)
+
+
+@app.command()
+def triage(
+    session: SessionName,
+    expect_tool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A tool that should have been called; repeatable."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Let warnings decide the exit code, too.")
+    ] = False,
+    output: Form = TextOrJson.TEXT,
+) -> int:
+    """Say what went wrong in a session, the most important first.
+
+    Exit code: 0, or 7 when there is an error among the findings. No model is asked.
+    """
+    from agentcli.ui.triage import show
+
+    return show(
+        session,
+        expected=tuple(expect_tool or ()),
+        is_strict=strict,
+        as_json=output is TextOrJson.JSON,
+    )

@@ -1,0 +1,150 @@
+"""Whether a log is what was written: its chain, and the order of what it says happened.
+
+It proves that no record was changed, dropped, moved or inserted since the head it is held against;
+without a head kept elsewhere somebody who rewrites everything to the end leaves no trace.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentcli.record.log import lines, seal_of
+from agentcli.record.order import is_closed, order_faults
+from agentcli.record.reading import Fault, Recorded, read_what_fits
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import (
+    Entry,
+    SessionForked,
+    SessionNamed,
+    Told,
+    Undone,
+)
+
+Status = Literal["intact", "open", "broken"]
+
+AFTER_THE_END = (SessionNamed, Undone, Told)
+"""What a person may still do with a session that is closed: name it, or take back its changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A record's number and hash: whoever keeps it can tell that nothing before it was touched."""
+
+    session: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    records: int
+    head: Head | None
+    """Of the last record that is sound; None: there is none."""
+    faults: tuple[Fault, ...]
+    """What cannot be so, by line; the first is where to look."""
+    notes: tuple[str, ...]
+    """What is as a crash or a newer version leaves it."""
+    is_closed: bool
+
+    @property
+    def status(self) -> Status:
+        """`open`: sound so far; the session is running, or its process died."""
+        if self.faults:
+            return "broken"
+        return "intact" if self.is_closed else "open"
+
+
+def audit(path: Path, *, kept: Head | None = None) -> Audit:
+    """Raises SettingsError when there is no log to look at."""
+    recorded = read_what_fits(path)
+    entries = recorded.entries
+    faults = [
+        *identity_faults(entries),
+        *order_faults(entries),
+        *([recorded.fault] if recorded.fault else []),
+        *(_head_faults(path, recorded, kept) if kept else []),
+    ]
+    head = None
+    if recorded.last_seq:
+        session = entries[-1].session if entries else ""
+        head = Head(session=session, seq=recorded.last_seq, hash=recorded.last_hash)
+    return Audit(
+        records=recorded.last_seq,
+        head=head,
+        faults=tuple(sorted(faults, key=lambda fault: fault.line)),
+        notes=tuple(_notes(path, recorded)),
+        is_closed=is_closed([one.fact for one in entries]) and recorded.fault is None,
+    )
+
+
+def identity_faults(entries: Sequence[Entry]) -> list[Fault]:
+    """Records of one session only, each caused by an earlier one."""
+    faults: list[Fault] = []
+    session = entries[0].session if entries else ""
+    for entry in entries:
+        if isinstance(entry.fact, SessionForked):
+            session = entry.fact.session
+        if entry.session != session:
+            faults.append(Fault(line=entry.seq, reason=f"belongs to session {entry.session}"))
+        if entry.parent is not None and not 0 < entry.parent < entry.seq:
+            faults.append(Fault(line=entry.seq, reason=f"caused by record {entry.parent}"))
+    return faults
+
+
+def read_head(path: Path) -> Head:
+    """Raises SettingsError when the file is not a head."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return Head(session=str(kept["session"]), seq=int(kept["seq"]), hash=str(kept["hash"]))
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read the head {path}: {error.strerror}", hint="agentcli audit head SESSION"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise SettingsError(
+            f"{path} is not a head: it needs session, seq and hash",
+            hint=f"agentcli audit head SESSION -o {path}",
+        ) from error
+
+
+def _head_faults(path: Path, recorded: Recorded, kept: Head) -> list[Fault]:
+    if recorded.fault is not None and recorded.last_seq < kept.seq:
+        return []  # what is broken before it says more
+    for number, line in enumerate(lines(path), start=1):
+        if number == kept.seq:
+            if seal_of(line) == kept.hash:
+                return []
+            reason = "not the record whose head was kept: it, or one before it, was rewritten"
+            return [Fault(line=number, reason=reason)]
+    reason = f"missing: the head that was kept is record {kept.seq}"
+    return [Fault(line=recorded.last_seq + 1, reason=reason)]
+
+
+def _notes(path: Path, recorded: Recorded) -> list[str]:
+    notes: list[str] = []
+    if recorded.fault is None:
+        unfinished_bytes = path.stat().st_size - recorded.size_bytes
+        if unfinished_bytes:
+            notes.append(
+                f"record {recorded.last_seq + 1} is unfinished: {unfinished_bytes} bytes "
+                "without an end, which are not part of the log"
+            )
+        if not is_closed([entry.fact for entry in recorded.entries]):
+            notes.append(
+                f"no closing record after {recorded.last_seq}: the session is running, was "
+                "killed, or was cut off at its end"
+            )
+    if recorded.passed_over:
+        notes.append(
+            f"{recorded.passed_over} records are of types only a newer version knows: "
+            "their hashes hold, what they say was not checked"
+        )
+    back = sum(
+        later.at < earlier.at
+        for earlier, later in zip(recorded.entries, recorded.entries[1:], strict=False)
+    )
+    if back:
+        notes.append(f"the clock went back {back} times")
+    return notes

@@ -1,0 +1,125 @@
+"""A session as one page of HTML that needs nothing else and runs nothing.
+
+Every foreign text passes through `_text`. The page forbids itself scripts and requests, so that
+even a mistake here could neither act nor tell anybody.
+"""
+
+import re
+from collections.abc import Iterator
+from html import escape
+
+from agentcli.machine.plain import plain
+from agentcli.record.export.style import STYLE
+from agentcli.record.export.transcript import Called, Noted, Said, Transcript, Turn
+from agentcli.record.export.words import (
+    ALLOWED,
+    arguments,
+    body,
+    duration,
+    outcome,
+    reply_sums,
+    session_sums,
+    target,
+    verdict,
+)
+from agentcli.types.messages import Image, Text
+from agentcli.types.tools import Diff, ToolResult
+
+CLOSED_FROM_LINES = 30
+"""Longer bodies are folded."""
+
+_IMAGE = re.compile(r"image/(?:png|jpeg|gif|webp)")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def html(made: Transcript) -> str:
+    title = _text(made.title) or "A session"
+    rows = "".join(f"<dt>{name}</dt><dd>{_text(words)}</dd>" for name, words in session_sums(made))
+    turns = "".join("".join(_turn(n, turn)) for n, turn in enumerate(made.turns, start=1))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'; img-src data:\">\n"
+        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n"
+        f"<body>\n<h1>{title}</h1>\n<dl>{rows}</dl>\n{turns}</body>\n</html>\n"
+    )
+
+
+def _turn(number: int, turn: Turn) -> Iterator[str]:
+    yield f'<section id="turn-{number}">\n<h2>{number}</h2>\n<div class="prompt">'
+    yield from _content(turn.prompt.content)
+    yield "</div>\n"
+    for item in turn.items:
+        match item:
+            case Said():
+                yield from _said(item)
+            case Called():
+                yield from _called(item)
+            case Noted(text=text):
+                yield f'<p class="note">{_text(text)}</p>\n'
+    if turn.ended is not None:
+        good = "good" if turn.ended.ending == "done" else "bad"
+        why = f": {_text(turn.ended.message)}" if turn.ended.message else ""
+        yield f'<p class="ending {good}">{_text(turn.ended.ending)}{why}</p>\n'
+    yield "</section>\n"
+
+
+def _said(said: Said) -> Iterator[str]:
+    if said.thinking:
+        yield "<details><summary>thinking</summary>"
+        yield f"<pre>{_text(said.thinking)}</pre></details>\n"
+    if said.text.strip():
+        yield f'<div class="said">{_text(said.text.strip())}</div>\n'
+    yield f'<p class="sums">{_text(reply_sums(said))}</p>\n'
+
+
+def _called(called: Called) -> Iterator[str]:
+    result = called.result
+    denied = called.verdict is not None and called.verdict.decision not in ALLOWED
+    bad = " bad" if denied or result is None or result.status == "error" else ""
+    took = f" · {duration(called.duration_s)}" if result else ""
+    yield f'<article class="call{bad}">\n<h3><b>{_text(called.call.name)}</b> '
+    yield f"<code>{_text(target(called.call))}</code></h3>\n"
+    yield f'<p class="outcome">{_text(outcome(called))}{took}</p>\n'
+    yield f'<p class="verdict{" bad" if denied else ""}">{_text(verdict(called))}</p>\n'
+    yield f"<details><summary>input</summary><pre>{_text(arguments(called.call))}</pre></details>\n"
+    if result is not None:
+        yield from _result(result)
+    yield "</article>\n"
+
+
+def _result(result: ToolResult) -> Iterator[str]:
+    shown = body(result)
+    lines = shown.count("\n") + 1
+    folded = "" if lines <= CLOSED_FROM_LINES else f"<details><summary>{lines} lines</summary>"
+    yield folded
+    if isinstance(result.details, Diff):
+        yield f'<pre class="diff">{"".join(map(_diff_line, shown.splitlines()))}</pre>\n'
+    else:
+        yield f"<pre>{_text(shown)}</pre>\n"
+        yield from (_image(block) for block in result.content if isinstance(block, Image))
+    yield "</details>\n" if folded else ""
+
+
+def _diff_line(line: str) -> str:
+    kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "")
+    if line.startswith(("+++", "---")):
+        kind = "place"
+    return f'<span class="{kind}">{_text(line)}\n</span>' if kind else f"{_text(line)}\n"
+
+
+def _content(content: tuple[Text | Image, ...]) -> Iterator[str]:
+    for block in content:
+        yield _image(block) if isinstance(block, Image) else _text(block.text)
+
+
+def _image(image: Image) -> str:
+    if not _IMAGE.fullmatch(image.media_type) or not _BASE64.fullmatch(image.data):
+        return f"<p>{_text(image.media_type)}</p>"
+    return f'<img alt="" src="data:{image.media_type};base64,{image.data}">'
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))

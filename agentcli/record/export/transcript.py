@@ -1,0 +1,188 @@
+"""A session as it is read: turns, and in them what was said, done and noted, in order.
+
+Markdown and HTML are two ways to write this down. Nothing is left out but what people never see.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Compacted,
+    Entry,
+    Fact,
+    ModelFailed,
+    ModelReplied,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    Told,
+    TurnEnded,
+    TurnStarted,
+    Undone,
+    Verified,
+    Warned,
+)
+from agentcli.types.messages import Text, Thinking, ToolCall, Usage, UserMessage
+from agentcli.types.tools import Diff, ToolResult
+from agentcli.types.verdicts import Verdict
+
+
+@dataclass(slots=True)
+class Said:
+    """The model's words of one reply, and what the reply cost."""
+
+    text: str
+    thinking: str
+    usage: Usage
+    cost_usd: float | None
+    duration_s: float
+
+
+@dataclass(slots=True)
+class Called:
+    call: ToolCall
+    verdict: Verdict | None = None
+    result: ToolResult | None = None
+    duration_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Noted:
+    """Something by the runtime or the person, in one sentence."""
+
+    text: str
+
+
+Item: TypeAlias = Said | Called | Noted
+
+
+@dataclass(slots=True)
+class Turn:
+    prompt: UserMessage
+    at: str
+    items: list[Item] = field(default_factory=list)
+    ended: TurnEnded | None = None
+
+
+@dataclass(slots=True)
+class Transcript:
+    session: str = ""
+    version: str = ""
+    workspace: str = ""
+    model: str = ""
+    mode: str = ""
+    started: str = ""
+    last: str = ""
+    turns: list[Turn] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    requests: int = 0
+    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        words = " ".join(prompt_text(self.turns[0].prompt).split()) if self.turns else ""
+        return words if len(words) <= 80 else words[:79] + "…"
+
+
+def transcript(entries: Sequence[Entry]) -> Transcript:
+    made = Transcript()
+    for entry in entries:
+        _add(made, entry)
+        made.last = entry.at
+    return made
+
+
+def prompt_text(message: UserMessage) -> str:
+    return "".join(block.text for block in message.content if isinstance(block, Text))
+
+
+def _add(made: Transcript, entry: Entry) -> None:
+    match entry.fact:
+        case SessionStarted() | SessionResumed() as opened:
+            made.session, made.version = opened.session, opened.version
+            made.workspace, made.model, made.mode = opened.workspace, opened.model, opened.mode
+            made.started = made.started or entry.at
+        case TurnStarted(message=message):
+            made.turns.append(Turn(prompt=message, at=entry.at))
+        case _ if made.turns:
+            _add_to_turn(made, made.turns[-1], entry.fact)
+        case _:
+            pass
+
+
+def _add_to_turn(made: Transcript, turn: Turn, fact: Fact) -> None:
+    match fact:
+        case ModelReplied():
+            _reply(made, turn, fact)
+        case CallJudged(call=call, verdict=verdict):
+            called = _called(turn, call.id)
+            if called is None:
+                called = Called(call)  # made by a program that the model wrote
+                turn.items.append(called)
+            called.verdict = verdict
+        case CallFinished(result=result, duration_s=duration_s):
+            _finish(made, turn, result, duration_s)
+        case TurnEnded():
+            turn.ended = fact
+        case _:
+            note = _note(fact)
+            if note:
+                turn.items.append(Noted(note))
+
+
+def _reply(made: Transcript, turn: Turn, fact: ModelReplied) -> None:
+    message = fact.message
+    thinking = "\n".join(block.text for block in message.content if isinstance(block, Thinking))
+    turn.items.append(
+        Said(message.text, thinking.strip(), message.usage, fact.cost_usd, fact.duration_s)
+    )
+    turn.items.extend(Called(call) for call in message.tool_calls)
+    made.requests += 1
+    made.usage += message.usage
+    if fact.cost_usd is None or made.cost_usd is None:
+        made.cost_usd = None
+    else:
+        made.cost_usd += fact.cost_usd
+
+
+def _finish(made: Transcript, turn: Turn, result: ToolResult, duration_s: float) -> None:
+    called = _called(turn, result.call_id)
+    if called is not None:
+        called.result, called.duration_s = result, duration_s
+    if isinstance(result.details, Diff) and result.status == "ok":
+        added, removed = made.changed.get(result.details.path, (0, 0))
+        made.changed[result.details.path] = (
+            added + result.details.added,
+            removed + result.details.removed,
+        )
+
+
+def _called(turn: Turn, call_id: str) -> Called | None:
+    for item in reversed(turn.items):
+        if isinstance(item, Called) and item.call.id == call_id and item.result is None:
+            return item
+    return None
+
+
+def _note(fact: Fact) -> str:
+    match fact:
+        case Told(text=text, why=why):
+            return f"Told the model ({why}): {text}"
+        case Warned(message=message):
+            return f"Warning: {message}"
+        case ModelFailed(kind=kind, message=message):
+            return f"No reply ({kind}): {message}"
+        case Compacted(summary=summary):
+            return f"The conversation was shortened to this summary:\n{summary}"
+        case Undone(action=action, paths=paths):
+            return f"The person's {action}: {', '.join(paths)}"
+        case Verified(command=command, exit_code=exit_code):
+            return f"Checked with {command}: exit {exit_code}"
+        case SessionForked(origin=origin):
+            return f"Forked from the session {origin}"
+        case _:
+            return ""

@@ -1,0 +1,59 @@
+"""What differs between two directories, a first and a second, as one unified diff."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentcli.machine.diff import compare
+
+TEXT_LIMIT_BYTES = 2 * 1024 * 1024
+LEFT_OUT = {".git", "__pycache__"}
+"""What changes by itself, and is nobody's work."""
+
+
+def tree_diff(old: Path, new: Path) -> str:
+    return "".join(
+        _file_diff(old / path, new / path, path) for path in sorted({*_files(old), *_files(new)})
+    )
+
+
+def _files(root: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        for name in names:
+            yield str((Path(folder) / name).relative_to(root))
+
+
+def _file_diff(old: Path, new: Path, path: str) -> str:
+    before, after = _content(old), _content(new)
+    if before == after:
+        return ""
+    if before is None or after is None:
+        return f"only in the {'second' if before is None else 'first'}: {path}\n" + _changed(
+            before or b"", after or b"", path
+        )
+    return _changed(before, after, path)
+
+
+def _changed(before: bytes, after: bytes, path: str) -> str:
+    old, new = _text(before), _text(after)
+    if old is None or new is None:
+        return f"Binary files a/{path} and b/{path} differ\n"
+    return compare(old, new, path=path).unified
+
+
+def _content(path: Path) -> bytes | None:
+    """None: there is none."""
+    if path.is_symlink():
+        return os.fsencode(path.readlink())
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _text(data: bytes) -> str | None:
+    """None: not text, or too much of it."""
+    if len(data) > TEXT_LIMIT_BYTES or b"\0" in data:
+        return None
+    return data.decode("utf-8", "replace")

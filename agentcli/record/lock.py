@@ -1,0 +1,97 @@
+"""One process per session: a lock that the kernel lets go of when its holder dies.
+
+The file keeps the holder's pid for people. A lock file without a living holder is no lock.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from agentcli.types.errors import SettingsError
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _BEYOND_THE_PID = 1 << 30  # a locked byte cannot be read by others, and the pid should be
+
+    def _take(fd: int) -> None:
+        os.lseek(fd, _BEYOND_THE_PID, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class InUse(SettingsError):
+    """Another process has the session."""
+
+
+class Lock:
+    """Held from the moment it is made until `release`, or until the process dies."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises InUse when another process holds it, SettingsError when it cannot be made."""
+        try:
+            self._fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise SettingsError(
+                f"cannot write to the session {directory}: {error.strerror}",
+                hint=f"make it writable, or work on a copy: agentcli fork {directory.name}",
+            ) from error
+        if not _taken(self._fd):
+            holder = _pid(self._fd) or "unknown"
+            os.close(self._fd)
+            raise InUse(
+                f"the session {directory.name} is in use by another process (pid {holder})",
+                hint=f"work on a copy of it: agentcli fork {directory.name}",
+            )
+        _write_pid(self._fd)
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def is_held(directory: Path) -> bool:
+    """Whether some process has the session now."""
+    try:
+        fd = os.open(directory / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _taken(fd)
+    finally:
+        os.close(fd)
+
+
+def _taken(fd: int) -> bool:
+    try:
+        _take(fd)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # a file system without locks: the pid has to do
+        return not _is_alive(_pid(fd))
+    return True
+
+
+def _is_alive(pid: str) -> bool:
+    if not pid.isdecimal() or int(pid) == os.getpid():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+def _pid(fd: int) -> str:
+    os.lseek(fd, 0, os.SEEK_SET)
+    return os.read(fd, 32).decode("ascii", "replace").strip()
+
+
+def _write_pid(fd: int) -> None:
+    os.ftruncate(fd, 0)
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.write(fd, f"{os.getpid()}\n".encode())

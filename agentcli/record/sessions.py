@@ -1,0 +1,212 @@
+"""The sessions that are kept: found, listed, summed up. Lines are looked at, not validated."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from agentcli.record.log import lines, unsealed
+from agentcli.record.place import SessionPlace, sessions_directory
+from agentcli.types.errors import SettingsError, UsageError
+
+TITLE_CHARS = 80
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """What a list of sessions shows. Everything but the place may be unknown."""
+
+    place: SessionPlace
+    workspace: str = ""
+    model: str = ""
+    mode: str = ""
+    started: str = ""
+    """UTC, ISO 8601."""
+    last: str = ""
+    """When the last record was written."""
+    turns: int = 0
+    ending: str = ""
+    """Of the last turn; empty while one is running, or when the process died in it."""
+    is_closed: bool = False
+    name: str = ""
+    first_prompt: str = field(default="", repr=False)
+    origin: str = ""
+    """The session this one was forked from."""
+
+    def workspace_for(self, given: Path) -> Path:
+        """Where to continue: where it was, unless another directory than the current is given."""
+        return Path(self.workspace) if given == Path() and self.workspace else given
+
+    @property
+    def id(self) -> str:
+        return self.place.id
+
+    @property
+    def title(self) -> str:
+        text = self.name or " ".join(self.first_prompt.split())
+        return text if len(text) <= TITLE_CHARS else text[: TITLE_CHARS - 1] + "…"
+
+
+def list_sessions(sessions: Path | None = None, *, workspace: Path | None = None) -> list[Summary]:
+    """The latest first; with `workspace` only those that worked there."""
+    found = [summary_of(place) for place in _places(sessions or sessions_directory())]
+    if workspace is not None:
+        found = [one for one in found if one.workspace == str(workspace)]
+    return sorted(found, key=lambda one: (one.last, one.id), reverse=True)
+
+
+def latest_session(workspace: Path, sessions: Path | None = None) -> Summary:
+    """Raises SettingsError when nothing was done there yet."""
+    places = sorted(_places(sessions or sessions_directory()), key=_written, reverse=True)
+    for summary in map(summary_of, places):
+        if summary.turns and summary.workspace == str(workspace):
+            return summary
+    raise SettingsError(
+        f"no session has worked in {workspace} yet", hint="agentcli sessions list --all"
+    )
+
+
+def past_session(named: str | None, workspace: Path) -> Summary:
+    """The one that is named, or else the latest that worked in the workspace."""
+    if named is None:
+        return latest_session(workspace.resolve())
+    summary = summary_of(find_session(named))
+    if not summary.started:
+        raise SettingsError(
+            f"{summary.place.log} holds no session that could be continued",
+            hint=f"see why: agentcli audit verify {summary.id}",
+        )
+    return summary
+
+
+def find_session(named: str, sessions: Path | None = None) -> SessionPlace:
+    """By its id, the beginning or the end of it, its name, or a path to its directory or log."""
+    if "/" in named or named.endswith(".jsonl"):
+        return _at_path(Path(named))
+    places = list(_places(sessions or sessions_directory()))
+    matching = [one for one in places if one.id == named] or [
+        one for one in places if one.id.startswith(named) or one.id.endswith(named)
+    ]
+    if not matching:
+        matching = [one for one in places if summary_of(one).name == named]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        ids = ", ".join(one.id for one in matching[:5])
+        raise UsageError(f"{named!r} could be {ids}", hint="give more of the id")
+    near = get_close_matches(named, [one.id for one in places], n=1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    raise SettingsError(
+        f"there is no session {named!r}.{meant}", hint="agentcli sessions list --all"
+    )
+
+
+def summary_of(place: SessionPlace) -> Summary:
+    """Of what can be read: a damaged log gives what stands before the damage."""
+    summary = Summary(place=place)
+    last = b""
+    try:
+        for last in lines(place.log):
+            fold = _FOLDS.get(_type_of(last))
+            if fold is not None:
+                fold(summary, _record(last))
+    except OSError:
+        return summary  # no log yet, or none of ours: listed, so that it can be deleted
+    summary.last = str(_record(last).get("at", ""))
+    return summary
+
+
+def _places(sessions: Path) -> Iterator[SessionPlace]:
+    if not sessions.is_dir():
+        return
+    for directory in sorted(sessions.iterdir()):
+        if (directory / "log.jsonl").is_file():
+            yield SessionPlace(id=directory.name, directory=directory)
+
+
+def _written(place: SessionPlace) -> tuple[int, str]:
+    """When its log last grew."""
+    return place.log.stat().st_mtime_ns, place.id
+
+
+def _at_path(path: Path) -> SessionPlace:
+    log = path / "log.jsonl" if path.is_dir() else path
+    if not log.is_file():
+        raise SettingsError(f"there is no log at {log}", hint="agentcli sessions list --all")
+    if log.name != "log.jsonl":
+        raise SettingsError(
+            f"{log} is not named log.jsonl", hint="put it into a directory of its own, so named"
+        )
+    directory = log.parent.resolve()
+    return SessionPlace(id=directory.name, directory=directory)
+
+
+def _type_of(line: bytes) -> bytes:
+    """`type` is the last field of a fact, and the fact the last of a record before its hash."""
+    return unsealed(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _fact(record: dict[str, Any]) -> dict[str, Any]:
+    fact = record.get("fact")
+    return fact if isinstance(fact, dict) else {}
+
+
+def _started(summary: Summary, record: dict[str, Any]) -> None:
+    summary.started = summary.started or str(record.get("at", ""))
+    summary.workspace = str(_fact(record).get("workspace", ""))
+    summary.model = str(_fact(record).get("model", ""))
+    summary.mode = str(_fact(record).get("mode", ""))
+    summary.is_closed = False
+
+
+def _turn_started(summary: Summary, record: dict[str, Any]) -> None:
+    summary.turns += 1
+    summary.ending = ""
+    summary.is_closed = False
+    if not summary.first_prompt:
+        blocks = _fact(record).get("message", {}).get("content", ())
+        summary.first_prompt = "".join(str(block.get("text", "")) for block in blocks)
+
+
+def _turn_ended(summary: Summary, record: dict[str, Any]) -> None:
+    summary.ending = str(_fact(record).get("ending", ""))
+
+
+def _named(summary: Summary, record: dict[str, Any]) -> None:
+    summary.name = str(_fact(record).get("name", ""))
+
+
+def _forked(summary: Summary, record: dict[str, Any]) -> None:
+    summary.origin = str(_fact(record).get("origin", ""))
+
+
+def _changed(summary: Summary, record: dict[str, Any]) -> None:
+    summary.model = str(_fact(record).get("model", summary.model))
+    summary.mode = str(_fact(record).get("mode", summary.mode))
+
+
+def _ended(summary: Summary, record: dict[str, Any]) -> None:
+    summary.is_closed = True
+
+
+_FOLDS = {
+    b"session_started": _started,
+    b"session_resumed": _started,
+    b"session_forked": _forked,
+    b"session_named": _named,
+    b"model_changed": _changed,
+    b"mode_changed": _changed,
+    b"turn_started": _turn_started,
+    b"turn_ended": _turn_ended,
+    b"session_ended": _ended,
+}

@@ -1,0 +1,224 @@
+"""Checks of the calls: answered, valid, recovered from, repeated, cut, denied, slow, expected."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from agentcli.record.triage.finding import Case, Finding, Level, named, target_of
+from agentcli.record.triage.schema import mismatch
+from agentcli.record.triage.trace import TracedCall
+from agentcli.types.events import Ending
+from agentcli.types.tools import Command, ErrorKind
+from agentcli.types.verdicts import Verdict
+
+REPEATS_MAX = 3
+SLOW_S = 1.0
+SLOWEST_SHOWN = 3
+REASON_CHARS = 160
+
+_NOT_FAILURES = {
+    ErrorKind.DENIED,
+    ErrorKind.CANCELLED,
+    ErrorKind.NOT_RUN,
+    ErrorKind.INVALID_INPUT,
+    ErrorKind.UNKNOWN_TOOL,
+}
+"""Told by checks of their own, or nothing that the call did."""
+
+
+def unanswered(case: Case) -> Iterator[Finding]:
+    for call in case.trace.calls:
+        turn = case.trace.turns[call.turn - 1]
+        interrupted = turn.ended is not None and turn.ended.ending is Ending.CANCELLED
+        if call.finished is not None or interrupted or case.is_running:
+            continue
+        yield Finding(
+            level=Level.ERROR,
+            record=call.record,
+            what=f"{named(call.call)} ({call.call.id}) was never answered",
+            why="whether it ran is not known; providers refuse a history with an open call",
+            fix="look whether it had an effect; resuming answers it with a stand-in",
+        )
+
+
+def orphans(case: Case) -> Iterator[Finding]:
+    for record, finished in case.trace.stray:
+        yield Finding(
+            level=Level.ERROR,
+            record=record,
+            what=f"a result for {finished.result.call_id}, which nobody had asked for",
+            why="a reply is missing before it, or the id is not the one the model gave",
+            fix="agentcli audit verify tells whether the log was changed",
+        )
+
+
+def arguments(case: Case) -> Iterator[Finding]:
+    for call in case.trace.calls:
+        rejected = call.finished and call.finished.result.error is ErrorKind.INVALID_INPUT
+        schema = (case.schemas or {}).get(call.call.name)
+        wrong = mismatch(call.call.input, schema)
+        if wrong is None and not rejected:
+            continue
+        said = wrong or _said(call)
+        yield Finding(
+            level=Level.WARNING if rejected else Level.NOTE,
+            record=call.record,
+            what=f"the arguments of {named(call.call)} do not fit its schema: {said}",
+            why="a request is lost with every such call" if rejected else "it ran all the same",
+            fix="say in the prompt how the tool is called, if it comes often",
+        )
+
+
+def unknown_tools(case: Case) -> Iterator[Finding]:
+    for call in case.trace.calls:
+        if call.finished and call.finished.result.error is ErrorKind.UNKNOWN_TOOL:
+            yield Finding(
+                level=Level.WARNING,
+                record=call.record,
+                what=f"there is no tool {call.call.name}",
+                why="the model believes in a tool that it was not given",
+                fix="give it the tool, or say in the prompt what to use instead",
+            )
+
+
+def errors(case: Case) -> Iterator[Finding]:
+    """Recovered: a later call of the same tool, or on the same target, went well."""
+    calls = case.trace.calls
+    for index, call in enumerate(calls):
+        if not call.failed or call.finished is None or call.was_denied:
+            continue
+        if call.finished.result.error in _NOT_FAILURES:
+            continue
+        recovered = next((c for c in calls[index + 1 :] if _makes_up_for(c, call)), None)
+        yield Finding(
+            level=Level.NOTE if recovered else Level.WARNING,
+            record=call.finished_record,
+            what=f"{named(call.call)} failed: {_said(call)}",
+            why=(
+                f"made up for in record {recovered.finished_record}"
+                if recovered
+                else "nothing after it did the same successfully"
+            ),
+            fix="nothing, if it was to be expected"
+            if recovered
+            else "read the result in the trace",
+        )
+
+
+def repeats(case: Case) -> Iterator[Finding]:
+    counts: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], TracedCall] = {}
+    for call in case.trace.calls:
+        key = (call.call.name, json.dumps(call.call.input, sort_keys=True))
+        counts[key] += 1
+        first.setdefault(key, call)
+    for key, count in counts.items():
+        if count > REPEATS_MAX:
+            yield Finding(
+                level=Level.WARNING,
+                record=first[key].record,
+                what=f"{named(first[key].call)} was called {count} times with the same arguments",
+                why="the model goes in circles, or waits for something by asking again",
+                fix="read what the result tells it: it should say what to do instead",
+            )
+
+
+def cut_results(case: Case) -> Iterator[Finding]:
+    calls = case.trace.calls
+    for index, call in enumerate(calls):
+        if call.finished is None or not call.finished.result.truncated:
+            continue
+        later = [c for c in calls[index + 1 :] if c.turn == call.turn and _looks_again(c, call)]
+        if not later:
+            yield Finding(
+                level=Level.WARNING,
+                record=call.finished_record,
+                what=f"the result of {named(call.call)} was cut, and the rest was never read",
+                why="what the model said and did after it rests on a part",
+                fix="look whether the rest matters; ask for a narrower search or range",
+            )
+
+
+def denials(case: Case) -> Iterator[Finding]:
+    for call in case.trace.calls:
+        if call.judged is not None and call.was_denied:
+            verdict = call.judged.verdict
+            yield Finding(
+                level=Level.WARNING,
+                record=call.finished_record or call.record,
+                what=f"{named(call.call)} was denied by {verdict.by}: {verdict.reason}",
+                why="the model had to find another way, or gave up",
+                fix=_permission(call, verdict),
+            )
+
+
+def slowest(case: Case) -> Iterator[Finding]:
+    timed = [(call.finished.duration_s, call) for call in case.trace.calls if call.finished]
+    slow = sorted((one for one in timed if one[0] >= SLOW_S), key=lambda one: -one[0])
+    for duration_s, call in slow[:SLOWEST_SHOWN]:
+        yield Finding(
+            level=Level.NOTE,
+            record=call.finished_record,
+            what=f"{named(call.call)} took {duration_s:.1f} s",
+            why="one of the slowest calls",
+            fix="run less of it, or in the background",
+        )
+
+
+def expected(case: Case) -> Iterator[Finding]:
+    called = {call.call.name for call in case.trace.calls}
+    for name in case.expected_tools:
+        if name not in called:
+            others = ", ".join(sorted(called)) or "no tool at all"
+            yield Finding(
+                level=Level.ERROR,
+                record=0,
+                what=f"{name} was expected and never called",
+                why=f"the model used {others}",
+                fix="say in the prompt when to use it, or look at what it says of itself",
+            )
+
+
+def _makes_up_for(later: TracedCall, failed: TracedCall) -> bool:
+    if later.record <= failed.record or later.finished is None or later.failed:
+        return False  # of the same reply, it cannot have known
+    same_target = target_of(later.call) == target_of(failed.call)
+    return later.call.name == failed.call.name or (bool(target_of(failed.call)) and same_target)
+
+
+def _looks_again(later: TracedCall, cut: TracedCall) -> bool:
+    """At the same thing in another way, or at the file with all of its output."""
+    text = json.dumps(later.call.input, ensure_ascii=False)
+    details = cut.finished.result.details if cut.finished else None
+    if isinstance(details, Command) and details.log_path and details.log_path in text:
+        return True
+    same_target = target_of(later.call) == target_of(cut.call)
+    return same_target and later.call.input != cut.call.input
+
+
+def _said(call: TracedCall) -> str:
+    text = call.finished.result.text.strip() if call.finished else ""
+    lines: Sequence[str] = text.splitlines() or [""]
+    # Of a command the last line says how it ended; of everything else the first says what is wrong.
+    details = call.finished.result.details if call.finished else None
+    line = lines[-1] if isinstance(details, Command) else lines[0]
+    return line if len(line) <= REASON_CHARS else line[:REASON_CHARS] + "…"
+
+
+def _permission(call: TracedCall, verdict: Verdict) -> str:
+    match verdict.by:
+        case "person":
+            return "nothing: it was the person's decision"
+        case "rule" | "hook" | "evaluator":
+            return f"if it should be allowed: change the {verdict.by} that forbids it"
+        case _:
+            return f"if it should be allowed: --allow '{_rule(call)}'"
+
+
+def _rule(call: TracedCall) -> str:
+    given = call.call.input if isinstance(call.call.input, dict) else {}
+    command = given.get("command")
+    if call.call.name == "bash" and isinstance(command, str):
+        return f"bash({command.split(maxsplit=1)[0] if command.split() else ''}:*)"
+    path = given.get("path")
+    return f"edit({path})" if isinstance(path, str) else call.call.name

@@ -1,0 +1,112 @@
+"""Checks of what it cost: caches missed, retries, the dearest turns, warnings on the way."""
+
+from collections.abc import Iterator
+
+from agentcli.record.triage.finding import Case, Finding, Level
+from agentcli.types.events import Compacted, HookRan, ResultsTrimmed, Warned
+
+CACHE_MISSED = "cache.missed"
+UNCACHED_TOKENS = 10_000
+"""Of prompts without any cache, from which on it is worth a word."""
+UNCACHED_REQUESTS = 3
+
+
+def cache_misses(case: Case) -> Iterator[Finding]:
+    for record, warned in case.trace.facts(Warned):
+        if warned.code == CACHE_MISSED:
+            yield Finding(
+                level=Level.WARNING,
+                record=record,
+                what=warned.message,
+                why="the whole prompt was paid for again, and the reply came later",
+                fix="leave what is named there as it is within a session, and do not wait long",
+            )
+
+
+def no_cache(case: Case) -> Iterator[Finding]:
+    usages = [reply.message.usage for _, reply in case.trace.replies]
+    prompts = sum(usage.prompt_tokens for usage in usages)
+    touched = any(usage.cache_read_tokens or usage.cache_write_tokens for usage in usages)
+    if touched or len(usages) < UNCACHED_REQUESTS or prompts < UNCACHED_TOKENS:
+        return
+    yield Finding(
+        level=Level.NOTE,
+        record=case.trace.replies[0][0],
+        what=f"{prompts} tokens of prompt in {len(usages)} requests, none of them from a cache",
+        why="every request paid for the whole conversation",
+        fix="use a model whose provider caches prompts, if it is a long task",
+    )
+
+
+def retries(case: Case) -> Iterator[Finding]:
+    for record, reply in case.trace.replies:
+        if reply.retries:
+            yield Finding(
+                level=Level.NOTE,
+                record=record,
+                what=f"the request was sent again {reply.retries} times before a reply came",
+                why=f"the reply took {reply.duration_s:.1f} s",
+                fix="nothing, if it is rare; else a higher rate limit, or another model",
+            )
+
+
+def cost_by_turn(case: Case) -> Iterator[Finding]:
+    costs = [(turn.cost_usd, turn) for turn in case.trace.turns]
+    total = sum(cost for cost, _ in costs)
+    if total <= 0 or len(costs) < 2:
+        return
+    for cost, turn in sorted(costs, key=lambda one: -one[0])[:3]:
+        if cost > 0:
+            share, requests = f"{cost / total:.0%} of ${total:.4f}", len(turn.replies)
+            yield Finding(
+                level=Level.NOTE,
+                record=turn.record,
+                what=f"turn {turn.number} cost ${cost:.4f} ({share}) in {requests} requests",
+                why="the dearest turns, in order",
+                fix="agentcli trace shows what each request of it cost",
+            )
+
+
+def shortened(case: Case) -> Iterator[Finding]:
+    for record, compacted in case.trace.facts(Compacted):
+        yield Finding(
+            level=Level.NOTE,
+            record=record,
+            what=f"the conversation of {compacted.tokens_before} tokens was summarised",
+            why="what the summary leaves out the model no longer knows",
+            fix="start a new session for a new task",
+        )
+    trimmed = case.trace.facts(ResultsTrimmed)
+    if trimmed:
+        freed = sum(fact.freed_tokens for _, fact in trimmed)
+        yield Finding(
+            level=Level.NOTE,
+            record=trimmed[0][0],
+            what=f"old results were trimmed {len(trimmed)} times, {freed} tokens in all",
+            why="the model has to read a file again if it needs it",
+            fix="nothing: it can",
+        )
+
+
+def failed_hooks(case: Case) -> Iterator[Finding]:
+    for record, hook in case.trace.facts(HookRan):
+        if hook.decision == "failed":
+            yield Finding(
+                level=Level.WARNING,
+                record=record,
+                what=f"the hook {hook.hook} failed: {hook.reason}",
+                why="what it should have seen to was not seen to",
+                fix="run it by hand with the input that the hooks' documentation names",
+            )
+
+
+def other_warnings(case: Case) -> Iterator[Finding]:
+    for record, warned in case.trace.facts(Warned):
+        if warned.code != CACHE_MISSED:
+            yield Finding(
+                level=Level.NOTE,
+                record=record,
+                what=warned.message,
+                why=f"the person was warned of it ({warned.code})",
+                fix="nothing, if it was known",
+            )

@@ -1,0 +1,186 @@
+"""A log as a reader sees it: turns, requests, and calls with all that belongs to each.
+
+Made from whatever can be read: a damaged line is named and passed over, and what stands after it
+is told all the same.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import Field, TypeAdapter
+
+from agentcli.record.log import lines
+from agentcli.record.reading import Fault, read_what_fits
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Entry,
+    Fact,
+    ModelReplied,
+    TurnEnded,
+    TurnStarted,
+)
+from agentcli.types.messages import ToolCall
+
+F = TypeVar("F")
+
+_fact: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TracedCall:
+    call: ToolCall
+    record: int = 0
+    """Of the reply that asked for it."""
+    turn: int = 0
+    judged: CallJudged | None = None
+    finished: CallFinished | None = None
+    finished_record: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.finished is not None and self.finished.result.status == "error"
+
+    @property
+    def was_denied(self) -> bool:
+        return self.judged is not None and self.judged.verdict.decision == "deny"
+
+
+@dataclass(slots=True, kw_only=True)
+class TracedTurn:
+    number: int
+    record: int
+    prompt: str
+    replies: list[tuple[int, ModelReplied]] = field(default_factory=list)
+    calls: list[TracedCall] = field(default_factory=list)
+    ended: TurnEnded | None = None
+
+    @property
+    def cost_usd(self) -> float:
+        return sum(reply.cost_usd or 0.0 for _, reply in self.replies)
+
+
+@dataclass(slots=True, kw_only=True)
+class Trace:
+    entries: Sequence[Entry]
+    faults: Sequence[Fault] = ()
+    """What is wrong with the log itself."""
+    turns: list[TracedTurn] = field(default_factory=list)
+    stray: list[tuple[int, CallFinished]] = field(default_factory=list)
+    """Results that answer nothing, with their records."""
+
+    @property
+    def calls(self) -> list[TracedCall]:
+        return [call for turn in self.turns for call in turn.calls]
+
+    @property
+    def replies(self) -> list[tuple[int, ModelReplied]]:
+        return [reply for turn in self.turns for reply in turn.replies]
+
+    def facts(self, kind: type[F]) -> list[tuple[int, F]]:
+        """Every fact of a kind, with its record."""
+        return [(entry.seq, entry.fact) for entry in self.entries if isinstance(entry.fact, kind)]
+
+
+def read_trace(path: Path) -> Trace:
+    """Raises SettingsError if there is no log at all."""
+    recorded = read_what_fits(path)
+    if recorded.fault is None:
+        return trace_of(recorded.entries)
+    rest, faults = _whatever(path, begin=recorded.fault.line)
+    return trace_of([*recorded.entries, *rest], faults=[recorded.fault, *faults])
+
+
+def trace_of(entries: Iterable[Entry], *, faults: Sequence[Fault] = ()) -> Trace:
+    trace = Trace(entries=list(entries), faults=faults)
+    fold = _Fold(trace)
+    for entry in trace.entries:
+        fold.add(entry)
+    return trace
+
+
+Lines: TypeAlias = tuple[list[Entry], list[Fault]]
+
+
+def _whatever(path: Path, *, begin: int) -> Lines:
+    """The broken record and those after it, each for itself: nothing says they belong together."""
+    entries: list[Entry] = []
+    faults: list[Fault] = []
+    for number, line in enumerate(lines(path), start=1):
+        if number < begin:
+            continue
+        try:
+            entries.append(_entry(json.loads(line)))
+        except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
+            if number != begin:  # which is told already
+                faults.append(Fault(line=number, reason="not a record that can be read"))
+    return entries, faults
+
+
+def _entry(record: dict[str, Any]) -> Entry:
+    return Entry(
+        seq=int(record["seq"]),
+        at=str(record["at"]),
+        session=str(record["session"]),
+        parent=record.get("parent"),
+        fact=_fact.validate_python(record["fact"]),
+    )
+
+
+class _Fold:
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._waiting: list[TracedCall] = []
+        """The calls of the turn that are not answered yet."""
+
+    def add(self, entry: Entry) -> None:
+        match entry.fact:
+            case TurnStarted(message=message):
+                prompt = "".join(getattr(block, "text", "") for block in message.content)
+                self._begin(entry.seq, prompt)
+            case ModelReplied() as reply:
+                self._reply(entry.seq, reply)
+            case CallJudged(call=call) as judged:
+                self._open(call.id).judged = judged
+            case CallFinished() as finished:
+                self._finish(entry.seq, finished)
+            case TurnEnded() as ended:
+                self._turn(entry.seq).ended = ended
+            case _:
+                pass
+
+    def _begin(self, record: int, prompt: str) -> TracedTurn:
+        self._waiting = []
+        turns = self._trace.turns
+        turns.append(TracedTurn(number=len(turns) + 1, record=record, prompt=prompt))
+        return turns[-1]
+
+    def _turn(self, record: int) -> TracedTurn:
+        """The current one; where its beginning is lost, one without a prompt."""
+        return self._trace.turns[-1] if self._trace.turns else self._begin(record, "")
+
+    def _reply(self, record: int, reply: ModelReplied) -> None:
+        turn = self._turn(record)
+        turn.replies.append((record, reply))
+        asked = [
+            TracedCall(call=call, record=record, turn=turn.number)
+            for call in reply.message.tool_calls
+        ]
+        turn.calls += asked
+        self._waiting += asked
+
+    def _finish(self, record: int, finished: CallFinished) -> None:
+        found = self._open(finished.result.call_id)
+        if found.record:
+            found.finished, found.finished_record = finished, record
+            self._waiting.remove(found)
+        else:
+            self._trace.stray.append((record, finished))
+
+    def _open(self, call_id: str) -> TracedCall:
+        """The first of that id without an answer: ids may come again. Else one of record 0."""
+        nobody = TracedCall(call=ToolCall(id=call_id, name="", input=None))
+        return next((one for one in self._waiting if one.call.id == call_id), nobody)

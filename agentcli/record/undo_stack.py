@@ -1,0 +1,90 @@
+"""Which changes of a session stand, and which were taken back: a fold over its facts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.types.events import (
+    CallJudged,
+    Checkpointed,
+    Fact,
+    SessionResumed,
+    SessionStarted,
+    TurnStarted,
+    Undone,
+)
+from agentcli.types.messages import ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """One call that changed the workspace."""
+
+    number: int
+    """1, 2, 3, ... in the order of the log: what a person names it by."""
+    turn: int
+    workspace: Path
+    """Where it was made."""
+    call: ToolCall | None
+    """None: the log does not have it."""
+    fact: Checkpointed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    changes: tuple[Changed, ...]
+    standing: frozenset[int]
+    """The numbers of those that are not taken back."""
+    redoable: tuple[Undone, ...]
+    """What was taken back and not put back again, the latest last."""
+
+    def latest(self) -> Changed | None:
+        return next((each for each in reversed(self.changes) if each.number in self.standing), None)
+
+    def since_turn(self, turn: int) -> Sequence[Changed]:
+        """All that stands of that turn and those after it."""
+        return [c for c in self.changes if c.turn >= turn and c.number in self.standing]
+
+    def named(self, name: str) -> Changed | None:
+        """By number, or by the id of the call."""
+        return next((c for c in self.changes if str(c.number) == name), None) or next(
+            (c for c in reversed(self.changes) if c.fact.call_id == name), None
+        )
+
+
+def stack_of(facts: Iterable[Fact]) -> Stack:
+    changes: list[Changed] = []
+    standing: set[int] = set()
+    redoable: dict[str, Undone] = {}
+    calls: dict[str, ToolCall] = {}
+    turn, workspace = 0, Path()
+    for fact in facts:
+        match fact:
+            case SessionStarted() | SessionResumed():
+                workspace = Path(fact.workspace)
+            case TurnStarted():
+                turn += 1
+            case CallJudged(call=call):
+                calls[call.id] = call
+            case Checkpointed():
+                standing.add(len(changes) + 1)
+                changes.append(
+                    Changed(
+                        number=len(changes) + 1,
+                        turn=turn,
+                        workspace=workspace,
+                        call=calls.get(fact.call_id),
+                        fact=fact,
+                    )
+                )
+            case Undone(action="undo"):
+                standing -= set(fact.numbers)
+                redoable[fact.id] = fact
+            case Undone():
+                standing |= set(fact.numbers)
+                redoable.pop(fact.of, None)
+            case _:
+                pass
+    return Stack(
+        changes=tuple(changes), standing=frozenset(standing), redoable=tuple(redoable.values())
+    )

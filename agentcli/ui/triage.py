@@ -1,0 +1,118 @@
+"""Findings in words, or as JSON, and the exit code that a pipeline can act on."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentcli.record.lock import is_held
+from agentcli.record.sessions import find_session
+from agentcli.record.triage.checks import findings
+from agentcli.record.triage.finding import Case, Finding, Level
+from agentcli.record.triage.trace import Trace, read_trace
+from agentcli.tools.contracts import BUILT_IN, contract
+from agentcli.types.errors import Exit
+from agentcli.types.messages import Usage
+
+SHOWN_OF_A_KIND = 5
+
+_MARKS = {Level.ERROR: "ERROR", Level.WARNING: "WARN", Level.NOTE: "note"}
+
+
+def show(session: str, *, expected: Sequence[str], is_strict: bool, as_json: bool) -> Exit:
+    log = log_of(session)
+    case = Case(
+        trace=read_trace(log),
+        expected_tools=tuple(expected),
+        schemas={name: contract(name).schema for name in BUILT_IN},
+        is_running=is_held(log.parent),
+    )
+    found = findings(case)
+    worst_allowed = Level.WARNING if is_strict else Level.ERROR
+    failed = any(finding.level <= worst_allowed for finding in found)
+    code = Exit.VERIFY_FAILED if failed else Exit.DONE
+    if as_json:
+        sys.stdout.write(json.dumps(_as_json(case.trace, found, code), ensure_ascii=False) + "\n")
+    else:
+        for line in (_summary(case.trace), *_lines(found)):
+            sys.stdout.write(line + "\n")
+    return code
+
+
+def log_of(session: str) -> Path:
+    """Of a session that is kept, or any log by its path."""
+    path = Path(session)
+    return path if path.is_file() else find_session(session).log
+
+
+def _summary(trace: Trace) -> str:
+    ended = trace.turns[-1].ended if trace.turns else None
+    used = _used(trace)
+    return (
+        f"{_count(len(trace.entries), 'record')} · {_count(len(trace.turns), 'turn')} · "
+        f"{_count(len(trace.replies), 'request')} · {_count(len(trace.calls), 'call')} · "
+        f"{used.prompt_tokens} tokens in, {used.output_tokens} out · "
+        f"${_cost_usd(trace):.4f} · {ended.ending if ended else 'no ending'}"
+    )
+
+
+def _lines(found: Sequence[Finding]) -> Iterator[str]:
+    if not found:
+        yield "nothing to report"
+    told: Counter[tuple[Level, str]] = Counter()
+    for finding in found:
+        kind = (finding.level, finding.check)
+        told[kind] += 1
+        if told[kind] > SHOWN_OF_A_KIND:
+            continue
+        where = f"record {finding.record}" if finding.record else "session"
+        yield ""
+        yield f"{_MARKS[finding.level]:<5}  {where}: {finding.what}  [{finding.check}]"
+        yield f"       why: {finding.why}"
+        yield f"       do:  {finding.fix}"
+    for (_, check), number in told.items():
+        if number > SHOWN_OF_A_KIND:
+            yield f"\n… {number - SHOWN_OF_A_KIND} more of [{check}]: -o json has all of them"
+
+
+def _as_json(trace: Trace, found: Sequence[Finding], code: Exit) -> dict[str, Any]:
+    ended = trace.turns[-1].ended if trace.turns else None
+    used = _used(trace)
+    return {
+        "v": 1,
+        "session": trace.entries[-1].session if trace.entries else "",
+        "records": len(trace.entries),
+        "turns": len(trace.turns),
+        "requests": len(trace.replies),
+        "calls": len(trace.calls),
+        "tokens_in": used.prompt_tokens,
+        "tokens_out": used.output_tokens,
+        "cost_usd": round(_cost_usd(trace), 6),
+        "ending": ended.ending if ended else None,
+        "exit_code": int(code),
+        "findings": [
+            {
+                "level": finding.level.name.lower(),
+                "check": finding.check,
+                "record": finding.record,
+                "what": finding.what,
+                "why": finding.why,
+                "fix": finding.fix,
+            }
+            for finding in found
+        ],
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _used(trace: Trace) -> Usage:
+    return sum((reply.message.usage for _, reply in trace.replies), Usage())
+
+
+def _cost_usd(trace: Trace) -> float:
+    return sum(turn.cost_usd for turn in trace.turns)

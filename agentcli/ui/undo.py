@@ -1,0 +1,124 @@
+"""Undo in words: what can be taken back, what was, and what was left and why."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.app.undo import Report, Undoing, closed_session
+from agentcli.machine.plain import visible
+from agentcli.record.reading import read_what_fits
+from agentcli.record.sessions import past_session
+from agentcli.record.undo import CHANGED_BACK, MODE_PUT_BACK, PUT_BACK, REMOVED
+from agentcli.record.undo_stack import Changed, Stack, stack_of
+from agentcli.types.errors import Exit, UsageError
+from agentcli.ui.lines import target
+
+PATHS_SHOWN = 3
+OUTCOMES_SHOWN = 40
+
+_AGAIN = {
+    REMOVED: "removed again",
+    PUT_BACK: "put back",
+    MODE_PUT_BACK: "permissions changed again",
+    CHANGED_BACK: "changed again",
+}
+"""What became of a path, where it is an undo that was taken back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    call: str | None = None
+    turn: int | None = None
+    redo: bool = False
+    dry_run: bool = False
+
+
+def show_list(session: str | None, workspace: Path) -> Exit:
+    recorded = read_what_fits(past_session(session, workspace).place.log)
+    for line in list_lines(stack_of(entry.fact for entry in recorded.entries)):
+        sys.stdout.write(line + "\n")
+    return Exit.DONE
+
+
+def undo_or_redo(session: str | None, workspace: Path, wanted: Wanted) -> Exit:
+    given = None if workspace == Path() else workspace.resolve()
+    with closed_session(past_session(session, workspace).place, given) as undoing:
+        report = carry_out(undoing, wanted)
+    if report is None:
+        nothing = "put back" if wanted.redo else "take back"
+        sys.stdout.write(f"there is nothing to {nothing}\n")
+        return Exit.DONE
+    for line in report_lines(report, dry_run=wanted.dry_run):
+        sys.stdout.write(line + "\n")
+    return Exit.VERIFY_FAILED if report.result.conflicts else Exit.DONE
+
+
+def carry_out(undoing: Undoing, wanted: Wanted) -> Report | None:
+    """None: there is nothing left to do. Raises UsageError for a call that is not there."""
+    stack = undoing.stack()
+    if wanted.redo:
+        if not stack.redoable:
+            return None
+        return undoing.redo(stack.redoable[-1], rehearsal=wanted.dry_run)
+    changes = _chosen(stack, wanted)
+    return undoing.undo(changes, rehearsal=wanted.dry_run) if changes else None
+
+
+def _chosen(stack: Stack, wanted: Wanted) -> Sequence[Changed]:
+    if wanted.turn is not None:
+        return stack.since_turn(wanted.turn)
+    if wanted.call is None:
+        latest = stack.latest()
+        return [latest] if latest else []
+    named = stack.named(wanted.call)
+    if named is None:
+        raise UsageError(
+            f"no call {wanted.call!r} changed anything that was kept", hint="agentcli undo --list"
+        )
+    if named.number not in stack.standing:
+        raise UsageError(
+            f"change {named.number} is taken back already", hint="agentcli undo --redo"
+        )
+    return [named]
+
+
+def list_lines(stack: Stack) -> Iterator[str]:
+    """The latest last, as in the log."""
+    if not stack.changes:
+        yield "no call has changed anything that was kept"
+    for each in stack.changes:
+        state = "" if each.number in stack.standing else "  (taken back)"
+        call = f"{each.call.name} {target(each.call)}" if each.call else visible(each.fact.call_id)
+        yield f"{each.number:>4}  turn {each.turn}  {call}{state}"
+        yield f"      {_paths(each)}"
+
+
+def report_lines(report: Report, *, dry_run: bool) -> Iterator[str]:
+    verb = "take back" if report.action == "undo" else "put back"
+    head = f"would {verb}" if dry_run else verb.replace("take", "took")
+    calls = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in report.changes)
+    yield f"{head} change {calls}"
+    done, conflicts = report.result.done, report.result.conflicts
+    for outcome in done[:OUTCOMES_SHOWN]:
+        words = outcome.words if report.action == "undo" else _AGAIN[outcome.words]
+        yield f"  {outcome.path}: {words}"
+    if len(done) > OUTCOMES_SHOWN:
+        yield f"  … {len(done) - OUTCOMES_SHOWN} more"
+    if not done and not conflicts:
+        yield "  everything is as it was already"
+    for outcome in conflicts:
+        yield f"  CONFLICT {outcome.path}: {outcome.words}"
+    if report.saved:
+        yield f"  what these were before is in {visible(str(report.saved))}"
+    not_kept = [path for change in report.changes for path in change.fact.not_kept]
+    if not_kept:
+        yield f"  not kept, and so left as they are: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+
+
+def _paths(changed: Changed) -> str:
+    fact = changed.fact
+    shown = ", ".join(fact.paths[:PATHS_SHOWN])
+    more = fact.paths_total - min(len(fact.paths), PATHS_SHOWN)
+    lost = f"; not kept: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
+    return f"{shown}{f' and {more} more' if more > 0 else ''}{lost}"

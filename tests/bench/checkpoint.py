@@ -1,0 +1,97 @@
+"""What keeping the state around a call costs: `python -m tests.bench.checkpoint [FILES]`."""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agentcli.app.ignoring import Ignoring
+from agentcli.record.checkpoint.keep import Keeper
+from agentcli.record.checkpoint.store import Store
+
+RUNS = 25
+LIMIT_MS = 30
+LINES = 150
+
+
+def main() -> None:
+    files = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    with TemporaryDirectory() as folder:
+        root = Path(folder, "work")
+        _fill(root, files)
+        store = Path(folder, "kept.git")
+        first_ms, keeper = _first(root, store)
+        print(f"{files} files, first call of a workspace: {first_ms:.0f} ms")
+        keeper.close()
+        again_ms, keeper = _first(root, store)
+        print(f"{files} files, first call of a later session: {again_ms:.0f} ms")
+        for name, change in CASES.items():
+            _report(name, keeper, root, change)
+        _report("edit_file", keeper, root, _edit, named=[b"p0/d0/f0.py"])
+        keeper.close()
+
+
+def _edit(root: Path, run: int) -> None:
+    (root / "p0/d0/f0.py").write_text(f"changed {run}\n")
+
+
+def _ten_files(root: Path, run: int) -> None:
+    for number in range(10):
+        (root / f"p{number}/d0/new.py").write_text(f"{run}\n")
+
+
+def _hundred_files(root: Path, run: int) -> None:
+    for number in range(100):
+        (root / f"p{number % 10}/d0/many{number}.py").write_text(f"{run}\n")
+
+
+CASES: dict[str, Callable[[Path, int], None]] = {
+    "command, nothing": lambda root, run: None,
+    "command, 1 file": _edit,
+    "command, 10 files": _ten_files,
+    "command, 100 files": _hundred_files,
+}
+
+
+def _report(
+    name: str,
+    keeper: Keeper,
+    root: Path,
+    change: Callable[[Path, int], None],
+    *,
+    named: list[bytes] | None = None,
+) -> None:
+    times_ms = []
+    for run in range(RUNS):
+        began = time.perf_counter()
+        before = keeper.before("c", named)
+        kept = time.perf_counter()
+        change(root, run)
+        changed = time.perf_counter()
+        keeper.after(before)
+        times_ms.append((kept - began + time.perf_counter() - changed) * 1000)
+    median = statistics.median(times_ms)
+    verdict = "ok" if median < LIMIT_MS else "SLOW"
+    print(f"{name:20} {median:6.1f} ms  (most {max(times_ms):.1f})  {verdict}")
+
+
+def _first(root: Path, store: Path) -> tuple[float, Keeper]:
+    keeper = Keeper(Store(store), session="s", root=root, scope=lambda: Ignoring.of_workspace(root))
+    began = time.perf_counter()
+    keeper.before("c", None)
+    return (time.perf_counter() - began) * 1000, keeper
+
+
+def _fill(root: Path, files: int) -> None:
+    for number in range(files):
+        folder = root / f"p{number // 200}" / f"d{number // 15 % 14}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"f{number}.py").write_text(f"x = {number}\n" * LINES)
+    for part in range(10):
+        (root / f"p{part}" / "d0").mkdir(parents=True, exist_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.record.audit import audit
+from tests.support.program import Ran, agentcli, script, session_log
+
+READ_THEN_EDIT: list[Any] = [
+    {"calls": [{"read_file": {"path": "a.txt"}}, {"bash": {"command": "touch ran"}}]},
+    {"calls": [{"edit_file": {"path": "a.txt", "old_text": "one", "new_text": "1"}}]},
+    "Made it 1.",
+]
+EDIT_OTHERWISE: list[Any] = [
+    {"calls": [{"edit_file": {"path": "a.txt", "old_text": "two", "new_text": "2"}}]},
+    "Made it 2.",
+]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\ntwo\n")
+    model = script(tmp_path / "first.json", READ_THEN_EDIT)
+    ran = agentcli("run", "-C", workspace, "--mode", "auto", "--model", model, "go", home=tmp_path)
+    assert ran.code == 0, ran.err
+    return workspace
+
+
+def fork(home: Path, *arguments: str | Path) -> Ran:
+    origin = min(home.glob(".local/state/agentcli/sessions/*")).name
+    model = script(home / "other.json", EDIT_OTHERWISE)
+    return agentcli("fork", origin, *arguments, "--model", model, home=home)
+
+
+def forked_log(home: Path) -> Path:
+    return max(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
+
+
+def origin_log(home: Path) -> Path:
+    return min(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
+
+
+def test_fork_before_a_turn_begins_with_the_tree_of_that_time(
+    tmp_path: Path, workspace: Path
+) -> None:
+    ran = fork(tmp_path, "--at", "1")
+    assert ran.code == 0, ran.err
+    assert "Made it 1." in ran.out
+    assert "Made it 2." in ran.out
+    assert "-1\n-two\n+one\n+2\n" in ran.out
+    assert "only in the first: ran" in ran.out
+    assert (workspace / "a.txt").read_text() == "1\ntwo\n"
+    assert audit(forked_log(tmp_path)).status == "intact"
+    assert audit(origin_log(tmp_path)).status == "intact"
+
+
+def test_fork_before_a_call_runs_it_again_under_other_rules(
+    tmp_path: Path, workspace: Path
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ndecision = "deny"\nrule = "edit_file"\n')
+    ran = fork(tmp_path, "--at", "call_2_1", "--policy", rules)
+    assert "1, 0 failed, 0 denied               2, 0 failed, 2 denied" in ran.out
+    assert audit(forked_log(tmp_path)).status == "intact"
+
+
+def test_fork_with_another_result_never_runs_the_call(tmp_path: Path, workspace: Path) -> None:
+    (tmp_path / "result.txt").write_text("it said this instead")
+    ran = fork(tmp_path, "--at", "call_1_2", "--result-file", tmp_path / "result.txt")
+    assert ran.code == 0, ran.err
+    assert "only in the first: ran" in ran.out
+    log = forked_log(tmp_path)
+    assert "it said this instead" in log.read_text()
+    assert audit(log).status == "intact"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--at", "9"], "there is no turn 9: the session has 1"),
+        (["--at", "call_1_3"], "there is no call 'call_1_3' in this session. Did you mean"),
+        (["--at", "1", "--result-file", "/dev/null"], "a result is given to a call"),
+        (["--at", "1", "--result-file", "/none"], "cannot read /none"),
+    ],
+)
+def test_fork_that_makes_no_sense_is_refused(
+    tmp_path: Path, workspace: Path, arguments: list[str], complaint: str
+) -> None:
+    ran = fork(tmp_path, *arguments)
+    assert ran.code in (2, 3)
+    assert complaint in ran.err
+    assert session_log(tmp_path).exists()

@@ -1,0 +1,230 @@
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.record.audit import audit
+from agentcli.record.reading import read
+from agentcli.types.events import SessionResumed
+from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
+
+
+class Desk:
+    """A home, a workspace, and sessions that are run there."""
+
+    def __init__(self, root: Path) -> None:
+        self.home, self.workspace = root / "home", root / "work"
+        self.home.mkdir()
+        self.workspace.mkdir()
+        (self.workspace / "a.txt").write_text("one\n")
+        self.sessions = self.home / ".local/state/agentcli/sessions"
+
+    def run(self, replies: list[Any], *arguments: str | Path, prompt: str = "go") -> Any:
+        model = script(self.home / "s.json", replies)
+        where: list[str | Path] = [] if "-C" in arguments else ["-C", self.workspace]
+        return agentcli("run", *where, "--model", model, *arguments, prompt, home=self.home)
+
+    def ask(self, *arguments: str | Path) -> Any:
+        return agentcli(*arguments, home=self.home)
+
+    @property
+    def log(self) -> Path:
+        return session_log(self.home)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_session_is_continued_with_all_that_was_said(desk: Desk) -> None:
+    desk.run(["First answer."], prompt="first")
+    ran = desk.run(["Second answer."], "--continue", "--mode", "auto", prompt="second")
+    assert (ran.code, ran.out) == (0, "Second answer.\n")
+    entries = read(desk.log).entries
+    resumed = [entry.fact for entry in entries if isinstance(entry.fact, SessionResumed)]
+    assert [(one.repaired, one.mode) for one in resumed] == [((), "auto")]
+    assert audit(desk.log).status == "intact"
+
+
+def test_session_is_resumed_from_elsewhere_in_its_own_workspace(desk: Desk) -> None:
+    desk.run(["First."])
+    read_it = [{"calls": [{"read_file": {"path": "a.txt"}}]}, "One."]
+    ran = desk.run(read_it, "-C", ".", "--resume", desk.log.parent.name[-4:])
+    assert (ran.code, ran.out) == (0, "One.\n")
+
+
+def test_damaged_session_is_repaired_and_says_so(desk: Desk) -> None:
+    desk.run([{"calls": [{"bash": {"command": "true"}}]}, "Done."], "--mode", "auto")
+    lines = desk.log.read_bytes().splitlines(keepends=True)
+    desk.log.write_bytes(b"".join(lines[:4]) + lines[4][:37])
+    ran = desk.run(["Back."], "--resume", desk.log.parent.name)
+    assert (ran.code, ran.out) == (0, "Back.\n")
+    assert "37 bytes of an unfinished record were moved to unfinished-5.txt" in ran.err
+    assert "had no result" in ran.err
+    assert "its last turn had no end" in ran.err
+    assert (desk.log.parent / "unfinished-5.txt").read_bytes() == lines[4][:37]
+    assert desk.log.read_bytes().startswith(b"".join(lines[:4]))
+    assert audit(desk.log).status == "intact"
+
+
+def test_second_process_is_refused_and_told_how_to_fork(desk: Desk) -> None:
+    replies = [{"calls": [{"bash": {"command": "echo up; sleep 60"}}]}, "Done."]
+    model = script(desk.home / "s.json", replies)
+    options = ["--mode", "auto", "--model", model, "-o", "stream-json"]
+    first = subprocess.Popen(
+        [PROGRAM, "run", "-C", desk.workspace, *options, "go"],
+        env=environment(desk.home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert first.stdout is not None
+    first.stdout.readline()
+    try:
+        name = desk.log.parent.name
+        second = desk.run(["x"], "--resume", name)
+        assert second.code == 3
+        assert f"in use by another process (pid {first.pid})" in second.err
+        assert f"agentcli fork {name}" in second.err
+        assert desk.ask("sessions", "delete", name, "--yes").code == 3
+        assert "running" in desk.ask("sessions", "list", "--all").out
+        copied = desk.ask("fork", name)
+        assert copied.code == 0
+        third = desk.run(["Mine."], "--resume", copied.out.strip())
+        assert (third.code, third.out) == (0, "Mine.\n")
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+
+
+def test_workspace_that_was_moved_is_named_and_given_anew(desk: Desk) -> None:
+    desk.run(["First."])
+    moved = desk.workspace.rename(desk.workspace.with_name("moved"))
+    gone = agentcli(
+        "run", "--resume", desk.log.parent.name, "--model", "script/x", "go", home=desk.home
+    )
+    assert gone.code == 2
+    assert f"cannot use the workspace {desk.workspace}: No such file" in gone.err
+    assert "-C DIR" in gone.err
+    ran = desk.run(["There."], "--resume", desk.log.parent.name, "-C", moved)
+    assert (ran.code, ran.out) == (0, "There.\n")
+    assert len(json.loads(desk.ask("sessions", "list", "-C", moved, "--json").out)) == 1
+
+
+def test_broken_log_is_not_continued_but_what_is_whole_can_be(desk: Desk) -> None:
+    desk.run(["First."])
+    data = desk.log.read_bytes()
+    desk.log.write_bytes(data.replace(b"First.", b"Fist!!"))
+    name = desk.log.parent.name
+    ran = desk.run(["x"], "--resume", name)
+    assert ran.code == 3
+    assert "was changed after it was written" in ran.err
+    copied = desk.ask("fork", name).out.strip()
+    ran = desk.run(["On."], "--resume", copied)
+    assert (ran.code, ran.out) == (0, "On.\n")
+    assert desk.ask("export", name).out.startswith("# go")
+
+
+def test_log_of_a_newer_version_is_refused_with_the_reason(desk: Desk) -> None:
+    place = desk.sessions / "20260101-000000-abcd"
+    place.mkdir(parents=True)
+    (place / "log.jsonl").write_text('{"v":2,"seq":1}\n')
+    ran = desk.ask("audit", "verify", "abcd")
+    assert (ran.code, ran.out.splitlines()[1]) == (
+        7,
+        "record 1: written in format 2, this program reads format 1",
+    )
+    ran = desk.run(["x"], "--resume", "abcd")
+    assert ran.code == 3
+    assert "see why: agentcli audit verify 20260101-000000-abcd" in ran.err
+    assert "20260101-000000-abcd" in desk.ask("sessions", "list", "--all", "--json").out
+    assert (place / "log.jsonl").read_text() == '{"v":2,"seq":1}\n'
+
+
+def test_log_of_a_gigabyte_is_refused_without_being_loaded(desk: Desk) -> None:
+    place = desk.sessions / "20260101-000000-abcd"
+    place.mkdir(parents=True)
+    with (place / "log.jsonl").open("wb") as file:
+        file.truncate(1024**3)  # a hole: no disk is used
+    ran = subprocess.run(
+        [PROGRAM, "audit", "verify", "abcd"],
+        env=environment(desk.home),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1024**3, 1024**3)),
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "record 1 is unfinished: 1073741824 bytes" in ran.stdout
+
+
+def test_full_disk_ends_the_run_and_loses_nothing(desk: Desk) -> None:
+    limit_bytes = 6000
+    replies: list[Any] = [{"text": "x" * 400, "calls": [{"grep": {"pattern": "one"}}]}] * 20
+    model = script(desk.home / "s.json", replies)
+    ran = subprocess.run(
+        [PROGRAM, "run", "-C", desk.workspace, "--model", model, "go"],
+        env=environment(desk.home),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes)),
+    )
+    assert ran.returncode == 3
+    assert "cannot write the session log" in ran.stderr
+    assert "free some space" in ran.stderr
+    before = audit(desk.log)
+    assert (before.faults, desk.log.read_bytes()[-1:]) == ((), b"\n")
+    again = desk.run(["Room again."], "--resume", desk.log.parent.name)
+    assert (again.code, again.out) == (0, "Room again.\n")
+
+
+def test_sessions_directory_that_cannot_be_written_is_an_error_with_a_way_out(desk: Desk) -> None:
+    desk.sessions.parent.mkdir(parents=True)
+    desk.sessions.write_text("")
+    ran = desk.run(["x"])
+    assert ran.code == 3
+    assert "cannot make a session's directory" in ran.err
+    assert "XDG_STATE_HOME" in ran.err
+
+
+def test_sessions_are_listed_named_searched_shown_and_deleted(desk: Desk) -> None:
+    desk.run(["The secret of tea."], prompt="tell me\nabout tea")
+    name = desk.log.parent.name
+    assert "tell me about tea" in desk.ask("sessions", "list", "-C", desk.workspace).out
+    assert desk.ask("sessions", "list", "-C", desk.home).out == ""
+    desk.ask("sessions", "name", name[-4:], "tea time")
+    assert "tea time" in desk.ask("sessions", "list", "--all").out
+    assert f"{name}      3 model_replied" in desk.ask("sessions", "search", "SECRET").out
+    shown = desk.ask("sessions", "show", "tea time").out
+    assert shown.startswith("tea time\n")
+    assert "> tell me about tea  [done]" in shown
+    assert audit(desk.log).status == "intact"
+    refused = desk.ask("sessions", "delete", name)
+    assert (refused.code, desk.log.exists()) == (2, True)
+    assert desk.ask("sessions", "delete", name, "-y").code == 0
+    assert list(desk.sessions.iterdir()) == []
+
+
+def test_session_outside_of_the_sessions_is_not_deleted(desk: Desk, tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "demo", tmp_path / "demo")
+    assert desk.ask("sessions", "delete", tmp_path / "demo", "-y").code == 2
+    assert (tmp_path / "demo" / "log.jsonl").exists()
+
+
+def test_audit_names_a_changed_record_and_fails(desk: Desk) -> None:
+    desk.run(["First."])
+    kept = desk.home / "head.json"
+    assert desk.ask("audit", "head", desk.log, "-o", kept).code == 0
+    assert desk.ask("audit", "verify", desk.log, "--head", kept).code == 0
+    desk.log.write_bytes(desk.log.read_bytes().replace(b"First.", b"Fist!!"))
+    ran = desk.ask("audit", "verify", desk.log, "--json")
+    report = json.loads(ran.out)
+    assert (ran.code, report["status"], report["faults"][0]["line"]) == (7, "broken", 3)

@@ -1,0 +1,244 @@
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.history import messages
+from agentcli.record.audit import audit
+from agentcli.record.reading import read
+from agentcli.types.messages import UserMessage
+from tests.support.program import agentcli, script, session_log
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\ntwo\nthree\n")
+    return workspace
+
+
+def run(home: Path, workspace: Path, *calls: dict[str, Any]) -> None:
+    model = script(home / "s.json", [*({"calls": [call]} for call in calls), "Done."])
+    ran = agentcli(
+        "run",
+        "-C",
+        workspace,
+        "--mode",
+        "auto",
+        "--sandbox",
+        "off",
+        "--model",
+        model,
+        "go",
+        home=home,
+    )
+    assert ran.code == 0, ran.err
+
+
+def files(workspace: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(workspace)): path.read_text()
+        for path in sorted(workspace.rglob("*"))
+        if path.is_file() and ".git" not in path.parts
+    }
+
+
+READ = {"read_file": {"path": "a.txt"}}
+EDIT = {"edit_file": {"path": "a.txt", "old_text": "two", "new_text": "2"}}
+WRITE = {"write_file": {"path": "new/b.txt", "content": "b\n"}}
+BASH = {"bash": {"command": "mv a.txt c.txt; echo x > d; chmod 600 c.txt"}}
+
+
+def test_undo_takes_back_the_latest_call_then_the_one_before(home: Path, workspace: Path) -> None:
+    before = files(workspace)
+    run(home, workspace, READ, EDIT, WRITE, BASH)
+    after = files(workspace)
+    assert after == {"c.txt": "one\n2\nthree\n", "d": "x\n", "new/b.txt": "b\n"}
+    undone = agentcli("undo", "-C", workspace, home=home)
+    assert undone.code == 0
+    assert undone.out.splitlines()[0] == "took back change 3 (bash)"
+    assert files(workspace) == {"a.txt": "one\n2\nthree\n", "new/b.txt": "b\n"}
+    assert agentcli("undo", "-C", workspace, "--turn", "1", home=home).code == 0
+    assert files(workspace) == before
+    assert not (workspace / "new").exists()
+    for _ in range(2):
+        assert agentcli("undo", "-C", workspace, "--redo", home=home).code == 0
+    assert files(workspace) == after
+    assert audit(session_log(home)).status == "intact"
+
+
+def test_undo_of_one_call_leaves_later_ones_and_the_persons_edits(
+    home: Path, workspace: Path
+) -> None:
+    run(home, workspace, READ, EDIT, WRITE)
+    (workspace / "a.txt").write_text("one\n2\nthree\nfour, by the person\n")
+    assert agentcli("undo", session_log(home).parent, "1", home=home).code == 0
+    assert files(workspace) == {
+        "a.txt": "one\ntwo\nthree\nfour, by the person\n",
+        "new/b.txt": "b\n",
+    }
+
+
+def test_conflict_stays_as_the_person_has_it_and_nothing_is_lost(
+    home: Path, workspace: Path
+) -> None:
+    run(home, workspace, READ, EDIT)
+    (workspace / "a.txt").write_text("one\nzwei\nthree\n")
+    undone = agentcli("undo", "-C", workspace, home=home)
+    assert undone.code == 7
+    assert "CONFLICT a.txt: was changed since in the same place" in undone.out
+    assert files(workspace) == {"a.txt": "one\nzwei\nthree\n"}
+    saved = session_log(home).parent / "conflicts" / "undo-1" / "1-a.txt"
+    assert saved.read_text() == "one\ntwo\nthree\n"
+
+
+def test_dry_run_and_list_change_nothing(home: Path, workspace: Path) -> None:
+    run(home, workspace, WRITE)
+    log, found = session_log(home).read_bytes(), files(workspace)
+    rehearsed = agentcli("undo", "-C", workspace, "--dry-run", home=home)
+    assert rehearsed.out.splitlines() == [
+        "would take back change 1 (write_file)",
+        "  new: removed",
+        "  new/b.txt: removed",
+    ]
+    listed = agentcli("undo", "-C", workspace, "--list", home=home)
+    assert listed.out.splitlines() == [
+        "   1  turn 1  write_file new/b.txt",
+        "      new, new/b.txt",
+    ]
+    assert (session_log(home).read_bytes(), files(workspace)) == (log, found)
+
+
+def test_model_is_told_of_an_undo(home: Path, workspace: Path) -> None:
+    run(home, workspace, WRITE)
+    agentcli("undo", "-C", workspace, home=home)
+    last = messages(entry.fact for entry in read(session_log(home)).entries)[-1]
+    assert isinstance(last, UserMessage)
+    assert "took back the changes of your write_file call" in str(last.content)
+
+
+def test_what_the_person_made_in_a_directory_of_the_agents_stays(
+    home: Path, workspace: Path
+) -> None:
+    run(home, workspace, WRITE)
+    (workspace / "new" / "mine.txt").write_text("mine\n")
+    assert agentcli("undo", "-C", workspace, home=home).code == 0
+    assert files(workspace) == {"a.txt": "one\ntwo\nthree\n", "new/mine.txt": "mine\n"}
+
+
+def test_reading_leaves_no_trace_of_checkpoints(home: Path, workspace: Path) -> None:
+    run(home, workspace, READ, {"bash": {"command": "cat a.txt"}})
+    assert not (home / ".local/state/agentcli/checkpoints").exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_persons_repository_is_not_touched(home: Path, workspace: Path) -> None:
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=p", "-c", "user.email=p@example.org"]
+        return subprocess.run(
+            ["git", "-C", str(workspace), *identity, *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    git("init", "-q")
+    (workspace / ".gitignore").write_text("build/\n")
+    (workspace / "build").mkdir()
+    (workspace / "build" / "out").write_text("made\n")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+
+    def repository() -> dict[str, bytes]:
+        return {
+            str(path): path.read_bytes()
+            for path in sorted((workspace / ".git").rglob("*"))
+            if path.is_file()
+        }
+
+    before = repository()
+    change = {"bash": {"command": "echo changed > a.txt; echo lost > build/out"}}
+    run(home, workspace, change)
+    assert agentcli("undo", "-C", workspace, home=home).code == 0
+    assert repository() == before
+    assert git("status", "--porcelain") == ""
+    assert (workspace / "build" / "out").read_text() == "lost\n"  # ignored, and so not kept
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_kept_states_are_a_repository_that_git_can_read(home: Path, workspace: Path) -> None:
+    run(home, workspace, BASH)
+    (store,) = home.glob(".local/state/agentcli/checkpoints/*.git")
+    git = ["git", "--git-dir", str(store)]
+    checked = subprocess.run([*git, "fsck", "--full"], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (
+        0,
+        "notice: HEAD points to an unborn branch (main)\n",
+    )
+    fact = next(
+        record["fact"]
+        for record in map(json.loads, session_log(home).read_text().splitlines())
+        if record["fact"]["type"] == "checkpointed"
+    )
+    changed = [*git, "diff", "--name-status", "--no-renames", fact["before"], fact["after"]]
+    shown = subprocess.run(changed, capture_output=True, text=True, check=True).stdout
+    assert shown == "D\ta.txt\nA\tc.txt\nA\td\n"
+
+
+def test_undo_works_without_git(home: Path, workspace: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "mv", "chmod", "env"):
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+    env = {"PATH": str(tools)}
+    model = script(home / "s.json", [{"calls": [BASH]}, "Done."])
+    flags = ["--mode", "auto", "--sandbox", "off", "--model", model]
+    ran = agentcli("run", "-C", workspace, *flags, "go", home=home, env=env)
+    assert ran.code == 0, ran.err
+    assert agentcli("undo", "-C", workspace, home=home, env=env).code == 0
+    assert files(workspace) == {"a.txt": "one\ntwo\nthree\n"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--redo"], 0, "there is nothing to put back"),
+        (["nosuch"], 3, "there is no session 'nosuch'"),
+    ],
+)
+def test_undo_of_nothing_says_so(
+    home: Path, workspace: Path, arguments: list[str], code: int, words: str
+) -> None:
+    run(home, workspace, READ)
+    ran = agentcli("undo", "-C", workspace, *arguments, home=home)
+    assert (ran.code, words in ran.out + ran.err) == (code, True)
+
+
+def test_undo_in_a_workspace_that_was_moved(home: Path, workspace: Path, tmp_path: Path) -> None:
+    run(home, workspace, WRITE)
+    moved = workspace.rename(tmp_path / "elsewhere")
+    session = session_log(home).parent
+    gone = agentcli("undo", session, home=home)
+    assert (gone.code, "is gone" in gone.err) == (3, True)
+    assert agentcli("undo", session, "-C", moved, home=home).code == 0
+    assert files(moved) == {"a.txt": "one\ntwo\nthree\n"}
+
+
+def test_deleted_session_takes_its_kept_states_along(home: Path, workspace: Path) -> None:
+    run(home, workspace, WRITE)
+    session = session_log(home).parent.name
+    assert agentcli("sessions", "delete", session, "-y", home=home).code == 0
+    assert list(home.glob(".local/state/agentcli/checkpoints/*")) == []

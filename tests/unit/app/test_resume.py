@@ -1,0 +1,132 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.history import MAY_HAVE_RUN, NEVER_RAN
+from agentcli.agent.journal import Journal
+from agentcli.app.resume import add_fact, close_open_ends, files_known, take_up
+from agentcli.record.audit import audit
+from agentcli.record.place import SessionPlace
+from agentcli.record.reading import read
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import (
+    CallFinished,
+    Entry,
+    Fact,
+    SessionForked,
+    SessionNamed,
+    TurnEnded,
+)
+from agentcli.types.messages import Text
+from agentcli.types.tools import Diff, FileView, ToolResult
+from tests.support.record import SESSION, A, B, C, judged, rewrite, write
+
+
+def closed(facts: Sequence[Fact]) -> tuple[list[Fact], tuple[str, ...]]:
+    entries = [
+        Entry(seq=seq, at="", session="s", parent=None, fact=fact)
+        for seq, fact in enumerate(facts, start=1)
+    ]
+    added: list[Fact] = []
+    journal = Journal("s", record=lambda entry: added.append(entry.fact), before=entries)
+    return added, close_open_ends(journal)
+
+
+def test_closed_session_has_no_open_ends() -> None:
+    assert closed(SESSION) == ([], ())
+    assert closed([*SESSION, SessionNamed(name="x")]) == ([], ())
+
+
+def test_open_calls_are_answered_by_what_can_be_known_of_them() -> None:
+    added, words = closed([*SESSION[:3], judged(A)])
+    results = [fact.result for fact in added if isinstance(fact, CallFinished)]
+    assert [(one.call_id, one.text) for one in results] == [("a", MAY_HAVE_RUN), ("b", NEVER_RAN)]
+    assert isinstance(added[-1], TurnEnded)
+    assert words == (
+        "the call a (bash) had no result",
+        "the call b (bash) had no result",
+        "its last turn had no end",
+        "it was not closed",
+    )
+
+
+def test_session_that_died_between_turns_was_only_not_closed() -> None:
+    assert closed(SESSION[:9]) == ([], ("it was not closed",))
+
+
+def test_turn_of_a_fresh_fork_stays_open() -> None:
+    fork = SessionForked(session="t", origin="s", at_seq=3)
+    assert closed([*SESSION[:3], fork]) == ([], ())
+
+
+def place_with(tmp_path: Path, facts: Sequence[Fact] = SESSION) -> SessionPlace:
+    place = SessionPlace(id="s", directory=tmp_path / "s")
+    place.directory.mkdir()
+    write(place.log, facts)
+    return place
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 50, 200])
+def test_unfinished_record_is_set_aside_and_nothing_else(tmp_path: Path, cut_bytes: int) -> None:
+    place = place_with(tmp_path)
+    whole = place.log.read_bytes()
+    place.log.write_bytes(whole[:-cut_bytes])
+    taken = take_up(place)
+    taken.lock.release()
+    kept = next(place.directory.glob("unfinished-*.txt"))
+    assert place.log.read_bytes() + kept.read_bytes() == whole[:-cut_bytes]
+    assert [entry.seq for entry in taken.entries] == list(range(1, 16))
+
+
+def test_log_that_was_tampered_with_is_not_continued(tmp_path: Path) -> None:
+    place = place_with(tmp_path)
+    data = place.log.read_bytes().replace(b"It works.", b"It fails.")
+    place.log.write_bytes(data)
+    with pytest.raises(SettingsError, match="changed after it was written") as raised:
+        take_up(place)
+    assert raised.value.hint.endswith("agentcli fork s")
+    assert place.log.read_bytes() == data
+    with pytest.raises(SettingsError):
+        take_up(place)  # and not because the first one still holds it
+
+
+def test_fact_is_added_to_a_session_nobody_works_in(tmp_path: Path) -> None:
+    place = place_with(tmp_path)
+    add_fact(place, SessionNamed(name="x"))
+    assert read(place.log).entries[-1].fact == SessionNamed(name="x")
+    assert audit(place.log).status == "intact"
+
+
+def test_files_are_known_as_they_were_last_seen_or_written() -> None:
+    shown = FileView(path="a", media="text", size_bytes=1, sha256="1")
+    written = Diff(path="a", unified="", added=1, removed=0, sha256="2")
+    results = [
+        ToolResult(call_id=c.id, name="t", status="ok", content=(Text(text=""),), details=details)
+        for c, details in ((A, shown), (B, written), (C, None))
+    ]
+    entries = [
+        Entry(seq=1, at="", session="s", parent=None, fact=CallFinished(result=result))
+        for result in results
+    ]
+    assert list(files_known(entries)) == [("a", "1"), ("a", "2")]
+
+
+def test_session_with_a_last_record_of_a_newer_version_is_continued_after_it(
+    tmp_path: Path,
+) -> None:
+    place = place_with(tmp_path)
+    rewrite(place.log, lambda facts: facts.append({"type": "from_the_future"}))
+    add_fact(place, SessionNamed(name="x"))
+    found = audit(place.log)
+    assert (found.records, found.faults) == (18, ())
+
+
+def test_record_that_is_cut_short_twice_is_set_aside_twice(tmp_path: Path) -> None:
+    place = place_with(tmp_path)
+    for half in (b'{"v":1,"seq":17,"half', b'{"v":1,"se'):
+        with place.log.open("ab") as log:
+            log.write(half)
+        take_up(place).lock.release()
+    kept = sorted(path.read_bytes() for path in place.directory.glob("unfinished-17*.txt"))
+    assert kept == [b'{"v":1,"se', b'{"v":1,"seq":17,"half']

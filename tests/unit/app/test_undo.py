@@ -1,0 +1,103 @@
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentcli.app.opening import open_session
+from agentcli.app.session import Session
+from agentcli.app.undo import closed_session
+from agentcli.record.reading import read
+from agentcli.settings import Settings
+from agentcli.types.errors import UsageError
+from agentcli.types.events import CallFinished, TurnEnded, Undone
+from tests.support.program import script
+
+WRITE = {"write_file": {"path": "b.txt", "content": "b\n"}}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    model = script(tmp_path / "s.json", [{"calls": [WRITE]}, "Done.", "I see."])
+    return Settings(
+        workspace=workspace, model=model, mode="auto", sessions=tmp_path / "state" / "sessions"
+    )
+
+
+def in_session(settings: Settings) -> Session:
+    return open_session(settings, listeners=())
+
+
+def test_running_session_undoes_and_redoes_between_turns(settings: Settings) -> None:
+    made = settings.workspace / "b.txt"
+
+    async def talk() -> list[bool]:
+        session = in_session(settings)
+        there = []
+        await session.turn("write b")
+        there.append(made.exists())
+        undoing = session.undoing()
+        latest = undoing.stack().latest()
+        assert latest is not None
+        undoing.undo([latest])
+        there.append(made.exists())
+        await session.turn("what now?")
+        undoing.redo(undoing.stack().redoable[-1])
+        there.append(made.exists())
+        assert undoing.stack().redoable == ()
+        await session.close(0)
+        return there
+
+    assert asyncio.run(talk()) == [True, False, True]
+
+
+def test_undo_waits_for_the_end_of_a_turn(settings: Settings, tmp_path: Path) -> None:
+    model = script(tmp_path / "hang.json", [{"calls": [WRITE, {"bash": {"command": "sleep 60"}}]}])
+
+    async def talk() -> None:
+        began = asyncio.Event()
+
+        def listen(event: object) -> None:
+            if isinstance(event, CallFinished):
+                began.set()
+
+        chosen = replace(settings, model=model, sandbox="off")
+        session = open_session(chosen, listeners=(listen,))
+        turn = asyncio.create_task(session.turn("go"))
+        await began.wait()
+        undoing = session.undoing()
+        latest = undoing.stack().latest()
+        assert latest is not None
+        with pytest.raises(UsageError, match="a turn is running"):
+            undoing.undo([latest])
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        undoing.undo([latest])
+        await session.close(0)
+
+    asyncio.run(talk())
+    assert not (settings.workspace / "b.txt").exists()
+
+
+def test_undo_in_a_session_that_was_killed_ends_its_turn_first(settings: Settings) -> None:
+    async def talk() -> Session:
+        session = in_session(settings)
+        await session.turn("write b")
+        await session.close(0)
+        return session
+
+    place = asyncio.run(talk()).place
+    lines = place.log.read_bytes().splitlines(keepends=True)
+    kept = next(number for number, line in enumerate(lines) if b'"checkpointed"' in line)
+    place.log.write_bytes(b"".join(lines[: kept + 1]))
+    with closed_session(place, None) as undoing:
+        latest = undoing.stack().latest()
+        assert latest is not None
+        undoing.undo([latest])
+    facts = [entry.fact for entry in read(place.log).entries]
+    kinds = [type(fact) for fact in facts[kept + 1 :]]
+    assert kinds[:3] == [CallFinished, TurnEnded, Undone]
+    assert not (settings.workspace / "b.txt").exists()
