@@ -1,17 +1,37 @@
 """Facts to messages: what the model is told is a fold over what happened.
 
 Invariant: each call of a reply is answered exactly once, in order, directly after it, whatever
-prefix of whatever log is folded. A call without a recorded result is answered by a stand-in.
+prefix of whatever log is folded. A call without a recorded result is answered by a stand-in that
+says whether it can have run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from agentcli.types.events import CallFinished, Fact, ModelReplied, Told, TurnStarted
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Compacted,
+    Fact,
+    ModelReplied,
+    Restored,
+    ResultsTrimmed,
+    Told,
+    TurnStarted,
+)
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message
 
 NEVER_RAN = "Cancelled before it ran."
+MAY_HAVE_RUN = (
+    "Interrupted: it may have run in part, in whole, or not at all, and its result is lost. "
+    "Look before you do it again."
+)
+BY_THE_PERSON = "person"
+INSTRUCTIONS = "instructions"
+"""Why something is told, where it must never be summarised away."""
+SUMMARISED = "[The conversation until here, shortened. What was said and done, and what is open:]"
 
 
 class History:
@@ -19,8 +39,13 @@ class History:
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self._settled: list[Message] = []
+        self._all: list[Message] = []
+        """The same, with nothing trimmed or summarised."""
+        self._lasting: list[tuple[UserMessage, bool]] = []
+        """What a summary leaves as it is, and whether the person said it."""
         self._calls: tuple[ToolCall, ...] = ()
         self._results: list[ToolResult | None] = []
+        self._begun: set[str] = set()
         for fact in facts:
             self.add(fact)
 
@@ -28,56 +53,115 @@ class History:
         match fact:
             case TurnStarted(message=message):
                 self._say(message)
-            case Told(text=text):
-                self._say(UserMessage(content=(Text(text=text),)))
+                self._lasting.append((message, True))
+            case Told(text=text, why=why):
+                message = UserMessage(content=(Text(text=text),))
+                self._say(message)
+                if why in (BY_THE_PERSON, INSTRUCTIONS):
+                    self._lasting.append((message, why == BY_THE_PERSON))
             case ModelReplied(message=message):
                 self._reply(message)
+            case CallJudged(call=call, verdict=verdict) if verdict.decision != "deny":
+                self._begun.add(call.id)
             case CallFinished(result=result):
                 self._answer(result)
+            case ResultsTrimmed() | Compacted() | Restored():
+                self._shorten(fact)
             case _:
                 pass
 
     def messages(self) -> tuple[Message, ...]:
         return (*self._settled, *self._open_answers())
 
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the last reply that have no result."""
+        answers = zip(self._calls, self._results, strict=True)
+        return tuple(call for call, result in answers if result is None)
+
+    def unanswered(self) -> tuple[ToolResult, ...]:
+        """Stand-ins for the results that open calls do not have."""
+        return tuple(self._stand_in(call) for call in self.open_calls())
+
     def _say(self, message: UserMessage) -> None:
         self._settle()
-        self._settled.append(message)
+        self._keep(message)
 
     def _reply(self, message: AssistantMessage) -> None:
         self._settle()
-        if message.content:
-            self._settled.append(message)
+        if message.content or message.echo:
+            self._keep(message)
         self._calls = message.tool_calls
         self._results = [None] * len(self._calls)
+        self._begun.clear()
 
     def _answer(self, result: ToolResult) -> None:
         """The first call with that id that has no result yet; a stray result is nobody's."""
         for index, call in enumerate(self._calls):
             if call.id == result.call_id and self._results[index] is None:
                 self._results[index] = result
+                if not self.open_calls():
+                    self._settle()  # from now on the same object, which others need not look at
                 return
 
     def _settle(self) -> None:
-        self._settled.extend(self._open_answers())
+        for answers in self._open_answers():
+            self._keep(answers)
         self._calls, self._results = (), []
+
+    def _keep(self, message: Message) -> None:
+        self._settled.append(message)
+        self._all.append(message)
+
+    def _shorten(self, fact: ResultsTrimmed | Compacted | Restored) -> None:
+        self._settle()
+        match fact:
+            case ResultsTrimmed(results=results):
+                lines = {result.call_id: result.text for result in results}
+                self._settled = [_with_lines(message, lines) for message in self._settled]
+            case Compacted(summary=summary):
+                told = UserMessage(content=(Text(text=f"{SUMMARISED}\n\n{summary}"),))
+                self._settled = [*self._left_as_is(fact.left_out), told]
+            case Restored():
+                self._settled = list(self._all)
+
+    def _left_as_is(self, left_out: int) -> Iterator[UserMessage]:
+        """The first request of all is never among those that are left out."""
+        number = 0
+        for message, is_by_the_person in self._lasting:
+            number += is_by_the_person
+            if not is_by_the_person or number == 1 or number > 1 + left_out:
+                yield message
 
     def _open_answers(self) -> tuple[ToolMessage, ...]:
         if not self._calls:
             return ()
         answers = zip(self._calls, self._results, strict=True)
-        return (ToolMessage(results=tuple(result or _never_ran(call) for call, result in answers)),)
+        return (
+            ToolMessage(results=tuple(result or self._stand_in(call) for call, result in answers)),
+        )
+
+    def _stand_in(self, call: ToolCall) -> ToolResult:
+        return ToolResult(
+            call_id=call.id,
+            name=call.name,
+            status="error",
+            content=(Text(text=MAY_HAVE_RUN if call.id in self._begun else NEVER_RAN),),
+            error=ErrorKind.CANCELLED,
+        )
+
+
+def _with_lines(message: Message, lines: dict[str, str]) -> Message:
+    if not isinstance(message, ToolMessage) or lines.keys().isdisjoint(
+        result.call_id for result in message.results
+    ):
+        return message
+    return replace(message, results=tuple(_with_line(each, lines) for each in message.results))
+
+
+def _with_line(result: ToolResult, lines: dict[str, str]) -> ToolResult:
+    line = lines.get(result.call_id)
+    return result if line is None else replace(result, content=(Text(text=line),))
 
 
 def messages(facts: Iterable[Fact]) -> tuple[Message, ...]:
     return History(facts).messages()
-
-
-def _never_ran(call: ToolCall) -> ToolResult:
-    return ToolResult(
-        call_id=call.id,
-        name=call.name,
-        status="error",
-        content=(Text(text=NEVER_RAN),),
-        error=ErrorKind.CANCELLED,
-    )

@@ -10,24 +10,25 @@ from typing import TypeAlias
 
 from agentcli.agent.history import History
 from agentcli.machine import clock
+from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
 from agentcli.types.events import (
-    CallDelta,
     CallFinished,
     CallJudged,
-    CallProgress,
+    Checkpointed,
     Entry,
     Event,
     Fact,
     HookRan,
     ModelReplied,
-    RetryDelta,
-    TextDelta,
-    ThinkingDelta,
 )
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import ToolResult
 from agentcli.types.wire import Message
 
 Record: TypeAlias = Callable[[Entry], None]
 Listener: TypeAlias = Callable[[Event], None]
+Mask: TypeAlias = Callable[[Event], Iterable[Event]]
+"""An event without what nobody may see, and before it what was held back of earlier ones."""
 
 DELTAS = (TextDelta, ThinkingDelta, CallDelta, CallProgress, RetryDelta)
 
@@ -42,26 +43,42 @@ class Journal:
         record: Record,
         listeners: Iterable[Listener] = (),
         before: Iterable[Entry] = (),
+        last_seq: int = 0,
+        mask: Mask = lambda event: (event,),
     ) -> None:
-        """`before`: the entries of a session that is being resumed."""
+        """`before`: the entries of a session that is being resumed, and `last_seq` the number of
+        its last record, which may be one that this version does not know."""
         self.session = session
         self.facts: list[Fact] = []
         self._record = record
         self._listeners = list(listeners)
+        self._mask = mask
         self._history = History()
         self._seq = 0
         self._cause: int | None = None
         self._cause_of_call: dict[str, int] = {}
         for entry in before:
             self._keep(entry)
+        self._seq = max(self._seq, last_seq)
 
     def tell(self, event: Event) -> None:
-        if not isinstance(event, DELTAS):
-            entry = self._entry(event)
-            self._record(entry)
-            self._keep(entry)
-        for listener in tuple(self._listeners):
-            self._inform(listener, event)
+        for shown in self._mask(event):
+            if not isinstance(shown, DELTAS):
+                self._settle(shown, said=event)
+            for listener in tuple(self._listeners):
+                self._inform(listener, shown)
+
+    def settle(self, fact: Fact) -> None:
+        """Recorded, but shown to nobody: how something ended that no face has seen begin."""
+        for shown in self._mask(fact):
+            if not isinstance(shown, DELTAS):
+                self._settle(shown, said=fact)
+
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        return self._history.open_calls()
+
+    def unanswered(self) -> tuple[ToolResult, ...]:
+        return self._history.unanswered()
 
     def messages(self) -> tuple[Message, ...]:
         return self._history.messages()
@@ -75,10 +92,16 @@ class Journal:
             fact=fact,
         )
 
-    def _keep(self, entry: Entry) -> None:
+    def _settle(self, fact: Fact, *, said: Event) -> None:
+        entry = self._entry(fact)
+        self._record(entry)
+        self._keep(entry, said=said)
+
+    def _keep(self, entry: Entry, *, said: Event | None = None) -> None:
         self._seq = entry.seq
         self.facts.append(entry.fact)
-        self._history.add(entry.fact)
+        # A reply goes back to its model as it came: it knows it, and signatures hold.
+        self._history.add(said if isinstance(said, ModelReplied) else entry.fact)
         call_id = _call_id(entry.fact)
         if call_id is not None:
             self._cause_of_call[call_id] = entry.seq
@@ -102,7 +125,7 @@ def _call_id(fact: Fact) -> str | None:
             return call.id
         case CallFinished(result=result):
             return result.call_id
-        case HookRan(call_id=call_id):
-            return call_id
+        case HookRan(call_id=call_id) | Checkpointed(call_id=call_id):
+            return call_id or None
         case _:
             return None

@@ -1,12 +1,12 @@
-"""What bounds a turn: steps, time, money, tokens, the pace of calls, and calls that repeat."""
+"""What bounds a turn: steps, time, the pace of calls, and calls that repeat."""
 
 import json
 import time
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass
 
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import ToolCall
+from agentcli.types.record import dataclass
 from agentcli.types.tools import Command, ErrorKind, ToolResult
 
 PACE_WINDOW_S = 60.0
@@ -20,8 +20,6 @@ class Limits:
 
     steps: int | None = 100
     wall_s: float | None = None
-    cost_usd: float | None = None
-    tokens: int | None = None
     calls_per_minute: int = 1000
     """Of any one tool."""
 

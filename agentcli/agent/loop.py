@@ -1,36 +1,24 @@
 """One turn: ask the model, run its calls, until there is nothing left to run.
 
-Every way out is a `TurnEnded` with its ending. Caps are checked before each request, so that what
+Every way out is a `TurnEnded` with its ending. Limits are checked before each request, so that what
 they forbid is never sent.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from contextlib import suppress
+from typing import Literal, TypeAlias
 
-from agentcli.agent.cache import CacheWatch
+from agentcli.agent.asking import Asking
 from agentcli.agent.dispatch import Dispatcher
+from agentcli.agent.finish import DONE, Finish
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Limits
 from agentcli.agent.outcome import denied_for_good
 from agentcli.agent.schedule import run_batch
-from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import (
-    Delta,
-    Ending,
-    ModelFailed,
-    ModelReplied,
-    RetryDelta,
-    TextDelta,
-    Told,
-    TurnEnded,
-    TurnStarted,
-    Warned,
-)
-from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
-from agentcli.types.wire import Request, Wire
+from agentcli.types.errors import WireError
+from agentcli.types.events import Ending, Told, TurnEnded, TurnStarted, Warned
+from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 
 STUMBLES_MAX = 3
 """Replies in a row that were cut off or malformed before the turn is given up."""
@@ -40,52 +28,75 @@ CUT_OFF_CALL = (
     "Not run: your reply was cut off at the output limit. Make the call again, with less in it."
 )
 NOT_COMPLETE = "Not run: your reply did not end as it should."
+WRAP_UP = (
+    "The limit of this run is reached. Without calling any tool, say in a few sentences what is "
+    "done, what is not, and what you would do next."
+)
 
-Price: TypeAlias = Callable[[Usage], float | None]
-Notices: TypeAlias = Callable[[], Sequence[Told]]
-Shorten: TypeAlias = Callable[[], Awaitable[bool]]
+Notices: TypeAlias = Callable[[], Sequence[Told | Warned]]
+Unfinished: TypeAlias = Callable[[], Awaitable[Sequence[Told]]]
+OnDeny: TypeAlias = Literal["fail", "continue", "ignore"]
+"""When nobody can be asked: end the turn, go on and fail at its end, or only record it."""
+
+_WRAPPED_UP = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED)
+
+
+async def _nothing() -> Sequence[Told]:
+    return ()
 
 
 class Loop:
     def __init__(
         self,
         *,
-        wire: Wire,
-        template: Request,
+        asking: Asking,
         journal: Journal,
         dispatcher: Dispatcher,
         breaker: Breaker,
         limits: Limits,
-        price: Price,
         parallel: bool = True,
         notices: Notices = tuple,
-        shorten: Shorten | None = None,
+        unfinished: Unfinished = _nothing,
+        finish: Finish | None = None,
+        on_deny: OnDeny = "continue",
+        wraps_up: bool = False,
     ) -> None:
         """`notices`: what the model has to be told before its next reply.
-        `shorten`: makes a conversation fit that no longer does; False when it cannot."""
-        self._wire = wire
-        self._template = template
+        `finish`: what else must be true before a turn is done.
+        `unfinished`: what the model is sent back to when it is.
+        `wraps_up`: at a limit the model may say a last word, without tools."""
+        self._asking = asking
         self._journal = journal
         self._dispatcher = dispatcher
         self._breaker = breaker
         self._limits = limits
-        self._price = price
         self._parallel = parallel
         self._notices = notices
-        self._shorten = shorten
-        self._cache = CacheWatch()
-        self._cost_usd = 0.0
-        self._tokens = 0
+        self._unfinished = unfinished
+        self._finish = finish
+        self._on_deny = on_deny
+        self._wraps_up = wraps_up
         self._stumbles = 0
 
     async def turn(self, message: UserMessage) -> TurnEnded:
-        first_fact = len(self._journal.facts)
         self._journal.tell(TurnStarted(message=message))
+        return await self._turn(())
+
+    async def go_on(self) -> TurnEnded:
+        """Finishes a turn that was cut off: its unanswered calls first."""
+        return await self._turn(self._journal.open_calls())
+
+    async def _turn(self, left_over: Sequence[ToolCall]) -> TurnEnded:
+        first_fact = len(self._journal.facts)
         self._breaker.begin_turn()
+        self._asking.begin_turn()
         self._stumbles = 0
         try:
             async with asyncio.timeout(self._limits.wall_s):
-                ended = await self._steps()
+                ended = await self._run(left_over) if left_over else None
+                ended = ended or await self._steps()
+                if self._wraps_up and ended.ending in _WRAPPED_UP:
+                    await self._wrap_up()
         except TimeoutError:
             ended = TurnEnded(
                 ending=Ending.TIME_LIMIT,
@@ -94,10 +105,15 @@ class Loop:
         except asyncio.CancelledError:
             self._journal.tell(TurnEnded(ending=Ending.CANCELLED, message="interrupted"))
             raise
-        if ended.ending is Ending.DONE:
-            ended = denied_for_good(self._journal.facts[first_fact:]) or ended
+        ended = self._settled(ended, first_fact)
         self._journal.tell(ended)
         return ended
+
+    def _settled(self, ended: TurnEnded, first_fact: int) -> TurnEnded:
+        """What the ending amounts to, given all that happened in the turn."""
+        if ended.ending is Ending.DONE and self._on_deny != "ignore":
+            return denied_for_good(self._journal.facts[first_fact:]) or ended
+        return self._finish.at_limit(ended) if self._finish else ended
 
     async def _steps(self) -> TurnEnded:
         step = 0
@@ -109,47 +125,35 @@ class Loop:
             for told in self._notices():
                 self._journal.tell(told)
             try:
-                reply = await self._ask()
+                reply = await self._asking.ask()
             except WireError as error:
-                if error.kind is WireErrorKind.OVERFLOW and await self._shortened():
+                if await self._asking.is_worth_repeating(error):
                     continue
                 return TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
             ended = await self._act_on(reply)
-            if ended is not None:
+            if ended is not None and not await self._is_sent_back(ended):
                 return ended
 
-    async def _ask(self) -> AssistantMessage:
-        began, partial = time.monotonic(), Partial(self._journal.tell)
-        request = replace(self._template, messages=self._journal.messages())
-        try:
-            reply = await self._wire.ask(request, partial.show)
-        except WireError as error:
-            self._journal.tell(ModelFailed(kind=error.kind, message=str(error), hint=error.hint))
-            raise
-        except asyncio.CancelledError:
-            if partial.text:
-                self._journal.tell(ModelReplied(message=partial.message(self._template.model)))
-            raise
-        missed = self._cache.miss(request, reply.usage)
-        if missed is not None:
-            self._journal.tell(Warned(code="cache.missed", message=missed))
-        cost_usd = self._price(reply.usage)
-        self._cost_usd += cost_usd or 0.0
-        self._tokens += reply.usage.prompt_tokens + reply.usage.output_tokens
-        self._journal.tell(
-            ModelReplied(
-                message=reply, duration_s=round(time.monotonic() - began, 4), cost_usd=cost_usd
-            )
-        )
-        return reply
+    async def _is_sent_back(self, ended: TurnEnded) -> bool:
+        """Whether there is more to do, though the model and all checks say that it is done."""
+        told = await self._unfinished() if ended.ending is Ending.DONE else ()
+        for one in told:
+            self._journal.tell(one)
+        return bool(told)
+
+    async def _wrap_up(self) -> None:
+        self._journal.tell(Told(text=WRAP_UP, why="wrap_up"))
+        # Without a last word the turn has ended all the same; why there was none is recorded.
+        with suppress(WireError):
+            self._refuse_calls(await self._asking.ask(tool_choice="none"), NOT_COMPLETE)
 
     async def _act_on(self, reply: AssistantMessage) -> TurnEnded | None:
         """The stop reason decides. None: ask again."""
         match reply.stop:
             case "end" | "tool_calls" if reply.tool_calls:
-                return await self._run(reply)
+                return await self._run(reply.tool_calls)
             case "end" | "tool_calls":
-                return TurnEnded(ending=Ending.DONE)
+                return await self._finish.after_reply(reply) if self._finish else DONE
             case "paused":
                 return None
             case "length":
@@ -167,23 +171,28 @@ class Loop:
             return TurnEnded(ending=Ending.REFUSED, message=f"the model refused{why}")
         if reply.stop == "cancelled":
             return TurnEnded(ending=Ending.CANCELLED, message="interrupted")
-        if await self._shortened():
+        if await self._asking.made_room():
             return None
         return TurnEnded(
             ending=Ending.OVERFLOW, message="the conversation no longer fits the model"
         )
 
-    async def _run(self, reply: AssistantMessage) -> TurnEnded | None:
+    async def _run(self, calls: Sequence[ToolCall]) -> TurnEnded | None:
         self._stumbles = 0
         self._breaker.begin_step()
+        first_fact = len(self._journal.facts)
         await run_batch(
-            reply.tool_calls,
+            calls,
             is_read=self._dispatcher.is_read if self._parallel else lambda call: False,
             run=self._dispatcher.dispatch,
         )
         if self._breaker.tripped is not None:
             return TurnEnded(ending=Ending.REPEATED, message=self._breaker.tripped)
-        return None
+        if self._on_deny == "fail":
+            denied = denied_for_good(self._journal.facts[first_fact:])
+            if denied is not None:
+                return denied
+        return await self._finish.after_calls() if self._finish else None
 
     def _stumbled(
         self, reply: AssistantMessage, ending: Ending, told: str, told_of_calls: str
@@ -202,44 +211,10 @@ class Loop:
         for call in reply.tool_calls:
             self._dispatcher.refuse(call, why)
 
-    async def _shortened(self) -> bool:
-        return self._shorten is not None and await self._shorten()
-
     def _over(self, step: int) -> TurnEnded | None:
         limits = self._limits
         if limits.steps is not None and step >= limits.steps:
             return TurnEnded(
                 ending=Ending.STEP_LIMIT, message=f"the limit of {limits.steps} steps is reached"
             )
-        if limits.cost_usd is not None and self._cost_usd >= limits.cost_usd:
-            return TurnEnded(
-                ending=Ending.COST_LIMIT, message=f"the limit of ${limits.cost_usd:g} is reached"
-            )
-        if limits.tokens is not None and self._tokens >= limits.tokens:
-            return TurnEnded(
-                ending=Ending.TOKEN_LIMIT, message=f"the limit of {limits.tokens} tokens is reached"
-            )
         return None
-
-
-class Partial:
-    """What was shown of a reply that is still coming, in case it never ends."""
-
-    def __init__(self, tell: Callable[[Delta], None]) -> None:
-        self._tell = tell
-        self.text = ""
-
-    def show(self, delta: Delta) -> None:
-        match delta:
-            case TextDelta(text=text):
-                self.text += text
-            case RetryDelta():
-                self.text = ""
-            case _:
-                pass
-        self._tell(delta)
-
-    def message(self, model: str) -> AssistantMessage:
-        return AssistantMessage(
-            content=(Text(text=self.text),), stop="cancelled", protocol="", model=model
-        )

@@ -26,11 +26,13 @@ def denied_for_good(facts: Iterable[Fact]) -> TurnEnded | None:
                 pass
     if not open_denials:
         return None
-    first = next(iter(open_denials.values()))
+    first, *others = open_denials.values()
+    more = f" (and {len(others)} more)" if others else ""
+    remedies = dict.fromkeys(fact.verdict.remedy for fact in (first, *others))
     return TurnEnded(
         ending=Ending.DENIED,
-        message=f"{first.call.name} was denied: {first.verdict.reason}",
-        hint="choose a mode that allows it, for example --mode auto-edit or --mode auto",
+        message=f"{first.call.name} was denied: {first.verdict.reason}{more}",
+        hint=" ".join(filter(None, remedies)) or "nothing on the command line permits it",
     )
 
 

@@ -2,11 +2,16 @@
 
 Declaring a tool needs its spec only. The tool itself is loaded when it is first called, because
 its argument model brings pydantic, which the way to the first request does not need.
+
+A deferred tool is declared once it was found. What is declared only ever grows at its end, so that
+whatever a provider has cached of a prompt stays as it was. Any tool that there is can be called,
+declared or not: whether it may run is for the guard to say.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 
 from agentcli.types.errors import ToolError
@@ -14,14 +19,39 @@ from agentcli.types.tools import ErrorKind, Tool, ToolSpec
 
 Load = Callable[[], Tool]
 
+NAMED = 20
+"""How many tools a model is reminded of when it calls one that does not exist."""
+
 
 class Toolset:
     def __init__(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
         """The first offer of a name wins: nothing foreign can stand in for a built-in tool."""
         self._offers: dict[str, tuple[ToolSpec, Load]] = {}
         self._loaded: dict[str, Tool] = {}
+        self._declared: tuple[ToolSpec, ...] = ()
+        self.add(offers)
+
+    def add(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
+        """More tools, behind those that there are."""
         for spec, load in offers:
-            self._offers.setdefault(spec.name, (spec, load))
+            if spec.name not in self._offers:
+                self._offers[spec.name] = (spec, load)
+                if not spec.deferred:
+                    self._declared = (*self._declared, spec)
+
+    def declare(self, names: Iterable[str]) -> None:
+        """From the next request on."""
+        declared = {spec.name for spec in self._declared}
+        for name in names:
+            if name in self._offers and name not in declared:
+                declared.add(name)
+                spec = replace(self._offers[name][0], deferred=False)
+                self._declared = (*self._declared, spec)
+
+    @property
+    def declared(self) -> tuple[ToolSpec, ...]:
+        """What a model is told of now; the same value until something is added."""
+        return self._declared
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -35,8 +65,10 @@ class Toolset:
         if name not in self._offers:
             near = get_close_matches(name, self.names, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
+            known = [spec.name for spec in self._declared[:NAMED]]
+            more = " …" if len(self._declared) > NAMED else ""
             raise ToolError(
-                f"There is no tool {name!r}.{hint} The tools are {', '.join(self.names)}.",
+                f"There is no tool {name!r}.{hint} The tools are {', '.join(known)}{more}.",
                 kind=ErrorKind.UNKNOWN_TOOL,
             )
         if name not in self._loaded:

@@ -1,24 +1,44 @@
-"""Settings to a running session: here every island is put in its place."""
+"""A running session: what a face can ask of it, whatever it is made of."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agentcli import __version__
-from agentcli.agent.dispatch import Dispatcher
-from agentcli.agent.journal import Journal, Listener
-from agentcli.agent.limits import Breaker, Limits, Pace
+from agentcli.agent.asking import Asking
+from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
-from agentcli.agent.prompt import system_prompt
-from agentcli.agent.toolset import Toolset
 from agentcli.app.boundary import Boundary
-from agentcli.app.model import open_model
+from agentcli.app.catalogue import Catalogue
+from agentcli.app.checkpoints import Checkpoints
+from agentcli.app.hooks import SessionHooks
+from agentcli.app.model import ModelInUse, open_model
+from agentcli.app.resume import Taken, end_open_turn
+from agentcli.app.spending import within
+from agentcli.app.steering import Steering
+from agentcli.app.telemetry import Telemetry
 from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
-from agentcli.record.place import SessionPlace, new_place
 from agentcli.settings import Settings
-from agentcli.types.events import SessionEnded, SessionStarted, TurnEnded, Warned
-from agentcli.types.messages import Text, UserMessage
-from agentcli.types.verdicts import Asker
-from agentcli.types.wire import Request, Wire
+from agentcli.types.errors import Outcome, SettingsError
+from agentcli.types.events import (
+    Fact,
+    ModeChanged,
+    ModelChanged,
+    Restored,
+    SessionEnded,
+    SessionNamed,
+    Told,
+    TurnEnded,
+    Warned,
+)
+from agentcli.types.messages import Text, ToolCall, UserMessage
+from agentcli.types.verdicts import Mode
+
+if TYPE_CHECKING:
+    from agentcli.agent.budget import Budget
+    from agentcli.app.undo import Undoing
+    from agentcli.guard.suggest import Suggestion
+    from agentcli.machine.ledger import Started
 
 
 class Session:
@@ -27,98 +47,167 @@ class Session:
     def __init__(
         self,
         *,
-        place: SessionPlace,
+        settings: Settings,
+        taken: Taken,
         journal: Journal,
         loop: Loop,
+        asking: Asking,
         log: Log,
-        wire: Wire,
+        model: ModelInUse,
+        steering: Steering,
         workshop: Workshop,
+        checkpoints: Checkpoints,
+        telemetry: Telemetry,
         boundary: Boundary,
+        catalogue: Catalogue,
+        hooks: SessionHooks,
+        budget: "Budget | None",
     ) -> None:
-        self.place = place
+        self.settings = settings
+        self.place = taken.place
+        self._lock = taken.lock
+        self.model = model
+        self.steering = steering
         self._journal = journal
         self._loop = loop
+        self._asking = asking
+        asking.fall_back = self._fall_back
         self._log = log
-        self._wire = wire
         self._workshop = workshop
+        self._checkpoints = checkpoints
+        self._telemetry = telemetry
         self._boundary = boundary
+        self._catalogue = catalogue
+        self._hooks = hooks
+        self._budget = budget
 
-    async def turn(self, prompt: str) -> TurnEnded:
-        return await self._loop.turn(UserMessage(content=(Text(text=prompt),)))
+    async def turn(self, prompt: str, *, attached: Sequence[str] = ()) -> TurnEnded:
+        """`attached`: what goes with the prompt, such as files that are mentioned in it."""
+        if refused := await self._hooks.before_turn(prompt):
+            self._journal.tell(refused)
+            return refused
+        end_open_turn(self._journal)
+        await self._catalogue.get_ready()
+        texts = (prompt, *map(self._boundary.clean, attached))
+        return await self._loop.turn(UserMessage(content=tuple(Text(text=text) for text in texts)))
 
-    async def close(self, exit_code: int) -> None:
-        """Nothing the session started is left running, and its log is closed."""
+    async def go_on(self) -> TurnEnded:
+        """Finishes the turn that a fork was cut in."""
+        await self._catalogue.get_ready()
+        return await self._loop.go_on()
+
+    def clean(self, text: str) -> str:
+        """Without secrets: for what is kept elsewhere."""
+        return self._boundary.clean(text)
+
+    @property
+    def facts(self) -> Sequence[Fact]:
+        """All that happened, in a resumed session from its very beginning."""
+        return self._journal.facts
+
+    def tell(self, text: str, *, why: str) -> None:
+        """Something the model will read before the next prompt."""
+        self._journal.tell(Told(text=text, why=why))
+
+    def rename(self, name: str) -> None:
+        self._journal.tell(SessionNamed(name=name))
+
+    @property
+    def mode(self) -> Mode:
+        return self._boundary.mode
+
+    def set_mode(self, mode: Mode) -> None:
+        """For every call that is judged from now on."""
+        self._boundary.mode = mode
+        self._journal.tell(ModeChanged(mode=mode))
+
+    async def use_model(self, name: str) -> None:
+        """Raises SettingsError where it cannot be asked; then the model stays as it was."""
+        model = within(self._budget, open_model(replace(self.settings, model=name)), self.settings)
+        before, self.model, self._workshop.model = self.model, model, model
+        self._asking.use(wire=model.wire, model=model.name, price=model.price)
+        if self._boundary.opinion is not None:
+            self._boundary.opinion.model = model
+        self._journal.tell(ModelChanged(model=model.name))
+        if model.warning:
+            self._journal.tell(Warned(code="model.unknown", message=model.warning))
+        await before.wire.close()
+
+    async def _fall_back(self) -> bool:
+        """Goes on with the person's second choice where the model in use does not answer."""
+        overloaded, other = self.model.name, self.settings.fallback
+        if other is None:
+            return False
+        try:
+            await self.use_model(other)
+        except SettingsError as error:
+            self._journal.tell(Warned(code="model.fallback", message=str(error)))
+            return False
+        if self.model.name == overloaded:
+            return False
+        told = f"{overloaded} does not answer: {self.model.name} goes on"
+        self._journal.tell(Warned(code="model.fallback", message=told))
+        return True
+
+    async def compact(self) -> bool:
+        """Tells the conversation until here by a summary; False when there is none to be had."""
+        return await self._asking.compact()
+
+    def restore(self) -> None:
+        """Tells everything in full again."""
+        self._journal.tell(Restored())
+
+    def suggest(self, call: ToolCall) -> "Suggestion":
+        """The rules that would allow such calls, exactly as they would be stored."""
+        return self._boundary.suggest(call)
+
+    def store_rule(self, rule: str) -> None:
+        """Raises SettingsError where the person's rules cannot be written."""
+        self._boundary.store_rule(rule)
+
+    def hurry(self) -> None:
+        """Ends the wait before the next attempt of a request, if there is one."""
+        self.model.hurry()
+
+    def kill_calls(self, call_ids: Collection[str]) -> None:
+        """Kills the commands of these calls, without giving them time."""
+        self._workshop.kill_calls(call_ids)
+
+    def running(self) -> "Sequence[Started]":
+        """Commands in the background."""
+        return self._workshop.running()
+
+    def undoing(self) -> "Undoing":
+        """What the calls changed, to be taken back or put back. Not while a turn is running."""
+        from agentcli.app.undo import Undoing
+
+        return Undoing(self._journal.facts, tell=self._journal.tell, place=self.place)
+
+    def kill_commands(self) -> None:
+        """For a person who does not want to wait: whatever runs is ended at once."""
+        self._workshop.kill()
+
+    async def close(self, exit_code: int, *, outcome: Outcome | None = None) -> None:
+        """Nothing the session started is left running, and its log is closed.
+
+        `outcome`: of a run without a person, whose exit code it explains."""
+        await self._hooks.at_the_end(exit_code)
+        await self._catalogue.close()
         await self._workshop.close()
+        self._checkpoints.close()
+        self._telemetry.close(self._journal.tell)
         self._boundary.close()
-        await self._wire.close()
-        self._journal.tell(SessionEnded(exit_code=exit_code))
+        if self._boundary.opinion is not None:
+            await self._boundary.opinion.close()
+        await self.model.wire.close()
+        self._journal.tell(_ended(exit_code, outcome))
         self._log.close()
+        self._lock.release()
 
 
-def open_session(
-    settings: Settings, *, listeners: Sequence[Listener], asker: Asker | None = None
-) -> Session:
-    """Raises AgentError when the session cannot be had. `asker` None: nobody can be asked."""
-    model = open_model(settings)
-    place = new_place(settings.sessions)
-    log = Log(place.log)
-    journal = Journal(place.id, record=log.append, listeners=listeners)
-    boundary = Boundary(settings, place, asker=asker)
-    workshop = Workshop(settings, place, boundary=boundary, model=model)
-    toolset = Toolset(workshop.offers())
-    breaker = Breaker()
-    limits = Limits(
-        steps=settings.max_turns,
-        wall_s=settings.timeout,
-        cost_usd=settings.max_cost,
-        calls_per_minute=settings.calls_per_minute,
-    )
-    dispatcher = Dispatcher(
-        toolset=toolset,
-        judge=boundary.judge,
-        tell=journal.tell,
-        workspace=settings.workspace,
-        breaker=breaker,
-        pace=Pace(limits.calls_per_minute),
-        clean=boundary.clean,
-    )
-    loop = Loop(
-        wire=model.wire,
-        template=Request(
-            model=model.name,
-            system=system_prompt(),
-            messages=(),
-            tools=toolset.specs,
-            effort=settings.effort,
-            session=place.id,
-        ),
-        journal=journal,
-        dispatcher=dispatcher,
-        breaker=breaker,
-        limits=limits,
-        price=model.price,
-        parallel=settings.parallel,
-        notices=workshop.notices,
-    )
-    journal.tell(
-        SessionStarted(
-            session=place.id,
-            version=__version__,
-            workspace=str(settings.workspace),
-            model=model.name,
-            mode=settings.mode,
-            tools=toolset.names,
-            tools_sha256=toolset.sha256(),
-        )
-    )
-    if model.warning:
-        journal.tell(Warned(code="model.unknown", message=model.warning))
-    return Session(
-        place=place,
-        journal=journal,
-        loop=loop,
-        log=log,
-        wire=model.wire,
-        workshop=workshop,
-        boundary=boundary,
+def _ended(exit_code: int, outcome: Outcome | None) -> SessionEnded:
+    if outcome is None:
+        return SessionEnded(exit_code=exit_code)
+    return SessionEnded(
+        exit_code=exit_code, ending=outcome.ending, message=outcome.message, hint=outcome.hint
     )

@@ -1,38 +1,50 @@
 """The built-in tools and what they share, made when the first of them is called."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
-from agentcli.app.boundary import Boundary
+from agentcli.app.boundary import Boundary, own_places
+from agentcli.app.briefing import skill_folders
 from agentcli.app.model import ModelInUse
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.tools.patching.contract import patch_contract
 from agentcli.types.events import Told
-from agentcli.types.tools import Tool, ToolSpec
+from agentcli.types.messages import Text
+from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
-    from agentcli.machine.ledger import Ledger
+    from agentcli.machine.ledger import Ledger, Started
     from agentcli.machine.workspace import Workspace
+    from agentcli.tools.bash import Bash
     from agentcli.tools.seen import Seen
 
 
 class Workshop:
     def __init__(
-        self, settings: Settings, place: SessionPlace, *, boundary: Boundary, model: ModelInUse
+        self,
+        settings: Settings,
+        place: SessionPlace,
+        *,
+        boundary: Boundary,
+        model: ModelInUse,
+        known: Iterable[tuple[str, str]] = (),
     ) -> None:
+        """`known`: files the model has seen in a session that is resumed, with their hashes."""
         self._settings = settings
         self._place = place
         self._boundary = boundary
-        self._model = model
+        self.model = model
+        self._known = known
 
     def offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         for name in BUILT_IN:
             yield contract(name), partial(self._tool, name)
-        if self._model.patches:
+        if self.model.patches:
             yield patch_contract(), partial(self._tool, "apply_patch")
 
     def notices(self) -> Sequence[Told]:
@@ -42,6 +54,29 @@ class Workshop:
         return [
             Told(text=finished.note, why="background") for finished in self._ledger.ended_since()
         ]
+
+    def kill_calls(self, call_ids: Collection[str]) -> None:
+        """The commands of these calls, without giving them time."""
+        if self._has_ledger():
+            self._ledger.kill(call_ids)
+
+    def running(self) -> "Sequence[Started]":
+        return self._ledger.running() if self._has_ledger() else ()
+
+    def window(self) -> int | None:
+        """Of the model in use, as far as it may be filled; None: nobody knows it."""
+        sizes = (self._settings.window, self.model.window_tokens)
+        return min((size for size in sizes if size), default=None)
+
+    def keep(self, result: ToolResult) -> str:
+        """Puts all of a result where read_file finds it, and says where."""
+        if isinstance(result.details, Command) and result.details.log_path:
+            return result.details.log_path
+        text = "".join(block.text for block in result.content if isinstance(block, Text))
+        name = hashlib.sha256(f"{result.call_id}\n{text}".encode()).hexdigest()[:12]
+        path = self._place.out / f"result-{name}.txt"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        return str(path)
 
     async def close(self) -> None:
         if self._has_ledger():
@@ -53,7 +88,7 @@ class Workshop:
                 from agentcli.tools.read_file import ReadFile
 
                 return ReadFile(
-                    workspace=self._workspace, seen=self._seen, images=self._model.images
+                    workspace=self._workspace, seen=self._seen, images=self.model.images
                 )
             case "write_file":
                 from agentcli.tools.write_file import WriteFile
@@ -78,18 +113,37 @@ class Workshop:
             case _:
                 return self._bash()
 
-    def _bash(self) -> Tool:
+    @property
+    def lacks_sandbox(self) -> bool:
+        """Nobody turned it off, and yet none works here."""
+        return self._boundary.sandbox is None and self._settings.sandbox != "off"
+
+    def kill(self) -> None:
+        """Ends every command at once, without a chance to clear up."""
+        from agentcli.machine import tree
+
+        for started in self.running():
+            tree.tell_group(started.pid, tree.KILL)
+
+    def new_bash(self) -> "Bash":
+        """One that starts in the root of the workspace."""
         from agentcli.tools.bash import Bash
 
-        bash = Bash(
+        return Bash(
             workspace=self._settings.workspace,
             out_dir=self._place.out,
             sandbox=self._boundary.sandbox,
-            confinement=self._boundary.confinement,
+            confinement=self._boundary.confinement_of,
             environ=self._boundary.environ(),
             ledger=self._ledger,
+            passed=self._settings.pass_env,
             proves_read=self._boundary.proves_read,
+            clean=self._boundary.clean_output,
+            timeout_limit_s=self._settings.tool_timeout,
         )
+
+    def _bash(self) -> Tool:
+        bash = self.new_bash()
         self._boundary.follow(lambda: bash.cwd)
         return bash
 
@@ -97,13 +151,21 @@ class Workshop:
     def _workspace(self) -> "Workspace":
         from agentcli.machine.workspace import Workspace
 
-        return Workspace(self._settings.workspace, readable=(self._place.out,))
+        return Workspace(
+            self._settings.workspace,
+            readable=(self._place.out, *skill_folders(self._settings)),
+            protected=(*own_places(self._place), *self._boundary.scripts),
+            hides=self._boundary.hides,
+        )
 
     @cached_property
     def _seen(self) -> "Seen":
         from agentcli.tools.seen import Seen
 
-        return Seen()
+        seen = Seen()
+        for path, digest in self._known:
+            seen.note(self._settings.workspace / path, digest)
+        return seen
 
     @cached_property
     def _ledger(self) -> "Ledger":

@@ -11,6 +11,9 @@ from pathlib import Path
 from agentcli.types.tools import ToolSpec
 
 BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash")
+"""Declared always."""
+ALSO = ("delegate", "search_tools")
+"""Declared where there is a use for them, and the person has not switched them off."""
 
 _SHIPPED = Path(__file__).with_name("contracts.json")
 

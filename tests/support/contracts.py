@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agentcli.tools.contracts import BUILT_IN
+from agentcli.tools.contracts import ALSO, BUILT_IN
 from agentcli.tools.schema import schema_of
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def dumped(value: Any) -> str:
 
 
 def write() -> None:
-    contracts = {name: generated(name) for name in BUILT_IN}
+    contracts = {name: generated(name) for name in (*BUILT_IN, *ALSO)}
     SHIPPED.write_text(dumped(contracts), encoding="utf-8")
     SNAPSHOTS.mkdir(parents=True, exist_ok=True)
     for name, contract in contracts.items():

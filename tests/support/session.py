@@ -7,10 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agentcli.agent.asking import Asking
+from agentcli.agent.budget import Budget
 from agentcli.agent.dispatch import After, Clean, Dispatcher
+from agentcli.agent.finish import Finish
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Limits, Pace
-from agentcli.agent.loop import Loop
+from agentcli.agent.loop import Loop, OnDeny
 from agentcli.agent.toolset import Toolset
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Entry, Event, TurnEnded
@@ -110,6 +113,7 @@ class Bench:
     """Everything a test wants to look at after a turn."""
 
     wire: ListWire
+    asking: Asking
     loop: Loop
     journal: Journal
     entries: list[Entry]
@@ -129,11 +133,16 @@ def bench(
     parallel: bool = True,
     price: Callable[[Usage], float | None] = lambda usage: None,
     clean: Clean = str,
+    budget: Budget | None = None,
+    finish: Callable[[Journal], Finish] | None = None,
+    on_deny: OnDeny = "continue",
+    wraps_up: bool = False,
+    listeners: Sequence[Callable[[Event], None]] = (),
 ) -> Bench:
     entries: list[Entry] = []
     events: list[Event] = []
     wire, breaker, limits = ListWire(replies), Breaker(), limits or Limits()
-    journal = Journal("test", record=entries.append, listeners=[events.append])
+    journal = Journal("test", record=entries.append, listeners=[events.append, *listeners])
     toolset = Toolset((tool.spec, partial(_itself, tool)) for tool in tools)
     dispatcher = Dispatcher(
         toolset=toolset,
@@ -146,17 +155,22 @@ def bench(
         clean=clean,
     )
     template = Request(model="test/model", system="", messages=(), tools=toolset.specs)
+    asked = budget.wire(wire, price=price, output_limit=lambda: None) if budget else wire
+    asking = Asking(wire=asked, template=template, journal=journal, price=price)
     loop = Loop(
-        wire=wire,
-        template=template,
+        asking=asking,
         journal=journal,
         dispatcher=dispatcher,
         breaker=breaker,
         limits=limits,
-        price=price,
         parallel=parallel,
+        finish=finish(journal) if finish else None,
+        on_deny=on_deny,
+        wraps_up=wraps_up,
     )
-    return Bench(wire=wire, loop=loop, journal=journal, entries=entries, events=events)
+    return Bench(
+        wire=wire, asking=asking, loop=loop, journal=journal, entries=entries, events=events
+    )
 
 
 def _itself(tool: Tool) -> Tool:

@@ -2,15 +2,9 @@ import asyncio
 
 import pytest
 
+from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import ToolError
-from agentcli.types.events import (
-    CallFinished,
-    CallJudged,
-    CallProgress,
-    Ending,
-    HookRan,
-    TurnEnded,
-)
+from agentcli.types.events import CallFinished, CallJudged, Ending, HookRan, TurnEnded
 from agentcli.types.messages import Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import (
     Effect,

@@ -1,10 +1,13 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from agentcli.agent.journal import Journal
+from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Entry, Event, TextDelta, Told, TurnEnded
+from agentcli.types.events import Entry, Event, ModelReplied, Told, TurnEnded
+from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from tests.support.session import FunctionTool, bench, call, reply
 
 
@@ -69,3 +72,26 @@ def test_every_entry_names_the_entry_that_caused_it() -> None:
         (8, "turn_ended", 7),
     ]
     assert isinstance(done.entries[-1].fact, TurnEnded)
+
+
+def test_masked_reply_is_recorded_and_goes_back_to_the_model_as_it_was() -> None:
+    entries: list[Entry] = []
+    shown: list[Event] = []
+
+    def mask(event: Event) -> list[Event]:
+        text = TextDelta(text="held back")
+        if isinstance(event, ModelReplied):
+            return [text, ModelReplied(message=replace(event.message, content=(Text(text="***"),)))]
+        return [Told(text="***", why="")] if isinstance(event, Told) else [event]
+
+    journal = Journal("s", record=entries.append, listeners=[shown.append], mask=mask)
+    message = AssistantMessage(content=(Text(text="secret"),), stop="end", protocol="p", model="m")
+    said = ModelReplied(message=message)
+    journal.tell(said)
+    journal.tell(Told(text="secret", why=""))
+
+    masked = replace(said, message=replace(said.message, content=(Text(text="***"),)))
+    told = Told(text="***", why="")
+    assert [entry.fact for entry in entries] == [masked, told]
+    assert shown == [TextDelta(text="held back"), masked, told]
+    assert journal.messages() == (said.message, UserMessage(content=(Text(text="***"),)))

@@ -3,18 +3,11 @@ import asyncio
 import pytest
 
 from agentcli.agent.limits import Limits
-from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL
+from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL, OnDeny
+from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
-from agentcli.types.events import (
-    CallFinished,
-    Ending,
-    ModelFailed,
-    ModelReplied,
-    TextDelta,
-    Told,
-    TurnEnded,
-)
-from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
+from agentcli.types.events import CallFinished, Ending, ModelFailed, ModelReplied, Told, TurnEnded
+from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import Effect, ErrorKind, Tool, ToolMessage, ToolResult
 from agentcli.types.verdicts import Preview, Verdict
 from agentcli.types.wire import Request, Show
@@ -76,21 +69,6 @@ def test_step_limit_is_an_ending_and_nothing_more_is_sent() -> None:
     done = bench(replies, [echo()], limits=Limits(steps=3))
     assert done.turn().ending is Ending.STEP_LIMIT
     assert len(done.wire.requests) == 3
-
-
-def test_cost_limit_is_checked_before_the_next_request() -> None:
-    replies = [reply(call("echo", f"c{n}", n=n), usage=Usage(output_tokens=1)) for n in range(9)]
-    done = bench(replies, [echo()], limits=Limits(cost_usd=2.5), price=lambda usage: 1.0)
-    assert done.turn().ending is Ending.COST_LIMIT
-    assert len(done.wire.requests) == 3
-
-
-def test_token_limit_counts_every_kind_of_token() -> None:
-    usage = Usage(input_tokens=10, cache_read_tokens=20, cache_write_tokens=5, output_tokens=15)
-    replies = [reply(call("echo", f"c{n}", n=n), usage=usage) for n in range(9)]
-    done = bench(replies, [echo()], limits=Limits(tokens=100))
-    assert done.turn().ending is Ending.TOKEN_LIMIT
-    assert len(done.wire.requests) == 2
 
 
 def test_time_limit_ends_a_turn_in_the_middle_of_a_call() -> None:
@@ -203,6 +181,38 @@ def test_denial_with_nobody_to_ask_is_not_success() -> None:
     assert (ended.ending, EXIT_OF_ENDING[ended.ending]) == (Ending.DENIED, Exit.DENIED)
 
 
+def denied_then_done(on_deny: OnDeny) -> Bench:
+    async def nobody(call: ToolCall, *, tool: Tool, effect: Effect, preview: Preview) -> Verdict:
+        remedy = f"--allow {call.name}"
+        return Verdict(decision="deny", by="nobody", reason="nobody", remedy=remedy)
+
+    calls = (call("echo", "c1", path="a"), call("other", "c2", path="b"))
+    replies = [reply(*calls), reply("done")]
+    return bench(replies, [echo(), echo("other")], judge=nobody, on_deny=on_deny)
+
+
+@pytest.mark.parametrize(
+    ("on_deny", "ending", "requests"),
+    [("fail", Ending.DENIED, 1), ("continue", Ending.DENIED, 2), ("ignore", Ending.DONE, 2)],
+)
+def test_denial_ends_the_turn_at_once_at_its_end_or_not_at_all(
+    on_deny: OnDeny, ending: Ending, requests: int
+) -> None:
+    done = denied_then_done(on_deny)
+    assert (done.turn().ending, len(done.wire.requests)) == (ending, requests)
+
+
+def test_denial_names_every_option_that_would_have_permitted_it() -> None:
+    assert denied_then_done("fail").turn().hint == "--allow echo --allow other"
+
+
+def test_wrap_up_is_one_request_without_tools_after_a_limit() -> None:
+    replies = [reply(call("echo", "c1", n=1)), reply("so far"), reply("never")]
+    done = bench(replies, [echo()], limits=Limits(steps=1), wraps_up=True)
+    assert done.turn().ending is Ending.STEP_LIMIT
+    assert [request.tool_choice for request in done.wire.requests] == ["auto", "none"]
+
+
 def test_denial_does_not_count_when_the_target_was_reached_another_way() -> None:
     async def only_edits(
         asked: ToolCall, *, tool: Tool, effect: Effect, preview: Preview
@@ -235,7 +245,7 @@ def test_what_was_shown_before_an_interrupt_stays_in_the_history() -> None:
 
     async def scenario() -> Bench:
         done, wire = bench([]), HalfWire()
-        done.loop._wire = wire
+        done.asking.use(wire=wire, model="test/model", price=lambda usage: None)
         task = asyncio.create_task(done.loop.turn(UserMessage(content=(Text(text="go"),))))
         await wire.shown.wait()
         task.cancel()

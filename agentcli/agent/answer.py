@@ -1,0 +1,71 @@
+"""A final answer that must be data of a given form: taken, checked, asked for once more.
+
+The form is a JSON Schema. Where the provider holds the model to it, the reply's text is the
+answer; elsewhere the model gives it by a call of the tool `answer`.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from agentcli.types.events import AnswerChecked, Emit
+from agentcli.types.messages import Json
+
+ANSWER_TOOL = "answer"
+FAILURES_MAX = 2
+"""The first is repaired, the second ends the run."""
+
+Problem: TypeAlias = Callable[[Json], str]
+"""What is wrong with a value; empty: nothing."""
+
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+
+
+class AnswerForm:
+    def __init__(self, schema: Json, *, problem: Problem, by_call: bool, tell: Emit) -> None:
+        self.schema = schema
+        self.by_call = by_call
+        self.problem = ""
+        """What was wrong with the latest try."""
+        self.is_met = False
+        self._problem = problem
+        self._tell = tell
+        self._failures = 0
+
+    @property
+    def is_failed(self) -> bool:
+        return self._failures >= FAILURES_MAX
+
+    def ask_again(self) -> None:
+        """What was answered no longer holds."""
+        self.is_met = False
+
+    def take(self, value: Json) -> str:
+        """One try. Returns what is wrong with it."""
+        return self._took(self._problem(value), value)
+
+    def take_text(self, text: str) -> str:
+        """A reply's text as the answer. Returns what to tell the model; empty: it is taken."""
+        value, fault = _parsed(text)
+        problem = self._took(fault or self._problem(value), value)
+        if not problem:
+            return ""
+        way = f"call {ANSWER_TOOL}" if self.by_call else "reply with the JSON alone"
+        return f"Your answer does not have the form that was asked for: {problem}. Now {way}."
+
+    def _took(self, problem: str, value: Json) -> str:
+        self.problem = problem
+        self.is_met = not problem
+        self._failures += bool(problem)
+        self._tell(AnswerChecked(problem=problem, value=None if problem else value))
+        return problem
+
+
+def _parsed(text: str) -> tuple[Json, str]:
+    """The value, or what keeps it from being one."""
+    fenced = _FENCED.fullmatch(text.strip())
+    try:
+        return json.loads(fenced[1] if fenced else text), ""
+    except (ValueError, RecursionError) as error:
+        return None, f"it is not JSON ({error})"

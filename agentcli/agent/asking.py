@@ -1,0 +1,154 @@
+"""One model, asked for replies: each request within its window, each reply recorded with its price.
+
+Where a conversation does not fit it is shortened; where the model is overloaded another one takes
+over, if the person has named one.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from agentcli.agent.cache import CacheWatch
+from agentcli.agent.journal import Journal
+from agentcli.agent.room import Room
+from agentcli.types.deltas import Delta, RetryDelta, TextDelta
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.events import ModelFailed, ModelReplied, Warned
+from agentcli.types.messages import AssistantMessage, Text
+from agentcli.types.tools import ToolSpec
+from agentcli.types.wire import Price, Request, ToolChoice, Wire
+
+OVERFLOWS_MAX = 2
+"""How often in a turn a conversation that does not fit is shortened and sent again."""
+
+OVERLOADED = (WireErrorKind.UNAVAILABLE, WireErrorKind.RATE_LIMITED, WireErrorKind.CUT)
+
+FallBack: TypeAlias = Callable[[], Awaitable[bool]]
+"""Puts another model in this one's place, by `Asking.use`; False: there is none."""
+
+
+async def _nobody_else() -> bool:
+    return False
+
+
+class Asking:
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        template: Request,
+        journal: Journal,
+        price: Price,
+        room: Room | None = None,
+        tools: Callable[[], tuple[ToolSpec, ...]] | None = None,
+    ) -> None:
+        """`room`: keeps the conversation within the model's window.
+        `tools`: what the model is told of now; None: what the template says."""
+        self._wire = wire
+        self._template = template
+        self._journal = journal
+        self._price = price
+        self._room = room
+        self._tools = tools
+        self._cache = CacheWatch()
+        self._overflows = 0
+        self.fall_back: FallBack = _nobody_else
+
+    def use(self, *, wire: Wire, model: str, price: Price) -> None:
+        """Another model from the next request on."""
+        self._wire = wire
+        self._template = replace(self._template, model=model)
+        self._price = price
+
+    def begin_turn(self) -> None:
+        self._overflows = 0
+
+    async def ask(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
+        """The next reply. Raises WireError."""
+        if self._room is not None:
+            await self._room.make(self._request(), wire=self._wire, price=self._price)
+        began, partial = time.monotonic(), _Partial(self._journal.tell)
+        request = replace(self._request(), tool_choice=tool_choice)
+        try:
+            reply = await self._wire.ask(request, partial.show)
+        except WireError as error:
+            if error.was_sent:
+                self._journal.tell(
+                    ModelFailed(kind=error.kind, message=str(error), hint=error.hint)
+                )
+            raise
+        except asyncio.CancelledError:
+            if partial.text:
+                self._journal.tell(ModelReplied(message=partial.message(self._template.model)))
+            raise
+        self._learn(request, reply)
+        self._journal.tell(
+            ModelReplied(
+                message=reply,
+                duration_s=round(time.monotonic() - began, 4),
+                cost_usd=self._price(reply.usage),
+                retries=partial.retries,
+            )
+        )
+        return reply
+
+    async def is_worth_repeating(self, error: WireError) -> bool:
+        """Whether the next attempt may succeed, after something was done about it."""
+        if error.kind is WireErrorKind.OVERFLOW:
+            return await self.made_room()
+        return error.kind in OVERLOADED and await self.fall_back()
+
+    async def made_room(self) -> bool:
+        """Of a conversation that does not fit any more; False: it cannot be made to."""
+        self._overflows += 1
+        if self._room is None or self._overflows > OVERFLOWS_MAX:
+            return False
+        return await self._room.after_overflow(self._request(), wire=self._wire, price=self._price)
+
+    async def compact(self) -> bool:
+        """Between two turns, when the person wants it."""
+        if self._room is None:
+            return False
+        return await self._room.compact(self._request(), wire=self._wire, price=self._price)
+
+    def _request(self) -> Request:
+        tools = self._tools() if self._tools else self._template.tools
+        return replace(self._template, messages=self._journal.messages(), tools=tools)
+
+    def _learn(self, request: Request, reply: AssistantMessage) -> None:
+        if self._room is not None:
+            self._room.learn(request, reply.usage)
+        missed = self._cache.miss(request, reply.usage)
+        if missed is not None:
+            self._journal.tell(Warned(code="cache.missed", message=missed))
+
+
+class _Partial:
+    """What was shown of a reply that is still coming, in case it never ends."""
+
+    def __init__(self, tell: Callable[[Delta], None]) -> None:
+        self._tell = tell
+        self._pieces: list[str] = []
+        self.retries = 0
+
+    def show(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=text):
+                self._pieces.append(text)
+            case RetryDelta():
+                self._pieces.clear()
+                self.retries += 1
+            case _:
+                pass
+        self._tell(delta)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def message(self, model: str) -> AssistantMessage:
+        return AssistantMessage(
+            content=(Text(text=self.text),), stop="cancelled", protocol="", model=model
+        )

@@ -1,0 +1,161 @@
+"""What a session may spend: held against the worst a request can cost before it is sent.
+
+The cap is never crossed by a request that was admitted: its output limit is lowered to what is
+left, and where too little is left it is not sent. Whoever asks a model through `wire` counts:
+turns, compaction, child agents, and attempts that broke off and were made again.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from agentcli.agent.size import RequestSize
+from agentcli.machine.tokens import estimate
+from agentcli.types.deltas import Delta, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.messages import AssistantMessage, Usage
+from agentcli.types.wire import Price, Request, Show, Wire
+
+OutputLimit: TypeAlias = Callable[[], int | None]
+
+SHORTEST_REPLY_TOKENS = 1024
+"""With less room than this a model cannot say anything of use."""
+
+UNKNOWN_OUTPUT_TOKENS = 32_000
+"""For a model whose output limit nobody knows."""
+
+CAUTION = 1.5
+"""Vocabularies differ: a prompt may have so many times the tokens that we estimate."""
+
+
+class Budget:
+    def __init__(self, *, cost_usd: float | None = None, tokens: int | None = None) -> None:
+        """None: no cap."""
+        self._cost_cap_usd = cost_usd
+        self._token_cap = tokens
+        self._cost_usd = 0.0
+        self._tokens = 0
+
+    def wire(self, wire: Wire, *, price: Price, output_limit: OutputLimit) -> Wire:
+        """The wire, asked within this budget."""
+        if self._cost_cap_usd is None and self._token_cap is None:
+            return wire
+        return _Budgeted(wire, self, price=price, output_limit=output_limit)
+
+    def spend(self, usage: Usage, price: Price) -> None:
+        self._cost_usd += price(usage) or 0.0
+        self._tokens += usage.prompt_tokens + usage.output_tokens
+
+    def reply_limit(self, prompt_tokens: int, price: Price) -> int:
+        """How long a reply may be. Raises WireError where the next request is one too many."""
+        return min(
+            self._reply_within_tokens(prompt_tokens),
+            self._reply_within_cost(prompt_tokens, price),
+        )
+
+    def _reply_within_tokens(self, prompt_tokens: int) -> int:
+        cap = self._token_cap
+        if cap is None:
+            return UNLIMITED
+        room = cap - self._tokens - prompt_tokens
+        if room < SHORTEST_REPLY_TOKENS:
+            raise WireError(
+                f"the limit of {cap} tokens is reached: {self._tokens} are used, "
+                f"and the next request has about {prompt_tokens}",
+                kind=WireErrorKind.TOKEN_CAP,
+                hint="raise --max-tokens",
+            )
+        return room
+
+    def _reply_within_cost(self, prompt_tokens: int, price: Price) -> int:
+        cap, prompt_usd = self._cost_cap_usd, _prompt_usd(prompt_tokens, price)
+        if cap is None or prompt_usd is None:
+            return UNLIMITED
+        with_reply_usd = _worst_usd(prompt_tokens, SHORTEST_REPLY_TOKENS, price)
+        left_usd = cap - self._cost_usd
+        if with_reply_usd > left_usd:
+            raise WireError(
+                f"the limit of ${cap:g} is reached: ${self._cost_usd:.4f} is spent, "
+                f"and the next request could cost ${with_reply_usd:.4f}",
+                kind=WireErrorKind.COST_CAP,
+                hint="raise --max-cost",
+            )
+        per_token_usd = (with_reply_usd - prompt_usd) / SHORTEST_REPLY_TOKENS
+        if per_token_usd <= 0:
+            return UNLIMITED
+        return math.floor((left_usd - prompt_usd) / per_token_usd)
+
+
+UNLIMITED = 2**53
+
+
+class _Budgeted:
+    def __init__(
+        self, wire: Wire, budget: Budget, *, price: Price, output_limit: OutputLimit
+    ) -> None:
+        self._wire = wire
+        self._budget = budget
+        self._price = price
+        self._output_limit = output_limit
+        self._size = RequestSize(count=estimate, caution=CAUTION)
+
+    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+        prompt_tokens = self._size.of(request)
+        allowed = self._budget.reply_limit(prompt_tokens, self._price)
+        wanted = request.output_limit_tokens or self._output_limit() or UNKNOWN_OUTPUT_TOKENS
+        if allowed < wanted:
+            request = replace(request, output_limit_tokens=allowed)
+        attempts = _Attempts(show)
+        try:
+            reply = await self._wire.ask(request, attempts.show)
+        except BaseException:
+            attempts.break_off()
+            raise
+        finally:
+            for text in attempts.broken_off:
+                lost = Usage(input_tokens=prompt_tokens, output_tokens=estimate(text))
+                self._budget.spend(lost, self._price)
+        self._budget.spend(reply.usage, self._price)
+        self._size.learn(request, reply.usage)
+        return reply
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+class _Attempts:
+    """What was shown of replies that broke off: nobody says what they cost, but they did."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._text = ""
+        self.broken_off: list[str] = []
+
+    def show(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=text) | ThinkingDelta(text=text):
+                self._text += text
+            case RetryDelta():
+                self.break_off()
+            case _:
+                pass
+        self._show(delta)
+
+    def break_off(self) -> None:
+        if self._text:
+            self.broken_off.append(self._text)
+        self._text = ""
+
+
+def _prompt_usd(prompt_tokens: int, price: Price) -> float | None:
+    """At the dearest: all of it new, or all of it written to the cache."""
+    fresh = price(Usage(input_tokens=prompt_tokens))
+    written = price(Usage(cache_write_tokens=prompt_tokens))
+    return None if fresh is None or written is None else max(fresh, written)
+
+
+def _worst_usd(prompt_tokens: int, reply_tokens: int, price: Price) -> float:
+    fresh = price(Usage(input_tokens=prompt_tokens, output_tokens=reply_tokens)) or 0.0
+    written = price(Usage(cache_write_tokens=prompt_tokens, output_tokens=reply_tokens)) or 0.0
+    return max(fresh, written)

@@ -1,0 +1,121 @@
+"""Child agents: the same loop with fewer tools and a journal of its own, one answer for the parent.
+
+What a child asks of a model counts in its parent's budget, and its calls pass the same judge.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeAlias
+
+from agentcli.agent.journal import Journal
+from agentcli.agent.loop import Loop
+from agentcli.types.errors import ToolError
+from agentcli.types.events import CallJudged, Ending, Event, ModelReplied, Told, TurnEnded
+from agentcli.types.messages import Text, Usage, UserMessage
+from agentcli.types.tools import ErrorKind, Output, Raw, ToolContext
+
+READING = ("read_file", "grep", "find_files")
+"""The tools of a role that names none."""
+ANSWER_CHARS = 8_000
+OPENING = (
+    "You are a child agent: another agent gives you a task and sees nothing but your last message. "
+    "Find out what is asked, then answer in a few sentences, with the paths and line numbers that "
+    "prove it. Say so if you did not find it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a child is told and may use, as a Markdown file of the person or the project says."""
+
+    name: str = ""
+    description: str = ""
+    instructions: str = ""
+    tools: tuple[str, ...] = READING
+
+    @property
+    def only_reads(self) -> bool:
+        return set(self.tools) <= set(READING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    journal: Journal
+    loop: Loop
+    log: Path
+    close: Callable[[], None]
+    """Nothing more will be recorded."""
+
+
+OpenChild: TypeAlias = Callable[[Role, Callable[[Event], None]], Child]
+"""A loop with that role's tools, its own journal and limits; every event goes to the listener."""
+
+
+class Children:
+    def __init__(self, roles: Iterable[Role], *, open_child: OpenChild) -> None:
+        self._roles = {"": Role(), **{role.name: role for role in roles}}
+        self._open_child = open_child
+
+    def role(self, name: str) -> Role:
+        """Raises ToolError where there is none of that name."""
+        if name in self._roles:
+            return self._roles[name]
+        names = [known for known in self._roles if known]
+        near = get_close_matches(name, names, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        known = f"The roles are {', '.join(names)}." if names else "Leave role out."
+        raise ToolError(f"There is no role {name!r}.{hint} {known}", kind=ErrorKind.INVALID_INPUT)
+
+    async def run(self, task: str, name: str, context: ToolContext) -> Output:
+        role, watch = self.role(name), _Watch(context.progress)
+        child = self._open_child(role, watch)
+        opening = f"{OPENING}\n\n{role.instructions}".strip()
+        try:
+            child.journal.tell(Told(text=opening, why="role"))
+            ended = await child.loop.turn(UserMessage(content=(Text(text=task),)))
+        finally:
+            child.close()
+        return _output(ended, watch, child.log)
+
+
+class _Watch:
+    """What a child does, for the person who waits, and what remains of it in the end."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._calls = 0
+        self._usage = Usage()
+        self.answer = ""
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case CallJudged(call=call):
+                self._calls += 1
+                target = next(iter(call.input.values()), "") if isinstance(call.input, dict) else ""
+                self._progress(f"{call.name} {target}\n")
+            case ModelReplied(message=message):
+                self._usage += message.usage
+                self.answer = message.text.strip() or self.answer
+            case _:
+                pass
+
+    def summed_up(self, log: Path) -> str:
+        tokens = self._usage.prompt_tokens + self._usage.output_tokens
+        return f"{self._calls} calls, {tokens} tokens, log {log}"
+
+
+def _output(ended: TurnEnded, watch: _Watch, log: Path) -> Output:
+    """One clear result, however the child fared."""
+    answer, details = watch.answer, Raw(text=watch.summed_up(log))
+    is_long = len(answer) > ANSWER_CHARS
+    if is_long:
+        answer = f"{answer[:ANSWER_CHARS]}… [{len(answer)} characters; all of it is in {log}]"
+    if ended.ending is Ending.DONE and answer:
+        return Output.of(answer, details=details, truncated=is_long)
+    why = ended.message or ended.ending.value.replace("_", " ")
+    last = f" Its last words: {answer}" if answer else ""
+    return Output.of(
+        f"The child agent did not finish: {why}.{last}", details=details, error=ErrorKind.FAILED
+    )

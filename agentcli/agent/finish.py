@@ -1,0 +1,151 @@
+"""Between a model's last word and the end of the turn: its answer's form, and the person's checks.
+
+The model says when it is done; whether it is, commands of the person's decide. What fails goes back
+to it, within the limits of the turn.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from agentcli.agent.answer import AnswerForm
+from agentcli.agent.journal import Journal
+from agentcli.types.events import (
+    Claim,
+    ClaimsChecked,
+    Ending,
+    Fact,
+    Told,
+    TurnEnded,
+    TurnStarted,
+    Verified,
+)
+from agentcli.types.messages import AssistantMessage
+
+ROUNDS_MAX = 5
+"""How often a failed verification goes back to the model."""
+
+RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
+FindClaims: TypeAlias = Callable[[str, Sequence[Fact]], tuple[Claim, ...]]
+
+DONE = TurnEnded(ending=Ending.DONE)
+
+_LIMITS = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED, Ending.LENGTH)
+
+
+class Finish:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        checks: Sequence[str] = (),
+        run_check: RunCheck,
+        form: AnswerForm | None = None,
+        find_claims: FindClaims,
+        claims_must_hold: bool = False,
+    ) -> None:
+        self._journal = journal
+        self._checks = checks
+        self._run_check = run_check
+        self._form = form
+        self._find_claims = find_claims
+        self._claims_must_hold = claims_must_hold
+        self._rounds = 0
+        self._failing: Verified | None = None
+
+    async def after_reply(self, reply: AssistantMessage) -> TurnEnded | None:
+        """The model has nothing more to call. None: it was told something, and is asked again."""
+        if self._form is not None and not self._form.is_met:
+            problem = self._form.take_text(reply.text)
+            if self._form.is_failed:
+                return self._unmet()
+            if problem:
+                self._journal.tell(Told(text=problem, why="schema"))
+                return None
+        return await self._verified(reply.text)
+
+    async def after_calls(self) -> TurnEnded | None:
+        """Calls were run, and one of them may have been the answer."""
+        if self._form is None:
+            return None
+        if self._form.is_failed:
+            return self._unmet()
+        return await self._verified("") if self._form.is_met else None
+
+    def at_limit(self, ended: TurnEnded) -> TurnEnded:
+        """A limit that was reached while a check fails is a failed check."""
+        if self._failing is None or ended.ending not in _LIMITS:
+            return ended
+        return TurnEnded(
+            ending=Ending.VERIFY_FAILED,
+            message=f"{_failure(self._failing)}, and {ended.message}",
+            hint=ended.hint or _see(self._failing),
+        )
+
+    async def _verified(self, text: str) -> TurnEnded | None:
+        self._rounds += 1
+        runs = [await self._checked(command) for command in self._checks]
+        failed = [run for run in runs if not run.passed]
+        self._failing = failed[0] if failed else None
+        if self._failing is None:
+            return self._claims_held(text)
+        if self._rounds >= ROUNDS_MAX:
+            times = f"{self._rounds} times in a row"
+            return TurnEnded(
+                ending=Ending.VERIFY_FAILED,
+                message=f"{_failure(self._failing)}, {times}",
+                hint=_see(self._failing),
+            )
+        self._journal.tell(Told(text=_told_of(failed), why="verify"))
+        if self._form is not None:
+            self._form.ask_again()
+        return None
+
+    async def _checked(self, command: str) -> Verified:
+        run = replace(await self._run_check(command), attempt=self._rounds)
+        self._journal.tell(run)
+        return run
+
+    def _claims_held(self, text: str) -> TurnEnded:
+        claims = self._find_claims(text, self._facts_of_turn()) if text else ()
+        if claims:
+            self._journal.tell(ClaimsChecked(claims=claims))
+        wrong = [claim for claim in claims if claim.verdict == "not_supported"]
+        if not wrong or not self._claims_must_hold:
+            return DONE
+        return TurnEnded(
+            ending=Ending.CLAIM_UNSUPPORTED,
+            message=f"the answer says {wrong[0].text!r}, but {wrong[0].evidence}",
+            hint="read the record of the session, or run without --check-claims",
+        )
+
+    def _facts_of_turn(self) -> Sequence[Fact]:
+        facts = self._journal.facts
+        begun = (at for at in reversed(range(len(facts))) if isinstance(facts[at], TurnStarted))
+        return facts[next(begun, 0) :]
+
+    def _unmet(self) -> TurnEnded:
+        assert self._form is not None
+        return TurnEnded(
+            ending=Ending.SCHEMA_UNMET,
+            message=f"the answer does not meet the schema: {self._form.problem}",
+            hint="make the schema simpler, say in the prompt what it means, or use another model",
+        )
+
+
+def _failure(run: Verified) -> str:
+    how = "did not end by itself" if run.exit_code is None else f"exit code {run.exit_code}"
+    return f"--verify {run.command!r} failed ({how})"
+
+
+def _see(run: Verified) -> str:
+    return f"its output is in {run.log_path}" if run.log_path else ""
+
+
+def _told_of(failed: Sequence[Verified]) -> str:
+    parts = [f"$ {run.command}\n{run.output}" for run in failed]
+    return (
+        "Not done yet: the checks that decide whether the task is done were run, and failed.\n\n"
+        + "\n\n".join(parts)
+        + "\n\nFix what they show, then finish again."
+    )

@@ -1,0 +1,110 @@
+"""What a person and a project want of every agent: AGENTS.md and its neighbours, told when due.
+
+The person's own and those from the repository's root down to the workspace are told at the start,
+those of other directories when something there is first touched. All of it is bounded, and nothing
+is read through a link that leads out of the repository.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from agentcli.agent.history import INSTRUCTIONS
+from agentcli.machine.text import NotText, decode, to_lf
+from agentcli.machine.workspace import Workspace
+from agentcli.types.errors import ToolError
+from agentcli.types.events import Told, Warned
+
+NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md")
+"""The first that a directory has is read, and the others are not."""
+LIMIT_BYTES = 32_000
+ALL_LIMIT_BYTES = 64_000
+INCLUDED_DEPTH = 3
+
+_INCLUDE = re.compile(r"^@(\S+)$", re.MULTILINE)
+
+
+class Instructions:
+    def __init__(self, workspace: Path, *, own: Path) -> None:
+        """`own`: the directory with the person's file."""
+        self._base = workspace
+        self._repository = Workspace(_repository(workspace))
+        self._own = Workspace(own)
+        self._looked_in: set[PurePosixPath] = set()
+        self._left_bytes = ALL_LIMIT_BYTES
+        self._skipped: list[str] = []
+
+    def at_start(self) -> list[Told | Warned]:
+        return [*self._found_in(self._own, PurePosixPath(), of="the person"), *self.of(self._base)]
+
+    def of(self, path: Path) -> list[Told | Warned]:
+        """For a file or directory that is being worked on: what is new on the way to it."""
+        real = Path(os.path.realpath(self._base / path))
+        if not real.is_relative_to(self._repository.root):
+            return []
+        relative = PurePosixPath(real.relative_to(self._repository.root).as_posix())
+        facts: list[Told | Warned] = []
+        for folder in (*reversed(relative.parents), relative):
+            if folder not in self._looked_in:
+                self._looked_in.add(folder)
+                facts += self._found_in(self._repository, folder, of="this project")
+        return facts
+
+    def _found_in(
+        self, root: Workspace, folder: PurePosixPath, *, of: str
+    ) -> Iterator[Told | Warned]:
+        for name in NAMES:
+            place = str(folder / name)
+            if (root.root / place).is_file():
+                text = self._read(root, place, within=())
+                if text.strip():
+                    yield Told(text=_told(place, text, of), why=INSTRUCTIONS)
+                break
+        for why in self._skipped:
+            yield Warned(code="instructions.skipped", message=why)
+        self._skipped.clear()
+
+    def _read(self, root: Workspace, place: str, *, within: Sequence[str]) -> str:
+        """Empty where it cannot be read; why is kept for the person."""
+        if place in within or len(within) > INCLUDED_DEPTH:
+            self._skipped.append(f"{place} is not included again from {within[-1]}")
+            return ""
+        try:
+            with os.fdopen(root.open_file(root.locate(place)), "rb") as file:
+                data = file.read(LIMIT_BYTES + 1)
+            text = to_lf(decode(self._bounded(data, place))[0])
+        except (ToolError, NotText, OSError) as error:
+            self._skipped.append(f"{place} is not read: {error}")
+            return ""
+        folder = PurePosixPath(place).parent
+
+        def included(found: re.Match[str]) -> str:
+            target = str(folder / found[1])
+            if not (root.root / target).is_file():
+                return found[0]  # not every line that begins with @ names a file
+            return self._read(root, target, within=(*within, place))
+
+        return _INCLUDE.sub(included, text)
+
+    def _bounded(self, data: bytes, place: str) -> bytes:
+        """Cut at the end of a line."""
+        limit = min(LIMIT_BYTES, self._left_bytes)
+        if len(data) > limit:
+            self._skipped.append(f"{place} is too long: only its first {limit} bytes are used")
+            data = data[: data.rfind(b"\n", 0, limit) + 1]
+        self._left_bytes -= len(data)
+        return data
+
+
+def _repository(workspace: Path) -> Path:
+    """The directory with `.git` that the workspace is in; itself where there is none."""
+    return next(
+        (folder for folder in (workspace, *workspace.parents) if (folder / ".git").exists()),
+        workspace,
+    )
+
+
+def _told(place: str, text: str, of: str) -> str:
+    heading = f"Instructions of {of}, from {place}; follow them unless the person says otherwise."
+    return f"{heading}\n\n{text.strip()}"

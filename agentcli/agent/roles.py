@@ -1,0 +1,52 @@
+"""Roles for child agents, from Markdown files: what one is for, is told, and may use."""
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agentcli.agent import front_matter
+from agentcli.agent.children import READING, Role
+from agentcli.agent.front_matter import BadFile
+from agentcli.agent.history import INSTRUCTIONS
+from agentcli.types.events import Told, Warned
+
+
+def find_roles(
+    folders: Iterable[Path], *, tools: Collection[str]
+) -> tuple[list[Role], list[Warned]]:
+    """All of the folders', the first of a name winning; and what is wrong with the others.
+
+    `tools`: the names a role may ask for."""
+    paths = (path for folder in folders for path in sorted(folder.glob("*.md")))
+    return front_matter.read_all(paths, partial(read_role, tools=tools), code="role.invalid")
+
+
+def read_role(path: Path, *, tools: Collection[str]) -> Role:
+    """Raises BadFile."""
+    described = front_matter.read(path, default_name=path.stem.lower())
+    return Role(
+        name=described.name,
+        description=described.description,
+        instructions=described.body,
+        tools=_tools(described.fields.get("tools"), known=tools),
+    )
+
+
+def told(roles: Iterable[Role]) -> Told:
+    lines = [f"- {role.name}: {role.description}" for role in roles]
+    return Told(text="Roles for delegate:\n" + "\n".join(lines), why=INSTRUCTIONS)
+
+
+def _tools(given: Any, *, known: Collection[str]) -> tuple[str, ...]:
+    """A list, or names with commas between them."""
+    if given is None:
+        return READING
+    names = given.split(",") if isinstance(given, str) else given
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadFile("tools must be names with commas between them")
+    names = [name.strip() for name in names]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise BadFile(f"there is no tool {unknown[0]!r}; the tools are {', '.join(known)}")
+    return tuple(names)

@@ -1,0 +1,163 @@
+"""Room in the model's window: old results give way first, then a summary takes the place of it all.
+
+Both are facts that `history` honours: nothing that happened is rewritten, and all of it can be told
+again. It happens between steps, when every call is answered, and rarely, since it costs the
+provider's cache of everything behind the first change.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from agentcli.agent.history import BY_THE_PERSON
+from agentcli.agent.journal import Journal
+from agentcli.agent.size import RequestSize, message_tokens
+from agentcli.agent.trimming import Keep, trimmed
+from agentcli.types.deltas import Delta
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.events import Compacted, Told, TurnStarted, Warned
+from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
+from agentcli.types.tools import ToolMessage
+from agentcli.types.wire import Message, Price, Request, Wire
+
+TRIM_AT = 0.6
+"""Of the window: from here on old results give way, if that frees enough to be worth it."""
+TRIM_SPARES = 0.2
+TRIM_PAYS = 0.15
+COMPACT_AT = 0.8
+SAID_MOST = 0.2
+"""Of the window, for what the person said: the rest of a long session is told by the summary."""
+GROWN = 1.2
+"""A summary that left the conversation so large is not made again before it has grown."""
+SUMMARY_TOKENS = 4000
+UNKNOWN_WINDOW_TOKENS = 32_000
+
+Window: TypeAlias = Callable[[], int | None]
+
+
+class Room:
+    def __init__(self, journal: Journal, *, window: Window, keep: Keep) -> None:
+        """`window`: of the model in use; None where nobody knows it."""
+        self._journal = journal
+        self._window = window
+        self._keep = keep
+        self._size = RequestSize()
+        self._smallest_tokens = 0
+
+    def learn(self, request: Request, usage: Usage) -> None:
+        self._size.learn(request, usage)
+
+    async def make(self, request: Request, *, wire: Wire, price: Price) -> None:
+        """Before a request, where it is getting tight."""
+        window = self._window()
+        if window is None or self._size.of(request) < TRIM_AT * window:
+            return
+        self._trim(request, spare_tokens=int(TRIM_SPARES * window), worth=TRIM_PAYS * window)
+        request = self._now(request)
+        if self._size.of(request) > max(COMPACT_AT * window, GROWN * self._smallest_tokens):
+            await self.compact(request, wire=wire, price=price)
+
+    async def after_overflow(self, request: Request, *, wire: Wire, price: Price) -> bool:
+        """Whether the request is worth sending again."""
+        self._trim(request, spare_tokens=0, worth=0)
+        return await self.compact(self._now(request), wire=wire, price=price)
+
+    async def compact(self, request: Request, *, wire: Wire, price: Price) -> bool:
+        before = self._size.of(request)
+        try:
+            reply = await self._summary(request, wire)
+        except WireError as error:
+            self._warn(str(error))
+            return False
+        if reply is None:
+            self._warn("the model gave no summary")
+            return False
+        self._journal.tell(
+            Compacted(
+                summary=reply.text.strip(),
+                tokens_before=before,
+                left_out=self._left_out(),
+                usage=reply.usage,
+                cost_usd=price(reply.usage),
+            )
+        )
+        self._smallest_tokens = self._size.of(self._now(request))
+        return True
+
+    def _trim(self, request: Request, *, spare_tokens: int, worth: float) -> None:
+        found = trimmed(request.messages, spare_tokens=spare_tokens, keep=self._keep)
+        if found is not None and found.freed_tokens >= worth:
+            self._journal.tell(found)
+
+    async def _summary(self, request: Request, wire: Wire) -> AssistantMessage | None:
+        """Of the whole conversation; of its last part, where the whole does not fit."""
+        half = (self._window() or UNKNOWN_WINDOW_TOKENS) // 2
+        for messages in (request.messages, _last_part(request.messages, half)):
+            asked = replace(
+                request,
+                messages=(*messages, UserMessage(content=(Text(text=instruction()),))),
+                tool_choice="none",
+                answer_schema=None,
+                output_limit_tokens=min(SUMMARY_TOKENS, half),
+            )
+            try:
+                reply = await wire.ask(asked, _unseen)
+            except WireError as error:
+                if error.kind is not WireErrorKind.OVERFLOW:
+                    raise
+                continue
+            if reply.text.strip():
+                return reply
+        return None
+
+    def _left_out(self) -> int:
+        """How many of the person's messages after the first do not fit, from the oldest on."""
+        said = [message_tokens(message) for message in self._said()][1:]
+        room = SAID_MOST * (self._window() or UNKNOWN_WINDOW_TOKENS)
+        for left_out in range(len(said) + 1):
+            if sum(said[left_out:]) <= room:
+                return left_out
+        return len(said)
+
+    def _said(self) -> list[UserMessage]:
+        said: list[UserMessage] = []
+        for fact in self._journal.facts:
+            match fact:
+                case TurnStarted(message=message):
+                    said.append(message)
+                case Told(text=text, why=why) if why == BY_THE_PERSON:
+                    said.append(UserMessage(content=(Text(text=text),)))
+                case _:
+                    pass
+        return said
+
+    def _now(self, request: Request) -> Request:
+        return replace(request, messages=self._journal.messages())
+
+    def _warn(self, why: str) -> None:
+        self._journal.tell(
+            Warned(code="compaction.failed", message=f"the conversation was not shortened: {why}")
+        )
+
+
+@cache
+def instruction() -> str:
+    return Path(__file__).with_name("compaction.md").read_text(encoding="utf-8").strip()
+
+
+def _last_part(messages: tuple[Message, ...], limit_tokens: int) -> tuple[Message, ...]:
+    """What fits, beginning with no result whose call is left out."""
+    start = len(messages)
+    for index in reversed(range(len(messages))):
+        limit_tokens -= message_tokens(messages[index])
+        if limit_tokens < 0:
+            break
+        if not isinstance(messages[index], ToolMessage):
+            start = index
+    return messages[start:]
+
+
+def _unseen(delta: Delta) -> None:
+    """Nobody watches a summary being written."""

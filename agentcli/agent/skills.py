@@ -1,0 +1,38 @@
+"""Skills: folders with a SKILL.md that says what it is for. The model reads one when it fits.
+
+Only name, description and path are told; whatever else a skill holds costs nothing until then.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.agent import front_matter
+from agentcli.agent.history import INSTRUCTIONS
+from agentcli.types.events import Told, Warned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    name: str
+    description: str
+    path: Path
+    """Of its SKILL.md."""
+
+
+def find_skills(folders: Iterable[Path]) -> tuple[list[Skill], list[Warned]]:
+    """All of the folders', the first of a name winning; and what is wrong with the others."""
+    paths = (path for folder in folders for path in sorted(folder.glob("*/SKILL.md")))
+    return front_matter.read_all(paths, read_skill, code="skill.invalid")
+
+
+def read_skill(path: Path) -> Skill:
+    """Raises BadFile."""
+    described = front_matter.read(path, default_name=path.parent.name)
+    return Skill(name=described.name, description=described.description, path=path)
+
+
+def told(skills: Iterable[Skill]) -> Told:
+    lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
+    text = "Skills: when one fits the task, read its file first and follow it.\n" + "\n".join(lines)
+    return Told(text=text, why=INSTRUCTIONS)

@@ -1,0 +1,147 @@
+"""What a run without a person demands of a turn before it may end."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from agentcli.agent.answer import ANSWER_TOOL, AnswerForm
+from agentcli.agent.finish import Finish
+from agentcli.agent.journal import Journal
+from agentcli.agent.loop import OnDeny
+from agentcli.agent.toolset import Load
+from agentcli.app.workshop import Workshop
+from agentcli.settings import Settings
+from agentcli.types.errors import SettingsError, ToolError
+from agentcli.types.events import Claim, Fact, Verified
+from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
+from agentcli.types.tools import Command, ToolContext, ToolSpec
+
+CHECK_TIMEOUT_S = 600.0
+"""Of one `--verify` command, where no other limit is set."""
+
+ANSWER_NOTE = (
+    "The final answer must be one JSON object that meets the JSON Schema below. Give it by calling "
+    f"the tool {ANSWER_TOOL} where you have it, else as the text of your last reply, with nothing "
+    "around it.\n\n"
+)
+
+HASHED_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    checks: tuple[str, ...] = ()
+    """Commands that decide whether the task is done."""
+    answer_schema: Json = None
+    """The form of the final answer."""
+    claims_must_hold: bool = False
+    on_deny: OnDeny = "fail"
+    wraps_up: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the model is told with the prompt: not every provider can hold it to every form."""
+        if self.answer_schema is None:
+            return ()
+        return (ANSWER_NOTE + json.dumps(self.answer_schema, ensure_ascii=False),)
+
+
+def answer_form(errand: Errand | None, journal: Journal, *, by_call: bool) -> AnswerForm | None:
+    if errand is None or errand.answer_schema is None:
+        return None
+    from agentcli.machine.jsonschema import validator
+
+    return AnswerForm(
+        errand.answer_schema,
+        problem=validator(errand.answer_schema),
+        by_call=by_call,
+        tell=journal.tell,
+    )
+
+
+def answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
+    """The tool by which the answer is given, where the provider has no means of its own."""
+    if form is None or not form.by_call:
+        return ()
+    from agentcli.tools.answer import Answer
+
+    tool = Answer(ANSWER_TOOL, form.schema, take=form.take)
+    return ((tool.spec, lambda: tool),)
+
+
+def finish_of(
+    errand: Errand | None,
+    journal: Journal,
+    *,
+    form: AnswerForm | None,
+    workshop: Workshop,
+    settings: Settings,
+) -> Finish | None:
+    if errand is None:
+        return None
+    workspace, timeout_s = settings.workspace, settings.tool_timeout or CHECK_TIMEOUT_S
+    return Finish(
+        journal,
+        checks=errand.checks,
+        run_check=partial(_run_check, workshop, workspace, timeout_s),
+        form=form,
+        find_claims=partial(_find_claims, workspace),
+        claims_must_hold=errand.claims_must_hold,
+    )
+
+
+def refuse_unconfined(errand: Errand | None, workshop: Workshop) -> None:
+    """Raises SettingsError where the checks could only run what the model wrote unconfined."""
+    if errand is not None and errand.checks and workshop.lacks_sandbox:
+        raise SettingsError(
+            "--verify runs commands, and no sandbox works here (see agentcli doctor)",
+            hint="run commands without one: --sandbox off",
+        )
+
+
+async def _run_check(
+    workshop: Workshop, workspace: Path, timeout_s: float, command: str
+) -> Verified:
+    """As bash would run it, in the same sandbox and with a log of its own."""
+    from agentcli.tools.bash import Args
+
+    # Not validated: the limit that its field has is for models.
+    args = Args.model_construct(command=command, timeout=timeout_s, background=False)
+    context = ToolContext(call_id="verify", workspace=workspace, progress=lambda text: None)
+    try:
+        output = await workshop.new_bash().run(args, context)
+    except ToolError as error:
+        return Verified(command=command, exit_code=None, output=str(error))
+    ran = output.details
+    assert isinstance(ran, Command)
+    text = "".join(getattr(block, "text", "") for block in output.content)
+    return Verified(
+        command=command,
+        exit_code=None if ran.timed_out else ran.exit_code,
+        output=text,
+        duration_s=round(ran.duration_s, 3),
+        log_path=ran.log_path,
+    )
+
+
+def _find_claims(workspace: Path, text: str, facts: Sequence[Fact]) -> tuple[Claim, ...]:
+    from agentcli.agent.claims import check_claims
+
+    return check_claims(text, facts, partial(_hash_now, workspace))
+
+
+def _hash_now(workspace: Path, path: str) -> str | None:
+    try:
+        file = (workspace / path).resolve()
+        if not file.is_relative_to(workspace):
+            raise ValueError(f"{path} is not in the workspace")
+        if not file.exists():
+            return None
+        if not file.is_file() or file.stat().st_size > HASHED_BYTES:
+            return ""
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{path} cannot be read") from error

@@ -1,0 +1,110 @@
+"""Keys the person has pasted: in the keyring of the system, else in a file only they can read.
+
+They are put among the variables of this process, where keys are looked for, and never over one
+that is set already.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import MutableMapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentcli.settings import settings_file
+from agentcli.types.errors import SettingsError
+
+SERVICE = "agentcli"
+IN_KEYRING = "in the keyring"
+"""Stands in the file in the place of a key that the keyring has."""
+
+
+class Keyring(Protocol):
+    def get_password(self, service: str, name: str) -> str | None: ...
+
+    def set_password(self, service: str, name: str, value: str) -> None: ...
+
+
+def keys_file() -> Path:
+    return settings_file().with_name("keys.toml")
+
+
+def lend_keys(environ: MutableMapping[str, str] = os.environ) -> list[str]:
+    """Makes the stored keys known; returns the variables that were set by it."""
+    set_now = []
+    for variable, value in _stored().items():
+        if environ.get(variable):
+            continue
+        key = _from_keyring(variable) if value == IN_KEYRING else value
+        if key:
+            environ[variable] = key
+            set_now.append(variable)
+    return set_now
+
+
+def store_key(variable: str, key: str) -> str:
+    """Returns where it is kept, for people. Raises SettingsError."""
+    ring = _keyring()
+    stored = _stored()
+    if ring is not None and _put(ring, variable, key):
+        stored[variable], where = IN_KEYRING, "the keyring of this system"
+    else:
+        stored[variable], where = key, str(keys_file())
+    _write(stored)
+    return where
+
+
+def _stored() -> dict[str, str]:
+    try:
+        found = tomllib.loads(keys_file().read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"cannot read {keys_file()}: {error}", hint=f"correct it, or rm {keys_file()}"
+        ) from error
+    return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def _write(stored: dict[str, str]) -> None:
+    path = keys_file()
+    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in stored.items())
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        fresh.replace(path)
+    except OSError as error:
+        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _keyring() -> Keyring | None:
+    """None: the package is not installed, or has no store behind it."""
+    try:
+        ring: Any = import_module("keyring")
+        backend = ring.get_keyring()
+    except (ImportError, RuntimeError):
+        return None
+    return ring if getattr(backend, "priority", 0) >= 1 else None
+
+
+def _from_keyring(variable: str) -> str | None:
+    ring = _keyring()
+    if ring is None:
+        return None
+    try:
+        return ring.get_password(SERVICE, variable)
+    except RuntimeError:
+        return None
+
+
+def _put(ring: Keyring, variable: str, key: str) -> bool:
+    try:
+        ring.set_password(SERVICE, variable, key)
+    except RuntimeError:
+        return False
+    return True

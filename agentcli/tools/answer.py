@@ -1,0 +1,46 @@
+"""answer: the final answer as data, for models whose provider cannot hold their text to a form."""
+
+from collections.abc import Callable
+
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json
+from agentcli.types.tools import Effect, ErrorKind, Output, ToolContext, ToolSpec
+
+DESCRIPTION = (
+    "Gives the final answer. Call it once, alone, when the work is done: it is the only answer "
+    "that is read, and nothing can be done after it."
+)
+
+
+def answer_spec(name: str, schema: Json) -> ToolSpec:
+    return ToolSpec(name=name, description=DESCRIPTION, schema=schema)
+
+
+class Answer:
+    def __init__(self, name: str, schema: Json, *, take: Callable[[Json], str]) -> None:
+        """`take` says what is wrong with an answer; empty: it is taken."""
+        self._spec = answer_spec(name, schema)
+        self._take = take
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    def parse(self, raw: Json) -> Json:
+        return raw
+
+    def effect(self, args: Json) -> Effect:
+        return Effect.READ
+
+    async def preview(self, args: Json, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: Json, context: ToolContext) -> Output:
+        problem = self._take(args)
+        if problem:
+            raise ToolError(
+                f"The answer does not have the form that was asked for: {problem}. Call "
+                f"{self._spec.name} again with all of it.",
+                kind=ErrorKind.INVALID_INPUT,
+            )
+        return Output.of("Taken.")

@@ -1,0 +1,50 @@
+"""delegate: let a child agent find something out, and get its answer alone."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import Field
+
+from agentcli.tools.contracts import contract
+from agentcli.tools.schema import Arguments, parse
+from agentcli.types.messages import Json
+from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec
+
+RunChild: TypeAlias = Callable[[str, str, ToolContext], Awaitable[Output]]
+"""The task, the name of a role or nothing, and where the call was made."""
+EffectOf: TypeAlias = Callable[[str], Effect]
+"""What a child in that role may do at most."""
+
+
+class Args(Arguments):
+    task: Annotated[str, Field(min_length=1, description="e.g. Where are retries decided?")]
+    role: Annotated[str, Field(description="One you were told of")] = ""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "prompt": "task",
+        "question": "task",
+        "agent": "role",
+        "subagent_type": "role",
+    }
+
+
+class Delegate:
+    def __init__(self, *, run_child: RunChild, effect_of: EffectOf) -> None:
+        self._run_child = run_child
+        self._effect_of = effect_of
+
+    @property
+    def spec(self) -> ToolSpec:
+        return contract("delegate")
+
+    def parse(self, raw: Json) -> Args:
+        return parse(Args, raw)
+
+    def effect(self, args: Args) -> Effect:
+        return self._effect_of(args.role)
+
+    async def preview(self, args: Args, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: Args, context: ToolContext) -> Output:
+        return await self._run_child(args.task, args.role, context)

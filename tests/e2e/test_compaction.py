@@ -1,0 +1,75 @@
+import json
+from pathlib import Path
+from typing import Any
+
+from agentcli.agent.room import instruction
+from tests.support import anthropic_streams as anthropic
+from tests.support.program import agentcli
+from tests.support.provider import Provider, Recorded, Reply, sse, stream
+from tests.support.strict_anthropic import StrictAnthropic
+
+STEPS = 400
+WINDOW = 32_000
+RULE = "Never touch the vendored directory."
+PROMPT = "Read every part of the notes and tell me the last word."
+
+
+def told(request: Recorded) -> str:
+    return json.dumps(request.json["messages"], ensure_ascii=False)
+
+
+class Shortening(StrictAnthropic):
+    """All rules but one: a conversation that was shortened does not begin as it did before."""
+
+    def _check_prefix(self, body: Any) -> None:
+        return
+
+
+class Reader:
+    """A model that reads on and on, and writes a summary when it is asked for one."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.summaries = 0
+
+    def __call__(self, request: Recorded) -> Reply:
+        if json.dumps(instruction(), ensure_ascii=False)[1:-1] in told(request):
+            self.summaries += 1
+            return self._reply(request, anthropic.text(f"Summary {self.summaries}: read on."))
+        self.steps += 1
+        if self.steps > STEPS:
+            return self._reply(request, anthropic.text("The last word is end."))
+        arguments = {"path": "notes.txt", "offset": 1 + self.steps * 20, "limit": 60}
+        call = anthropic.call(f"toolu_{self.steps}", "read_file", arguments)
+        return self._reply(request, call, stop_reason="tool_use")
+
+    def _reply(
+        self, request: Recorded, block: anthropic.Deltas, *, stop_reason: str = "end_turn"
+    ) -> Reply:
+        usage = {"input_tokens": len(request.body) // 4, "output_tokens": 1}
+        return stream(sse(anthropic.events([block], stop_reason=stop_reason, usage=usage)))
+
+
+def test_a_session_of_400_steps_stays_in_its_window(tmp_path: Path) -> None:
+    lines = [f"line {number} of the notes, as long as the others" for number in range(9_000)]
+    (tmp_path / "notes.txt").write_text("\n".join(lines))
+    (tmp_path / "AGENTS.md").write_text(RULE)
+    model = Reader()
+    with Provider([model] * 1_000, check=Shortening()) as provider:
+        ran = agentcli(
+            *("run", "--model", "anthropic/claude-opus-5-5", "--max-turns", "1000", PROMPT),
+            home=tmp_path,
+            env={
+                "ANTHROPIC_API_KEY": "sk-test-0123456789",
+                "ANTHROPIC_BASE_URL": provider.base_url,
+                "AGENTCLI_WINDOW": str(WINDOW),
+            },
+        )
+        assert (ran.code, ran.out) == (0, "The last word is end.\n"), ran.err
+        assert provider.complaints == []
+    assert model.summaries >= 2
+    sizes = [len(request.body) // 4 for request in provider.requests]
+    assert max(sizes) < WINDOW
+    assert max(sizes[300:]) < 1.2 * max(sizes[:150])
+    for request in provider.requests:
+        assert told(request).count(RULE) == told(request).count(PROMPT) == 1

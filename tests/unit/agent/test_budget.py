@@ -1,0 +1,136 @@
+import asyncio
+
+import pytest
+
+from agentcli.agent.budget import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget
+from agentcli.types.deltas import RetryDelta, TextDelta
+from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
+from agentcli.types.events import Ending
+from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
+from agentcli.types.wire import Price, Request, Show
+from tests.support.session import FunctionTool, ListWire, bench, call, reply
+
+REQUEST = Request(
+    model="test/model",
+    system="Be brief.",
+    messages=(UserMessage(content=(Text(text="word " * 100),)),),
+)
+RETRY = RetryDelta(reason="cut", status=None, wait_s=0, attempt=2, attempts=3)
+
+
+def a_dollar_per_thousand(usage: Usage) -> float:
+    return (usage.prompt_tokens + usage.output_tokens) / 1000
+
+
+def unknown(usage: Usage) -> None:
+    return None
+
+
+class BrokenWire(ListWire):
+    """Shows half a reply, breaks off, and then gives the whole one."""
+
+    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+        show(TextDelta(text="half a reply " * 100))
+        show(RETRY)
+        return await super().ask(request, show)
+
+
+def ask(
+    wire: ListWire,
+    budget: Budget,
+    *,
+    request: Request = REQUEST,
+    price: Price = a_dollar_per_thousand,
+    limit: int | None = 1000,
+) -> AssistantMessage:
+    budgeted = budget.wire(wire, price=price, output_limit=lambda: limit)
+    return asyncio.run(budgeted.ask(request, lambda delta: None))
+
+
+def test_without_caps_the_wire_is_left_alone() -> None:
+    wire = ListWire([])
+    assert Budget().wire(wire, price=unknown, output_limit=lambda: None) is wire
+
+
+def test_request_that_could_cross_the_cap_is_not_sent() -> None:
+    wire = ListWire([reply("never")])
+    with pytest.raises(WireError) as caught:
+        ask(wire, Budget(cost_usd=1.0))
+    assert (caught.value.kind, caught.value.ending) == (WireErrorKind.COST_CAP, Ending.COST_LIMIT)
+    assert EXIT_OF_ENDING[caught.value.ending] is Exit.LIMIT
+    assert wire.requests == []
+
+
+def test_output_limit_is_lowered_to_what_is_left() -> None:
+    wire = ListWire([reply("ok", usage=Usage(input_tokens=120, output_tokens=1))])
+    ask(wire, Budget(cost_usd=3.0), limit=100_000)
+    (sent,) = wire.requests
+    assert sent.output_limit_tokens is not None
+    assert SHORTEST_REPLY_TOKENS <= sent.output_limit_tokens < 3000
+    worst = a_dollar_per_thousand(Usage(input_tokens=120, output_tokens=sent.output_limit_tokens))
+    assert worst <= 3.0
+
+
+def test_output_limit_is_left_alone_where_there_is_room() -> None:
+    wire = ListWire([reply("ok")])
+    ask(wire, Budget(cost_usd=1000.0), limit=1000)
+    assert wire.requests == [REQUEST]
+
+
+def test_model_of_unknown_limits_is_not_trusted_to_be_brief() -> None:
+    wire = ListWire([reply("ok")])
+    ask(wire, Budget(cost_usd=UNKNOWN_OUTPUT_TOKENS / 1000), limit=None)
+    assert wire.requests[0].output_limit_tokens is not None
+
+
+def test_unknown_price_cannot_be_capped() -> None:
+    wire = ListWire([reply("ok")])
+    ask(wire, Budget(cost_usd=0.01), price=unknown)
+    assert wire.requests == [REQUEST]
+
+
+def test_every_kind_of_token_counts() -> None:
+    usage = Usage(input_tokens=10, cache_read_tokens=20, cache_write_tokens=5, output_tokens=9_000)
+    wire, budget = ListWire([reply("1", usage=usage), reply("2")]), Budget(tokens=10_000)
+    ask(wire, budget)
+    with pytest.raises(WireError) as caught:
+        ask(wire, budget)
+    assert caught.value.kind is WireErrorKind.TOKEN_CAP
+    assert "9035 are used" in str(caught.value)
+
+
+def test_reply_that_broke_off_counts_with_the_one_after_it() -> None:
+    wire, budget = BrokenWire([reply("ok", usage=Usage(input_tokens=120))]), Budget(cost_usd=100)
+    ask(wire, budget, price=a_dollar_per_thousand)
+    ask_again = ListWire([])
+    with pytest.raises(WireError) as caught:
+        ask(ask_again, budget, limit=100_000, request=_of_words(100_000))
+    spent = float(str(caught.value).split("$")[2].split()[0])
+    assert spent > 0.12 + 0.3
+
+
+def _of_words(count: int) -> Request:
+    return Request(
+        model="m",
+        system="",
+        messages=(UserMessage(content=(Text(text="word " * count),)),),
+    )
+
+
+def test_dearest_way_to_read_a_prompt_is_assumed() -> None:
+    def price(usage: Usage) -> float:
+        return usage.input_tokens * 0.001 + usage.cache_write_tokens * 1.0
+
+    with pytest.raises(WireError):
+        ask(ListWire([reply("never")]), Budget(cost_usd=50.0), price=price)
+
+
+def test_limit_ends_a_turn_before_the_request_and_nothing_is_recorded_as_failed() -> None:
+    usage = Usage(output_tokens=2000)
+    replies = [reply(call("echo", f"c{n}", n=n), usage=usage) for n in range(9)]
+    echo = FunctionTool("echo", lambda args, context: "ok")
+    done = bench(replies, [echo], budget=Budget(cost_usd=5.0), price=a_dollar_per_thousand)
+    ended = done.turn()
+    assert ended.ending is Ending.COST_LIMIT
+    assert len(done.wire.requests) == 2
+    assert [entry.fact.type for entry in done.entries].count("model_failed") == 0

@@ -1,0 +1,96 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.children import ANSWER_CHARS, OPENING, Child, Children, Role
+from agentcli.agent.limits import Limits
+from agentcli.types.errors import ToolError, WireError, WireErrorKind
+from agentcli.types.events import Event
+from agentcli.types.messages import Usage, UserMessage
+from agentcli.types.tools import ErrorKind, Output, Raw, ToolContext
+from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
+
+LOG = Path("child.jsonl")
+
+
+class Family:
+    """Children whose replies are given, and what was shown of them."""
+
+    def __init__(self, *replies: Reply, roles: tuple[Role, ...] = (), steps: int = 5) -> None:
+        self.shown: list[str] = []
+        self.benches: list[Bench] = []
+        self._replies = replies
+        self._limits = Limits(steps=steps)
+        self._children = Children(roles, open_child=self._open)
+
+    def _open(self, role: Role, listen: Callable[[Event], None]) -> Child:
+        look = FunctionTool(name="look", act=lambda args, context: "seen")
+        made = bench(self._replies, [look], limits=self._limits, listeners=[listen])
+        self.benches.append(made)
+        return Child(journal=made.journal, loop=made.loop, log=LOG, close=lambda: None)
+
+    def run(self, task: str = "Where is it?", role: str = "") -> Output:
+        context = ToolContext(call_id="c", workspace=Path(), progress=self.shown.append)
+        return asyncio.run(self._children.run(task, role, context))
+
+
+def text(output: Output) -> str:
+    return "".join(block.text for block in output.content if block.type == "text")
+
+
+def first_told(family: Family) -> str:
+    message = family.benches[0].wire.requests[0].messages[0]
+    assert isinstance(message, UserMessage)
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+def test_only_the_last_words_of_a_child_reach_its_parent() -> None:
+    looked = reply("Looking.", call("look", place="src"), usage=Usage(output_tokens=5))
+    family = Family(looked, reply("In src/a.py:3.", usage=Usage(input_tokens=7)))
+    output = family.run()
+    assert (text(output), output.error) == ("In src/a.py:3.", None)
+    assert output.details == Raw(text="1 calls, 12 tokens, log child.jsonl")
+    assert family.shown == ["look src\n"]
+    assert first_told(family) == OPENING
+
+
+def test_a_role_s_instructions_are_told_first() -> None:
+    family = Family(reply("ok"), roles=(Role(name="critic", instructions="Be strict."),))
+    family.run(role="critic")
+    assert first_told(family) == f"{OPENING}\n\nBe strict."
+
+
+def test_a_role_that_does_not_exist_is_named_with_those_that_do() -> None:
+    family = Family(roles=(Role(name="critic"),))
+    with pytest.raises(ToolError) as refused:
+        family.run(role="critik")
+    assert str(refused.value) == (
+        "There is no role 'critik'. Did you mean critic? The roles are critic."
+    )
+
+
+def test_a_child_that_loops_ends_at_its_limit_with_one_result() -> None:
+    family = Family(*[reply("Again.", call("look", f"c{n}", n=n)) for n in range(9)], steps=3)
+    output = family.run()
+    assert output.error is ErrorKind.FAILED
+    assert text(output) == (
+        "The child agent did not finish: the limit of 3 steps is reached. Its last words: Again."
+    )
+
+
+def test_a_child_whose_model_fails_is_one_result() -> None:
+    output = Family(WireError("no answer", kind=WireErrorKind.UNAVAILABLE)).run()
+    assert (text(output), output.error) == (
+        "The child agent did not finish: no answer.",
+        ErrorKind.FAILED,
+    )
+
+
+def test_a_long_answer_is_bounded_and_says_where_it_is() -> None:
+    output = Family(reply("x" * 20_000)).run()
+    assert text(output) == (
+        "x" * ANSWER_CHARS + "… [20000 characters; all of it is in child.jsonl]"
+    )
+    assert output.truncated

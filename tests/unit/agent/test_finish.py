@@ -1,0 +1,176 @@
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from agentcli.agent.answer import AnswerForm
+from agentcli.agent.finish import ROUNDS_MAX, Finish, RunCheck
+from agentcli.agent.journal import Journal
+from agentcli.agent.limits import Limits
+from agentcli.tools.answer import Answer
+from agentcli.types.events import (
+    AnswerChecked,
+    Claim,
+    ClaimsChecked,
+    Ending,
+    Fact,
+    Told,
+    TurnEnded,
+    Verified,
+)
+from agentcli.types.messages import Json
+from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
+
+WRONG = Claim(text="Tests pass.", about="tests", verdict="not_supported", evidence="none ran")
+
+
+def passes_at(attempt: int) -> RunCheck:
+    tries = [0]
+
+    async def run(command: str) -> Verified:
+        tries[0] += 1
+        code = 0 if tries[0] >= attempt else 1
+        return Verified(command=command, exit_code=code, output=f"try {tries[0]}")
+
+    return run
+
+
+def is_wanted(value: Json) -> str:
+    return "" if value == {"n": 1} else "it is not what is wanted"
+
+
+def facts(done: Bench, kind: type) -> list[Fact]:
+    return [entry.fact for entry in done.entries if isinstance(entry.fact, kind)]
+
+
+def finish(
+    *,
+    checks: Sequence[str] = (),
+    run_check: RunCheck | None = None,
+    claims: tuple[Claim, ...] = (),
+    claims_must_hold: bool = False,
+) -> Callable[[Journal], Finish]:
+    def of(journal: Journal) -> Finish:
+        return Finish(
+            journal,
+            checks=checks,
+            run_check=run_check or passes_at(1),
+            find_claims=lambda text, facts: claims,
+            claims_must_hold=claims_must_hold,
+        )
+
+    return of
+
+
+def test_passed_check_ends_the_turn() -> None:
+    done = bench([reply("done")], finish=finish(checks=["make test"]))
+    assert done.turn() == TurnEnded(ending=Ending.DONE)
+    assert facts(done, Verified) == [
+        Verified(command="make test", exit_code=0, output="try 1", attempt=1)
+    ]
+
+
+def test_failed_check_goes_back_to_the_model_until_it_passes() -> None:
+    replies = [reply("done"), reply("now?"), reply("now!")]
+    done = bench(replies, finish=finish(checks=["make test"], run_check=passes_at(3)))
+    assert done.turn().ending is Ending.DONE
+    told = [fact.text for fact in facts(done, Told) if isinstance(fact, Told)]
+    assert len(told) == 2
+    assert "$ make test\ntry 1" in told[0]
+
+
+def test_check_that_never_passes_is_given_up() -> None:
+    replies = [reply("done") for _ in range(ROUNDS_MAX + 1)]
+    done = bench(replies, finish=finish(checks=["make test"], run_check=passes_at(99)))
+    ended = done.turn()
+    assert ended.ending is Ending.VERIFY_FAILED
+    assert "--verify 'make test' failed (exit code 1)" in ended.message
+    assert len(done.wire.requests) == ROUNDS_MAX
+
+
+def test_limit_that_is_reached_while_a_check_fails_is_a_failed_check() -> None:
+    done = bench(
+        [reply("done"), reply("never")],
+        limits=Limits(steps=1),
+        finish=finish(checks=["make test"], run_check=passes_at(99)),
+    )
+    assert done.turn().ending is Ending.VERIFY_FAILED
+
+
+@pytest.mark.parametrize(
+    ("must_hold", "ending"), [(False, Ending.DONE), (True, Ending.CLAIM_UNSUPPORTED)]
+)
+def test_claim_that_is_not_supported_fails_only_where_that_is_wanted(
+    must_hold: bool, ending: Ending
+) -> None:
+    done = bench([reply("Tests pass.")], finish=finish(claims=(WRONG,), claims_must_hold=must_hold))
+    assert done.turn().ending is ending
+    assert facts(done, ClaimsChecked) == [ClaimsChecked(claims=(WRONG,))]
+
+
+def with_form(replies: Sequence[Reply], *, by_call: bool, attempt: int = 1) -> Bench:
+    made: list[AnswerForm] = []
+
+    def of(journal: Journal) -> Finish:
+        form = AnswerForm({}, problem=is_wanted, by_call=by_call, tell=journal.tell)
+        made.append(form)
+        return Finish(
+            journal,
+            checks=["check"] if attempt > 1 else [],
+            run_check=passes_at(attempt),
+            form=form,
+            find_claims=lambda text, facts: (),
+        )
+
+    answer = Answer("answer", {}, take=lambda value: made[0].take(value))
+    other = FunctionTool("other", lambda args, context: "ok")
+    return bench(replies, [answer, other], finish=of)
+
+
+def test_text_of_the_wanted_form_is_the_answer() -> None:
+    done = with_form([reply('{"n": 1}')], by_call=False)
+    assert done.turn().ending is Ending.DONE
+    assert facts(done, AnswerChecked) == [AnswerChecked(value={"n": 1})]
+
+
+def test_fence_around_the_answer_is_forgiven() -> None:
+    assert with_form([reply('```json\n{"n": 1}\n```')], by_call=True).turn().ending is Ending.DONE
+
+
+@pytest.mark.parametrize("wrong", ["no JSON", '{"n": 2}', "", "[" * 100_000])
+def test_answer_of_another_form_is_asked_for_once_more(wrong: str) -> None:
+    repaired = with_form([reply(wrong), reply('{"n": 1}')], by_call=False)
+    assert repaired.turn().ending is Ending.DONE
+    given_up = with_form([reply(wrong), reply(wrong), reply("never")], by_call=False)
+    assert given_up.turn().ending is Ending.SCHEMA_UNMET
+    assert len(given_up.wire.requests) == 2
+
+
+def test_answer_by_call_ends_the_turn_without_another_request() -> None:
+    done = with_form([reply(call("other")), reply(call("answer", n=1))], by_call=True)
+    assert done.turn().ending is Ending.DONE
+    assert len(done.wire.requests) == 2
+
+
+def test_wrong_answer_by_call_is_repaired_once() -> None:
+    wrong, right = reply(call("answer", "c1", n=2)), reply(call("answer", "c2", n=1))
+    assert with_form([wrong, right], by_call=True).turn().ending is Ending.DONE
+    again = reply(call("answer", "c2", n=3))
+    assert with_form([wrong, again], by_call=True).turn().ending is Ending.SCHEMA_UNMET
+
+
+def test_answer_is_asked_for_again_after_a_failed_check() -> None:
+    first, second = reply(call("answer", "c1", n=1)), reply(call("answer", "c2", n=1))
+    done = with_form([first, second], by_call=True, attempt=2)
+    assert done.turn().ending is Ending.DONE
+    assert len(facts(done, AnswerChecked)) == 2
+
+
+def test_form_says_what_is_wrong_in_its_own_words() -> None:
+    told: list[object] = []
+    form = AnswerForm({}, problem=is_wanted, by_call=True, tell=told.append)
+    assert form.take_text(json.dumps({"n": 2})) == (
+        "Your answer does not have the form that was asked for: it is not what is wanted. "
+        "Now call answer."
+    )
+    assert told == [AnswerChecked(problem="it is not what is wanted")]

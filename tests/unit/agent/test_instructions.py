@@ -1,0 +1,108 @@
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.instructions import ALL_LIMIT_BYTES, LIMIT_BYTES, Instructions
+from agentcli.types.events import Told, Warned
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def opened(workspace: Path) -> Instructions:
+    return Instructions(workspace, own=workspace.parent / "config")
+
+
+def told(facts: list[Told | Warned]) -> list[str]:
+    """The text of each, without the sentence before it."""
+    return [fact.text.partition("\n\n")[2] for fact in facts if isinstance(fact, Told)]
+
+
+def warned(facts: list[Told | Warned]) -> list[str]:
+    return [fact.message for fact in facts if isinstance(fact, Warned)]
+
+
+def test_own_then_repository_then_workspace_are_told_at_the_start(project: Path) -> None:
+    write(project.parent / "config/AGENTS.md", "mine")
+    write(project / "AGENTS.md", "root")
+    write(project / "packages/app/AGENTS.md", "app")
+    found = Instructions(project / "packages/app", own=project.parent / "config")
+    assert told(found.at_start()) == ["mine", "root", "app"]
+
+
+def test_a_nested_directory_is_told_of_once_when_it_is_touched(project: Path) -> None:
+    write(project / "AGENTS.md", "root")
+    write(project / "docs/AGENTS.md", "docs")
+    found = opened(project)
+    assert told(found.at_start()) == ["root"]
+    assert told(found.of(Path("docs/guide/x.md"))) == ["docs"]
+    assert told(found.of(Path("docs/y.md"))) == []
+
+
+def test_the_first_name_of_a_directory_wins(project: Path) -> None:
+    write(project / "CLAUDE.md", "neighbour")
+    assert told(opened(project).at_start()) == ["neighbour"]
+    write(project / "AGENTS.md", "first")
+    assert told(opened(project).at_start()) == ["first"]
+
+
+def test_included_files_stand_where_they_are_named(project: Path) -> None:
+    write(project / "AGENTS.md", "before\n@docs/style.md\n@nobody\nafter")
+    write(project / "docs/style.md", "tabs\n@more.md")
+    write(project / "docs/more.md", "and width 100")
+    assert told(opened(project).at_start()) == ["before\ntabs\nand width 100\n@nobody\nafter"]
+
+
+def test_circles_end(project: Path) -> None:
+    write(project / "AGENTS.md", "a\n@b.md")
+    write(project / "b.md", "b\n@AGENTS.md")
+    facts = opened(project).at_start()
+    assert told(facts) == ["a\nb"]
+    assert warned(facts) == ["AGENTS.md is not included again from b.md"]
+
+
+def test_a_link_out_of_the_repository_is_not_followed(project: Path) -> None:
+    secret = write(project.parent / "secret.md", "secret")
+    (project / "AGENTS.md").symlink_to(secret)
+    facts = opened(project).at_start()
+    assert told(facts) == []
+    assert warned(facts) == ["AGENTS.md is not read: AGENTS.md is outside the workspace."]
+
+
+def test_a_file_that_is_too_long_is_cut_at_a_line(project: Path) -> None:
+    write(project / "AGENTS.md", "0123456789\n" * 1_000_000)
+    facts = opened(project).at_start()
+    (text,) = told(facts)
+    assert LIMIT_BYTES - 20 < len(text) <= LIMIT_BYTES
+    assert text.endswith("\n0123456789")
+    assert warned(facts) == [f"AGENTS.md is too long: only its first {LIMIT_BYTES} bytes are used"]
+
+
+def test_all_together_are_bounded(project: Path) -> None:
+    for number in range(5):
+        write(project / f"d{number}/AGENTS.md", "0123456789\n" * 3_000)
+    found = opened(project)
+    texts = [text for number in range(5) for text in told(found.of(Path(f"d{number}/x")))]
+    assert sum(map(len, texts)) <= ALL_LIMIT_BYTES
+
+
+def test_a_binary_file_is_named_and_left(project: Path) -> None:
+    write(project / "AGENTS.md", b"\0\1\2\3" * 100)
+    facts = opened(project).at_start()
+    assert told(facts) == []
+    assert warned(facts)[0].startswith("AGENTS.md is not read: ")
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../outside/x.py", "no/such/file"])
+def test_paths_elsewhere_say_nothing(path: str, project: Path) -> None:
+    assert opened(project).of(Path(path)) == []

@@ -1,0 +1,205 @@
+import asyncio
+from collections.abc import Iterator
+from itertools import count
+
+from agentcli.agent.history import INSTRUCTIONS
+from agentcli.agent.journal import Journal
+from agentcli.agent.room import Room, instruction
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.events import (
+    CallFinished,
+    Compacted,
+    ModelReplied,
+    Restored,
+    ResultsTrimmed,
+    Told,
+    TurnStarted,
+    Warned,
+)
+from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
+from agentcli.types.tools import ToolMessage, ToolResult
+from agentcli.types.wire import Message, Request
+from tests.support.session import ListWire, Reply, reply
+
+WINDOW = 32_000
+FIRST = "Rename the module everywhere."
+RULE = "Never touch the vendored directory."
+
+
+class Conversation:
+    """A session's facts, told step by step, with room made before each request."""
+
+    def __init__(self, replies: list[Reply], *, window: int | None = WINDOW) -> None:
+        self.journal = Journal("test", record=lambda entry: None)
+        self.wire = ListWire(replies)
+        self.room = Room(self.journal, window=lambda: window, keep=lambda result: "out/r.txt")
+        self._numbers: Iterator[int] = count(1)
+        self.journal.tell(Told(text=RULE, why=INSTRUCTIONS))
+
+    def request(self) -> Request:
+        return Request(model="m", system="s", messages=self.journal.messages())
+
+    def said(self, text: str) -> None:
+        self.journal.tell(TurnStarted(message=UserMessage(content=(Text(text=text),))))
+
+    def called(self, result: str) -> None:
+        number = next(self._numbers)
+        call = ToolCall(id=f"c{number}", name="read_file", input={"path": f"src/{number}.py"})
+        message = AssistantMessage(content=(call,), stop="tool_calls", protocol="t", model="m")
+        self.journal.tell(ModelReplied(message=message))
+        content = (Text(text=result),)
+        answer = ToolResult(call_id=call.id, name=call.name, status="ok", content=content)
+        self.journal.tell(CallFinished(result=answer))
+
+    def make_room(self) -> None:
+        asyncio.run(self.room.make(self.request(), wire=self.wire, price=lambda usage: 0.5))
+
+    def overflow(self) -> bool:
+        return asyncio.run(
+            self.room.after_overflow(self.request(), wire=self.wire, price=lambda usage: None)
+        )
+
+
+def text_of(messages: tuple[Message, ...]) -> str:
+    blocks = [
+        block
+        for message in messages
+        for block in (
+            [each for result in message.results for each in result.content]
+            if isinstance(message, ToolMessage)
+            else message.content
+        )
+    ]
+    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def test_nothing_is_shortened_while_there_is_room() -> None:
+    talk = Conversation([])
+    talk.said(FIRST)
+    talk.called("a line\n" * 100)
+    before = talk.journal.messages()
+    talk.make_room()
+    assert talk.journal.messages() == before
+
+
+def test_old_results_give_way_before_anything_else() -> None:
+    talk = Conversation([])
+    talk.said(FIRST)
+    for _ in range(12):
+        talk.called("x" * 6_000)
+    talk.make_room()
+    trimmed = [fact for fact in talk.journal.facts if isinstance(fact, ResultsTrimmed)]
+    assert len(trimmed) == 1
+    assert {result.call_id for result in trimmed[0].results} == {f"c{n}" for n in range(1, 10)}
+    told = text_of(talk.journal.messages())
+    assert "[read_file src/1.py: ok, 1 lines; left out to make room, all of it is in" in told
+    assert told.count("x" * 6_000) == 3
+    assert talk.wire.requests == []
+
+
+def test_a_result_is_not_trimmed_where_that_frees_too_little() -> None:
+    talk = Conversation([], window=WINDOW)
+    talk.said("word " * 12_000)
+    talk.called("x" * 3_000)
+    talk.make_room()
+    assert not any(isinstance(fact, ResultsTrimmed) for fact in talk.journal.facts)
+
+
+def test_a_summary_leaves_what_the_person_and_the_project_said() -> None:
+    talk = Conversation([reply("Half of it is done.", usage=Usage(output_tokens=7))])
+    talk.said(FIRST)
+    for number in range(30):
+        talk.called("y" * 500)
+        talk.journal.tell(Told(text=f"note {number} " + "z" * 3_000, why="background"))
+    talk.said("And the tests, too.")
+    talk.make_room()
+    compacted = talk.journal.facts[-1]
+    assert isinstance(compacted, Compacted)
+    assert (compacted.summary, compacted.cost_usd, compacted.left_out) == (
+        "Half of it is done.",
+        0.5,
+        0,
+    )
+    messages = talk.journal.messages()
+    assert all(isinstance(message, UserMessage) for message in messages)
+    told = text_of(messages)
+    assert [told.count(part) for part in (RULE, FIRST, "And the tests, too.")] == [1, 1, 1]
+    assert told.endswith("Half of it is done.")
+    assert instruction() in text_of(talk.wire.requests[0].messages)
+    assert talk.wire.requests[0].tool_choice == "none"
+
+
+def test_everything_can_be_told_again() -> None:
+    talk = Conversation([reply("Short.")])
+    talk.said(FIRST)
+    for _ in range(40):
+        talk.called("x" * 3_000)
+    full = talk.journal.messages()
+    assert talk.overflow()
+    assert text_of(talk.journal.messages()) != text_of(full)
+    talk.journal.tell(Restored())
+    assert talk.journal.messages() == full
+
+
+def test_a_conversation_that_does_not_fit_is_summarised_from_its_last_part() -> None:
+    overflow = WireError("too long", kind=WireErrorKind.OVERFLOW)
+    talk = Conversation([overflow, reply("Short.")])
+    talk.said(FIRST)
+    for number in range(60):
+        talk.said(f"{number} " + "z" * 3_000)
+    assert talk.overflow()
+    whole, part = talk.wire.requests
+    assert len(part.messages) < len(whole.messages)
+    compacted = talk.journal.facts[-1]
+    assert isinstance(compacted, Compacted)
+    assert compacted.left_out > 0
+    assert FIRST in text_of(talk.journal.messages())
+    assert "59 zzz" in text_of(talk.journal.messages())
+
+
+def test_a_summary_that_fails_is_said_and_changes_nothing() -> None:
+    talk = Conversation([WireError("no", kind=WireErrorKind.UNAVAILABLE)])
+    talk.said(FIRST)
+    before = talk.journal.messages()
+    assert talk.overflow() is False
+    assert talk.journal.messages() == before
+    assert talk.journal.facts[-1] == Warned(
+        code="compaction.failed", message="the conversation was not shortened: no"
+    )
+
+
+def test_no_summary_is_made_where_the_window_is_not_known() -> None:
+    talk = Conversation([], window=None)
+    talk.said("word " * 100_000)
+    talk.make_room()
+    assert talk.wire.requests == []
+
+
+def test_a_long_session_stays_within_the_window_at_the_same_cost() -> None:
+    talk = Conversation([reply(f"Summary {number}.") for number in range(200)])
+    talk.said(FIRST)
+    sizes = []
+    for number in range(400):
+        talk.called(f"result {number} " + "x" * 4_000)
+        talk.journal.tell(Told(text="done " * 200, why="background"))
+        talk.make_room()
+        messages = talk.journal.messages()
+        told = text_of(messages)
+        sizes.append(len(told))
+        assert told.count(RULE) == 1
+        assert told.count(FIRST) == 1
+        calls = [
+            call.id
+            for message in messages
+            if isinstance(message, AssistantMessage)
+            for call in message.tool_calls
+        ]
+        answered = [
+            result.call_id
+            for message in messages
+            if isinstance(message, ToolMessage)
+            for result in message.results
+        ]
+        assert calls == answered
+    assert max(sizes) / 3 < WINDOW
+    assert max(sizes[300:]) < 1.2 * max(sizes[50:150])

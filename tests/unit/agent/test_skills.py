@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.front_matter import BadFile
+from agentcli.agent.skills import Skill, find_skills, read_skill, told
+
+
+def skill(folder: Path, name: str, text: str) -> Path:
+    path = folder / name / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_skill_is_its_name_description_and_path(tmp_path: Path) -> None:
+    path = skill(
+        tmp_path, "pdf", "---\nname: pdf\ndescription: >\n  Fills\n  forms.\n---\nHow to.\n"
+    )
+    assert read_skill(path) == Skill(name="pdf", description="Fills forms.", path=path)
+
+
+def test_a_skill_without_a_name_has_its_directory_s(tmp_path: Path) -> None:
+    assert read_skill(skill(tmp_path, "pdf", "---\ndescription: d\n---\n")).name == "pdf"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no front matter", "it does not begin with front matter"),
+        ("---\nname: [\n---\n", "its front matter is not YAML"),
+        ("---\nname: pdf\n---\n", "it has no description"),
+        ("---\nname: P D F\ndescription: d\n---\n", "its name must be lower-case letters"),
+        ("---\n- a list\n---\n", "it does not begin with front matter"),
+    ],
+)
+def test_a_broken_skill_says_what_is_wrong(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=why):
+        read_skill(skill(tmp_path, "pdf", text))
+
+
+def test_the_first_of_a_name_wins_and_broken_ones_are_named(tmp_path: Path) -> None:
+    own = skill(tmp_path / "own", "pdf", "---\ndescription: mine\n---\n")
+    skill(tmp_path / "project", "pdf", "---\ndescription: theirs\n---\n")
+    bad = skill(tmp_path / "project", "bad", "nothing")
+    found, warnings = find_skills([tmp_path / "own", tmp_path / "project"])
+    assert [each.path for each in found] == [own]
+    assert [each.message.partition(": ")[0] for each in warnings] == [str(bad)]
+    assert told(found).text.endswith(f"\n- pdf: mine ({own})")
