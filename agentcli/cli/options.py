@@ -1,5 +1,6 @@
 """What the commands share: their style, and the options that mean the same everywhere."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,41 @@ STYLE: dict[str, Any] = {
 Workspace = Annotated[
     Path, typer.Option("-C", "--cwd", metavar="DIR", help="The workspace: where the work is done.")
 ]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="SESSION",
+        help="Continue a session: its id, the beginning or the end of it, or its name.",
+    ),
+]
+Continue = Annotated[
+    bool, typer.Option("--continue", help="Continue the latest session of this workspace.")
+]
+PassEnv = Annotated[
+    list[str] | None,
+    typer.Option("--pass-env", metavar="NAME", help="A variable that commands may see, too."),
+]
+Mask = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mask",
+        metavar="NAME",
+        help="A variable, or a glob for several, whose value is shown and kept nowhere.",
+    ),
+]
+TrustProject = Annotated[
+    bool,
+    typer.Option(
+        "--trust-project", help="Use what the repository brings in .agentcli, for this run."
+    ),
+]
+McpConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--mcp-config", metavar="FILE", help="More MCP servers for this session, as mcpServers."
+    ),
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -24,3 +60,69 @@ Model = Annotated[
         help="Which model; script/FILE plays a script. Default: whichever provider has a key.",
     ),
 ]
+SessionName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="Its id, the beginning or the end of it, its name, or a path to its log.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+SessionMode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="plan|ask|auto-edit|auto",
+        help="What needs no question: reading (plan, ask), editing files too (auto-edit), "
+        "everything (auto).",
+    ),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", metavar="RULE", help="Allow calls that match, e.g. 'bash(pytest:*)', 'edit'."
+    ),
+]
+Deny = Annotated[
+    list[str] | None,
+    typer.Option("--deny", metavar="RULE", help="Deny calls that match, in every mode."),
+]
+Policy = Annotated[
+    Path | None, typer.Option("--policy", metavar="FILE", help="A file of rules for this session.")
+]
+SandboxKind = Annotated[
+    str | None,
+    typer.Option(
+        "--sandbox",
+        metavar="auto|bubblewrap|landlock|off",
+        help="Which sandbox; off runs commands without any.",
+    ),
+]
+ResumeOrPick = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="[SESSION]",
+        help="Continue a session by its id or name; without one, choose from a list.",
+    ),
+]
+ThemeName = Annotated[
+    str | None,
+    typer.Option("--theme", metavar="auto|dark|light|ansi|none", help="The colours."),
+]
+Color = Annotated[
+    str | None,
+    typer.Option("--color", metavar="auto|always|never", help="Whether to use colour at all."),
+]
+Accessible = Annotated[
+    bool,
+    typer.Option("--accessible", help="For screen readers: whole lines, nothing redrawn."),
+]
+
+
+class TextOrJson(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+Form = Annotated[TextOrJson, typer.Option("-o", "--output", help="For people, or for programs.")]

@@ -3,21 +3,57 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from agentcli import __version__
-from agentcli.cli.options import STYLE
+from agentcli.cli.options import (
+    STYLE,
+    Accessible,
+    Allow,
+    Color,
+    Continue,
+    Deny,
+    Mask,
+    McpConfig,
+    Model,
+    PassEnv,
+    Policy,
+    ResumeOrPick,
+    SandboxKind,
+    SessionMode,
+    ThemeName,
+    TrustProject,
+    Workspace,
+)
 from agentcli.types.errors import AgentError, Exit, UsageError
 
 COMMANDS = {
     "run": "Do one task and leave. The answer goes to stdout, the story to stderr.",
+    "review": "Review a change. Nothing is written; findings come as Markdown, JSON or SARIF.",
+    "batch": "Run many tasks, each in its own worktree and session, and report once.",
+    "acp": "Serve an editor over the Agent Client Protocol, on stdin and stdout.",
     "demo": "Watch a recorded fix: no key, no network.",
+    "context": "Show what fills a session's context, in tokens by source.",
+    "prompt": "Print what every request begins with, and what each part costs.",
     "tools": "List the tools and what declaring them costs.",
     "models": "List the models and what keeps them from use.",
+    "mcp": "Add, list, test and remove MCP servers, or be one.",
+    "trust": "Trust what a repository brings for agentcli.",
+    "policy": "Explain verdicts, and try rules on past calls.",
     "doctor": "Check this machine, and say how to fix it.",
+    "sessions": "List, show, search, name and delete sessions.",
+    "fork": "Go on otherwise from any turn or call, and compare.",
+    "export": "Write a session as Markdown, as one page of HTML, or as JSON.",
+    "replay": "Play a session again without its model, and say what differs.",
+    "audit": "Check a session's log; keep or sign its head.",
+    "undo": "Take back what a session changed in the workspace, and nothing else.",
+    "triage": "Say what went wrong in a session, the most important first.",
+    "trace": "Print a session from top to bottom: turns, requests, calls, outcomes, cost.",
+    "stats": "Show what sessions used: tokens, cost, cache, tools, failures, denials.",
 }
 """Each is the module of that name beside this one, whose `app` is the command or the group."""
 
@@ -35,6 +71,9 @@ class Commands(TyperGroup):
             command.name = cmd_name
             self.commands[cmd_name] = command
         return self.commands[cmd_name]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return list(super().parse_args(ctx, _with_empty_resume(args)))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -54,12 +93,58 @@ app = typer.Typer(
 def _main(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
+    workspace: Workspace = Path(),
+    model: Model = None,
+    mode: SessionMode = None,
+    allow: Allow = None,
+    deny: Deny = None,
+    policy: Policy = None,
+    sandbox: SandboxKind = None,
+    pass_env: PassEnv = None,
+    mask: Mask = None,
+    resume: ResumeOrPick = None,
+    latest: Continue = False,
+    trust_project: TrustProject = False,
+    mcp_config: McpConfig = None,
+    theme: ThemeName = None,
+    color: Color = None,
+    accessible: Accessible = False,
+) -> int:
     if version:
         typer.echo(f"agentcli {__version__}")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    if context.invoked_subcommand is not None:
+        return Exit.DONE
+    from agentcli.cli.interactive import Wish, interact
+
+    wish = Wish(
+        workspace=workspace,
+        model=model,
+        mode=mode,
+        allow=allow or (),
+        deny=deny or (),
+        policy=policy,
+        sandbox=sandbox,
+        pass_env=pass_env or (),
+        mask=mask or (),
+        resume=resume,
+        latest=latest,
+        trust_project=trust_project,
+        mcp_config=mcp_config,
+        theme=theme,
+        color=color,
+        accessible=accessible,
+    )
+    return interact(wish, run=run_command)
+
+
+def _with_empty_resume(arguments: list[str]) -> list[str]:
+    """`--resume` alone asks for a list: options with a value that may be missing are not known."""
+    if "--resume" not in arguments or any(word in COMMANDS for word in arguments):
+        return arguments
+    at = arguments.index("--resume") + 1
+    has_value = at < len(arguments) and not arguments[at].startswith("-")
+    return arguments if has_value else [*arguments[:at], "", *arguments[at:]]
 
 
 def _unknown(name: str) -> UsageError:

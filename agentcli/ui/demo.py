@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
-from agentcli.ui.oneshot import run_once
-from agentcli.ui.plain import PlainFace
+from agentcli.ui.oneshot import Order, run_once
+from agentcli.ui.plain import PlainPage, Story, TextAnswer
 
 SHIPPED = Path(__file__).parents[1] / "demo"
 PROMPT = "fix the failing test"
@@ -41,7 +41,8 @@ def play() -> Exit:
             sessions=Path(scratch) / "sessions",
         )
         sys.stderr.write(WHAT_IT_IS.format(prompt=PROMPT))
-        code = run_once(settings, PROMPT, PlainFace(verbosity=2))
+        order = Order(settings=settings, prompt=PROMPT)
+        code = run_once(lambda: order, [Story(PlainPage(bodies=True)), TextAnswer()])
         if code is Exit.DONE:
             sys.stderr.write(WHAT_NEXT.format(prompt=PROMPT))
         return code

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli import __version__
+from agentcli.app.hooks import own_hooks
 from agentcli.app.model import open_model
+from agentcli.app.project import DIRECTORY, open_project, project_rules
 from agentcli.guard.sandbox.choose import Ground, describe
 from agentcli.record.place import sessions_directory
-from agentcli.settings import Settings, settings_file
+from agentcli.settings import Settings, hooks_file, settings_file
 from agentcli.tools.searching.ripgrep import find as find_ripgrep
 from agentcli.types.errors import AgentError, Exit
 
@@ -47,6 +49,8 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _model(settings)
     yield _state()
     yield _settings_file()
+    yield _hooks()
+    yield _project(settings)
     yield _program("bash", "the bash tool cannot run", "apt-get install bash", needed=True)
     yield _program("git", "no repository can be looked at", "apt-get install git", needed=False)
     yield _sandbox(settings)
@@ -78,6 +82,28 @@ def _settings_file() -> Finding:
     return Finding(subject="settings", words=str(path) if path.exists() else f"none ({path})")
 
 
+def _hooks() -> Finding:
+    path = hooks_file()
+    try:
+        found = len(own_hooks(path))
+    except AgentError as error:
+        return Finding(subject="hooks", words=str(error), status="FAIL", fix=error.hint)
+    return Finding(subject="hooks", words=f"{found} in {path}" if found else f"none ({path})")
+
+
+def _project(settings: Settings) -> Finding:
+    try:
+        project = open_project(settings.workspace)
+        project_rules(project)
+    except AgentError as error:
+        return Finding(subject="project", words=str(error), status="FAIL", fix=error.hint)
+    if project is None:
+        return Finding(subject="project", words=f"brings no {DIRECTORY}")
+    if project.warning:
+        return Finding(subject="project", words=project.warning, status="warn")
+    return Finding(subject="project", words=f"{project.files.directory} is used")
+
+
 def _program(name: str, without: str, fix: str, *, needed: bool) -> Finding:
     path = shutil.which(name)
     if path:
@@ -90,7 +116,8 @@ def _sandbox(settings: Settings) -> Finding:
     if settings.sandbox == "off":
         return Finding(subject="sandbox", words="off: commands run as you would", status="warn")
     with tempfile.TemporaryDirectory(prefix="agentcli-doctor-") as private:
-        layers = describe(Ground(workspace=settings.workspace, private=Path(private)))
+        found = describe(Ground(workspace=settings.workspace, private=Path(private)))
+    layers = [one for one in found if settings.sandbox in ("auto", one.layer)]
     for layer in layers:
         if layer.works:
             gaps = f" (leaves open: {'; '.join(layer.gaps)})" if layer.gaps else ""

@@ -1,28 +1,29 @@
 """One shot for programs: every event as a line of JSON, or the final result alone.
 
 `result` is the last line, exactly once, whatever happened. Readers ignore types and fields they do
-not know.
+not know. The published form is `docs/reference/stream-json.schema.json`.
 """
 
 import json
-import sys
 from typing import Any, TypeAlias
 
 from agentcli.machine import clock
-from agentcli.types.errors import AgentError, Exit
+from agentcli.types.deltas import CallProgress, RetryDelta, TextDelta
+from agentcli.types.errors import Outcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    CallProgress,
     Event,
+    HookRan,
     ModelReplied,
-    RetryDelta,
+    SessionResumed,
     SessionStarted,
-    TextDelta,
     Told,
+    Verified,
     Warned,
 )
 from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
+from agentcli.ui.streams import write_out
 from agentcli.ui.tally import Tally, usage_json
 
 VERSION = 1
@@ -35,41 +36,33 @@ class JsonFace:
         """`stream`: every event, not the result alone. `partial`: deltas, too."""
         self._stream = stream
         self._partial = partial
-        self._tally = Tally()
         self._seq = 0
         self._session = ""
         self._turn = 0
+        self._replies = 0
 
     def __call__(self, event: Event) -> None:
-        self._tally(event)
-        if isinstance(event, SessionStarted):
+        if isinstance(event, SessionStarted | SessionResumed):
             self._session = event.session
         if self._stream:
             self._tell(event)
 
-    def finish(self, error: AgentError | None) -> Exit:
-        ended = self._tally.ended
-        code = error.exit_code if error is not None else self._tally.exit_code
-        fault: dict[str, str] | None = None
-        if error is not None:
-            fault = {"code": type(error).__name__, "message": str(error), "fix": error.hint}
-        elif ended is not None and code is not Exit.DONE:
-            fault = {"code": ended.ending, "message": ended.message, "fix": ended.hint}
-        result = self._tally.result(code, fault)
+    def finish(self, outcome: Outcome, tally: Tally) -> None:
+        result = tally.result(outcome)
         if self._stream:
             self._line(result)
         else:
             self._write({"v": VERSION, "session": self._session, **result})
-        return code
 
     def _tell(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
                 if self._partial:
-                    self._begin_turn(self._tally.turns + 1)
+                    self._begin_turn(self._replies + 1)
                     self._line({"type": "message.delta", "turn": self._turn, "text": text})
             case ModelReplied():
-                self._begin_turn(self._tally.turns)
+                self._replies += 1
+                self._begin_turn(self._replies)
                 for row in _replied(event, self._turn):
                     self._line(row)
             case CallProgress():
@@ -91,8 +84,8 @@ class JsonFace:
 
     def _write(self, record: Row) -> None:
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-        sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
-        sys.stdout.flush()
+        # A CI that looks for commands in what it is shown finds them inside a line, too.
+        write_out(text.replace("##[", "#\\u0023[") + "\n", encoding="utf-8")
 
 
 def _rows(event: Event) -> list[Row]:
@@ -100,21 +93,44 @@ def _rows(event: Event) -> list[Row]:
     match event:
         case SessionStarted():
             return [_started(event)]
+        case SessionResumed(repaired=repaired):
+            return [{**_started(event), "type": "session.resumed", "repaired": list(repaired)}]
         case CallJudged():
             return _judged(event)
         case CallFinished(result=result, duration_s=duration_s):
             return [_finished(result, duration_s)]
         case RetryDelta():
             return [_retry(event)]
+        case Verified():
+            return [_verified(event)]
+        case _:
+            return _remarks(event)
+
+
+def _remarks(event: Event) -> list[Row]:
+    match event:
         case Told(text=text, why=why):
             return [{"type": "told", "text": text, "why": why}]
         case Warned(code=code, message=message):
             return [{"type": "warning", "code": code, "message": message}]
+        case HookRan():
+            return [_hook(event)]
         case _:
             return []
 
 
-def _started(event: SessionStarted) -> Row:
+def _hook(event: HookRan) -> Row:
+    return {
+        "type": "hook",
+        "event": event.event,
+        "id": event.call_id or None,
+        "hook": event.hook,
+        "decision": event.decision,
+        "reason": event.reason,
+    }
+
+
+def _started(event: SessionStarted | SessionResumed) -> Row:
     return {
         "type": "session.started",
         "cwd": event.workspace,
@@ -156,6 +172,18 @@ def _judged(event: CallJudged) -> list[Row]:
     return [approval, {"type": "tool.started", "id": call_id}] if allowed else [approval]
 
 
+def _verified(run: Verified) -> Row:
+    return {
+        "type": "verify",
+        "cmd": run.command,
+        "attempt": run.attempt,
+        "exit_code": run.exit_code,
+        "duration_ms": round(run.duration_s * 1000),
+        "output": run.output,
+        "log": run.log_path or None,
+    }
+
+
 def _output(event: CallProgress) -> Row:
     return {"type": "tool.output", "id": event.call_id, "stream": "stdout", "text": event.text}
 
@@ -178,6 +206,8 @@ def _finished(result: ToolResult, duration_s: float) -> Row:
         "model_text": result.text,
         "truncated": result.truncated,
     }
+    if result.origin:
+        fields["origin"] = result.origin
     match result.details:
         case Command() as command:
             fields |= {

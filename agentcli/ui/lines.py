@@ -3,11 +3,14 @@
 import json
 
 from agentcli.machine.plain import visible
-from agentcli.types.messages import ToolCall
+from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Command, Diff, ErrorKind, FileView, Matches, Raw, ToolResult
 
 TARGET_CHARS = 72
 REASON_CHARS = 200
+
+_TELLING = ("command", "path", "pattern", "glob")
+"""Arguments that say by themselves what a call is about."""
 
 
 def call_line(call: ToolCall, result: ToolResult, duration_s: float) -> str:
@@ -16,24 +19,35 @@ def call_line(call: ToolCall, result: ToolResult, duration_s: float) -> str:
 
 def target(call: ToolCall) -> str:
     """What the call is about, on one line, shortened in the middle."""
+    return shortened(visible(subject(call)), TARGET_CHARS)
+
+
+def subject(call: ToolCall) -> str:
+    """What the call is about, on one line: the argument that says it, or all of them.
+
+    As it was written: what would act on a terminal is still in it.
+    """
+    given = call.input
     text = ""
-    if isinstance(call.input, dict):
-        first = next(
-            (
-                call.input[key]
-                for key in ("command", "path", "pattern", "glob")
-                if key in call.input
-            ),
-            None,
-        )
-        text = first if isinstance(first, str) else json.dumps(call.input, ensure_ascii=False)
-    elif isinstance(call.input, str):
-        text = call.input
-    text = visible(" ".join(text.split()))
-    if len(text) <= TARGET_CHARS:
+    if isinstance(given, dict):
+        first = next((given[key] for key in _TELLING if isinstance(given.get(key), str)), None)
+        text = str(first) if first is not None else " ".join(map(_pair, given.items()))
+    elif isinstance(given, str):
+        text = given
+    return " ".join(text.split())
+
+
+def shortened(text: str, limit_chars: int) -> str:
+    if len(text) <= limit_chars:
         return text
-    half = TARGET_CHARS // 2
+    half = limit_chars // 2
     return f"{text[:half]}…{text[-half + 1 :]}"
+
+
+def _pair(argument: tuple[str, Json]) -> str:
+    key, value = argument
+    is_word = isinstance(value, str) and value and not any(map(str.isspace, value))
+    return f"{key}={value if is_word else json.dumps(value, ensure_ascii=False)}"
 
 
 def duration(seconds: float) -> str:
@@ -53,42 +67,45 @@ def _outcome(result: ToolResult) -> str:
         case Command() as command:
             return _command(command)
         case FileView() as view:
-            return _view(view)
+            return view_size(view)
         case Matches() as found:
-            return _matches(found)
+            return found_size(found)
         case Raw(text=text):
             return _first_line(text)
         case None:
             return "ok"
 
 
-def _view(view: FileView) -> str:
+def view_size(view: FileView) -> str:
     if view.media != "text":
         return view.media
-    return _counted(view.last_line - view.first_line + 1 if view.last_line else 0, "line")
+    return counted(view.last_line - view.first_line + 1 if view.last_line else 0, "line")
 
 
-def _matches(found: Matches) -> str:
+def found_size(found: Matches) -> str:
     more = ", there are more" if found.more else ""
-    files = _counted(found.files, "file")
+    files = counted(found.files, "file")
     if found.matches == found.files:
         return files + more
-    return f"{_counted(found.matches, 'match', 'matches')} in {files}{more}"
+    return f"{counted(found.matches, 'match', 'matches')} in {files}{more}"
 
 
 def _command(command: Command) -> str:
+    ending = command_ending(command)
+    if command.background_pid is not None:
+        return ending
+    return f"{ending}, {counted(command.output_lines, 'line')}"
+
+
+def command_ending(command: Command) -> str:
     if command.background_pid is not None:
         return f"in the background, pid {command.background_pid}"
     if command.timed_out:
-        ending = "timed out"
-    elif command.signal:
-        ending = f"killed by {command.signal}"
-    else:
-        ending = f"exit {command.exit_code}"
-    return f"{ending}, {_counted(command.output_lines, 'line')}"
+        return "timed out"
+    return f"killed by {command.signal}" if command.signal else f"exit {command.exit_code}"
 
 
-def _counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 

@@ -1,98 +1,205 @@
-"""One shot in plain words: the answer on stdout, the story on stderr, one line an event."""
+"""One shot in plain words: the story on stderr, one line an event, and the answer on stdout."""
 
-import sys
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from agentcli.machine.plain import visible
-from agentcli.types.errors import AgentError, Exit
+from agentcli.types.deltas import RetryDelta
+from agentcli.types.errors import Exit, Outcome
 from agentcli.types.events import (
     CallFinished,
+    CallJudged,
+    ClaimsChecked,
+    Ending,
     Event,
     ModelReplied,
-    RetryDelta,
+    SessionResumed,
     SessionStarted,
     Told,
+    Verified,
     Warned,
 )
 from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Command, Diff, ToolResult
-from agentcli.ui.lines import call_line
+from agentcli.types.tools import Command, Diff
+from agentcli.ui.lines import call_line, duration, target
+from agentcli.ui.streams import out_is_terminal, write_err, write_out
 from agentcli.ui.tally import Tally
 
 BODY_INDENT = "    "
 
 
-class PlainFace:
-    """`verbosity`: 0 errors only, 1 a line an event, 2 with the bodies of cards."""
+class Page(Protocol):
+    """Where a story is written. Everything it is given is printable already."""
 
-    def __init__(self, *, verbosity: int = 1) -> None:
-        self._verbosity = verbosity
-        self._tally = Tally()
+    def line(self, text: str) -> None: ...
+
+    def card(self, title: str, body: Sequence[str]) -> None:
+        """What one call or check came to, with its details, where they are wanted."""
+        ...
+
+
+class PlainPage:
+    def __init__(self, *, bodies: bool) -> None:
+        self._bodies = bodies
+
+    def line(self, text: str) -> None:
+        write_err(text + "\n")
+
+    def card(self, title: str, body: Sequence[str]) -> None:
+        self.line(title)
+        for line in body if self._bodies else ():
+            self.line(f"{BODY_INDENT}{line}".rstrip())
+
+
+class Story:
+    def __init__(self, page: Page, *, quiet: bool = False, timed: bool = True) -> None:
+        """`quiet`: errors only; `timed`: a line says when it was written."""
+        self._page = page
+        self._quiet = quiet
+        self._is_timed = timed
+        self._began = self._said_at = time.monotonic()
         self._calls: dict[str, ToolCall] = {}
+        self._running: dict[str, tuple[ToolCall, float]] = {}
 
     def __call__(self, event: Event) -> None:
-        self._tally(event)
         match event:
-            case SessionStarted():
-                self._story(f"agentcli {event.version} · {event.model} · {event.mode} mode")
-                self._story(f"workspace {visible(event.workspace)}")
+            case SessionStarted() | SessionResumed():
+                self._opened(event)
             case ModelReplied(message=message):
                 self._calls.update((call.id, call) for call in message.tool_calls)
                 if message.tool_calls and message.text.strip():
-                    self._story(visible(message.text.strip()))
-            case Told(text=text):
-                self._story(f"told the model: {visible(text)}")
+                    self._say(visible(message.text.strip()))
+            case CallJudged(call=call):
+                self._running[call.id] = (call, time.monotonic())
+            case CallFinished(result=result):
+                self._running.pop(result.call_id, None)
+                self._called(event)
+            case Verified():
+                self._card(_verified_line(event), event.output)
+            case _:
+                self._remark(event)
+
+    def beat(self, every_s: float) -> None:
+        """A sign of life, where nothing else was said for so long."""
+        now = time.monotonic()
+        if now - self._said_at < every_s:
+            return
+        if not self._running:
+            self._say("still working: waiting for the model")
+            return
+        call, since = list(self._running.values())[-1]
+        self._say(f"still working: {call.name} {target(call)}, {duration(now - since)} so far")
+
+    def finish(self, outcome: Outcome, tally: Tally) -> None:
+        if tally.turns:
+            self._say(_summary(tally))
+        if outcome.exit_code is Exit.DONE:
+            return
+        if tally.answer.strip():
+            self._say(visible(tally.answer.strip()))
+        if outcome.ending is Ending.INTERNAL:
+            return  # a bug is told where it ends up, with the report to send
+        say_error(outcome.message or outcome.ending, outcome.hint, write=self._page.line)
+
+    def _opened(self, event: SessionStarted | SessionResumed) -> None:
+        self._say(f"agentcli {event.version} · {event.model} · {event.mode} mode")
+        again = f", session {event.session} resumed" if isinstance(event, SessionResumed) else ""
+        self._say(f"workspace {visible(event.workspace)}{again}")
+        for repair in event.repaired if isinstance(event, SessionResumed) else ():
+            self._say(f"repaired: {visible(repair)}")
+
+    def _remark(self, event: Event) -> None:
+        match event:
+            case Told(text=text, why=why):
+                first, *more = text.strip().split("\n")
+                self._say(f"told the model ({why}): {visible(first)}{' …' if more else ''}")
             case Warned(message=message):
-                self._story(f"warning: {visible(message)}")
-            case CallFinished(result=result, duration_s=duration_s):
-                self._call(self._calls[result.call_id], result, duration_s)
+                self._say(f"warning: {visible(message)}")
+            case ClaimsChecked(claims=claims):
+                for claim in claims:
+                    if claim.verdict == "not_supported":
+                        self._say(visible(f"not supported: {claim.text!r}: {claim.evidence}"))
             case RetryDelta():
-                self._story(
+                self._say(
                     f"{visible(event.reason)}: retrying in {event.wait_s:g}s, "
                     f"try {event.attempt} of {event.attempts}"
                 )
             case _:
                 pass
 
-    def finish(self, error: AgentError | None) -> Exit:
-        """The last words. Returns the exit code."""
-        tally = self._tally
-        if error is not None:
-            say_error(str(error), error.hint)
-            return error.exit_code
-        ended, code = tally.ended, tally.exit_code
-        self._story(_summary(tally))
-        if code is Exit.DONE:
-            answer = tally.answer.rstrip("\n")
-            sys.stdout.write((visible(answer) if sys.stdout.isatty() else answer) + "\n")
-            sys.stdout.flush()
-            return code
-        if tally.answer.strip():
-            self._story(visible(tally.answer.strip()))
-        if ended is not None:
-            say_error(ended.message, ended.hint)
-        return code
-
-    def _call(self, call: ToolCall, result: ToolResult, duration_s: float) -> None:
-        self._story(call_line(call, result, duration_s))
-        if self._verbosity < 2:
-            return
+    def _called(self, event: CallFinished) -> None:
+        result = event.result
+        unknown = ToolCall(id=result.call_id, name=result.name, input=None)
+        line = call_line(self._calls.get(result.call_id, unknown), result, event.duration_s)
         match result.details:
             case Diff(unified=unified):
-                self._body(unified)
+                self._card(line, unified)
             case Command(head=head, tail=tail):
-                self._body(head + (f"\n…\n{tail}" if tail else ""))
+                self._card(line, head + (f"\n…\n{tail}" if tail else ""))
             case _:
-                pass
+                self._card(line, "")
 
-    def _body(self, text: str) -> None:
-        for line in visible(text).rstrip("\n").split("\n"):
-            _write(f"{BODY_INDENT}{line}".rstrip())
+    def _say(self, line: str) -> None:
+        self._said_at = time.monotonic()
+        if not self._quiet:
+            self._page.line(self._timed(line))
 
-    def _story(self, line: str) -> None:
-        if self._verbosity >= 1:
-            _write(f"[{time.monotonic() - self._tally.began:.1f}s] {line}")
+    def _card(self, title: str, body: str) -> None:
+        self._said_at = time.monotonic()
+        if not self._quiet:
+            lines = visible(body).rstrip("\n").split("\n") if body else []
+            self._page.card(self._timed(title), lines)
+
+    def _timed(self, line: str) -> str:
+        return f"[{time.monotonic() - self._began:.1f}s] {line}" if self._is_timed else line
+
+
+class TextAnswer:
+    """The final answer alone, and only where there is one."""
+
+    def __init__(
+        self,
+        answer_of: Callable[[Tally], str] | None = None,
+        *,
+        draw: Callable[[str], str] = visible,
+    ) -> None:
+        """`draw`: how it looks on a terminal."""
+        self._answer_of = answer_of or answer_text
+        self._draw = draw
+
+    def __call__(self, event: Event) -> None:
+        """The answer is known at the end."""
+
+    def finish(self, outcome: Outcome, tally: Tally) -> None:
+        if outcome.exit_code is not Exit.DONE:
+            return
+        answer = self._answer_of(tally).rstrip("\n")
+        is_drawn = out_is_terminal() and tally.structured is None
+        shown = self._draw(answer).rstrip("\n") if is_drawn else answer
+        write_out(shown + "\n")
+
+
+def answer_text(tally: Tally) -> str:
+    """What the model said at last; as data, where it was asked for data."""
+    if tally.structured is None:
+        return tally.answer
+    return json.dumps(tally.structured, ensure_ascii=False, indent=2)
+
+
+def say_error(message: str, hint: str = "", *, write: Callable[[str], None] | None = None) -> None:
+    """What happened and how to fix it: two lines, the one form of an error on a terminal."""
+    say = write or PlainPage(bodies=False).line
+    say(f"error: {visible(message)}")
+    if hint:
+        say(f"  fix: {visible(hint)}")
+
+
+def _verified_line(run: Verified) -> str:
+    how = "passed" if run.passed else f"exit {run.exit_code}" if run.exit_code else "did not end"
+    command = " ".join(visible(run.command).split())
+    return f"verify {command}: {how} ({duration(run.duration_s)})"
 
 
 def _summary(tally: Tally) -> str:
@@ -104,16 +211,3 @@ def _summary(tally: Tally) -> str:
         f"{tally.turns} requests · {usage.prompt_tokens} tokens in{cached}, "
         f"{usage.output_tokens} out{thought} · {cost}"
     )
-
-
-def say_error(message: str, hint: str = "", *, write: Callable[[str], None] | None = None) -> None:
-    """What happened and how to fix it: two lines, the one form of an error on a terminal."""
-    say = write or _write
-    say(f"error: {visible(message)}")
-    if hint:
-        say(f"  fix: {visible(hint)}")
-
-
-def _write(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()

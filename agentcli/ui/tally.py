@@ -1,95 +1,88 @@
-"""What a run amounts to, added up from its events: the figures of every face's last word."""
+"""What a run amounts to, added up from its events: the figures of every report and last word."""
 
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentcli.types.errors import EXIT_OF_ENDING, Exit
+from agentcli.types.errors import Outcome
 from agentcli.types.events import (
+    AnswerChecked,
     CallFinished,
     CallJudged,
+    Claim,
+    ClaimsChecked,
+    Compacted,
     Event,
     ModelReplied,
-    TurnEnded,
+    SessionResumed,
+    SessionStarted,
     TurnStarted,
+    Verified,
+    Warned,
 )
-from agentcli.types.messages import ToolCall, Usage
+from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
-
-STATUS_OF_EXIT: dict[Exit, str] = {
-    Exit.DONE: "ok",
-    Exit.DENIED: "denied",
-    Exit.LIMIT: "limit",
-    Exit.TIMEOUT: "limit",
-    Exit.VERIFY_FAILED: "failed",
-    Exit.REFUSED: "failed",
-    Exit.SCHEMA_UNMET: "failed",
-    Exit.HANGUP: "interrupted",
-    Exit.INTERRUPTED: "interrupted",
-    Exit.TERMINATED: "interrupted",
-}
-"""Every other code is an error."""
 
 
 @dataclass(slots=True)
 class Tally:
     began: float = field(default_factory=time.monotonic)
+    session: str = ""
+    model: str = ""
+    mode: str = ""
+    workspace: str = ""
+    version: str = ""
     turns: int = 0
+    """Requests that were answered: a turn of the model's."""
     answer: str = ""
+    structured: Json = None
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     model_s: float = 0.0
+    calls: int = 0
     failed_tools: int = 0
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    diffs: list[Diff] = field(default_factory=list)
     denials: list[tuple[ToolCall, Verdict]] = field(default_factory=list)
-    ended: TurnEnded | None = None
+    verified: dict[str, Verified] = field(default_factory=dict)
+    """The latest run of each check."""
+    claims: tuple[Claim, ...] = ()
+    warnings: list[str] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
         match event:
+            case SessionStarted() | SessionResumed():
+                self._opened(event)
             case TurnStarted():
-                self.answer, self.ended = "", None
+                self.answer, self.structured = "", None
             case ModelReplied():
                 self._replied(event)
+            case Compacted(usage=usage, cost_usd=cost_usd):
+                self._spent(usage, cost_usd)
             case CallJudged(call=call, verdict=verdict) if verdict.decision == "deny":
                 self.denials.append((call, verdict))
-            case CallFinished(result=result):
-                self.failed_tools += result.status == "error"
-                if isinstance(result.details, Diff) and result.status == "ok":
-                    added, removed = self.changed.get(result.details.path, (0, 0))
-                    self.changed[result.details.path] = (
-                        added + result.details.added,
-                        removed + result.details.removed,
-                    )
-            case TurnEnded():
-                self.ended = event
+            case CallFinished():
+                self._finished(event)
             case _:
-                pass
-
-    def _replied(self, event: ModelReplied) -> None:
-        self.turns += 1
-        self.usage += event.message.usage
-        self.model_s += event.duration_s
-        if event.cost_usd is None:
-            self.cost_usd = None
-        elif self.cost_usd is not None:
-            self.cost_usd += event.cost_usd
-        self.answer = "" if event.message.tool_calls else event.message.text
+                self._checked(event)
 
     @property
-    def exit_code(self) -> Exit:
-        return Exit.INTERNAL if self.ended is None else EXIT_OF_ENDING[self.ended.ending]
+    def duration_s(self) -> float:
+        return time.monotonic() - self.began
 
-    def result(self, exit_code: Exit, error: dict[str, str] | None) -> dict[str, Any]:
+    def result(self, outcome: Outcome) -> dict[str, Any]:
         """The `result` event of the JSON outputs."""
         return {
             "type": "result",
-            "status": STATUS_OF_EXIT.get(exit_code, "error"),
-            "exit_code": int(exit_code),
+            "status": outcome.status,
+            "exit_code": int(outcome.exit_code),
+            "ending": outcome.ending,
             "answer": self.answer,
-            "error": error,
+            "structured": self.structured,
+            "error": error_json(outcome),
             "turns": self.turns,
-            "duration_ms": round((time.monotonic() - self.began) * 1000),
+            "duration_ms": round(self.duration_s * 1000),
             "api_ms": round(self.model_s * 1000),
             "usage": usage_json(self.usage),
             "cost_usd": self.cost_usd,
@@ -97,12 +90,57 @@ class Tally:
                 {"path": path, "added": added, "removed": removed}
                 for path, (added, removed) in self.changed.items()
             ],
-            "denials": [
-                {"id": call.id, "tool": call.name, "input": call.input, "rule": verdict.rule}
-                for call, verdict in self.denials
-            ],
+            "denials": [_denial_json(call, verdict) for call, verdict in self.denials],
             "failed_tools": self.failed_tools,
+            "verify": [_verified_json(run) for run in self.verified.values()],
+            "claims": [_claim_json(claim) for claim in self.claims],
         }
+
+    def _opened(self, event: SessionStarted | SessionResumed) -> None:
+        self.session, self.model, self.mode = event.session, event.model, event.mode
+        self.workspace, self.version = event.workspace, event.version
+
+    def _replied(self, event: ModelReplied) -> None:
+        self.turns += 1
+        self.model_s += event.duration_s
+        self._spent(event.message.usage, event.cost_usd)
+        self.answer = "" if event.message.tool_calls else event.message.text
+
+    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
+        self.usage += usage
+        if cost_usd is None:
+            self.cost_usd = None
+        elif self.cost_usd is not None:
+            self.cost_usd += cost_usd
+
+    def _finished(self, event: CallFinished) -> None:
+        result = event.result
+        self.calls += 1
+        self.failed_tools += result.status == "error"
+        if isinstance(result.details, Diff) and result.status == "ok":
+            diff = result.details
+            added, removed = self.changed.get(diff.path, (0, 0))
+            self.changed[diff.path] = (added + diff.added, removed + diff.removed)
+            self.diffs.append(diff)
+
+    def _checked(self, event: Event) -> None:
+        match event:
+            case Verified(command=command):
+                self.verified[command] = event
+            case AnswerChecked(value=value):
+                self.structured = value
+            case ClaimsChecked(claims=claims):
+                self.claims = claims
+            case Warned(message=message):
+                self.warnings.append(message)
+            case _:
+                pass
+
+
+def error_json(outcome: Outcome) -> dict[str, str] | None:
+    if outcome.status == "ok":
+        return None
+    return {"code": outcome.ending, "message": outcome.message, "fix": outcome.hint}
 
 
 def usage_json(usage: Usage) -> dict[str, int]:
@@ -112,4 +150,34 @@ def usage_json(usage: Usage) -> dict[str, int]:
         "cache_written": usage.cache_write_tokens,
         "output": usage.output_tokens,
         "reasoning": usage.reasoning_tokens,
+    }
+
+
+def _denial_json(call: ToolCall, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "tool": call.name,
+        "input": call.input,
+        "by": verdict.by,
+        "rule": verdict.rule,
+        "allow": verdict.remedy or None,
+    }
+
+
+def _verified_json(run: Verified) -> dict[str, Any]:
+    return {
+        "cmd": run.command,
+        "exit_code": run.exit_code,
+        "attempt": run.attempt,
+        "duration_ms": round(run.duration_s * 1000),
+        "log": run.log_path or None,
+    }
+
+
+def _claim_json(claim: Claim) -> dict[str, str]:
+    return {
+        "text": claim.text,
+        "about": claim.about,
+        "verdict": claim.verdict,
+        "evidence": claim.evidence,
     }

@@ -20,7 +20,7 @@ class Ran:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
+        return [json.loads(line) for line in self.out.split("\n") if line]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

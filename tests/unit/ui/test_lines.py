@@ -69,7 +69,7 @@ def test_error_is_named_with_its_first_line(error: ErrorKind, said: str) -> None
         ({"command": "pytest -q\n  --lf"}, "pytest -q --lf"),
         ({"command": "x" * 100}, "x" * 36 + "…" + "x" * 35),
         ({"command": "a\x1b[2Jb"}, "a\ufffd[2Jb"),
-        ({"n": 1}, '{"n": 1}'),
+        ({"n": 1, "to": "x", "text": "a b"}, 'n=1 to=x text="a b"'),
         ("not json", "not json"),
         (None, ""),
     ],

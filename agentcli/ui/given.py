@@ -1,0 +1,148 @@
+"""All that a command line says about a run, and the order that it makes.
+
+Whatever can be wrong with it is found out here, before a model is asked.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.loop import OnDeny
+from agentcli.app.errand import Errand
+from agentcli.settings import Settings, load
+from agentcli.types.errors import UsageError
+from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
+from agentcli.ui.ci.detect import MAX_TURNS
+from agentcli.ui.oneshot import Order
+from agentcli.ui.prompt import read_attached, read_prompt, read_schema
+
+if TYPE_CHECKING:
+    from agentcli.record.sessions import Summary
+
+
+class OutputForm(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    STREAM_JSON = "stream-json"
+
+
+_ON_DENY: dict[str, OnDeny] = {"fail": "fail", "continue": "continue", "ignore": "ignore"}
+
+
+def output_form(word: str) -> OutputForm:
+    """Raises UsageError."""
+    try:
+        return OutputForm(word)
+    except ValueError:
+        known = ", ".join(OutputForm)
+        raise UsageError(f"there is no output {word!r}", hint=f"-o takes {known}") from None
+
+
+def denial_policy(word: str) -> OnDeny:
+    """Raises UsageError."""
+    if word not in _ON_DENY:
+        known = ", ".join(_ON_DENY)
+        raise UsageError(f"--on-deny cannot be {word!r}", hint=f"it takes {known}")
+    return _ON_DENY[word]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    prompt: str | None
+    prompt_file: Path | None = None
+    flags: Mapping[str, str | bool | None] = field(default_factory=dict)
+    """Settings by name, as text; None: not given."""
+    workspace: Path = Path()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    policy: Path | None = None
+    pass_env: tuple[str, ...] = ()
+    mask: tuple[str, ...] = ()
+    trust_project: bool = False
+    past: "Callable[[], Summary] | None" = None
+    """Finds the session that is to be continued."""
+    output: OutputForm = OutputForm.TEXT
+    partial: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    is_ci: bool = False
+    annotations: bool = True
+    on_deny: OnDeny = "fail"
+    checks: tuple[str, ...] = ()
+    schema: Path | None = None
+    check_claims: bool = False
+    wraps_up: bool = False
+    patch: Path | None = None
+    last_message: Path | None = None
+    output_dir: Path | None = None
+    reports: tuple[str, ...] = ()
+
+    def settings(self, past: "Summary | None") -> Settings:
+        flags, workspace = dict(self.flags), self.workspace
+        if past is not None:
+            flags["model"] = flags.get("model") or past.model
+            flags["mode"] = flags.get("mode") or past.mode
+            workspace = past.workspace_for(workspace)
+        return load(
+            flags,
+            workspace=workspace,
+            allow=self.allow,
+            deny=self.deny,
+            policy=self.policy,
+            pass_env=self.pass_env,
+            mask=self.mask,
+            trust_project=self.trust_project,
+            defaults={"max_turns": MAX_TURNS} if self.is_ci else {},
+        )
+
+    def order(self, *, check_schema: Callable[[Json], str]) -> Order:
+        """Raises AgentError. `check_schema`: why a schema cannot be used; empty: it can."""
+        self._refuse_conflicts()
+        past = self.past() if self.past else None
+        settings = self.settings(past)
+        prompt = read_prompt(self.prompt, self.prompt_file)
+        schema = self._schema(check_schema)
+        is_from_pipe = self.prompt == "-"
+        return Order(
+            settings=settings,
+            prompt=prompt,
+            attached=() if is_from_pipe else read_attached(),
+            errand=Errand(
+                checks=self.checks,
+                answer_schema=schema,
+                claims_must_hold=self.check_claims,
+                on_deny=self.on_deny,
+                wraps_up=self.wraps_up,
+            ),
+            resume=past.place if past else None,
+        )
+
+    def _refuse_conflicts(self) -> None:
+        conflicts = {
+            "-q and -v": self.quiet and self.verbose,
+            "--partial without -o stream-json": (
+                self.partial and self.output is not OutputForm.STREAM_JSON
+            ),
+            "--strict-cost without --max-cost": (
+                bool(self.flags.get("strict_cost")) and not self.flags.get("max_cost")
+            ),
+        }
+        for what, is_so in conflicts.items():
+            if is_so:
+                raise UsageError(f"{what} makes no sense", hint="agentcli run --help")
+        if any(not command.strip() for command in self.checks):
+            raise UsageError("--verify needs a command", hint="--verify 'pytest -q'")
+
+    def _schema(self, fault_of: Callable[[Json], str]) -> Json:
+        if self.schema is None:
+            return None
+        schema = read_schema(self.schema)
+        if fault := fault_of(schema):
+            raise UsageError(
+                f"{self.schema} cannot be the form of an answer: {fault}",
+                hint=f"edit {self.schema}",
+            )
+        return schema

@@ -1,0 +1,205 @@
+"""One call that has ended, and all that is known about it in words.
+
+Whatever a mark and its colour say, a fact says too.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rich.style import Style
+
+from agentcli.types.events import CallFinished, CallJudged
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import (
+    Command,
+    Details,
+    Diff,
+    Effect,
+    ErrorKind,
+    FileView,
+    Matches,
+    ToolResult,
+)
+from agentcli.types.verdicts import Verdict
+from agentcli.ui.lines import command_ending, counted, duration, found_size, subject, view_size
+from agentcli.ui.render.paint import Paint
+
+
+class State(Enum):
+    """How a call ended: its mark, the mark in ASCII, the word for a screen reader, its style."""
+
+    OK = ("✓", "ok", "Finished", "ok")
+    FAILED = ("✗", "FAIL", "Failed", "failed")
+    DENIED = ("⊘", "DENY", "Denied", "warning")
+    STOPPED = ("■", "STOP", "Stopped", "warning")
+    RUNNING = ("●", "*", "Running", "accent")
+
+    def mark(self, paint: Paint) -> str:
+        sign, letters, word, _ = self.value
+        if paint.accessible:
+            return str(word)
+        return str(letters if paint.ascii else sign)
+
+    def style(self, paint: Paint) -> Style:
+        style: Style = getattr(paint.theme, self.value[3])
+        return style
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One call that has ended."""
+
+    number: int | None
+    """To ask for it by; None: nobody can."""
+    call: ToolCall
+    judged: CallJudged | None
+    """None: it never came to that."""
+    finished: CallFinished
+
+    @property
+    def result(self) -> ToolResult:
+        return self.finished.result
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.judged.verdict if self.judged else None
+
+    @property
+    def state(self) -> State:
+        details, error = self.result.details, self.result.error
+        if error is ErrorKind.DENIED:
+            return State.DENIED
+        if error in (ErrorKind.CANCELLED, ErrorKind.NOT_RUN):
+            return State.STOPPED
+        failed = isinstance(details, Command) and (details.exit_code or details.signal)
+        return State.FAILED if error is not None or failed else State.OK
+
+    @property
+    def subject(self) -> str:
+        """What it was about; of a patch to several files, how many."""
+        if isinstance(self.result.details, Diff) and not isinstance(self.call.input, dict):
+            return self.result.details.path
+        return subject(self.call)
+
+
+def facts(card: Card, paint: Paint) -> list[str]:
+    """What is known in words: of a success its size first, of a failure how it failed."""
+    took = time_taken(card.finished.duration_s, paint)
+    outcome, size = _outcome(card, took), _size(card, paint)
+    match card.state:
+        case State.OK:
+            found = [size, outcome, took, _approver(card), _seen(card)]
+        case State.FAILED:
+            took = "" if card.result.error is ErrorKind.TIMEOUT else took
+            found = [outcome, took, size, _approver(card), _seen(card)]
+        case _:
+            found = [outcome]
+    return [fact for fact in found if fact]
+
+
+def time_taken(seconds: float, paint: Paint) -> str:
+    return spoken(seconds) if paint.accessible else duration(seconds)
+
+
+def spoken(seconds: float) -> str:
+    """With its units in full, to be read out."""
+    if seconds < 1:
+        return counted(round(seconds * 1000), "millisecond")
+    if seconds < 60:
+        return f"{seconds:.1f} seconds"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{counted(minutes, 'minute')} {counted(rest, 'second')}"
+
+
+def _outcome(card: Card, took: str) -> str:
+    match card.result.error:
+        case None:
+            return _unusual_ending(card.result.details)
+        case ErrorKind.DENIED:
+            return _denied(card)
+        case ErrorKind.CANCELLED:
+            return f"interrupted after {took}"
+        case ErrorKind.TIMEOUT:
+            return f"timed out after {took}"
+        case ErrorKind.FAILED if isinstance(card.result.details, Command):
+            return command_ending(card.result.details)
+        case error:
+            return error.value.replace("_", " ")
+
+
+def _unusual_ending(details: Details | None) -> str:
+    """Of a command that went well there is nothing to say."""
+    if not isinstance(details, Command) or details.exit_code == 0:
+        return ""
+    return command_ending(details)
+
+
+def _denied(card: Card) -> str:
+    verdict = card.verdict
+    if verdict is None:
+        return "denied"
+    if verdict.decision != "deny":
+        return "result withheld by a hook"
+    match verdict.by:
+        case "person":
+            return "denied by you"
+        case "rule":
+            return f"denied by rule {verdict.rule or ''}".rstrip()
+        case "nobody":
+            return "denied: no one to ask"
+        case "mode":
+            return "denied by the mode"
+        case by:
+            return f"denied by the {by}"
+
+
+def _size(card: Card, paint: Paint) -> str:
+    match card.result.details:
+        case Diff(created=True) as diff:
+            return f"new file, {counted(diff.added, 'line')}"
+        case Diff() as diff:
+            return f"+{diff.added} {'-' if paint.ascii else '−'}{diff.removed}"
+        case Command(background_pid=None) as command:
+            return counted(command.output_lines, "line") if command.output_lines else ""
+        case FileView() as view:
+            return _of_all(view)
+        case Matches() as found:
+            return found_size(found)
+        case _:
+            return ""
+
+
+def _of_all(view: FileView) -> str:
+    shown = view.last_line - view.first_line + 1 if view.last_line else 0
+    if view.media == "text" and view.total_lines is not None and shown < view.total_lines:
+        return f"{shown} of {counted(view.total_lines, 'line')}"
+    return view_size(view)
+
+
+def _approver(card: Card) -> str:
+    """Who agreed, where somebody had to: reading needs no one."""
+    judged, verdict = card.judged, card.verdict
+    if judged is None or verdict is None or verdict.decision not in ("allow", "modify"):
+        return ""
+    if verdict.decision == "modify":
+        return "changed by you" if verdict.by == "person" else f"changed by a {verdict.by}"
+    match verdict.by:
+        case "person":
+            return "approved by you"
+        case "rule":
+            return f"rule {(verdict.rule or '').removeprefix('allow ')}".rstrip()
+        case "mode":
+            mode, allows, _ = verdict.reason.partition(" allows it")
+            return mode if allows and judged.effect is not Effect.READ else ""
+        case by:
+            return f"approved by a {by}"
+
+
+def _seen(card: Card) -> str:
+    match card.result.details:
+        case Command(output_lines=lines, shown_lines=shown) if shown < lines:
+            return f"model saw {shown} of {counted(lines, 'line')}" if shown or lines else ""
+        case FileView() | Matches() | Command() | Diff():
+            return ""
+        case _:
+            return "model saw part of it" if card.result.truncated else ""

@@ -1,0 +1,132 @@
+"""Diffs for people: numbered, in the colours of their language, with the words that changed.
+
+What cannot be seen in a line is said in words, and what is left out is counted.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+
+from rich.style import Style
+from rich.text import Text
+
+from agentcli.types.tools import Diff
+from agentcli.ui.lines import counted
+from agentcli.ui.render.code import Highlighter, lexer_for_file
+from agentcli.ui.render.escape import escape
+from agentcli.ui.render.paint import Paint, folded, run, wrapped
+from agentcli.ui.render.palette import PLAIN, Theme
+from agentcli.ui.render.patch import FilePatch, PatchLine, read_patch, remarks
+from agentcli.ui.render.words import changed, paired
+
+SHOWN_LINES = 40
+SHOWN_SHARE = 0.6
+"""Of the rows of a screen."""
+NEW_FILE_LINES = 12
+MIN_COLUMNS = 8
+
+
+def diff_body(diff: Diff, paint: Paint, *, number: int | None = None, whole: bool = False) -> str:
+    """Lines for under a header. `whole`: nothing is left out, for the person who must decide.
+
+    `number`: of the card, to be named where something is left out.
+    """
+    files = read_patch(diff.unified)
+    if files is None:
+        rows, said = _as_written(diff.unified, paint), []
+    else:
+        rows, said = [row for file in files for row in _file(file, files, paint)], remarks(files)
+    notes = [
+        part
+        for note in dict.fromkeys((*said, *diff.notes))
+        for part in wrapped(run(escape(note), paint.theme.dim), paint.width, indent="  ")
+    ]
+    limit = _limit(diff, paint)
+    if whole or len(rows) <= limit + 1:
+        return paint.lines(rows + notes)
+    more = f"{paint.ellipsis} {counted(len(rows) - limit, 'more line')}"
+    show = f"{paint.dot}/show {number}" if number else ""
+    hidden = wrapped(run(more + show, paint.theme.dim), paint.width, indent="  ")
+    return paint.lines([*rows[:limit], *hidden, *notes])
+
+
+def _limit(diff: Diff, paint: Paint) -> int:
+    if diff.created:
+        return NEW_FILE_LINES
+    return max(3, min(SHOWN_LINES, int(SHOWN_SHARE * paint.rows)))
+
+
+def _as_written(text: str, paint: Paint) -> list[Text]:
+    lines = text.rstrip("\n").split("\n") if text else []
+    safe = (run(f"  {escape(line.expandtabs(4))}") for line in lines)
+    return [part for line in safe for part in folded(line, paint.width)]
+
+
+def _file(file: FilePatch, files: Sequence[FilePatch], paint: Paint) -> Iterator[Text]:
+    if len(files) > 1:
+        yield from wrapped(run(file.path, paint.theme.strong), paint.width, indent="  ")
+    lexer = lexer_for_file(file.path)
+    for index, lines in enumerate(file.hunks):
+        if index:
+            yield run(f"  {paint.ellipsis:>4}", paint.theme.dim)
+        _find_words(lines)
+        before, after = Highlighter(lexer, paint.theme), Highlighter(lexer, paint.theme)
+        for line in lines:
+            if line.sign == " ":
+                before.line(line.text)  # it must know of what it goes on from
+            yield from _rows(line, before if line.sign == "-" else after, paint)
+
+
+def _find_words(lines: Sequence[PatchLine]) -> None:
+    """Where lines were replaced: the words that make the difference."""
+    runs = [(sign, list(group)) for sign, group in groupby(lines, key=lambda line: line.sign)]
+    for (sign, old), (next_sign, new) in pairwise(runs):
+        if (sign, next_sign) != ("-", "+"):
+            continue
+        pairs = paired([line.text for line in old], [line.text for line in new])
+        for gone, came in pairs.items():
+            old[gone].words, new[came].words = changed(old[gone].text, new[came].text)
+
+
+def _rows(line: PatchLine, highlighter: Highlighter, paint: Paint) -> list[Text]:
+    base, word = _styles(line.sign, paint.theme)
+    shown = highlighter.line(line.text, base)
+    if line.sign != " " and not paint.theme.syntax_in_diffs:
+        shown = run(line.text, base)
+    for start, end in line.words:
+        shown.stylize(word, start, end)
+    for start, end in line.escapes:
+        shown.stylize(paint.theme.escaped, start, end)
+    if paint.accessible and line.words:
+        shown = _bracketed(shown, line)
+    gutter, indent = f"  {line.number:>4} ", "  "
+    width = max(MIN_COLUMNS, paint.width - len(gutter) - len(indent))
+    rows = []
+    parts = folded(shown, width)
+    for index, part in enumerate(parts):
+        number = gutter if index == 0 else " " * len(gutter)
+        sign = f"{line.sign} " if index == 0 else indent
+        row = run(number, paint.theme.dim) + run(sign, base) + part
+        if index < len(parts) - 1 or not part.plain or line.sign == " ":
+            row.rstrip()
+        rows.append(row)
+    return rows
+
+
+def _styles(sign: str, theme: Theme) -> tuple[Style, Style]:
+    match sign:
+        case "+":
+            return theme.added, theme.added_word
+        case "-":
+            return theme.removed, theme.removed_word
+        case _:
+            return PLAIN, PLAIN
+
+
+def _bracketed(shown: Text, line: PatchLine) -> Text:
+    """The words that changed between signs, for whom colours say nothing."""
+    left, right = ("{+", "+}") if line.sign == "+" else ("[-", "-]")
+    marked, end = Text(), 0
+    for start, stop in line.words:
+        marked += shown[end:start] + run(left) + shown[start:stop] + run(right)
+        end = stop
+    return marked + shown[end:]

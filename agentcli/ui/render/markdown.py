@@ -1,0 +1,282 @@
+"""Markdown as it streams in: what is final is given out once, the rest can be looked at.
+
+Only complete lines decide anything, so the text comes out the same however it was cut on its way
+here. The parser is given the block that is being written and none of those before it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
+from rich.text import Text
+
+from agentcli.ui.render.blocks import Blocks, are_apart
+from agentcli.ui.render.code import Highlighter, lexer_by_name
+from agentcli.ui.render.paint import Paint, folded
+
+TAIL_CHARS = 4_000
+"""How much of a long block is looked at to show its last rows."""
+ITEM_LINES = 4
+"""Items of a list are given out by so many lines at a time."""
+MAX_NESTING = 50
+
+_FENCE = re.compile(r"(?P<indent> {0,3})(?P<marks>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_OPENING = re.compile(rf"{_HEADING.pattern}|{_ITEM.pattern}| {{0,3}}[>|<]")
+_TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*")
+_LISTS = frozenset(("bullet_list", "ordered_list"))
+_CLOSED_AT_ONCE = frozenset(("heading", "hr"))
+_CLOSED_BY_EMPTY_LINE = frozenset(("paragraph", "table", "blockquote"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fence:
+    """A block of code that is open, and what closes it."""
+
+    closing: re.Pattern[str]
+    indent: re.Pattern[str]
+    highlighter: Highlighter
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the next block will stand."""
+
+    needs_gap: bool
+    number: int | None = None
+    """Of its first item, where items of the same list have been given out already."""
+
+
+class MarkdownStream:
+    def __init__(self, paint: Paint) -> None:
+        self.use(paint)
+        self._parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING})
+        self._parser.enable(["table", "strikethrough"])
+        self._begin()
+
+    def use(self, paint: Paint) -> None:
+        """For all that comes, such as after a resize."""
+        self._paint = paint
+        self._blocks = Blocks(paint)
+        self._live_paint = replace(paint, links=False)
+
+    def feed(self, text: str) -> str:
+        """What has become final: terminal codes to commit, ended by a newline, or nothing."""
+        whole, rest = self._split(text)
+        self._partial.append(rest)
+        if not whole:
+            return ""
+        return self._paint.lines(line for source in whole for line in self._line(source))
+
+    def tail(self, rows: int) -> str:
+        """The last rows of what is not final yet, without a newline at the end."""
+        lines = self._pending() if rows > 0 else []
+        fitting = [row for line in lines for row in folded(_spaced(line), self._paint.width)]
+        return self._live_paint.lines(fitting[-rows:]).removesuffix("\n")
+
+    def finish(self) -> str:
+        """The rest, which is final now. The stream begins anew."""
+        partial = "".join(self._partial)
+        final = self._line(partial) if partial else []
+        final += self._drawn(self._parsed(self._lines, self._names), self._place)
+        self._begin()
+        return self._paint.lines(final)
+
+    def _begin(self) -> None:
+        self._partial: list[str] = []
+        self._carriage = ""
+        self._lines: list[str] = []
+        self._names: dict[str, Any] = {}
+        self._fence: _Fence | None = None
+        self._place = _Place(needs_gap=False)
+        self._worth_parsing_at = 0
+
+    def _split(self, text: str) -> tuple[list[str], str]:
+        """The lines that are complete now, and the beginning of the next."""
+        text = self._carriage + text
+        self._carriage = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
+        if "\n" not in text:
+            return [], text
+        *whole, rest = text.split("\n")
+        whole[0] = "".join((*self._partial, whole[0]))
+        self._partial.clear()
+        return whole, rest
+
+    def _line(self, line: str) -> list[Text]:
+        if self._fence is not None:
+            return self._code_line(self._fence, line)
+        if not self._lines and not line.strip():
+            return []
+        self._lines.append(line)
+        if _FENCE.match(line) or _ends_list(self._lines):
+            return self._advance()
+        if len(self._lines) < self._worth_parsing_at or not _may_border(self._lines):
+            return []
+        return self._advance()
+
+    def _advance(self) -> list[Text]:
+        """Gives out the blocks that no further line can change."""
+        nodes = self._parsed(self._lines, self._names)
+        if not nodes:
+            if not self._lines[-1].strip():
+                self._lines.clear()
+                self._worth_parsing_at = 0
+            return []
+        last = nodes[-1]
+        if self._is_closed(last):
+            self._lines.clear()
+            self._worth_parsing_at = 0
+            return self._given_out(nodes)
+        final = self._given_out(nodes[:-1])
+        if last.type == "fence":
+            self._open_fence()
+        elif last.type in _LISTS:
+            final += self._all_but_last_item(last)
+        else:
+            self._keep_from(last)
+        # What is read again and again without an end is read ever more rarely.
+        more = ITEM_LINES if last.type in _LISTS else 0
+        self._worth_parsing_at = len(self._lines) * 5 // 4 + more
+        return final
+
+    def _is_closed(self, last: SyntaxTreeNode) -> bool:
+        if last.type in _CLOSED_AT_ONCE:
+            return True
+        if self._lines[-1].strip():
+            return False
+        if last.type == "html_block":
+            return last.map is not None and last.map[1] < len(self._lines)
+        return last.type in _CLOSED_BY_EMPTY_LINE
+
+    def _given_out(self, nodes: Sequence[SyntaxTreeNode]) -> list[Text]:
+        lines = self._drawn(nodes, self._place)
+        if lines:
+            self._place = _Place(needs_gap=True)
+        return lines
+
+    def _all_but_last_item(self, node: SyntaxTreeNode) -> list[Text]:
+        *whole, last = node.children
+        self._keep_from(last)
+        if not whole:
+            return []
+        first = _number(node, self._place)
+        lines = _gap(self._place) + self._blocks.items(whole, number=first)
+        self._place = _Place(
+            needs_gap=are_apart(whole[-1], last),
+            number=None if first is None else first + len(whole),
+        )
+        return lines
+
+    def _keep_from(self, node: SyntaxTreeNode) -> None:
+        first, _ = node.map or (0, 0)
+        del self._lines[:first]
+
+    def _drawn(self, nodes: Sequence[SyntaxTreeNode], place: _Place) -> list[Text]:
+        lines: list[Text] = []
+        for node in nodes:
+            if node.type in _LISTS:
+                block = self._blocks.items(node.children, number=_number(node, place))
+            else:
+                block = self._blocks.block(node)
+            if block:
+                lines += _gap(place) + block
+                place = _Place(needs_gap=True)
+        return lines
+
+    def _open_fence(self) -> None:
+        opening = _FENCE.match(self._lines.pop())
+        assert opening is not None
+        self._lines.clear()
+        marks = opening["marks"]
+        name = opening["info"].split()
+        self._fence = _Fence(
+            closing=re.compile(rf" {{0,3}}{marks[0]}{{{len(marks)},}}[ \t]*"),
+            indent=re.compile(rf" {{0,{len(opening['indent'])}}}"),
+            highlighter=Highlighter(lexer_by_name(name[0]) if name else None, self._paint.theme),
+        )
+
+    def _code_line(self, fence: _Fence, line: str) -> list[Text]:
+        if fence.closing.fullmatch(line):
+            self._fence = None
+            self._place = _Place(needs_gap=True)
+            return []
+        lines = [*_gap(self._place), fence.highlighter.line(fence.indent.sub("", line, count=1))]
+        self._place = _Place(needs_gap=False)
+        return lines
+
+    def _pending(self) -> list[Text]:
+        """What would be given out if the text ended here."""
+        partial = "".join(self._partial)
+        if self._fence is not None:
+            if not partial or self._fence.closing.fullmatch(partial):
+                return []
+            line = self._fence.indent.sub("", partial, count=1)[-TAIL_CHARS:]
+            return [*_gap(self._place), self._fence.highlighter.peek(line)]
+        nodes = self._parsed(_last_part([*self._lines, partial]), dict(self._names))
+        return self._drawn(nodes, self._place)
+
+    def _parsed(self, lines: Sequence[str], names: dict[str, Any]) -> list[SyntaxTreeNode]:
+        """The blocks at the top; `names` are the targets of links defined on the way."""
+        source = "\n".join(lines)
+        tokens = self._parser.parse(source, names)
+        if any(token.level >= MAX_NESTING - 1 for token in tokens):
+            # The parser leaves out what is nested deeper; then it is shown as it was written.
+            end = source.rstrip().count("\n") + 1
+            tokens = [Token("html_block", "", 0, content=source, map=[0, end])]
+        return SyntaxTreeNode(tokens).children
+
+
+def _may_border(lines: Sequence[str]) -> bool:
+    """Whether a block can end before or with the last line. Rows, prose and quotes just go on."""
+    line = lines[-1]
+    if len(lines) == 1:
+        return bool(_HEADING.match(line))
+    before = lines[-2]
+    if not line.strip():
+        return bool(before.strip()) and not _ITEM.match(lines[0])
+    if not before.strip():
+        return True
+    return bool(_OPENING.match(line)) and not (line[0] == before[0] and line[0] in ">|<")
+
+
+def _ends_list(lines: Sequence[str]) -> bool:
+    """Whether the last line can only be something behind the list before it."""
+    if len(lines) < 2 or lines[-2].strip() or not _ITEM.match(lines[0]):
+        return False
+    return bool(lines[-1].strip()) and not lines[-1][0].isspace() and not _ITEM.match(lines[-1])
+
+
+def _number(node: SyntaxTreeNode, place: _Place) -> int | None:
+    if node.type == "bullet_list":
+        return None
+    return place.number if place.number is not None else int(str(node.attrs.get("start", 1)))
+
+
+def _gap(place: _Place) -> list[Text]:
+    return [Text()] if place.needs_gap else []
+
+
+def _last_part(lines: list[str]) -> list[str]:
+    """Enough of a long block to show its last rows: of a table with its head."""
+    head = lines[:2] if len(lines) > 2 and _TABLE_RULE.fullmatch(lines[1]) else []
+    chars = taken = 0
+    while taken < len(lines) - len(head) and chars < TAIL_CHARS:
+        taken += 1
+        chars += len(lines[-taken])
+    last = lines[len(lines) - taken :] if taken else []
+    if len(last) == 1:
+        last = [last[0][-TAIL_CHARS:]]
+    return head + last
+
+
+def _spaced(line: Text) -> Text:
+    """Without tabs, whose width depends on where they stand."""
+    spaced = line.copy()
+    spaced.expand_tabs(4)
+    return spaced

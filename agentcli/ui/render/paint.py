@@ -1,0 +1,169 @@
+"""Styled text to a string of terminal codes: rich lays out, nothing here owns a terminal.
+
+Lines never end in blanks we added, nothing is aligned to the right, and for a screen reader there
+is not a single escape in the result.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from io import StringIO
+from itertools import groupby
+
+from rich.cells import cell_len
+from rich.color import ColorSystem
+from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from agentcli.ui.render.palette import PLAIN, ColorDepth, Theme
+
+PROSE_COLUMNS = 100
+_SYSTEMS = {
+    "truecolor": ColorSystem.TRUECOLOR,
+    "256": ColorSystem.EIGHT_BIT,
+    "16": ColorSystem.STANDARD,
+    "none": None,
+}
+_BREAKS = frozenset("\n\t")
+_ATTRIBUTES = (
+    ("bold", "1"),
+    ("dim", "2"),
+    ("italic", "3"),
+    ("underline", "4"),
+    ("reverse", "7"),
+    ("strike", "9"),
+)
+
+LAYOUT = Console(file=StringIO(), width=80, color_system="truecolor", legacy_windows=False)
+"""Resolves styles. What it would write is not asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paint:
+    """What a screen can show, and the way to draw for it."""
+
+    columns: int
+    theme: Theme
+    color: ColorDepth
+    rows: int = 24
+    ascii: bool = False
+    """No character beyond ASCII of our own making."""
+    accessible: bool = False
+    """For a screen reader: words instead of marks, and not one code."""
+    links: bool = True
+    """Whether addresses can be clicked; not in text that will be drawn again."""
+
+    def __post_init__(self) -> None:
+        if self.accessible:
+            object.__setattr__(self, "ascii", True)
+
+    @property
+    def width(self) -> int:
+        """The last column stays empty: a terminal that is made narrower wraps no line of ours."""
+        return max(2, self.columns - 1)
+
+    @property
+    def prose_width(self) -> int:
+        return min(self.width, PROSE_COLUMNS)
+
+    @property
+    def dot(self) -> str:
+        """Between two facts."""
+        if self.accessible:
+            return ", "
+        return " - " if self.ascii else " · "
+
+    @property
+    def ellipsis(self) -> str:
+        return "..." if self.ascii else "…"
+
+    def console(self) -> Console:
+        """For measuring and laying out; it writes to nowhere."""
+        return Console(
+            file=StringIO(),
+            force_terminal=True,
+            color_system="truecolor",
+            width=self.width,
+            height=max(1, self.rows),
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
+
+    def render(self, renderable: RenderableType) -> str:
+        """Any rich renderable, one row a line, each ended by a newline."""
+        console = self.console()
+        rows = Segment.split_lines(console.render(renderable))
+        return "".join(self._row(_stripped(row)) + "\n" for row in rows)
+
+    def lines(self, lines: Iterable[Text]) -> str:
+        """Lines that are laid out already; their tabs and trailing blanks are left alone."""
+        return "".join(self._row(line.render(LAYOUT)) + "\n" for line in lines)
+
+    def styled(self, text: str, style: Style) -> str:
+        """One run of text that is safe to show already."""
+        if not text or self.accessible:
+            return text
+        codes = _codes(style, self.color)
+        styled = f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+        if style.link is None or not self.links:
+            return styled
+        return f"\x1b]8;;{style.link}\x1b\\{styled}\x1b]8;;\x1b\\"
+
+    def _row(self, segments: Iterable[Segment]) -> str:
+        alike = groupby(segments, key=lambda segment: segment.style or PLAIN)
+        return "".join(
+            self.styled("".join(segment.text for segment in group), style) for style, group in alike
+        )
+
+
+@lru_cache(maxsize=512)
+def _codes(style: Style, depth: ColorDepth) -> str:
+    # Not Style.render: it remembers the codes of the first depth it was asked for.
+    codes = [code for name, code in _ATTRIBUTES if getattr(style, name)]
+    system = _SYSTEMS[depth]
+    if system is not None:
+        for color, is_foreground in ((style.color, True), (style.bgcolor, False)):
+            if color is not None and not color.is_default:
+                codes += color.downgrade(system).get_ansi_codes(foreground=is_foreground)
+    return ";".join(codes)
+
+
+def _stripped(segments: list[Segment]) -> list[Segment]:
+    """Without the blanks a layout put at the end."""
+    for index in range(len(segments) - 1, -1, -1):
+        if text := segments[index].text.rstrip(" \n"):
+            return [*segments[:index], Segment(text, segments[index].style)]
+    return []
+
+
+def run(text: str, style: Style = PLAIN) -> Text:
+    """A text whose style ends with it, whatever is appended."""
+    return Text().append(text, style)
+
+
+def wrapped(text: Text, width: int, *, indent: str = "") -> list[Text]:
+    """Between words, where there is room for them, each line behind an indent."""
+    room = max(2, width - len(indent))
+    is_short = cell_len(text.plain) <= room and not _BREAKS & set(text.plain)
+    lines = [text] if is_short else text.wrap(LAYOUT, room, overflow="fold", tab_size=4)
+    for line in lines:
+        line.rstrip()
+    return [run(indent) + line for line in lines] if indent else list(lines)
+
+
+def folded(line: Text, width: int) -> list[Text]:
+    """Cut after so many cells, wherever that is: for code, whose blanks must stay."""
+    if cell_len(line.plain) <= width:
+        return [line]
+    cuts, used = [], 0
+    for index, char in enumerate(line.plain):
+        size = cell_len(char)
+        if used + size > width and used:
+            cuts.append(index)
+            used = 0
+        used += size
+    return list(line.divide(cuts))

@@ -1,0 +1,126 @@
+"""A unified diff read for people: its lines with their numbers, and what no line can show."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import Hunk, PatchSet
+
+from agentcli.ui.render.escape import Span, escape, escape_marked
+
+TAB = 4
+NO_NEWLINE = "\\"
+
+
+@dataclass(slots=True, kw_only=True)
+class PatchLine:
+    sign: str
+    """`+`, `-` or a blank."""
+    raw: str
+    """As it is in the file, with its ending."""
+    number: int
+    """In the old file where it was removed, in the new one otherwise."""
+    text: str = ""
+    """What is shown: without its ending, tabs as blanks, control characters as escapes."""
+    escapes: list[Span] = field(default_factory=list)
+    words: list[Span] = field(default_factory=list)
+    """What is new in it, or gone with it."""
+    is_unended: bool = False
+    """No newline follows: it is the last of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePatch:
+    path: str
+    hunks: tuple[list[PatchLine], ...]
+
+
+def read_patch(unified: str) -> list[FilePatch] | None:
+    """None: it is no unified diff that could be read."""
+    try:
+        files = PatchSet(unified)
+    except UnidiffParseError:
+        return None
+    read = [FilePatch(escape(file.path), tuple(map(_lines, file))) for file in files]
+    return read or None
+
+
+def _lines(hunk: Hunk) -> list[PatchLine]:
+    lines: list[PatchLine] = []
+    for line in hunk:
+        if line.line_type == NO_NEWLINE:
+            if lines:
+                lines[-1].is_unended = True
+            continue
+        number = line.source_line_no if line.line_type == "-" else line.target_line_no
+        shown = line.value.removesuffix("\n").removesuffix("\r").expandtabs(TAB)
+        text, escapes = escape_marked(shown)
+        lines.append(
+            PatchLine(
+                sign=line.line_type,
+                raw=line.value,
+                number=number or 0,
+                text=text,
+                escapes=escapes,
+            )
+        )
+    return lines
+
+
+def remarks(files: Sequence[FilePatch]) -> list[str]:
+    """What changed without being visible in a line."""
+    lines = [line for file in files for hunk in file.hunks for line in hunk]
+    removed = [line for line in lines if line.sign == "-"]
+    added = [line for line in lines if line.sign == "+"]
+    return [*_endings(lines, removed, added), *_last_newline(lines), *_blanks(removed, added)]
+
+
+def _endings(
+    lines: Sequence[PatchLine], removed: Sequence[PatchLine], added: Sequence[PatchLine]
+) -> Iterator[str]:
+    if removed and added and _is_crlf(removed) != _is_crlf(added):
+        yield f"line ends change from {_ending(removed)} to {_ending(added)}"
+    elif _is_crlf(lines):
+        yield "line ends are CRLF"
+
+
+def _last_newline(lines: Sequence[PatchLine]) -> Iterator[str]:
+    unended = {line.sign for line in lines if line.is_unended}
+    if unended == {"-"}:
+        yield "a newline is added at the end of the file"
+    elif unended == {"+"} and any(line.sign == "-" for line in lines):
+        yield "the newline at the end of the file is removed"
+    elif unended:
+        yield "no newline at the end of the file"
+
+
+def _blanks(removed: Sequence[PatchLine], added: Sequence[PatchLine]) -> Iterator[str]:
+    if not removed or not added or _letters(removed) != _letters(added):
+        return
+    before, after = _indents(removed), _indents(added)
+    if [line.text for line in removed] == [line.text for line in added] and before == after:
+        return
+    if "\t" in before and "\t" not in after:
+        yield "only blanks change: tabs become spaces"
+    elif "\t" in after and "\t" not in before:
+        yield "only blanks change: spaces become tabs"
+    elif before != after or _letters(removed):
+        yield "only blanks change"
+
+
+def _letters(lines: Sequence[PatchLine]) -> str:
+    return "".join("".join(line.raw.split()) for line in lines)
+
+
+def _indents(lines: Sequence[PatchLine]) -> str:
+    return "".join(line.raw[: len(line.raw) - len(line.raw.lstrip(" \t"))] for line in lines)
+
+
+def _is_crlf(lines: Sequence[PatchLine]) -> bool:
+    """All of them that have an end."""
+    ended = [line for line in lines if not line.is_unended]
+    return bool(ended) and all(line.raw.endswith("\r\n") for line in ended)
+
+
+def _ending(lines: Sequence[PatchLine]) -> str:
+    return "CRLF" if _is_crlf(lines) else "LF"

@@ -1,0 +1,103 @@
+"""Tables without borders: columns by cells, wrapped to fit, or rows as `key: value`."""
+
+from collections.abc import Sequence
+
+from markdown_it.tree import SyntaxTreeNode
+from rich.cells import cell_len
+from rich.text import Text
+
+from agentcli.ui.render.inline import inline
+from agentcli.ui.render.paint import Paint, run, wrapped
+
+GAP = "  "
+MIN_COLUMN_CELLS = 6
+"""A column that would have to be narrower than this and than its text: rows instead."""
+
+Row = list[Text]
+
+
+def table_lines(node: SyntaxTreeNode, paint: Paint, *, width: int) -> list[Text]:
+    rows = [_cells(row, paint) for part in node.children for row in part.children]
+    head, body = rows[0], rows[1:]
+    alignment = [_alignment(cell) for cell in node.children[0].children[0].children]
+    wanted = [max(_width(row[column]) for row in rows) for column in range(len(head))]
+    sizes = _fitted(wanted, width - len(GAP) * (len(head) - 1))
+    if sizes is None or (paint.accessible and sizes != wanted):
+        return _as_pairs(head, body, paint, width=width)
+    rule = [run(("-" if paint.ascii else "─") * size, paint.theme.dim) for size in sizes]
+    for cell in head:
+        cell.stylize(paint.theme.strong)
+    laid_out = [_row(row, sizes, alignment, paint) for row in (head, rule, *body)]
+    # Rows that were wrapped run into each other without something between them.
+    is_wrapped = any(len(lines) > 1 for lines in laid_out)
+    lines: list[Text] = []
+    for index, row_lines in enumerate(laid_out):
+        if is_wrapped and index > 2:
+            lines.append(Text())
+        lines += row_lines
+    return lines
+
+
+def _cells(row: SyntaxTreeNode, paint: Paint) -> Row:
+    return [inline(cell.children[0], paint) if cell.children else Text() for cell in row.children]
+
+
+def _alignment(cell: SyntaxTreeNode) -> str:
+    return str(cell.attrs.get("style", "")).removeprefix("text-align:")
+
+
+def _width(cell: Text) -> int:
+    return max(map(cell_len, cell.plain.split("\n")))
+
+
+def _fitted(wanted: Sequence[int], room: int) -> list[int] | None:
+    """Narrow columns keep their size, the wide ones share what is left."""
+    sizes = list(wanted)
+    share = room
+    for _ in wanted:
+        wide = [size for size in wanted if size > share]
+        left = room - sum(size for size in wanted if size <= share)
+        if not wide:
+            break
+        share = left // len(wide)
+        sizes = [min(size, share) for size in wanted]
+    is_readable = all(
+        size >= min(MIN_COLUMN_CELLS, whole) for size, whole in zip(sizes, wanted, strict=True)
+    )
+    return sizes if sum(sizes) <= room and is_readable else None
+
+
+def _row(cells: Row, sizes: Sequence[int], alignment: Sequence[str], paint: Paint) -> list[Text]:
+    columns = [
+        wrapped(cell, size) if cell.plain else [Text()]
+        for cell, size in zip(cells, sizes, strict=True)
+    ]
+    lines = []
+    for index in range(max(map(len, columns))):
+        line = Text()
+        for column, (parts, size) in enumerate(zip(columns, sizes, strict=True)):
+            part = parts[index] if index < len(parts) else Text()
+            line.append_text(_aligned(part, size, alignment[column]))
+            line.append(GAP)
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def _aligned(part: Text, size: int, alignment: str) -> Text:
+    room = max(0, size - cell_len(part.plain.rstrip()))
+    before = {"right": room, "center": room // 2}.get(alignment, 0)
+    part.rstrip()
+    return Text(" " * before) + part + Text(" " * (room - before))
+
+
+def _as_pairs(head: Row, body: Sequence[Row], paint: Paint, *, width: int) -> list[Text]:
+    lines: list[Text] = []
+    for index, row in enumerate(body):
+        if index:
+            lines.append(Text())
+        for name, value in zip(head, row, strict=True):
+            pair = Text.assemble(name, ": ", value)
+            pair.stylize(paint.theme.strong, 0, len(name) + 1)
+            lines += wrapped(pair, width)
+    return lines

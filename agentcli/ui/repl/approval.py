@@ -1,0 +1,192 @@
+"""A question to the person that nobody answers by accident.
+
+It waits while somebody types, lets a moment pass before a key counts, has nothing selected, and
+does not take a yes to what was not shown.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from agentcli.types.messages import Json
+from agentcli.types.verdicts import Question, Verdict
+
+TYPING_S = 1.0
+"""A key within this time means: somebody is typing."""
+PAUSE_S = 1.5
+"""Without a key for so long, the question comes up over an unfinished message."""
+GRACE_S = 0.3
+
+Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
+LETTERS: tuple[Letter, ...] = ("y", "s", "a", "n", "e", "v", "m")
+LOCKABLE = frozenset({"y", "s", "a", "m"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the two lasting answers would store, and why one of them cannot be had."""
+
+    rules: tuple[str, ...] = ()
+    session: str = ""
+    reason: str = ""
+    uncovered: tuple[str, ...] = ()
+    """The parts of a command line that no rule allows yet."""
+
+    def why_not(self, letter: Letter) -> str:
+        """Empty: it can be chosen."""
+        if letter == "a" and not self.rules:
+            return self.reason or "no rule can name it"
+        return (self.reason or "no rule can name it") if letter == "s" and not self.session else ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """One open question."""
+
+    question: Question
+    offer: Offer
+    position: tuple[int, int]
+    """Which call of how many in the same reply."""
+    answer: "asyncio.Future[Verdict]"
+    opened: bool = False
+    counts_from: float = float("inf")
+    """When keys begin to be answers."""
+    is_cut: bool = False
+    """Not all of it is on the screen."""
+    was_viewed: bool = False
+    selected: int | None = None
+    instead: bool = False
+    """What to do instead is being typed."""
+
+    @property
+    def is_locked(self) -> bool:
+        return self.is_cut and not self.was_viewed
+
+    def offers(self, letter: Letter) -> bool:
+        return not (self.is_locked and letter in LOCKABLE) and not self.offer.why_not(letter)
+
+
+class Approvals:
+    """Implements `types.verdicts.Asker` on a screen whose input must not be disturbed."""
+
+    def __init__(
+        self,
+        *,
+        is_composing: Callable[[], bool],
+        quiet_s: Callable[[], float],
+        offer: Callable[[Question], Offer],
+        position: Callable[[Question], tuple[int, int]],
+        changed: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`changed`: what is shown has to be drawn anew."""
+        self.asked: Asked | None = None
+        self._is_composing = is_composing
+        self._quiet_s = quiet_s
+        self._offer = offer
+        self._position = position
+        self._changed = changed
+        self._clock = clock
+        self._open_now = asyncio.Event()
+
+    async def __call__(self, question: Question) -> Verdict:
+        loop = asyncio.get_running_loop()
+        self.asked = asked = Asked(
+            question=question,
+            offer=self._offer(question),
+            position=self._position(question),
+            answer=loop.create_future(),
+        )
+        self._open_now.clear()
+        try:
+            self._changed()
+            await self._until_nobody_types()
+            asked.opened, asked.counts_from = True, self._clock() + GRACE_S
+            self._changed()
+            return await asked.answer
+        finally:
+            self.asked = None
+            self._changed()
+
+    @property
+    def is_waiting(self) -> bool:
+        """There is a question, and the keyboard still belongs to the input."""
+        return self.asked is not None and not self.asked.opened
+
+    @property
+    def is_open(self) -> bool:
+        return self.asked is not None and self.asked.opened
+
+    @property
+    def takes_keys(self) -> bool:
+        asked = self.asked
+        return asked is not None and asked.opened and self._clock() >= asked.counts_from
+
+    def open_now(self) -> None:
+        self._open_now.set()
+
+    def typed(self) -> None:
+        """A key has gone to the input: whoever typed it means to type on."""
+        asked = self.asked
+        if asked is not None and asked.opened and not self.takes_keys:
+            asked.counts_from = self._clock() + PAUSE_S
+
+    def select(self, step: int) -> None:
+        asked = self.asked
+        if asked is None:
+            return
+        choices = [index for index, letter in enumerate(LETTERS) if asked.offers(letter)]
+        if asked.selected is None:
+            asked.selected = choices[0] if step > 0 else choices[-1]
+        else:
+            near = [one for one in choices if (one - asked.selected) * step > 0]
+            if near:
+                asked.selected = near[0] if step > 0 else near[-1]
+        self._changed()
+
+    def allow(self, *, lasting: Literal["", "session", "always"] = "") -> None:
+        reason = {"": "once", "session": "for this session", "always": "always"}[lasting]
+        rule = None
+        if lasting and self.asked is not None:
+            rule = ", ".join(self.asked.offer.rules) or self.asked.offer.session
+        self._answer(
+            Verdict(decision="allow", by="person", reason=f"the person agreed {reason}", rule=rule)
+        )
+
+    def deny(self, instead: str = "") -> None:
+        reason = "the person said no"
+        if instead:
+            reason = f"the person said no, and: {instead}"
+        self._answer(Verdict(decision="deny", by="person", reason=reason))
+
+    def modify(self, new_input: Json) -> None:
+        self._answer(
+            Verdict(
+                decision="modify",
+                by="person",
+                reason="the person changed it before it ran",
+                input=new_input,
+            )
+        )
+
+    def viewed(self) -> None:
+        if self.asked is not None:
+            self.asked.was_viewed = True
+            self.asked.counts_from = self._clock() + GRACE_S
+            self._changed()
+
+    def _answer(self, verdict: Verdict) -> None:
+        if self.asked is not None and not self.asked.answer.done():
+            self.asked.answer.set_result(verdict)
+
+    async def _until_nobody_types(self) -> None:
+        if self._quiet_s() >= TYPING_S and not self._is_composing():
+            return
+        while not self._open_now.is_set() and (left_s := PAUSE_S - self._quiet_s()) > 0:
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._open_now.wait()
+            except TimeoutError:
+                continue

@@ -1,0 +1,70 @@
+"""What colour the terminal's background is, by asking it before anything is drawn.
+
+The question is followed by one that every terminal answers, so a terminal that does not know the
+first costs no wait. What a person typed meanwhile is kept.
+"""
+
+import os
+import re
+import select
+import termios
+import time
+import tty
+from dataclasses import dataclass
+
+PATIENCE_S = 0.1
+QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
+
+_COLOUR = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F/]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
+_ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    colour: tuple[int, int, int] | None = None
+    """Red, green and blue of 0 to 255; None: the terminal does not say."""
+    typed: str = ""
+    """What came in besides the answer."""
+
+
+def ask_background(terminal_in: int, terminal_out: int) -> Answer:
+    try:
+        before = termios.tcgetattr(terminal_in)
+        tty.setcbreak(terminal_in, termios.TCSANOW)
+    except termios.error:
+        return Answer()
+    try:
+        os.write(terminal_out, QUESTION)
+        return understood(_received(terminal_in))
+    except OSError:
+        return Answer()
+    finally:
+        termios.tcsetattr(terminal_in, termios.TCSANOW, before)
+
+
+def _received(terminal: int) -> bytes:
+    received, deadline = b"", time.monotonic() + PATIENCE_S
+    while not _ATTRIBUTES.search(received):
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([terminal], [], [], left_s)[0]:
+            break
+        piece = os.read(terminal, 4096)
+        if not piece:
+            break
+        received += piece
+    return received
+
+
+def understood(received: bytes) -> Answer:
+    found = _COLOUR.search(received)
+    typed = _ATTRIBUTES.sub(b"", _COLOUR.sub(b"", received)).decode("utf-8", "replace")
+    return Answer(colour=_parts(found[1]) if found else None, typed=typed)
+
+
+def _parts(text: bytes) -> tuple[int, int, int] | None:
+    """`1e1e/2020/ffff`, with one to four digits each."""
+    parts = text.split(b"/")
+    if len(parts) < 3 or not all(parts[:3]):
+        return None
+    red, green, blue = (round(255 * int(one, 16) / (16 ** len(one) - 1)) for one in parts[:3])
+    return red, green, blue

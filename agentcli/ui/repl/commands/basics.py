@@ -1,0 +1,100 @@
+"""Commands about the session itself: help, keys, modes, models, leaving."""
+
+from collections.abc import Iterable
+
+from agentcli.types.errors import UsageError
+from agentcli.types.verdicts import MODES
+from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.wire.catalogue import ALIASES, known_names
+
+_MODES = {
+    "plan": "only reads",
+    "ask": "asks before it changes or runs anything",
+    "auto-edit": "edits files of the workspace without asking",
+    "auto": "runs everything inside the sandbox; deny rules hold",
+}
+
+
+def commands(listed: "Iterable[SlashCommand]") -> list[SlashCommand]:
+    """`listed`: all commands there are, for help; may grow later."""
+
+    async def help_(desk: Desk, rest: str) -> None:
+        wanted = rest.removeprefix("/")
+        rows = [(f"/{one.name} {one.usage}".strip(), one.help) for one in listed]
+        if wanted:
+            rows = [row for row in rows if row[0].split()[0] == f"/{wanted}"]
+            if not rows:
+                raise UsageError(f"there is no command /{wanted}", hint="/help")
+        desk.table(rows)
+
+    return [
+        SlashCommand(
+            name="help",
+            usage="[COMMAND]",
+            help="list the commands",
+            run=help_,
+            complete=lambda desk: [(one.name, one.help) for one in listed],
+        ),
+        SlashCommand(name="keys", usage="", help="which key does what", run=_keys),
+        SlashCommand(
+            name="model",
+            usage="[NAME]",
+            help="which model, or use another",
+            run=_model,
+            complete=_models,
+        ),
+        SlashCommand(
+            name="mode",
+            usage="[MODE]",
+            help="what needs no question",
+            run=_mode,
+            complete=lambda desk: list(_MODES.items()),
+        ),
+        SlashCommand(name="plan", usage="", help="plan mode: only read", run=_plan),
+        SlashCommand(name="new", usage="", help="begin a new session", run=_new),
+        SlashCommand(name="quit", usage="", help="leave", run=_quit),
+    ]
+
+
+async def _keys(desk: Desk, rest: str) -> None:
+    desk.table(desk.key_rows())
+
+
+async def _mode(desk: Desk, rest: str) -> None:
+    if not rest:
+        desk.table(
+            [
+                (mode, what + (" (now)" if mode == desk.mode else ""))
+                for mode, what in _MODES.items()
+            ]
+        )
+        return
+    mode = next((mode for mode in MODES if mode == rest), None)
+    if mode is None:
+        raise UsageError(f"there is no mode {rest}", hint=f"/mode {' | '.join(MODES)}")
+    desk.set_mode(mode)
+    desk.say(f"{mode} mode: {_MODES[mode]}", "dim")
+
+
+async def _plan(desk: Desk, rest: str) -> None:
+    await _mode(desk, "plan")
+
+
+def _models(desk: Desk) -> list[tuple[str, str]]:
+    return [*ALIASES.items(), *((name, "") for name in known_names())]
+
+
+async def _model(desk: Desk, rest: str) -> None:
+    if not rest:
+        desk.say(f"model {desk.session.model.name}; /model NAME uses another", "dim")
+        return
+    await desk.session.use_model(rest)
+    desk.say(f"model {desk.session.model.name} from the next request on", "dim")
+
+
+async def _new(desk: Desk, rest: str) -> None:
+    await desk.renew()
+
+
+async def _quit(desk: Desk, rest: str) -> None:
+    desk.leave()

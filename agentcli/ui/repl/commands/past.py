@@ -1,0 +1,94 @@
+"""Commands about what has been: other sessions, changes to take back, a conversation to shorten."""
+
+from agentcli.record.sessions import list_sessions
+from agentcli.types.errors import UsageError
+from agentcli.ui.render.escape import escape
+from agentcli.ui.render.summary import tokens
+from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.ui.repl.picker import LISTED, age, row
+from agentcli.ui.undo import Wanted, carry_out, list_lines, report_lines
+
+
+def commands() -> list[SlashCommand]:
+    return [
+        SlashCommand(
+            name="resume",
+            usage="[SESSION]",
+            help="continue another session of this folder",
+            run=_resume,
+            complete=_sessions,
+        ),
+        SlashCommand(name="name", usage="NAME", help="give this session a name", run=_name),
+        SlashCommand(
+            name="rewind",
+            usage="[TURN]",
+            help="take back what was changed since a turn",
+            run=_rewind,
+        ),
+        SlashCommand(name="undo", usage="[CHANGE]", help="take back the latest change", run=_undo),
+        SlashCommand(name="redo", usage="", help="put back what was taken back", run=_redo),
+        SlashCommand(
+            name="compact", usage="", help="shorten the conversation to a summary", run=_compact
+        ),
+    ]
+
+
+async def _resume(desk: Desk, rest: str) -> None:
+    if rest:
+        await desk.renew(resume=rest)
+        return
+    found = list_sessions(workspace=desk.settings.workspace)[:LISTED]
+    desk.table([(one.id, escape(row(one).strip())) for one in found if one.turns])
+
+
+def _sessions(desk: Desk) -> list[tuple[str, str]]:
+    found = list_sessions(workspace=desk.settings.workspace)[:LISTED]
+    return [(one.id, f"{age(one.last)}  {escape(one.title)}") for one in found if one.turns]
+
+
+async def _name(desk: Desk, rest: str) -> None:
+    if not rest:
+        raise UsageError("which name?", hint="/name fix the parser")
+    desk.session.rename(rest)
+    desk.say(f"named {escape(rest)}", "dim")
+
+
+async def _rewind(desk: Desk, rest: str) -> None:
+    if rest and not rest.isdigit():
+        raise UsageError(f"{rest} is not the number of a turn", hint="/rewind lists the turns")
+    if rest:
+        _carry_out(desk, Wanted(turn=int(rest[:9])))
+        return
+    stack = desk.session.undoing().stack()
+    desk.say("\n".join(map(escape, list_lines(stack))), "dim")
+    if stack.changes:
+        desk.say("/rewind TURN takes back all that was changed since then", "dim")
+
+
+async def _undo(desk: Desk, rest: str) -> None:
+    _carry_out(desk, Wanted(call=rest or None))
+
+
+async def _redo(desk: Desk, rest: str) -> None:
+    _carry_out(desk, Wanted(redo=True))
+
+
+def _carry_out(desk: Desk, wanted: Wanted) -> None:
+    if desk.is_busy:
+        raise UsageError("a turn is running", hint="esc stops it; then try again")
+    report = carry_out(desk.session.undoing(), wanted)
+    if report is None:
+        desk.say("there is nothing left to do", "dim")
+        return
+    desk.say("\n".join(map(escape, report_lines(report, dry_run=False))))
+
+
+async def _compact(desk: Desk, rest: str) -> None:
+    if desk.is_busy:
+        raise UsageError("a turn is running", hint="wait for its end, or esc")
+    before = desk.stage.story.context_tokens
+    if not await desk.session.compact():
+        raise UsageError("there is nothing to shorten yet", hint="/context")
+    desk.say(
+        f"the conversation until here is a summary now (it was {tokens(before)} tokens)", "dim"
+    )

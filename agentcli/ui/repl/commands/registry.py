@@ -1,0 +1,50 @@
+"""The slash commands by name: found, offered, completed and run here."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from agentcli.types.errors import AgentError
+from agentcli.ui.repl import fuzzy
+from agentcli.ui.repl.desk import Desk, SlashCommand
+
+
+class Registry:
+    def __init__(self, commands: Iterable[SlashCommand]) -> None:
+        """In the order in which they are listed; the first of a name wins."""
+        self.commands: dict[str, SlashCommand] = {}
+        for command in commands:
+            self.commands.setdefault(command.name, command)
+
+    def offers(self, typed: str, desk: Desk) -> list[tuple[str, str, int]]:
+        """For the menu: a text, what it is, and how many letters it takes the place of."""
+        name, space, rest = typed[1:].partition(" ")
+        if not space:
+            found = fuzzy.best(name, self.commands.values(), text=lambda one: one.name)
+            return [(f"/{one.name}", one.help, len(typed)) for one in found]
+        command = self.commands.get(name)
+        if command is None or command.complete is None or " " in rest:
+            return []
+        choices = fuzzy.best(rest, command.complete(desk), text=lambda choice: choice[0])
+        return [(text, what, len(rest)) for text, what in choices]
+
+    async def run(self, line: str, desk: Desk) -> None:
+        """A line of which `why_not` says nothing."""
+        name, _, rest = line[1:].strip().partition(" ")
+        command = self.commands[name]
+        try:
+            await command.run(desk, rest.strip())
+        except AgentError as error:
+            usage = f"/{command.name} {command.usage}".strip()
+            desk.fail(str(error), error.hint or usage)
+
+    def why_not(self, line: str) -> str:
+        """Empty: there is such a command."""
+        name = line[1:].strip().partition(" ")[0]
+        if name in self.commands:
+            return ""
+        if not re.fullmatch(r"[\w:.-]+", name):
+            return "a command is / and a name: /help lists them"
+        near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
+        near = near or [one for one in self.commands if one.startswith(name)]
+        return f"no command /{name}: " + (f"did you mean /{near[0]}?" if near else "see /help")

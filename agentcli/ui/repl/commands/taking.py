@@ -1,0 +1,116 @@
+"""Commands that carry something out of the session: copy, export, feedback."""
+
+import base64
+import shutil
+import subprocess
+from pathlib import Path
+
+from agentcli import __version__
+from agentcli.types.errors import UsageError
+from agentcli.ui.repl.code_blocks import code_blocks
+from agentcli.ui.repl.desk import Desk, SlashCommand
+
+OSC52_BYTES_MAX = 74_000
+CLIPBOARDS = (
+    ("pbcopy",),
+    ("wl-copy",),
+    ("xclip", "-selection", "clipboard"),
+    ("xsel", "--clipboard", "--input"),
+    ("clip.exe",),
+)
+
+
+def commands() -> list[SlashCommand]:
+    return [
+        SlashCommand(
+            name="copy",
+            usage="[N|code|all]",
+            help="the last answer, a card, its code, or all",
+            run=_copy,
+            complete=lambda desk: [("code", "the last block of code"), ("all", "")],
+        ),
+        SlashCommand(
+            name="export", usage="FILE", help="the transcript as a text file", run=_export
+        ),
+        SlashCommand(name="feedback", usage="", help="where to tell us", run=_feedback),
+    ]
+
+
+async def _copy(desk: Desk, rest: str) -> None:
+    text = _wanted(desk, rest)
+    if not text.strip():
+        raise UsageError("there is nothing to copy yet", hint="/copy after an answer")
+    lines = text.count("\n") + (not text.endswith("\n"))
+    desk.say(
+        f"copied {lines} {'line' if lines == 1 else 'lines'} {_into_clipboard(desk, text)}", "dim"
+    )
+
+
+def _wanted(desk: Desk, rest: str) -> str:
+    story = desk.stage.story
+    if rest.isdigit():
+        return story.cards.show(int(rest[:9]), for_model=True)
+    if rest == "code":
+        blocks = code_blocks(story.answer)
+        if not blocks:
+            raise UsageError("the last answer has no block of code", hint="/copy")
+        return blocks[-1]
+    if rest == "all":
+        return story.plain_transcript()
+    if rest:
+        raise UsageError(f"copy what? {rest} is nothing", hint="/copy [N|code|all]")
+    return story.answer
+
+
+def _into_clipboard(desk: Desk, text: str) -> str:
+    """How it got there."""
+    for command in CLIPBOARDS:
+        if shutil.which(command[0]) and _fed(command, text):
+            return f"with {command[0]}"
+    data = base64.b64encode(text.encode("utf-8", "replace")).decode()
+    if len(data) > OSC52_BYTES_MAX:
+        raise UsageError("too much for a terminal's clipboard", hint="/export FILE")
+    if not desk.write_to_terminal(f"\x1b]52;c;{data}\x1b\\"):
+        raise UsageError("there is no clipboard here", hint="/export FILE")
+    return "through the terminal (OSC 52), which may not allow it"
+
+
+def _fed(command: tuple[str, ...], text: str) -> bool:
+    try:
+        ran = subprocess.run(
+            command,
+            input=text.encode("utf-8", "replace"),
+            timeout=3,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ran.returncode == 0
+
+
+async def _export(desk: Desk, rest: str) -> None:
+    if not rest:
+        raise UsageError("to which file?", hint="/export session.md")
+    try:
+        path = _write_new(desk.settings.workspace, rest, desk.stage.story.plain_transcript())
+    except FileExistsError:
+        raise UsageError(f"{rest} exists already", hint="name a new file") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {rest}: {error.strerror}") from None
+    desk.say(f"written to {path}", "dim")
+
+
+def _write_new(workspace: Path, named: str, text: str) -> Path:
+    path = workspace / Path(named).expanduser()
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+async def _feedback(desk: Desk, rest: str) -> None:
+    desk.say(
+        f"agentcli {__version__}, session {desk.session.place.id}\n"
+        f"what happened is in {desk.session.place.log}; look at it before you send it anywhere",
+        "dim",
+    )

@@ -1,0 +1,98 @@
+"""What a slash command can reach: the session, the screen, and the few things it may change."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from agentcli.settings import Settings
+from agentcli.types.verdicts import Mode
+
+if TYPE_CHECKING:
+    from agentcli.app.session import Session
+    from agentcli.ui.repl.stage import Stage
+
+
+class Desk(Protocol):
+    """Where commands are run: the live session, or line mode."""
+
+    settings: Settings
+
+    @property
+    def session(self) -> "Session": ...
+
+    @property
+    def stage(self) -> "Stage": ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is running."""
+        ...
+
+    @property
+    def mode(self) -> Mode: ...
+
+    def set_mode(self, mode: Mode) -> None: ...
+
+    def say(self, text: str, style: str = "") -> None:
+        """Adds a block to the transcript. The text may hold nothing a terminal would obey."""
+        ...
+
+    def print(self, ansi: str) -> None:
+        """Adds what is drawn already."""
+        ...
+
+    def table(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Names and what there is to say of them."""
+        ...
+
+    def fail(self, message: str, hint: str) -> None: ...
+
+    def key_rows(self) -> list[tuple[str, str]]: ...
+
+    def dress(self) -> None:
+        """Puts on the theme that was chosen."""
+        ...
+
+    @property
+    def editing(self) -> str:
+        """emacs or vi."""
+        ...
+
+    def set_editing(self, editing: str) -> None: ...
+
+    def send(self, text: str) -> None:
+        """A prompt, as if it had been typed."""
+        ...
+
+    async def edit(self) -> None:
+        """The input in the person's editor."""
+        ...
+
+    async def page(self, text: str) -> None:
+        """A long text in the person's pager."""
+        ...
+
+    async def renew(self, *, resume: str | None = None) -> None:
+        """Ends the session and begins another, or continues one."""
+        ...
+
+    def leave(self) -> None: ...
+
+    def write_to_terminal(self, sequence: str) -> bool:
+        """Whether there is a terminal that takes control sequences."""
+        ...
+
+
+Run = Callable[[Desk, str], Awaitable[None]]
+Complete = Callable[[Desk], Sequence[tuple[str, str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlashCommand:
+    name: str
+    usage: str
+    """The arguments it takes, as help shows them."""
+    help: str
+    run: Run
+    complete: Complete | None = None
+    """What its first argument can be, each with a word about it."""

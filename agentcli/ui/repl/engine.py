@@ -1,0 +1,177 @@
+"""The session behind the screen: loaded while the person types, renewed when they ask for it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.settings import Settings
+from agentcli.types.errors import AgentError, Exit
+from agentcli.types.events import Event, ModelReplied
+from agentcli.types.messages import ToolCall
+from agentcli.types.verdicts import Asker, Mode, Question
+from agentcli.ui.repl.approval import Offer
+from agentcli.ui.repl.background import Answer
+from agentcli.ui.repl.branch import Branch
+from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.terminal import Terminal
+
+if TYPE_CHECKING:
+    from agentcli.app.session import Session
+    from agentcli.record.place import SessionPlace
+    from agentcli.ui.repl.commands.registry import Registry
+    from agentcli.ui.repl.stage import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """What is loaded while the person types."""
+
+    open_session: "Callable[..., Session]"
+    make_stage: "Callable[..., Stage]"
+    make_registry: "Callable[[Settings], Registry]"
+    find_past: "Callable[[str | None, Path], SessionPlace]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a session begins."""
+
+    model: str
+    """As far as it is known before anything is loaded."""
+    branch: Branch
+    answer: Answer
+    color: str = "auto"
+    resume: "SessionPlace | None" = None
+    is_ascii: bool = False
+
+
+class Engine:
+    """`session`, `stage` and `registry` are None until they are there."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        opening: Opening,
+        *,
+        load: Callable[[], Late],
+        terminal: Terminal,
+        status: Status,
+        asker: Asker,
+        begun: Callable[[], None],
+    ) -> None:
+        """`begun`: called when it is ready, and when it could not be made so."""
+        self._settings = settings
+        self._opening = opening
+        self._load = load
+        self._terminal = terminal
+        self._status = status
+        self._asker = asker
+        self._begun = begun
+        self._ready: asyncio.Task[None] | None = None
+        self._late: Late | None = None
+        self._calls: list[ToolCall] = []
+        self.mode: Mode = settings.mode
+        self.session: Session | None = None
+        self.stage: Stage | None = None
+        self.registry: Registry | None = None
+
+    def begin(self) -> None:
+        self._ready = asyncio.ensure_future(self._make_ready())
+        self._ready.add_done_callback(self._done)
+
+    async def opened(self) -> "tuple[Session, Stage]":
+        """Raises AgentError, which has been said, where the session cannot be had."""
+        assert self._ready is not None
+        if self._ready.done() and self._ready.exception() is not None:
+            self.begin()
+        await asyncio.shield(self._ready)
+        assert self.session is not None
+        assert self.stage is not None
+        return self.session, self.stage
+
+    def set_mode(self, mode: Mode) -> None:
+        self.mode = mode
+        if self.session is not None:
+            self.session.set_mode(mode)
+
+    async def renew(self, resume: str | None) -> None:
+        """Another session. Raises AgentError for a past one that is not there, and then stays."""
+        session, stage = await self.opened()
+        assert self._late is not None
+        past = self._late.find_past(resume, self._settings.workspace) if resume else None
+        self.session = None
+        await session.close(Exit.DONE)
+        stage.story.begin_anew()
+        self._opening = replace(self._opening, resume=past)
+        self.begin()
+        await self.opened()
+
+    async def close(self, exit_code: Exit) -> None:
+        if self._ready is not None:
+            await asyncio.wait([self._ready])
+        if self.session is not None:
+            await self.session.close(exit_code)
+
+    def in_background(self) -> int:
+        """How many commands go on without anybody waiting for them."""
+        if self.session is None or self.stage is None:
+            return 0
+        awaited = self.stage.story.running
+        return sum(one.call_id not in awaited for one in self.session.running())
+
+    def offer(self, question: Question) -> Offer:
+        assert self.session is not None
+        found = self.session.suggest(question.call)
+        return Offer(
+            rules=found.rules,
+            session=found.session,
+            reason=found.reason,
+            uncovered=found.uncovered,
+        )
+
+    def position(self, question: Question) -> tuple[int, int]:
+        """Which of how many calls of the last reply."""
+        ids = [call.id for call in self._calls]
+        index = ids.index(question.call.id) + 1 if question.call.id in ids else 1
+        return index, max(1, len(ids))
+
+    async def _make_ready(self) -> None:
+        self._late = late = await asyncio.to_thread(self._load)
+        self.stage = self.stage or late.make_stage(
+            self._settings,
+            background=self._opening.answer.colour,
+            color=self._opening.color,
+            commit=self._terminal.commit,
+            size=lambda: (self._terminal.size.columns, self._terminal.size.rows),
+            status=self._status,
+        )
+        self.registry = late.make_registry(self._settings)
+        resume, self._opening = self._opening.resume, replace(self._opening, resume=None)
+        try:
+            self.session = late.open_session(
+                self._settings,
+                listeners=(self._hear, self.stage.story),
+                asker=self._asker,
+                resume=resume,
+            )
+        except AgentError as error:
+            self.stage.story.error(str(error), error.hint)
+            raise
+        if resume is not None:
+            self.stage.story.recall(self.session.facts)
+        if self.mode != self.session.mode:
+            self.session.set_mode(self.mode)
+
+    def _done(self, ready: "asyncio.Task[None]") -> None:
+        """What the person can act on was said; anything else is a bug, and ends the session."""
+        error = None if ready.cancelled() else ready.exception()
+        if error is not None and not isinstance(error, AgentError):
+            self._terminal.leave(error)
+        self._begun()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, ModelReplied):
+            self._calls = list(event.message.tool_calls)
+        self._terminal.redraw()

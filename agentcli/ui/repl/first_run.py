@@ -1,0 +1,122 @@
+"""The first start without a model: four ways on, none of them a wall."""
+
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+from agentcli.app.keys import store_key
+from agentcli.settings import Settings, settings_file
+from agentcli.types.errors import SettingsError
+from agentcli.ui.demo import play
+from agentcli.wire.catalogue import default_name
+from agentcli.wire.discovery import LocalServer, local_servers
+from agentcli.wire.providers import PROVIDERS
+from agentcli.wire.transport import dialect_of
+
+MENU = """\
+agentcli needs a model.
+  1  paste an API key        (hidden, stored in the OS keyring, else a 0600 file)
+  2  use a local server      ({found})
+  3  show me a demo          (scripted, no key, touches nothing)
+  4  quit
+"""
+_BEGINNINGS = (("sk-ant-", "anthropic"), ("AIza", "gemini"), ("sk-", "openai"))
+
+Read = Callable[[str], str]
+
+
+def choose_model(settings: Settings, *, ask: Read = input) -> Settings | None:
+    """Settings with a model that can be asked; None: the person left."""
+    servers = asyncio.run(local_servers(dialect=dialect_of("openai-chat"), environ=os.environ))
+    found = ", ".join(f"{one.provider.name} on {_address(one)}" for one in servers)
+    _say(MENU.format(found=f"found: {found}" if found else "none answers on the usual ports"))
+    while True:
+        try:
+            answer = ask("> ").strip()
+            if answer in ("4", "q", "quit"):
+                return None
+            chosen = _act(answer, settings, servers, ask)
+        except (EOFError, KeyboardInterrupt):
+            _say("\n")
+            return None
+        except SettingsError as error:
+            _say(f"error: {error}\n" + (f"  fix: {error.hint}\n" if error.hint else ""))
+            continue
+        if chosen is not None:
+            return chosen
+
+
+def _act(answer: str, settings: Settings, servers: list[LocalServer], ask: Read) -> Settings | None:
+    match answer:
+        case "1":
+            return _paste_key(settings, ask)
+        case "2":
+            return _use_server(settings, servers, ask)
+        case "3":
+            play()
+        case _:
+            _say("1, 2, 3 or 4\n")
+    return None
+
+
+def _paste_key(settings: Settings, ask: Read) -> Settings | None:
+    key = getpass.getpass("key (not shown): ").strip()
+    if not key:
+        return None
+    name = next((name for begin, name in _BEGINNINGS if key.startswith(begin)), "")
+    known = [one.name for one in PROVIDERS.values() if one.key_env]
+    while name not in known:
+        name = ask(f"whose key is it? ({', '.join(known)}) ").strip().lower()
+    variable = PROVIDERS[name].key_env[0]
+    where = store_key(variable, key)
+    os.environ[variable] = key
+    _say(f"kept in {where} for {variable}\n")
+    return settings if default_name(os.environ) else _named(settings, name, ask)
+
+
+def _named(settings: Settings, provider: str, ask: Read) -> Settings | None:
+    model = ask(f"which model of {provider}? ").strip()
+    return replace(settings, model=f"{provider}/{model}") if model else None
+
+
+def _use_server(settings: Settings, servers: list[LocalServer], ask: Read) -> Settings | None:
+    names = [f"{model.provider}/{model.name}" for server in servers for model in server.models]
+    if not names:
+        raise SettingsError(
+            "no server with a model answers on this machine", hint="ollama serve, then choose 2"
+        )
+    for index, name in enumerate(names, start=1):
+        _say(f"  {index}  {name}\n")
+    answer = ask(f"which? [1-{len(names)}] ").strip() or "1"
+    if not answer.isdigit() or not 1 <= int(answer) <= len(names):
+        return None
+    name = names[int(answer) - 1]
+    _remember(name)
+    return replace(settings, model=name)
+
+
+def _remember(model: str) -> None:
+    """In a settings file of our own making only: what a person wrote is theirs."""
+    path = settings_file()
+    if path.exists():
+        _say(f'to keep it, write in {path}: model = "{model}"\n')
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'model = "{model}"\n', encoding="utf-8")
+    except OSError as error:
+        _say(f"not kept: {error.strerror}\n")
+        return
+    _say(f"kept in {path}\n")
+
+
+def _address(server: LocalServer) -> str:
+    return server.base_url.removeprefix("http://")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

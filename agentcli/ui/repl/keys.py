@@ -1,0 +1,185 @@
+"""Which key does what: one table, from which the keys are bound and `/keys` is printed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from prompt_toolkit.filters import Condition, FilterOrBool, is_searching, vi_insert_mode
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from agentcli.types.errors import SettingsError
+from agentcli.ui.repl.approval import LETTERS, Approvals
+
+Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    action: str
+    keys: tuple[tuple[str, ...], ...]
+    """Each a sequence, in prompt-toolkit's words."""
+    label: str
+    does: str
+    """For people, in every situation."""
+
+
+TABLE: tuple[Row, ...] = (
+    Row(
+        action="submit",
+        keys=(("enter",),),
+        label="Enter",
+        does="send; queue while a turn runs; \\ before it is a newline",
+    ),
+    Row(
+        action="newline",
+        keys=(("c-j",), ("escape", "enter")),
+        label="Ctrl-J, Alt-Enter",
+        does="newline",
+    ),
+    Row(
+        action="complete",
+        keys=(("tab",),),
+        label="Tab",
+        does="complete; while a turn runs: tell it to the model at its next step",
+    ),
+    Row(
+        action="next_mode",
+        keys=(("s-tab",),),
+        label="Shift-Tab",
+        does="next mode: plan, ask, auto-edit, auto",
+    ),
+    Row(
+        action="escape",
+        keys=(("escape",),),
+        label="Esc",
+        does="close the menu; interrupt; twice: clear the input",
+    ),
+    Row(
+        action="stop",
+        keys=(("c-c",), ("<sigint>",)),
+        label="Ctrl-C",
+        does="interrupt, again: kill; clear the input, again: leave",
+    ),
+    Row(
+        action="leave",
+        keys=(("c-d",),),
+        label="Ctrl-D",
+        does="leave, if the input is empty; else delete",
+    ),
+    Row(
+        action="up", keys=(("up",),), label="Up", does="history; while a turn runs: edit the queue"
+    ),
+    Row(action="down", keys=(("down",),), label="Down", does="history"),
+    Row(
+        action="editor",
+        keys=(("c-g",), ("c-x", "c-e")),
+        label="Ctrl-G, Ctrl-X Ctrl-E",
+        does="write in $VISUAL or $EDITOR",
+    ),
+    Row(action="transcript", keys=(("c-o",),), label="Ctrl-O", does="the transcript in a pager"),
+    Row(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="draw the live region anew"),
+    Row(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
+)
+ALSO = (
+    ("Ctrl-R", "search the history"),
+    ("Ctrl-A/E/K/U/W/Y, Alt-B/F", "edit as in emacs"),
+    ("y s a n e v m", "the answers to a question, always the same; Esc is no, and stop"),
+)
+
+
+def table(changes: Sequence[tuple[str, str]] = ()) -> tuple[Row, ...]:
+    """With the person's own keys in it. Raises SettingsError for what cannot be bound."""
+    chosen = dict(changes)
+    known = [row.action for row in TABLE]
+    for action, keys in chosen.items():
+        if action not in known:
+            raise SettingsError(
+                f"keys: there is no action {action}", hint=f"actions: {', '.join(known)}"
+            )
+        try:
+            KeyBindings().add(*keys.split())
+        except (ValueError, AssertionError, TypeError):
+            raise SettingsError(
+                f"keys: {keys!r} is not a key", hint="write c-t, f5, s-tab, or two: c-x c-t"
+            ) from None
+    return tuple(
+        replace(row, keys=(tuple(chosen[row.action].split()),), label=chosen[row.action])
+        if row.action in chosen
+        else row
+        for row in TABLE
+    )
+
+
+def label_rows(rows: Sequence[Row] = TABLE) -> list[tuple[str, str]]:
+    return [*((f"{row.label} ({row.action})", row.does) for row in rows), *ALSO]
+
+
+def bindings(
+    actions: Mapping[str, Action],
+    *,
+    approvals: Approvals,
+    paste: Callable[[str], None],
+    answer: Callable[[str], None],
+    is_answering: Callable[[], bool],
+    rows: Sequence[Row] = TABLE,
+) -> KeyBindings:
+    bound = KeyBindings()
+    takes_answers = Condition(lambda: approvals.takes_keys and not is_answering())
+    composing = ~takes_answers & ~is_searching & ~Condition(is_answering)
+    for row in rows:
+        for keys in row.keys:
+            # prompt-toolkit has its own idea of some of them, and a question takes every other key.
+            is_eager = row.action in _ALWAYS
+            bound.add(*keys, filter=_when(row, composing), eager=is_eager)(
+                _calling(actions[row.action])
+            )
+    _bind_answers(bound, answer, takes_answers)
+    _bind_answer_line(bound, actions, Condition(is_answering))
+
+    @bound.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        paste(event.data)
+
+    return bound
+
+
+_ALWAYS = frozenset({"redraw", "suspend", "transcript", "next_mode"})
+
+
+def _when(row: Row, composing: FilterOrBool) -> FilterOrBool:
+    if row.action == "escape":
+        # Where vi is inserting, its own Esc comes first.
+        return composing & ~vi_insert_mode  # type: ignore[operator]
+    return ~is_searching if row.action in _ALWAYS else composing
+
+
+def _calling(action: Action) -> Callable[[KeyPressEvent], None]:
+    def act(event: KeyPressEvent) -> None:
+        action()
+
+    return act
+
+
+def _bind_answers(
+    bound: KeyBindings, answer: Callable[[str], None], takes_answers: Condition
+) -> None:
+    for letter in LETTERS:
+        bound.add(letter, filter=takes_answers, eager=True)(_calling(partial(answer, letter)))
+    for key in ("up", "down", "enter"):
+        bound.add(key, filter=takes_answers, eager=True)(_calling(partial(answer, key)))
+    for key in ("escape", "c-c", "<sigint>"):
+        bound.add(key, filter=takes_answers, eager=True)(_calling(partial(answer, "stop")))
+
+    @bound.add(Keys.Any, filter=takes_answers, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        """Any other key is no answer, and no text either."""
+
+
+def _bind_answer_line(
+    bound: KeyBindings, actions: Mapping[str, Action], is_answering: Condition
+) -> None:
+    bound.add("enter", filter=is_answering)(_calling(actions["answer_line"]))
+    for key in ("escape", "c-c", "<sigint>"):
+        bound.add(key, filter=is_answering)(_calling(actions["leave_answer_line"]))

@@ -1,0 +1,319 @@
+"""The session in whole lines: for terminals that can do no more, and for screen readers.
+
+Everything is printed once, when it is complete, and nothing is ever moved or redrawn. Not one
+control sequence is written.
+"""
+
+import asyncio
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentcli import __version__
+from agentcli.app.opening import open_session
+from agentcli.app.session import Session
+from agentcli.record.sessions import past_session
+from agentcli.settings import Settings
+from agentcli.types.deltas import RetryDelta
+from agentcli.types.errors import AgentError, Exit
+from agentcli.types.events import CallJudged, Event
+from agentcli.types.verdicts import Mode, Question, Verdict
+from agentcli.ui.lines import target
+from agentcli.ui.render.escape import escape
+from agentcli.ui.repl.approval import Asked, Offer
+from agentcli.ui.repl.commands.all import make_registry
+from agentcli.ui.repl.line_reader import LineReader
+from agentcli.ui.repl.mentions import attach
+from agentcli.ui.repl.outside import edited
+from agentcli.ui.repl.shell import run_captured
+from agentcli.ui.repl.stage import Stage, make_stage
+from agentcli.ui.repl.status import Status
+
+if TYPE_CHECKING:
+    from agentcli.record.place import SessionPlace
+
+ANSWERS = "y once, s this session, a always, n no, or write what to do instead"
+
+
+class LineMode:
+    """Implements `Desk` and `Asker`."""
+
+    def __init__(self, settings: Settings, *, resume: "SessionPlace | None" = None) -> None:
+        self.settings = replace(settings, theme="none", accessible=True)
+        self._resume = resume
+        self._reader = LineReader(sys.stdin.fileno())
+        self._registry = make_registry(settings)
+        self._session: Session | None = None
+        self._turn: asyncio.Task[None] | None = None
+        self._is_over = False
+        self._next: list[str] = []
+        self._stage = make_stage(
+            self.settings,
+            background=None,
+            color="never",
+            commit=self._write,
+            size=_size,
+            status=Status(is_ascii=True),
+        )
+
+    async def run(self) -> Exit:
+        loop = asyncio.get_running_loop()
+        if sys.platform != "win32":
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, self._ended_by, number)
+        self._code = Exit.DONE
+        began = time.monotonic()
+        self._open()
+        self._write(
+            f"agentcli {__version__}, {self.session.model.name}, "
+            f"{self.settings.workspace}, {self.mode} mode\n"
+        )
+        self._write("/help lists the commands; an end of input (ctrl+d) leaves\n")
+        self._main = asyncio.ensure_future(self._converse())
+        try:
+            await self._main
+        except asyncio.CancelledError:
+            if self._code is Exit.DONE:
+                raise
+        finally:
+            stopped = len(self.session.running())
+            await self.session.close(self._code)
+            for line in self._stage.last_words(
+                self.session, time.monotonic() - began, stopped=stopped
+            ):
+                self._write(f"{line}\n")
+        return self._code
+
+    # The desk
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None
+        return self._session
+
+    @property
+    def stage(self) -> Stage:
+        return self._stage
+
+    @property
+    def is_busy(self) -> bool:
+        return self._turn is not None
+
+    @property
+    def mode(self) -> Mode:
+        return self.session.mode
+
+    def set_mode(self, mode: Mode) -> None:
+        self.session.set_mode(mode)
+
+    def say(self, text: str, style: str = "") -> None:
+        self._stage.story.say(text)
+
+    def print(self, ansi: str) -> None:
+        self._stage.story.say(ansi)
+
+    def table(self, rows: Sequence[tuple[str, str]]) -> None:
+        self._stage.story.say("\n".join(f"{escape(name)}: {escape(what)}" for name, what in rows))
+
+    def fail(self, message: str, hint: str) -> None:
+        self._stage.story.error(message, hint)
+
+    def key_rows(self) -> list[tuple[str, str]]:
+        return [
+            ("Enter", "send"),
+            ("\\ at the end of a line", "go on in the next line"),
+            ("Ctrl-C", "interrupt the turn; twice at the prompt: leave"),
+            ("Ctrl-D", "leave"),
+        ]
+
+    def dress(self) -> None:
+        """There is nothing to colour."""
+
+    @property
+    def editing(self) -> str:
+        return "emacs"
+
+    def set_editing(self, editing: str) -> None:
+        """The terminal's own line editing is all there is."""
+
+    def send(self, text: str) -> None:
+        self._next.append(text)
+
+    async def edit(self) -> None:
+        text = await edited("", suffix=".md")
+        if text and text.strip():
+            self.send(text.strip())
+
+    async def page(self, text: str) -> None:
+        self._write(text)
+
+    async def renew(self, *, resume: str | None = None) -> None:
+        past = past_session(resume, self.settings.workspace).place if resume else None
+        await self.session.close(Exit.DONE)
+        self._resume = past
+        self._open()
+        self.say(f"session {self.session.place.id}")
+
+    def leave(self) -> None:
+        self._is_over = True
+
+    def write_to_terminal(self, sequence: str) -> bool:
+        return False
+
+    # The conversation
+
+    async def _converse(self) -> None:
+        while not self._is_over:
+            text = self._next.pop(0) if self._next else await self._message()
+            if text is None:
+                self._write("\n")
+                return
+            self._asked_to_leave = False
+            if text.strip():
+                await self._act(text)
+
+    async def _message(self) -> str | None:
+        lines: list[str] = []
+        self._write("\n> ")
+        while (line := await self._reader.line()) is not None:
+            if not line.endswith("\\"):
+                return "\n".join([*lines, line])
+            lines.append(line[:-1])
+        return "\n".join(lines) or None
+
+    async def _act(self, text: str) -> None:
+        if text.startswith("/") and not text.startswith("//"):
+            wrong = self._registry.why_not(text)
+            if wrong:
+                self._write(f"{wrong}\n")
+            else:
+                await self._registry.run(text, self)
+            return
+        work = self._shell(text[1:]) if text.startswith("!") else self._one(text)
+        self._turn = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([self._turn])
+            if self._turn.cancelled():
+                self._stage.story.say("interrupted")
+            else:
+                self._turn.result()
+        except AgentError as error:
+            self.fail(str(error), error.hint)
+        finally:
+            self._turn = None
+
+    async def _one(self, text: str) -> None:
+        attached = attach(text, self.settings.workspace)
+        for note in attached.notes:
+            self._write(f"{note}\n")
+        await self.session.turn(text, attached=attached.texts)
+
+    async def _shell(self, command: str) -> None:
+        is_told = not command.startswith("!")
+        ran = await run_captured(
+            command.lstrip("!"), cwd=self.settings.workspace, progress=lambda text: None
+        )
+        self._write(f"{ran.output}exit {ran.exit_code}\n")
+        if is_told:
+            self.session.tell(self.session.clean(ran.for_model()), why="user ran")
+
+    def _open(self) -> None:
+        self._session = open_session(
+            self.settings,
+            listeners=(self._stage.story, self._announce),
+            asker=self,
+            resume=self._resume,
+        )
+
+    def _announce(self, event: Event) -> None:
+        match event:
+            case CallJudged(call=call, verdict=verdict) if verdict.decision != "deny":
+                self._write(f"Running {call.name}: {escape(target(call))}\n")
+            case RetryDelta():
+                self._write(f"{escape(event.reason)}: trying again in {event.wait_s:.0f} seconds\n")
+            case _:
+                pass
+
+    async def __call__(self, question: Question) -> Verdict:
+        found = self.session.suggest(question.call)
+        offer = Offer(rules=found.rules, session=found.session, reason=found.reason)
+        asked = Asked(
+            question=question,
+            offer=offer,
+            position=(1, 1),
+            answer=asyncio.get_running_loop().create_future(),
+        )
+        self._write("\n" + self._stage.whole_question(asked))
+        self._write(f"why: {escape(question.verdict.reason)}\n")
+        self._write(f"session: {escape(offer.session or offer.why_not('s'))}\n")
+        self._write(f"always: {escape(', '.join(offer.rules) or offer.why_not('a'))}\n")
+        while True:
+            self._write(f"{ANSWERS}: ")
+            answer = await self._reader.line()
+            verdict = self._verdict(answer, offer)
+            if verdict is not None:
+                return verdict
+
+    def _verdict(self, answer: str | None, offer: Offer) -> Verdict | None:
+        """None: it is no answer."""
+        said = (answer or "").strip()
+        rule = ", ".join(offer.rules) or offer.session
+        match said.lower():
+            case "y" | "yes":
+                return Verdict(decision="allow", by="person", reason="the person agreed once")
+            case "s" if offer.session:
+                reason = "the person agreed for this session"
+                return Verdict(decision="allow", by="person", reason=reason, rule=rule)
+            case "a" if offer.rules:
+                for one in offer.rules:
+                    self.session.store_rule(one)
+                    self._write(f"saved: allow {one}\n")
+                reason = "the person agreed always"
+                return Verdict(decision="allow", by="person", reason=reason, rule=rule)
+            case "n" | "no":
+                return Verdict(decision="deny", by="person", reason="the person said no")
+            case "" if answer is None:
+                return Verdict(decision="deny", by="person", reason="the person has left")
+            case "" | "s" | "a":
+                return None
+            case _:
+                reason = f"the person said no, and: {said}"
+                return Verdict(decision="deny", by="person", reason=reason)
+
+    # Signals
+
+    _asked_to_leave = False
+
+    def _interrupt(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+        elif self._asked_to_leave:
+            self._main.cancel()
+            self._code = Exit.INTERRUPTED
+        else:
+            self._asked_to_leave = True
+            self._write("\nctrl+c again to exit\n> ")
+
+    def _ended_by(self, number: signal.Signals) -> None:
+        self._code = Exit(128 + number)
+        if self._turn is not None:
+            self._turn.cancel()
+        self._main.cancel()
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _size() -> tuple[int, int]:
+    size = shutil.get_terminal_size()
+    return size.columns, size.lines
+
+
+def converse_in_lines(settings: Settings, *, resume: "SessionPlace | None" = None) -> Exit:
+    return asyncio.run(LineMode(settings, resume=resume).run())

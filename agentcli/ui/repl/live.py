@@ -1,0 +1,100 @@
+"""Opens and closes the live session around its event loop: the terminal is given back, always."""
+
+import asyncio
+import logging
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_state_path
+
+from agentcli import __version__
+from agentcli.settings import Settings
+from agentcli.types.errors import Exit
+from agentcli.ui.repl.background import Answer, ask_background
+from agentcli.ui.repl.branch import Branch
+from agentcli.ui.repl.engine import Late, Opening
+from agentcli.ui.repl.guard_child import Guard
+from agentcli.ui.repl.repl import Repl
+from agentcli.ui.repl.status import cut
+
+if TYPE_CHECKING:
+    from agentcli.record.place import SessionPlace
+
+HINTS = "/help · @file · !shell · ctrl+j newline · ctrl+d exit"
+
+
+def converse(
+    settings: Settings,
+    *,
+    model: str,
+    branch: Branch,
+    color: str,
+    load: Callable[[], Late],
+    resume: "SessionPlace | None" = None,
+) -> Exit:
+    """`model`: its name, as far as it is known before anything is loaded."""
+    began = time.monotonic()
+    _log_to_file()
+    stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
+    guard = Guard(stdin)
+    try:
+        asks = settings.theme == "auto" and color != "never" and not os.environ.get("NO_COLOR")
+        answer = ask_background(stdin, stdout) if asks else Answer()
+        branch.settle()
+        opening = Opening(model=model, branch=branch, answer=answer, color=color, resume=resume)
+        _greet(settings, opening)
+        repl = Repl(settings, opening, load=load)
+        code = asyncio.run(repl.run())
+    finally:
+        guard.dismiss()
+    _part(repl, time.monotonic() - began)
+    return code
+
+
+def _log_to_file() -> None:
+    """What libraries and we complain of must not stand in the middle of the screen."""
+    path = user_state_path("agentcli", appauthor=False) / "agentcli.log"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return
+    logging.basicConfig(
+        handlers=[logging.FileHandler(path, delay=True, encoding="utf-8")],
+        level=logging.WARNING,
+        format="%(asctime)s %(name)s %(message)s",
+    )
+
+
+def _greet(settings: Settings, opening: Opening) -> None:
+    """Exactly two lines, which also keep the live region off the first row."""
+    branch = f" ({opening.branch.name})" if opening.branch.name else ""
+    model = opening.model.rpartition("/")[2] or opening.model
+    before, after = f"agentcli {__version__} · {model} · ", f"{branch} · {settings.mode} mode"
+    width = shutil.get_terminal_size().columns - 1
+    where = shortened(short_path(settings.workspace), width - len(before) - len(after))
+    sys.stdout.write(f"{cut(before + where + after, width)}\n{cut(HINTS, width)}\n")
+    sys.stdout.flush()
+
+
+def shortened(path: str, width: int) -> str:
+    """Its end says most."""
+    return path if len(path) <= width else f"…{path[len(path) - max(8, width - 1) :]}"
+
+
+def short_path(path: Path) -> str:
+    """With ~ for the home directory."""
+    home = Path.home()
+    if path.is_relative_to(home) and home != Path("/"):
+        return f"~/{path.relative_to(home)}" if path != home else "~"
+    return str(path)
+
+
+def _part(repl: Repl, seconds: float) -> None:
+    lines = repl.summary(seconds)
+    if lines:
+        sys.stderr.write("\n".join(lines) + "\n")

@@ -1,0 +1,179 @@
+"""`@file` in a message: found while it is typed, and read when the message is sent.
+
+A mention stays in the text as it was typed; what the file holds is added for the model, and the
+person is told how much of it. Only files of the workspace can be mentioned.
+"""
+
+import asyncio
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.machine.plain import visible
+from agentcli.ui.repl import fuzzy
+
+FILES_MAX = 100_000
+REFRESH_AFTER_S = 5.0
+ATTACHED_BYTES_MAX = 100_000
+"""Of one file."""
+
+_MENTION = re.compile(r'(?<![^\s(])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]+))')
+_RANGE = re.compile(r":(\d+)(?:-(\d+))?$")
+_TYPED = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """What goes to the model besides the message, and what the person is told of it."""
+
+    texts: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class Files:
+    """The files of a workspace that are not ignored, listed in the background when wanted."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._paths: list[str] = []
+        self._listed = float("-inf")
+
+    async def matching(self, typed: str) -> list[str]:
+        if time.monotonic() - self._listed > REFRESH_AFTER_S:
+            self._paths = await asyncio.to_thread(list_files, self._workspace)
+            self._listed = time.monotonic()
+        name = _RANGE.sub("", typed)
+        return fuzzy.best(name, self._paths) if name else self._paths[:50]
+
+
+def typed_mention(before_cursor: str) -> tuple[str, str] | None:
+    """The mention that is being typed: its opening quote, if any, and its letters."""
+    found = _TYPED.search(before_cursor)
+    return (found[1], found[2]) if found else None
+
+
+def as_typed(path: str) -> str:
+    return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
+
+
+def list_files(workspace: Path) -> list[str]:
+    """Tracked and untracked, without what is ignored; their directories too, ending in a slash."""
+    paths = _from_git(workspace)
+    if paths is None:
+        paths = list(_walked(workspace))
+    folders = {f"{folder}/" for path in paths for folder in _folders(path)}
+    return sorted({*paths, *folders}, key=lambda path: (path.count("/"), path))
+
+
+def attach(text: str, workspace: Path) -> Attached:
+    texts, notes = [], []
+    seen: set[str] = set()
+    for found in _MENTION.finditer(text):
+        written = found["quoted"] or found["bare"].rstrip(".,;)!?")
+        if written in seen:
+            continue
+        seen.add(written)
+        read = _read(written, workspace)
+        if read is not None:
+            body, note = read
+            texts += [body] if body else []
+            notes.append(note)
+    return Attached(texts=tuple(texts), notes=tuple(notes))
+
+
+def _from_git(workspace: Path) -> list[str] | None:
+    command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-coz", "--exclude-standard"]
+    try:
+        ran = subprocess.run(
+            command, cwd=workspace, capture_output=True, timeout=10, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if ran.returncode != 0:
+        return None
+    return [os.fsdecode(path) for path in ran.stdout.split(b"\0") if path][:FILES_MAX]
+
+
+def _walked(workspace: Path) -> Iterator[str]:
+    count = 0
+    for folder, folders, files in os.walk(workspace):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in files:
+            count += 1
+            if count > FILES_MAX:
+                return
+            yield Path(folder, name).relative_to(workspace).as_posix()
+
+
+def _folders(path: str) -> Iterator[str]:
+    parts = path.split("/")[:-1]
+    for end in range(1, len(parts) + 1):
+        yield "/".join(parts[:end])
+
+
+def _read(written: str, workspace: Path) -> tuple[str, str] | None:
+    """What the model gets and what the person is told; None: no such file, so no mention."""
+    lines = _RANGE.search(written)
+    path = _inside(written, workspace)
+    if path is None and lines:
+        path = _inside(written[: lines.start()], workspace)
+    elif lines:
+        lines = None  # the colon belongs to the file's name
+    if path is None:
+        return None
+    name = path.relative_to(workspace).as_posix() or "."
+    try:
+        if path.is_dir():
+            names = sorted(f"{one.name}{'/' * one.is_dir()}" for one in path.iterdir())
+            return _block(f"{name}/", "\n".join(names)), f"attached {name}/ ({len(names)} names)"
+        return _file(path, name, _wanted(lines))
+    except OSError as error:
+        return "", f"not attached: {visible(name)} ({error.strerror})"
+
+
+def _file(path: Path, name: str, wanted: tuple[int, int] | None) -> tuple[str, str]:
+    shown = visible(name)
+    data = path.read_bytes()
+    if b"\0" in data[:8192]:
+        return "", f"not attached: {shown} (not text)"
+    rows = data.decode("utf-8", "replace").splitlines()
+    first, last = wanted or (1, len(rows))
+    kept: list[str] = []
+    size = 0
+    for row in rows[first - 1 : last]:
+        size += len(row.encode()) + 1
+        if size > ATTACHED_BYTES_MAX:
+            break
+        kept.append(row)
+    asked = len(rows[first - 1 : last])
+    if wanted:
+        name = f"{name}:{first}-{first + len(kept) - 1}"
+    if len(kept) < asked:
+        name += f" (lines {first}-{first + len(kept) - 1} of {len(rows)}; read the rest if needed)"
+        note = f"attached {shown} (only {len(kept)} of {asked} lines: it is large)"
+    else:
+        note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
+    return _block(name, "\n".join(kept)), note
+
+
+def _wanted(lines: re.Match[str] | None) -> tuple[int, int] | None:
+    if lines is None:
+        return None
+    first = max(1, int(lines[1][:9]))
+    return first, max(first, int((lines[2] or lines[1])[:9]))
+
+
+def _inside(written: str, workspace: Path) -> Path | None:
+    try:
+        path = (workspace / written).resolve()
+        return path if path.is_relative_to(workspace) and path.exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _block(name: str, body: str) -> str:
+    return f"[The person attached {name}:]\n{body}"

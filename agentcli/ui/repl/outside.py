@@ -1,0 +1,50 @@
+"""Programs of the person's choice that get the terminal for a while: an editor, a pager."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+EDITORS = ("VISUAL", "EDITOR")
+
+
+async def edited(text: str, *, suffix: str) -> str | None:
+    """The text as the editor left it; None: there is no editor, or it failed."""
+    return await asyncio.to_thread(_edited, text, suffix)
+
+
+async def paged(text: str) -> None:
+    await asyncio.to_thread(_paged, text)
+
+
+def _edited(text: str, suffix: str) -> str | None:
+    command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "vi")
+    with tempfile.TemporaryDirectory(prefix="agentcli-") as directory:
+        path = Path(directory) / f"message{suffix}"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            code = subprocess.run([*shlex.split(command), str(path)]).returncode
+            return path.read_text(encoding="utf-8", errors="replace") if code == 0 else None
+        except (OSError, ValueError):
+            return None
+
+
+def _paged(text: str) -> None:
+    command = os.environ.get("PAGER") or "less"
+    environ = {**os.environ, "LESS": os.environ.get("LESS", "-R"), "LESSCHARSET": "utf-8"}
+    try:
+        pager = subprocess.Popen(
+            shlex.split(command), stdin=subprocess.PIPE, env=environ, text=False
+        )
+        # A pager that is left before its end closes the pipe.
+        pager.communicate(text.encode("utf-8", "replace"))
+    except (OSError, ValueError):
+        _page_by_hand(text)
+
+
+def _page_by_hand(text: str) -> None:
+    """Where there is no pager: all of it, and a key to go on."""
+    os.write(1, text.encode("utf-8", "replace") + b"\n[Enter goes on]")
+    os.read(0, 1024)

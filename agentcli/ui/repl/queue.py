@@ -1,0 +1,27 @@
+"""Messages that were sent while a turn was running: they wait for its end, or go back to edit."""
+
+SHOWN_ROWS = 3
+
+
+class Queue:
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+
+    def take(self) -> str:
+        """All of them as one message; the queue is empty then."""
+        text = "\n".join(self._texts)
+        self._texts.clear()
+        return text
+
+    def rows(self) -> list[str]:
+        """What stands above the input: never more than three rows."""
+        shown = [f"  queued: {' '.join(text.split())}" for text in self._texts[-SHOWN_ROWS:]]
+        if len(self._texts) > SHOWN_ROWS:
+            shown[0] = f"  … {len(self._texts) - SHOWN_ROWS + 1} more queued"
+        return shown

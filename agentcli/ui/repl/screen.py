@@ -1,0 +1,150 @@
+"""The live region from top to bottom: what goes on, the input, its menu, the toolbar.
+
+No row reaches the last column, and the region never takes the whole screen: both would break when
+a terminal is resized.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.layout.containers import (
+    ConditionalContainer,
+    HSplit,
+    VSplit,
+    Window,
+)
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.utils import get_cwidth
+from prompt_toolkit.widgets import SearchToolbar
+
+from agentcli.ui.repl.composer import Composer
+from agentcli.ui.repl.paste import ShowAtoms
+
+INPUT_ROWS = 10
+MENU_ROWS = 8
+FREE_ROWS = 4
+"""Of the terminal, that stay for what was committed."""
+LOW_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the rows come from, asked at each drawing."""
+
+    rows: Callable[[], int]
+    live: Callable[[int], list[str]]
+    """Rows of terminal codes, at most so many."""
+    toolbar: Callable[[], StyleAndTextTuples]
+    is_answering: Callable[[], bool]
+    """What to do instead is being typed."""
+
+
+class Screen:
+    def __init__(self, composer: Composer, sources: Sources) -> None:
+        self._composer = composer
+        self._sources = sources
+        self._live: list[str] = []
+        self.answer = Buffer(multiline=False)
+        self.search = SearchToolbar()
+        self.input_window = Window(
+            BufferControl(
+                composer.buffer,
+                input_processors=[ShowAtoms(composer.pastes)],
+                search_buffer_control=self.search.control,
+                include_default_input_processors=True,
+            ),
+            height=self._input_height,
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=self._input_prefix,
+        )
+        self.answer_window = Window(
+            BufferControl(self.answer),
+            height=1,
+            dont_extend_height=True,
+            get_line_prefix=lambda line, wrap: "instead: ",
+        )
+        self.layout = Layout(self._column(), focused_element=self.input_window)
+
+    def _column(self) -> VSplit:
+        is_answering = Condition(self._sources.is_answering)
+        is_low = Condition(lambda: self._sources.rows() < LOW_ROWS)
+        rows = HSplit(
+            [
+                ConditionalContainer(
+                    Window(
+                        FormattedTextControl(lambda: ANSI("\n".join(self._live))),
+                        dont_extend_height=True,
+                    ),
+                    filter=Condition(lambda: bool(self._live)),
+                ),
+                ConditionalContainer(self.input_window, filter=~is_answering),
+                ConditionalContainer(self.answer_window, filter=is_answering),
+                ConditionalContainer(self.search, filter=~is_low),
+                ConditionalContainer(
+                    Window(
+                        FormattedTextControl(self._menu), dont_extend_height=True, wrap_lines=False
+                    ),
+                    filter=Condition(lambda: self._menu_room() > 0 and self._offers() > 0),
+                ),
+                ConditionalContainer(
+                    Window(FormattedTextControl(self._sources.toolbar), height=1),
+                    filter=~is_low,
+                ),
+            ]
+        )
+        return VSplit([rows, Window(width=1)])
+
+    def _input_height(self) -> Dimension:
+        most = max(1, min(INPUT_ROWS, self._sources.rows() - FREE_ROWS))
+        return Dimension(min=1, max=most)
+
+    def _input_prefix(self, line: int, wrap: int) -> AnyFormattedText:
+        first = line == 0 and wrap == 0
+        return [("class:prompt", self._composer.prompt if first else "  ")]
+
+    def _input_rows(self) -> int:
+        lines = self._composer.buffer.document.line_count
+        return min(max(1, lines), INPUT_ROWS)
+
+    def _live_room(self) -> int:
+        rows = self._sources.rows()
+        taken = self._input_rows() + (0 if rows < LOW_ROWS else 1)
+        return max(0, rows - FREE_ROWS - taken) or (1 if rows >= 3 else 0)
+
+    def prepare(self) -> None:
+        """Before each drawing: the rows above the input are made once."""
+        room = self._live_room()
+        self._live = self._sources.live(room)[-room:] if room else []
+
+    def _menu_room(self) -> int:
+        return min(MENU_ROWS, max(0, self._sources.rows() - FREE_ROWS - self._input_rows()))
+
+    def _offers(self) -> int:
+        state = self._composer.buffer.complete_state
+        return len(state.completions) if state else 0
+
+    def _menu(self) -> StyleAndTextTuples:
+        state = self._composer.buffer.complete_state
+        if state is None:
+            return []
+        room = self._menu_room()
+        at = state.complete_index or 0
+        start = max(0, min(at - room + 1, len(state.completions) - room))
+        shown = state.completions[start : start + room]
+        width = max(get_cwidth(one.display_text) for one in shown)
+        rows: StyleAndTextTuples = []
+        for index, one in enumerate(shown, start):
+            is_selected = index == state.complete_index
+            mark = "> " if is_selected else "  "
+            pad = " " * (width - get_cwidth(one.display_text))
+            rows.append(("bold" if is_selected else "", f"{mark}{one.display_text}"))
+            rows.append(("class:dim", f"{pad}  {one.display_meta_text}\n"))
+        last_style, last_text, *_ = rows[-1]
+        rows[-1] = (last_style, last_text.rstrip("\n"))
+        return rows

@@ -1,0 +1,350 @@
+"""What happens, told on the screen: finished parts are committed, the rest is the live region.
+
+Loaded after the first paint: everything that lays out text comes with it.
+"""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Ending,
+    Event,
+    Fact,
+    ModelReplied,
+    Told,
+    TurnEnded,
+    TurnStarted,
+    Warned,
+)
+from agentcli.types.messages import Text as Text
+from agentcli.types.messages import ToolCall
+from agentcli.ui.lines import target
+from agentcli.ui.render.cards import Cards
+from agentcli.ui.render.escape import escape
+from agentcli.ui.render.markdown import MarkdownStream
+from agentcli.ui.render.paint import Paint
+from agentcli.ui.render.summary import turn_line
+from agentcli.ui.repl import phrases
+from agentcli.ui.repl.status import Status
+from agentcli.ui.tally import Tally
+
+RENDER_MIN_S, RENDER_MAX_S = 0.04, 0.5
+RUNNING_ROWS = 4
+
+_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
+
+
+@dataclass(slots=True)
+class _Running:
+    call: ToolCall
+    began: float = field(default_factory=time.monotonic)
+    output: str = ""
+
+
+class Story:
+    def __init__(
+        self, *, commit: Callable[[str], None], paint: Callable[[], Paint], status: Status
+    ) -> None:
+        self._commit = commit
+        self._paint = paint
+        self._status = status
+        self.cards = Cards(paint())
+        self.tally = Tally()
+        self._turn = Tally()
+        self._tools = 0
+        self._cards = 0
+        self.shows_thinking = False
+        self.context_tokens = 0
+        self.answer = ""
+        self._earlier: list[Fact] = []
+        self._said: list[str | int] = []
+        """All that was committed; a number is a card, which can be shown whole."""
+        self._markdown = MarkdownStream(paint())
+        self._is_writing = False
+        self._is_first = True
+        self._was_streamed = False
+        self._calls: dict[str, ToolCall] = {}
+        self._judged: dict[str, CallJudged] = {}
+        self.running: dict[str, _Running] = {}
+        self._thinking_since: float | None = None
+        self._thought = ""
+        self._tail: list[str] = []
+        self._tail_next = 0.0
+
+    # What is told
+
+    def __call__(self, event: Event) -> None:
+        self.tally(event)
+        self._turn(event)
+        match event:
+            case TextDelta(text=text):
+                self._writes(text)
+            case ThinkingDelta(text=text):
+                self._thinks(text)
+            case CallDelta(name=name, arguments=arguments):
+                self._stop_thinking()
+                self._status.hears(f"Preparing {name}", arguments)
+            case CallProgress(call_id=call_id, text=text):
+                if call_id in self.running:
+                    self.running[call_id].output = text
+            case RetryDelta():
+                self._retries(event)
+            case _:
+                self._fact(event)
+
+    def _fact(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._turn, self._tools = Tally(), 0
+                self._turn(event)
+            case ModelReplied():
+                self._replied(event)
+            case CallJudged():
+                self._begins(event)
+            case CallFinished():
+                self._finishes(event)
+            case Told(text=text, why=why):
+                self._told(text, why)
+            case Warned(message=message):
+                self.say(self._styled(f"warning: {escape(message)}", "warning"))
+            case TurnEnded():
+                self._ended(event)
+            case _:
+                pass
+
+    # What is on the screen for good
+
+    def say(self, ansi: str) -> None:
+        """A block of its own: one empty line before it."""
+        self._flush()
+        self._put(ansi, apart=True)
+
+    def add(self, ansi: str) -> None:
+        """Directly below what was said last."""
+        self._flush()
+        self._put(ansi, apart=False)
+
+    def table(self, rows: Sequence[tuple[str, str]]) -> None:
+        self.say(phrases.table(self._paint(), rows))
+
+    def prompt(self, shown: str) -> None:
+        self.say(phrases.prompt(self._paint(), shown))
+
+    def error(self, message: str, hint: str = "") -> None:
+        self.say(phrases.error(self._paint(), message, hint))
+
+    def interrupted(self, seconds: float) -> None:
+        self.say(phrases.interrupted(self._paint(), seconds, changed=len(self._turn.changed)))
+
+    def card(self, judged: CallJudged, finished: CallFinished) -> None:
+        """Of something the person did."""
+        self._card(judged, finished)
+        self._flush()
+
+    def begin_anew(self) -> None:
+        """For another session on the same screen; what was shown stays shown."""
+        self._flush()
+        self.tally, self.context_tokens, self.answer = Tally(), 0, ""
+        self._earlier = []
+
+    def recall(self, facts: Sequence[Fact]) -> None:
+        """What was said last in a session that is taken up again; the rest is in the transcript."""
+        self._earlier = [*facts]
+        turns = [at for at, fact in enumerate(facts) if isinstance(fact, TurnStarted)]
+        for fact in facts:
+            self.tally(fact)
+            if isinstance(fact, ModelReplied):
+                self._note(fact)
+        if not turns:
+            return
+        more = len(turns) - 1
+        if more:
+            count = f"{more} earlier {'turn' if more == 1 else 'turns'}"
+            self.say(self._styled(f"… {count}, ctrl+o to read", "dim"))
+        self._retell(facts[turns[-1] :])
+
+    def _retell(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, TurnStarted):
+                said = fact.message.content[0]
+                self.prompt(said.text if isinstance(said, Text) else "[an image]")
+            elif isinstance(fact, ModelReplied | CallJudged | CallFinished):
+                self._fact(fact)
+        self._flush()
+
+    def transcript(self) -> str:
+        """Everything, with nothing left out of the cards."""
+        earlier = ""
+        if self._earlier:
+            before = Story(commit=lambda ansi: None, paint=self._paint, status=Status())
+            before._retell(self._earlier)
+            earlier = before.transcript()
+        return earlier + "".join(
+            f"\n{self.cards.show(it)}" if isinstance(it, int) else it for it in self._said
+        )
+
+    def plain_transcript(self) -> str:
+        return _CODES.sub("", self.transcript()).lstrip("\n")
+
+    # What is on the screen for now
+
+    def live(self, rows: int) -> list[str]:
+        """Never more than so many rows: first the tail of the text, then the running calls."""
+        running = self._running_rows()[: min(RUNNING_ROWS, rows)]
+        room = rows - len(running)
+        tail = self._tail_rows(room) if room > 0 else []
+        return [*tail, *running]
+
+    def resized(self) -> None:
+        """What comes from now on fits the new size."""
+        paint = self._paint()
+        self.cards.paint = paint
+        self._tail_next = 0.0
+
+    def _tail_rows(self, rows: int) -> list[str]:
+        if not self._is_writing:
+            return []
+        now = time.monotonic()
+        if now >= self._tail_next:
+            self._tail = self._markdown.tail(rows).split("\n")
+            spent_s = time.monotonic() - now
+            self._tail_next = now + min(RENDER_MAX_S, max(RENDER_MIN_S, 10 * spent_s))
+        return self._tail[-rows:] if any(self._tail) else []
+
+    def _running_rows(self) -> list[str]:
+        now, rows = time.monotonic(), []
+        newest = next(reversed(self.running), "")
+        for call_id, one in self.running.items():
+            output = one.output if call_id == newest else ""
+            shown = self.cards.running(one.call, now - one.began, output)
+            rows += shown.rstrip("\n").split("\n")
+        held = self.cards.held()
+        return [*(held.rstrip("\n").split("\n") if held else []), *rows]
+
+    # How it got there
+
+    def _writes(self, text: str) -> None:
+        self._stop_thinking()
+        self._status.hears("Writing", text)
+        if not self._is_writing:
+            self._flush()
+            self._is_writing = self._is_first = self._was_streamed = True
+            self._markdown = MarkdownStream(self._paint())
+        self._put_text(self._markdown.feed(text))
+
+    def _put_text(self, ansi: str) -> None:
+        if not ansi:
+            return
+        self._tail_next = 0.0
+        self._put(ansi, apart=self._is_first)
+        self._is_first = False
+
+    def _finish_text(self) -> None:
+        if self._is_writing:
+            self._put_text(self._markdown.finish())
+            self._is_writing, self._tail = False, []
+
+    def _thinks(self, text: str) -> None:
+        if self._thinking_since is None:
+            self._finish_text()
+            self._thinking_since = time.monotonic()
+        self._thought += text
+        self._status.hears("Thinking", text)
+
+    def _stop_thinking(self) -> None:
+        if self._thinking_since is None:
+            return
+        seconds, self._thinking_since = time.monotonic() - self._thinking_since, None
+        text, self._thought = self._thought.strip(), ""
+        self.say(phrases.thought(self._paint(), text, seconds, is_shown=self.shows_thinking))
+
+    def _retries(self, retry: RetryDelta) -> None:
+        self._stop_thinking()
+        if self._is_writing:
+            self._finish_text()
+            self._was_streamed = False
+            self.add(self._styled(f"  … {escape(retry.reason)}; the reply begins anew", "dim"))
+        why = escape(retry.reason)
+        why = f"Rate limited ({retry.status})" if retry.status == 429 else why
+        self._status.retries(
+            why, wait_s=retry.wait_s, attempt=retry.attempt, attempts=retry.attempts
+        )
+
+    def _replied(self, event: ModelReplied) -> None:
+        message = event.message
+        self._stop_thinking()
+        if message.text.strip() and not self._was_streamed:
+            self._writes(message.text)
+        self._finish_text()
+        self._was_streamed = False
+        self._calls.update((call.id, call) for call in message.tool_calls)
+        usage = message.usage
+        self._note(event)
+        self._status.replied(sent=usage.prompt_tokens, received=usage.output_tokens)
+        self._status.doing("Working" if message.tool_calls else "Waiting for model")
+
+    def _note(self, event: ModelReplied) -> None:
+        usage = event.message.usage
+        self.context_tokens = usage.prompt_tokens + usage.output_tokens
+        self.answer = event.message.text or self.answer
+
+    def _begins(self, event: CallJudged) -> None:
+        self._judged[event.call.id] = event
+        if event.verdict.decision != "deny":
+            self._status.doing(f"Running {event.call.name} {target(event.call)}"[:60])
+            self.running[event.call.id] = _Running(event.call)
+
+    def _finishes(self, event: CallFinished) -> None:
+        call_id = event.result.call_id
+        self.running.pop(call_id, None)
+        self._tools += 1
+        judged = self._judged.pop(call_id, None)
+        self._card(judged, event)
+        if not self.running:
+            self._status.doing("Waiting for model")
+
+    def _card(self, judged: CallJudged | None, finished: CallFinished) -> None:
+        self._finish_text()
+        call = self._calls.pop(finished.result.call_id, None)
+        shown = self.cards.finished(judged, finished, call=call)
+        self._cards += 1
+        self._said.append(self._cards)
+        self._put(shown, apart=True, card=self._cards)
+
+    def _told(self, text: str, why: str) -> None:
+        if why == "person":
+            self.prompt(text)
+        elif why != "user ran":
+            self.say(phrases.told(self._paint(), text))
+
+    def _ended(self, event: TurnEnded) -> None:
+        self._flush()
+        self.running.clear()
+        if event.ending is Ending.DONE:
+            seconds = self._status.elapsed_s
+            line = turn_line(self._paint(), self._turn, tools=self._tools, duration_s=seconds)
+            if line:
+                self._put(line, apart=True)
+        elif event.ending is not Ending.CANCELLED:
+            self.error(event.message or event.ending.value, event.hint)
+
+    def _flush(self) -> None:
+        self._stop_thinking()
+        self._finish_text()
+        self._put(self.cards.flush(), apart=True, card=self._cards)
+
+    def _put(self, ansi: str, *, apart: bool, card: int | None = None) -> None:
+        if not ansi:
+            return
+        ansi = ("\n" if apart else "") + (ansi if ansi.endswith("\n") else ansi + "\n")
+        if card is None:
+            self._said.append(ansi)
+        self._commit(ansi)
+
+    def _styled(self, text: str, style: str) -> str:
+        return phrases.styled(self._paint(), text, style)

@@ -1,0 +1,219 @@
+"""Turns of the session: one at a time, with a queue behind it, and a way to stop it.
+
+An interrupt sends nothing and drops nothing: what waited goes back into the input.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from agentcli.settings import Settings
+from agentcli.types.errors import AgentError
+from agentcli.types.events import CallFinished, CallJudged
+from agentcli.types.messages import Text, ToolCall
+from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
+from agentcli.types.verdicts import Verdict
+from agentcli.ui.repl.composer import Composer
+from agentcli.ui.repl.mentions import attach
+from agentcli.ui.repl.queue import Queue
+from agentcli.ui.repl.shell import Ran, needs_terminal, run_captured, run_on_terminal
+from agentcli.ui.repl.status import FRAME_S, Status
+from agentcli.ui.repl.terminal import Terminal
+
+if TYPE_CHECKING:
+    from agentcli.app.session import Session
+    from agentcli.ui.repl.stage import Stage
+
+LONG_TURN_S = 30.0
+
+
+class Turns:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        opened: Callable[[], Awaitable["tuple[Session, Stage]"]],
+        terminal: Terminal,
+        composer: Composer,
+        status: Status,
+        after_turn: Callable[[], None],
+        steer: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._opened = opened
+        self._terminal = terminal
+        self._composer = composer
+        self._status = status
+        self._after_turn = after_turn
+        self._steer = steer
+        self.queue = Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._interrupts = 0
+        self._is_closing = False
+        self.shell_output = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None
+
+    def send(self, text: str, shown: str) -> None:
+        """Now, or after the turn that is running."""
+        if self.is_running:
+            self.queue.add(text)
+            self._terminal.redraw()
+        else:
+            self._start(self._turns(text, shown))
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._interrupts > 0
+
+    def steer(self, text: str) -> None:
+        """To the running turn, before the model's next step."""
+        self._steer(text)
+        self._terminal.redraw()
+
+    def run_shell(self, command: str, *, is_told: bool) -> None:
+        """Only while nothing runs."""
+        self._start(self._shell(command, is_told=is_told))
+
+    def interrupt(self) -> bool:
+        """Whether there was something to stop."""
+        if self._task is None:
+            return False
+        self._interrupts += 1
+        self._task.cancel()
+        return True
+
+    async def close(self) -> None:
+        """Stops what runs; what is queued stays where it is."""
+        self._is_closing = True
+        self.interrupt()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        self._is_closing = False
+
+    def _start(self, work: Awaitable[None]) -> None:
+        self._interrupts = 0
+        self._task = asyncio.ensure_future(self._ticking(work))
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        self._after_turn()
+        self._terminal.redraw()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._terminal.leave(error)
+        elif len(self.queue) and not self._is_closing:
+            # Sent after an interrupt, or in the very last moment of a turn.
+            text = self.queue.take()
+            self.send(text, text)
+
+    async def _ticking(self, work: Awaitable[None]) -> None:
+        ticks = asyncio.ensure_future(self._tick())
+        try:
+            await work
+        finally:
+            ticks.cancel()
+            self._status.end()
+
+    async def _tick(self) -> None:
+        """Frame and clock change together, and only while something runs."""
+        while True:
+            self._terminal.redraw()
+            await asyncio.sleep(FRAME_S)
+
+    async def _turns(self, text: str, shown: str) -> None:
+        while text:
+            text = await self._one(text, shown)
+            shown = text
+
+    async def _one(self, text: str, shown: str) -> str:
+        """One turn; returns the text of the next."""
+        self._status.begin("Waiting for model")
+        try:
+            session, stage = await self._opened()
+        except AgentError:
+            self._composer.put_before(text)
+            return ""
+        stage.story.prompt(shown)
+        try:
+            attached = await asyncio.to_thread(attach, text, self._settings.workspace)
+            for note in attached.notes:
+                stage.story.add(stage.ink(f"  {note}", "dim"))
+            await session.turn(text, attached=attached.texts)
+        except asyncio.CancelledError:
+            self._was_interrupted(session, stage)
+            return ""
+        except AgentError as error:
+            stage.story.error(str(error), error.hint)
+        if self._status.elapsed_s >= LONG_TURN_S and self._settings.notify == "bell":
+            self._terminal.bell()
+        return "\n".join([*session.steering.take_back(), *filter(None, [self.queue.take()])])
+
+    def _was_interrupted(self, session: "Session", stage: "Stage") -> None:
+        if not self._interrupts:
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        while task is not None and task.cancelling():
+            task.uncancel()
+        stage.story.interrupted(self._status.elapsed_s)
+        waited = [*session.steering.take_back(), *filter(None, [self.queue.take()])]
+        if waited:
+            self._composer.put_before("\n".join(waited))
+
+    async def _shell(self, command: str, *, is_told: bool) -> None:
+        self._status.begin(f"Running {command}"[:60])
+        session, stage = await self._opened()
+        stage.story.prompt(f"!{'' if is_told else '!'}{command}")
+        try:
+            if needs_terminal(command):
+                ran = await self._terminal.hand_over(
+                    lambda: asyncio.to_thread(
+                        run_on_terminal, command, cwd=self._settings.workspace
+                    )
+                )
+            else:
+                ran = await run_captured(
+                    command, cwd=self._settings.workspace, progress=self._shell_progress
+                )
+        except asyncio.CancelledError:
+            self._was_interrupted(session, stage)
+            return
+        finally:
+            self.shell_output = ""
+        stage.story.card(*_as_card(ran, self._settings))
+        if is_told:
+            session.tell(session.clean(ran.for_model()), why="user ran")
+
+    def _shell_progress(self, text: str) -> None:
+        self.shell_output = text
+
+
+def _as_card(ran: Ran, settings: Settings) -> tuple[CallJudged, CallFinished]:
+    call = ToolCall(id=f"shell-{time.monotonic_ns()}", name="bash", input={"command": ran.command})
+    lines = ran.output.rstrip("\n").split("\n") if ran.output.strip() else []
+    details = Command(
+        command=ran.command,
+        cwd=str(settings.workspace),
+        exit_code=ran.exit_code,
+        duration_s=ran.duration_s,
+        output_bytes=len(ran.output.encode()),
+        output_lines=len(lines),
+        shown_lines=len(lines),
+        head="\n".join(lines),
+    )
+    result = ToolResult(
+        call_id=call.id,
+        name=call.name,
+        status="error" if ran.exit_code else "ok",
+        content=(Text(text=ran.output),),
+        details=details,
+        error=ErrorKind.FAILED if ran.exit_code else None,
+    )
+    verdict = Verdict(decision="allow", by="person", reason="the person ran it")
+    return (
+        CallJudged(call=call, effect=Effect.EXECUTE, verdict=verdict),
+        CallFinished(result=result, duration_s=ran.duration_s),
+    )

@@ -1,0 +1,147 @@
+"""What the live region shows, put together anew at each drawing from how things stand."""
+
+import asyncio
+from collections.abc import Callable
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.styles import BaseStyle, Style
+
+from agentcli.ui.repl.approval import Approvals
+from agentcli.ui.repl.branch import Branch
+from agentcli.ui.repl.composer import Composer
+from agentcli.ui.repl.engine import Engine
+from agentcli.ui.repl.status import Status, cut
+from agentcli.ui.repl.terminal import Terminal
+from agentcli.ui.repl.toolbar import HINT_COLUMNS, HINTS, Figures, fields, fitted
+from agentcli.ui.repl.turns import Turns
+
+NOTICE_S = 1.5
+TAIL_ROWS_MIN = 3
+SHELL_ROWS = 3
+FIRST_STYLES = {"dim": "dim", "mode": "bold", "atom": "bold", "prompt": "bold"}
+"""Until the theme is known."""
+DEPTHS = {
+    "truecolor": ColorDepth.TRUE_COLOR,
+    "256": ColorDepth.DEPTH_8_BIT,
+    "16": ColorDepth.DEPTH_4_BIT,
+    "none": ColorDepth.DEPTH_1_BIT,
+}
+
+
+class View:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        turns: Turns,
+        approvals: Approvals,
+        composer: Composer,
+        status: Status,
+        terminal: Terminal,
+        branch: Branch,
+        first_model: Callable[[], str],
+    ) -> None:
+        self._engine = engine
+        self._turns = turns
+        self._approvals = approvals
+        self._composer = composer
+        self._status = status
+        self._terminal = terminal
+        self._branch = branch
+        self._first_model = first_model
+        self._notice = ""
+        self.style: BaseStyle = Style.from_dict(FIRST_STYLES)
+
+    def depth(self) -> ColorDepth:
+        stage = self._engine.stage
+        return DEPTHS[stage.depth] if stage else ColorDepth.DEPTH_1_BIT
+
+    def dress(self) -> None:
+        """After the theme is known, or another was chosen."""
+        if self._engine.stage is not None:
+            self.style = Style.from_dict(self._engine.stage.live_styles())
+        self._terminal.redraw()
+
+    def notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
+        """In place of the toolbar, for a moment."""
+        self._notice = text
+        self._terminal.redraw()
+
+        def forget() -> None:
+            if self._notice == text:
+                self._notice = ""
+                self._terminal.redraw()
+
+        asyncio.get_running_loop().call_later(seconds, forget)
+
+    def live(self, rows: int) -> list[str]:
+        """An empty row sets it apart from what is done."""
+        above = self._rows(rows - 1)
+        return ["", *above] if rows > 2 else above
+
+    def toolbar(self) -> StyleAndTextTuples:
+        width = self._terminal.size.columns - 2
+        if self._notice:
+            return [("class:dim", cut(self._notice, width))]
+        wants_hints = width >= HINT_COLUMNS and self._composer.is_empty
+        shown = fitted(
+            fields(self._figures()),
+            width=width,
+            dot=" · ",
+            hints=HINTS if wants_hints else "",
+        )
+        return [(f"class:{style}", text) for style, text in shown]
+
+    def _rows(self, rows: int) -> list[str]:
+        stage, width = self._engine.stage, self._terminal.size.columns - 1
+        status = self._status_row(width)
+        if stage is None:
+            return status
+        asked = self._approvals.asked
+        if asked is not None and asked.opened:
+            return stage.panel(asked, rows=rows, takes_keys=self._approvals.takes_keys)
+        queue = [stage.ink(cut(row, width), "dim") for row in self._turns.queue.rows()]
+        room = max(0, rows - len(queue) - len(status))
+        above = [*stage.story.live(min(room, self._tail_rows(rows))), *self._shell_rows(width)]
+        return [
+            *(above[-room:] if room else []),
+            *queue,
+            *(stage.ink(row, "accent") for row in status),
+        ]
+
+    def _tail_rows(self, rows: int) -> int:
+        return max(TAIL_ROWS_MIN, self._terminal.size.rows // 3) + 4 if rows > 6 else 1
+
+    def _shell_rows(self, width: int) -> list[str]:
+        output = self._turns.shell_output.rstrip("\n")
+        lines = output.split("\n")[-SHELL_ROWS:] if output else []
+        return [cut(f"  {line}", width) for line in lines]
+
+    def _status_row(self, width: int) -> list[str]:
+        asked, stage = self._approvals.asked, self._engine.stage
+        if asked is not None and stage is not None and self._approvals.is_waiting:
+            call = asked.question.call
+            what = f"{call.name} {stage.target(call)}"
+            return [cut(f"? Waiting for approval: {what} (tab to answer)", width)]
+        line = self._status.line(width)
+        return [line] if line else []
+
+    def _figures(self) -> Figures:
+        session, stage = self._engine.session, self._engine.stage
+        if session is None or stage is None:
+            return Figures(
+                mode=self._engine.mode, model=self._first_model(), branch=self._branch.name
+            )
+        tally = stage.story.tally
+        return Figures(
+            mode=self._engine.mode,
+            model=session.model.name,
+            context_tokens=stage.story.context_tokens,
+            window_tokens=session.model.window_tokens,
+            cost_usd=tally.cost_usd,
+            sent_tokens=tally.usage.prompt_tokens,
+            received_tokens=tally.usage.output_tokens,
+            branch=self._branch.name,
+            background=self._engine.in_background(),
+        )

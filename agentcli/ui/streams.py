@@ -1,0 +1,79 @@
+"""The two ways out of a run: stdout for the answer, stderr for the story.
+
+A reader of the story who leaves changes nothing; one of the answer who leaves ends the run.
+"""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable
+
+from agentcli.types.errors import AgentError, SettingsError
+from agentcli.types.events import Ending
+
+
+class ReaderLeft(AgentError):
+    """Whoever read stdout has closed it: `agentcli run … | head -1`."""
+
+    ending = Ending.READER_LEFT
+
+    def __init__(self) -> None:
+        super().__init__("whoever read the output has left")
+
+
+def write_out(text: str, *, encoding: str | None = None) -> None:
+    """Writes and flushes. Raises ReaderLeft, or SettingsError where it cannot be written."""
+    if sys.stdout is None:
+        return  # closed from the start: nobody wants it
+    data = text.encode(encoding or sys.stdout.encoding or "utf-8", "replace")
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        _forget(sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            raise ReaderLeft from error
+        raise SettingsError(
+            f"cannot write to stdout: {error.strerror}", hint="send it to a place with room"
+        ) from error
+
+
+def write_err(text: str) -> None:
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _forget(sys.stderr.fileno())
+
+
+def out_is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def err_is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def out_is_file() -> bool:
+    return _is_kind(1, stat.S_ISREG)
+
+
+def err_is_pipe() -> bool:
+    return _is_kind(2, stat.S_ISFIFO) or _is_kind(2, stat.S_ISSOCK)
+
+
+def _is_kind(descriptor: int, is_kind: Callable[[int], bool]) -> bool:
+    try:
+        return is_kind(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False
+
+
+def _forget(descriptor: int) -> None:
+    """What is still buffered could not be flushed, not at exit either."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)

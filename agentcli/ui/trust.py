@@ -1,0 +1,69 @@
+"""Trust on the command line: what a repository would run, said before and after the answer."""
+
+import sys
+from pathlib import Path
+
+from agentcli.app.project import Project, open_project, revoke_trust, trusted_projects
+from agentcli.machine.plain import visible
+from agentcli.types.errors import Exit, UsageError
+
+_STANDING = {
+    "trusted": "trusted",
+    "unknown": "not trusted",
+    "changed": "changed since it was trusted",
+    "unusable": "cannot be trusted as it is",
+}
+
+
+def trust(directory: Path) -> Exit:
+    project = _project(directory)
+    if project is None or not project.files.needs_trust:
+        _say(f"{directory.resolve()} brings nothing that needs trust")
+        return Exit.DONE
+    _say_contents(project)
+    project.trust()
+    _say(f"trusted {project.root}, as it is now")
+    return Exit.DONE
+
+
+def show(directory: Path) -> Exit:
+    project = _project(directory)
+    if project is None:
+        _say(f"{directory.resolve()} brings nothing for agentcli")
+        return Exit.DONE
+    _say_contents(project)
+    _say(f"{project.root}: {_STANDING[project.standing]}")
+    return Exit.DONE
+
+
+def list_trusted() -> Exit:
+    for one in trusted_projects():
+        _say(f"{one.at[:10]}  {one.root}")
+    return Exit.DONE
+
+
+def revoke(directory: Path) -> Exit:
+    root = directory.resolve()
+    around = [one.root for one in trusted_projects() if root.is_relative_to(one.root)]
+    if not around:
+        raise UsageError(f"{root} is not trusted", hint="agentcli trust --list")
+    nearest = max(around, key=lambda path: len(path.parts))
+    revoke_trust(nearest)
+    _say(f"{nearest} is trusted no longer")
+    return Exit.DONE
+
+
+def _project(directory: Path) -> Project | None:
+    root = directory.resolve()
+    if not root.is_dir():
+        raise UsageError(f"there is no directory {directory}", hint="agentcli trust DIR")
+    return open_project(root, environ={})
+
+
+def _say_contents(project: Project) -> None:
+    for line in project.contents():
+        _say(line)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(visible(line) + "\n")

@@ -1,0 +1,56 @@
+"""What it costs to lay out a long reply while it streams: `python -m tests.bench.render`.
+
+100 000 tokens of each kind of text, four characters at a time, with the tail drawn as often as a
+screen would that is drawn at most 25 times a second and gets 1 000 tokens in each.
+"""
+
+import time
+from pathlib import Path
+
+from agentcli.ui.render import markdown
+from agentcli.ui.render.markdown import MarkdownStream
+from agentcli.ui.render.paint import Paint
+from agentcli.ui.render.palette import DARK
+from tests.support.scenes import ANSWER
+
+TOKENS, TOKEN_CHARS = 100_000, 4
+TAIL_EVERY_TOKENS = 250
+PROSE = (
+    "A paragraph of the kind that models write, with some *emphasis*, a bit of `code` and a "
+    "[link](https://example.org/manual), long enough to be wrapped a few times on its way to the "
+    "screen and to be followed by another one.\n\n"
+)
+LISTS = "1. An item that says something in a line or so, about `this` and that.\n" * 5 + "\n"
+TABLE = "| name | value |\n|------|------:|\n" + "| one cell | 12 |\n" * 30 + "\n"
+CODE = f"```python\n{Path(markdown.__file__).read_text()}```\n\n"
+
+KINDS = {
+    "prose": PROSE,
+    "answers": ANSWER,
+    "lists": LISTS,
+    "tables": TABLE,
+    "code": CODE,
+    "one fence": "```python\n" + Path(markdown.__file__).read_text() * 60,
+    "one line": "word " * (TOKENS * TOKEN_CHARS),
+}
+
+
+def main() -> None:
+    for name, piece in KINDS.items():
+        size = TOKENS * TOKEN_CHARS
+        text = (piece * (size // len(piece) + 1))[:size]
+        stream = MarkdownStream(Paint(columns=100, rows=40, theme=DARK, color="truecolor"))
+        slowest_s, began = 0.0, time.process_time()
+        for token in range(TOKENS):
+            start = time.process_time()
+            stream.feed(text[token * TOKEN_CHARS : (token + 1) * TOKEN_CHARS])
+            if token % TAIL_EVERY_TOKENS == 0:
+                stream.tail(13)
+            slowest_s = max(slowest_s, time.process_time() - start)
+        stream.finish()
+        spent_s = time.process_time() - began
+        print(f"{name:10} {spent_s:5.2f} s CPU, slowest step {slowest_s * 1000:5.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import agentcli
+from tests.support.provider import Provider
+from tests.support.repl import KEY, live, runs, says
+from tests.support.terminal import PyteTerm, until
+
+COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")
+
+
+def test_no_color_writes_no_colour_but_keeps_the_session(tmp_path: Path) -> None:
+    env = {"NO_COLOR": "1", "COLORTERM": "truecolor"}
+    script = [runs("exit 3"), says("# Head\n\n`code` and **bold**")]
+    with live(tmp_path, script, env=env, arguments=["--mode", "auto"]) as session:
+        term = session.term
+        term.wait("auto ·")
+        term.send("go")
+        term.wait("code and bold")
+        term.wait_gone("esc to interrupt")
+        assert COLOUR.findall(term.raw()) == []
+        assert b"\x1b[1m" in term.raw() or b"\x1b[0;1m" in term.raw()
+
+
+@pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"ACCESSIBLE": "1"}])
+def test_dumb_and_accessible_sessions_write_no_control_sequence(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    script = [runs("touch made"), says("# Head\n\nAll **done**."), says("Second.")]
+    with live(tmp_path, script, env=env) as session:
+        term = session.term
+        term.wait("/help lists the commands")
+        term.send("go")
+        term.wait("y once, s this session")
+        term.send("what?")
+        term.wait("All done.")
+        assert not (session.project / "made").exists()
+        term.send("/mode plan")
+        term.wait("plan mode: only reads")
+        term.send("!echo out")
+        term.wait("exit 0")
+        term.send("more")
+        term.wait("Second.")
+        term.key("c-d")
+        assert term.code() == 0
+        assert b"\x1b" not in term.raw()
+        said = session.model.bodies[1]["messages"][-1]
+        assert "what?" in str(said)
+
+
+def test_line_session_runs_what_was_approved_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    slow = runs("echo $$ > child; sleep 1000", "toolu_2")
+    script = [runs("touch made"), says("Made."), slow, says("Went on.")]
+    arguments = ["--sandbox", "off"]
+    with live(tmp_path, script, env={"TERM": "dumb"}, arguments=arguments) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.send("go")
+        term.wait("y once")
+        term.send("y")
+        term.wait("Made.")
+        assert (session.project / "made").exists()
+        term.send("again")
+        term.wait_for(lambda: "\n".join(term.screen()).count("y once") == 2, "it asks again")
+        term.send("y")
+        until(lambda: (session.project / "child").exists(), "the command runs")
+        term.key("c-c")
+        term.wait("interrupted")
+        term.send("and now")
+        term.wait("Went on.")
+
+
+def test_prompt_that_is_piped_in_is_a_run(tmp_path: Path) -> None:
+    with Provider([says("An answer.")]) as model:
+        env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": model.base_url}
+        ran = agentcli("--model", "opus", home=tmp_path, stdin="hi there", env=env)
+    assert (ran.code, ran.out) == (0, "An answer.\n")
+
+
+def test_without_a_terminal_and_without_a_prompt_it_is_a_usage_error(tmp_path: Path) -> None:
+    ran = agentcli("--model", "opus", home=tmp_path, env={"ANTHROPIC_API_KEY": KEY})
+    assert ran.code == 2
+    assert ran.err.startswith("error:")
+
+
+def test_first_run_offers_four_ways_and_keeps_a_pasted_key(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    with Provider([says("Hello.")]) as model:
+        env = {"ANTHROPIC_BASE_URL": model.base_url, "NO_PROXY": "*"}
+        term = PyteTerm([], home=home, cwd=tmp_path, env=env)
+        try:
+            term.wait("agentcli needs a model.")
+            term.wait("4  quit")
+            term.send("1")
+            term.wait("key (not shown):")
+            term.send("sk-ant-0123456789abcdef")
+            term.wait("ask ·")
+            assert not term.shows("0123456789abcdef")
+            term.send("hi")
+            term.wait("Hello.")
+            keys = home / ".config/agentcli/keys.toml"
+            assert keys.read_text() == 'ANTHROPIC_API_KEY = "sk-ant-0123456789abcdef"\n'
+            assert keys.stat().st_mode & 0o777 == 0o600
+        finally:
+            term.close()
+    with Provider([says("Again.")]) as model:
+        again = PyteTerm([], home=home, cwd=tmp_path, env={"ANTHROPIC_BASE_URL": model.base_url})
+        try:
+            again.ready()
+            again.send("hi")
+            again.wait("Again.")
+            assert model.requests[0].headers["x-api-key"] == "sk-ant-0123456789abcdef"
+        finally:
+            again.close()
+
+
+def test_first_run_can_be_left(tmp_path: Path) -> None:
+    term = PyteTerm([], home=tmp_path, cwd=tmp_path)
+    try:
+        term.wait("4  quit")
+        term.send("4")
+        assert term.code() == 0
+    finally:
+        term.close()
+
+
+def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
+    for arguments in (["--color", "pink"], ["--theme", "pink"], ["--mode", "pink"]):
+        term = PyteTerm(arguments, home=tmp_path, cwd=tmp_path)
+        try:
+            assert term.code() == 2
+            term.wait("error:")
+        finally:
+            term.close()

@@ -1,0 +1,178 @@
+import json
+from pathlib import Path
+
+from tests.support.provider import Reply, answer
+from tests.support.repl import live, paced, runs, says
+from tests.support.terminal import PyteTerm, alive, until
+
+
+def test_escape_with_two_queued_messages_sends_nothing_and_gives_them_back(tmp_path: Path) -> None:
+    with live(tmp_path, [paced("word " * 4000, tokens_per_s=50)]) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.wait("Writing")
+        term.send("first of two")
+        term.wait("queued: first of two")
+        term.send("second of two")
+        term.wait("queued: second of two")
+        term.type("typed")
+        term.wait("> typed")
+        term.key("escape")
+        term.wait("interrupted after")
+        term.wait("> first of two")
+        assert term.shows("  second of two")
+        assert term.shows("  typed")
+        assert len(session.model.requests) == 1
+        term.wait("ask ·")
+        history = "\n".join(term.history())
+        assert "word word" in history
+
+
+def test_queue_is_one_turn_after_the_running_one_and_up_edits_it(tmp_path: Path) -> None:
+    script = [paced("word " * 80, tokens_per_s=100), says("Second answer.")]
+    with live(tmp_path, script) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.wait("Writing")
+        term.send("a")
+        term.wait("queued: a")
+        term.key("up")
+        term.wait("> a")
+        term.send("b")
+        term.wait("queued: ab")
+        term.send("c")
+        term.wait("Second answer.")
+        assert session.prompts() == ["go", "ab\nc"]
+
+
+def test_tab_tells_the_running_turn_at_its_next_step(tmp_path: Path) -> None:
+    script = [runs("until [ -e go_on ]; do sleep 0.05; done"), says("End.")]
+    with live(tmp_path, script, arguments=["--mode", "auto"]) as session:
+        term = session.term
+        term.wait("auto ·")
+        term.send("go")
+        term.wait("Running bash")
+        term.type("and be quick")
+        term.key("tab")
+        term.wait_gone("> and be quick")
+        (session.project / "go_on").touch()
+        term.wait("End.")
+        last = json.dumps(session.model.bodies[-1]["messages"][-1])
+        assert "and be quick" in last
+
+
+def test_ctrl_c_never_exits_a_run_and_a_child_that_ignores_it_dies(tmp_path: Path) -> None:
+    stubborn = "trap '' INT; echo started $$; while :; do sleep 0.2; done"
+    script = [runs(stubborn), says("Next.")]
+    with live(tmp_path, script, arguments=["--mode", "auto", "--sandbox", "off"]) as session:
+        term = session.term
+        term.wait("auto ·")
+        term.send("go")
+        term.wait_for(lambda: _number_after(term, "  started "), "the child has told its number")
+        child = _number_after(term, "  started ")
+        term.key("c-c")
+        term.wait("interrupted after", within_s=8)
+        until(lambda: not alive(child), "the child is dead", within_s=6)
+        assert alive(term.pid)
+        history = "\n".join(term.history())
+        assert "started" in history
+        term.send("more")
+        term.wait("Next.")
+        results = json.dumps(session.model.bodies[-1]["messages"])
+        assert "interrupted after" in results
+        assert "started" in results
+
+
+def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
+    stubborn = "trap '' INT TERM; echo started; while :; do sleep 0.2; done"
+    arguments = ["--mode", "auto", "--sandbox", "off"]
+    with live(tmp_path, [runs(stubborn)], arguments=arguments) as session:
+        term = session.term
+        term.wait("auto ·")
+        term.send("go")
+        term.wait("  started")
+        term.key("c-c")
+        term.key("c-c")
+        term.wait("interrupted after", within_s=4)
+
+
+def test_ctrl_c_clears_the_input_then_leaves(tmp_path: Path) -> None:
+    with live(tmp_path, []) as session:
+        term = session.term
+        term.ready()
+        term.type("some text")
+        term.wait("> some text")
+        term.key("c-c")
+        term.wait_gone("some text")
+        term.key("up")
+        term.wait("> some text")
+        term.key("c-c")
+        term.wait_gone("some text")
+        term.key("c-c")
+        term.wait("ctrl+c again to exit")
+        term.key("c-c")
+        assert term.code() == 0
+
+
+def test_interrupt_before_the_first_byte_keeps_the_session(tmp_path: Path) -> None:
+    script = [says("never").but(stall_before_headers=True), says("Here.")]
+    with live(tmp_path, script) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        until(lambda: session.model.stalled.is_set(), "the model was asked")
+        term.key("escape")
+        term.wait("interrupted after")
+        term.send("again")
+        term.wait("Here.")
+
+
+def test_failing_command_shows_its_code_its_last_line_and_keeps_its_log(tmp_path: Path) -> None:
+    command = "for i in $(seq 1 61); do echo case $i; done; exit 3"
+    script = [runs(command), says("End.")]
+    with live(tmp_path, script, arguments=["--mode", "auto"], rows=40) as session:
+        term = session.term
+        term.wait("auto ·")
+        term.send("go")
+        term.wait("End.")
+        header = next(row for row in term.history() if row.startswith("✗ bash"))
+        assert "exit 3" in header
+        assert term.shows("  case 61")
+        (log,) = session.home.glob(".local/state/agentcli/sessions/*/out/*.log")
+        assert log.read_text().splitlines() == [f"case {index}" for index in range(1, 62)]
+
+
+def test_rate_limit_counts_down_and_enter_tries_now(tmp_path: Path) -> None:
+    limited = anthropic_error(429, {"retry-after": "30"})
+    with live(tmp_path, [limited, says("Through.")]) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.wait("Rate limited (429)")
+        term.key("enter")
+        term.wait("Through.")
+
+
+def test_rejected_key_is_said_with_a_fix_and_the_session_lives(tmp_path: Path) -> None:
+    with live(tmp_path, [anthropic_error(401, {}), says("Through.")]) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.wait("error:")
+        term.wait("fix:")
+        assert len(session.model.requests) == 1
+        term.send("again")
+        term.wait("Through.")
+
+
+def _number_after(term: PyteTerm, words: str) -> int:
+    rows = [row for row in term.screen() if row.startswith(words)]
+    return int(rows[0].removeprefix(words)) if rows else 0
+
+
+def anthropic_error(status: int, headers: dict[str, str]) -> Reply:
+    kind = "rate_limit_error" if status == 429 else "authentication_error"
+    body = {"type": "error", "error": {"type": kind, "message": "no"}}
+    return answer(body, status=status, headers=headers)

@@ -1,0 +1,168 @@
+import re
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.repl import live, live_in_tmux, paced, says
+from tests.support.terminal import PyteTerm, TmuxTerm, needs_tmux, until
+
+PARAGRAPHS = [
+    f"Paragraph number {index} has words enough to be wrapped on every width that is tried here, "
+    f"and ends in its own word end{index}."
+    for index in range(1, 13)
+]
+CODE = 'def f(a):\n    if a:\n        return "x"\n\n\treturn None\n'
+
+
+@needs_tmux
+def test_stream_of_eight_seconds_writes_little_and_leaves_keys_alone(tmp_path: Path) -> None:
+    text = " ".join(["word"] * 40 + ["\n\n"] + ["other"] * 60) + "\n\n"
+    reply = paced((text * 4)[:1280], tokens_per_s=40)
+    with live_in_tmux(tmp_path, [reply, says("done")], cols=100, rows=30) as session:
+        term = session.term
+        term.ready()
+        before = len(term.raw())
+        term.send("go")
+        term.wait("Writing")
+        typed = "the quick brown fox " * 10
+        for letter in typed:
+            term.type(letter)
+        keys = "".join(typed.split())
+        term.wait_for(
+            lambda: keys in "".join("".join(term.screen()).split()), "every key has arrived"
+        )
+        term.wait_gone("esc to interrupt")
+        raw = term.raw()[before:]
+        assert len(raw) <= 60_000
+        for forbidden in (b"\x1b[2J", b"\x1b[3J", b"\x1b[?1049h", b"\x1b[?1000h"):
+            assert forbidden not in raw
+
+
+def test_key_is_echoed_soon_while_a_reply_streams(tmp_path: Path) -> None:
+    with live(tmp_path, [paced("word " * 4000, tokens_per_s=40)]) as session:
+        term = session.term
+        assert isinstance(term, PyteTerm)
+        term.ready()
+        term.send("go")
+        term.wait("Writing")
+        waits = []
+        for count in range(1, 41):
+            began = time.monotonic()
+            term.type("x")
+            until(partial(term.shows, "x" * count), "the key is on the screen")
+            waits.append(time.monotonic() - began)
+        # The screen is looked at every 20 ms, which is part of what is measured.
+        assert sorted(waits)[int(len(waits) * 0.95)] <= 0.1
+
+
+@needs_tmux
+def test_resizes_while_streaming_keep_every_paragraph_once_and_the_input(tmp_path: Path) -> None:
+    reply = paced("\n\n".join(PARAGRAPHS) + "\n", tokens_per_s=110)
+    with live_in_tmux(tmp_path, [reply], cols=110, rows=30) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.type("half typed")
+        for index, cols in enumerate((70, 100, 60, 90, 50, 110), start=1):
+            reached = f"Paragraph number {2 * index} "
+            term.wait_for(partial(_has_said, term, reached), "more has come")
+            term.resize(cols, 30)
+        term.wait_gone("esc to interrupt")
+        history = _joined(term)
+        counts = [history.count(f"Paragraph number {index} ") for index in range(1, 13)]
+        assert counts == [1] * 12
+        assert history.count("half typed") == 1
+        assert history.count("ask · ") == 1
+
+
+def test_idle_session_writes_nothing(tmp_path: Path) -> None:
+    with live(tmp_path, [says("Hello.")]) as session:
+        term = session.term
+        term.ready()
+        term.send("hi")
+        term.wait("Hello.")
+        term.wait_gone("esc to interrupt")
+        _settled(term)
+        before, cpu = len(term.raw()), _cpu_ticks(term.pid)
+        time.sleep(5)  # what is tested is that nothing happens in this time
+        assert len(term.raw()) == before
+        assert _cpu_ticks(term.pid) - cpu <= 1
+
+
+def test_code_block_on_the_screen_is_the_source_byte_for_byte(tmp_path: Path) -> None:
+    reply = says(f"Look:\n\n```python\n{CODE}```\n\nThat is all.\n")
+    with live(tmp_path, [reply], cols=100) as session:
+        term = session.term
+        term.ready()
+        term.send("show code")
+        term.wait("That is all.")
+        rows = term.history()
+        first = rows.index("def f(a):")
+        copied = "\n".join(rows[first : first + 5]) + "\n"
+        assert copied == CODE.expandtabs(8)
+        written = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", term.raw().decode())
+        assert CODE in written
+
+
+@pytest.mark.parametrize(("cols", "rows"), [(20, 24), (80, 1), (20, 3), (300, 80)])
+def test_session_works_in_a_terminal_of_any_size(tmp_path: Path, cols: int, rows: int) -> None:
+    with live(tmp_path, [says("An **answer** of a few words.")], cols=cols, rows=rows) as session:
+        term = session.term
+        term.wait(">")
+        term.send("hi")
+        until(lambda: "answer" in "\n".join(term.history()), "the answer has come")
+        term.key("c-d", "c-d")
+        assert term.code() == 0
+
+
+def test_resize_storm_ends_in_a_whole_screen(tmp_path: Path) -> None:
+    with live(tmp_path, [paced("word " * 300, tokens_per_s=200)]) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.type("typed")
+        for step in range(60):
+            term.resize(20 + (step * 37) % 90, 1 + (step * 7) % 40)
+        term.resize(80, 24)
+        term.wait_gone("esc to interrupt")
+        term.wait("> typed")
+
+
+def test_controls_and_directions_from_the_model_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    evil = "A\x1b]0;title\x07B\x1b[2JC\u202eD\u200bE"
+    with live(tmp_path, [says(f"{evil} end\n")]) as session:
+        term = session.term
+        term.ready()
+        before = len(term.raw())
+        term.send("hi")
+        term.wait("end")
+        raw = term.raw()[before:]
+        assert b"\x1b]0;" not in raw
+        assert b"\x1b[2J" not in raw
+        assert "\u202e".encode() not in raw
+
+
+def _has_said(term: TmuxTerm, words: str) -> bool:
+    return words in _joined(term)
+
+
+def _joined(term: TmuxTerm) -> str:
+    return " ".join(" ".join(term.history()).split())
+
+
+def _settled(term: PyteTerm) -> None:
+    """Nothing was written for a moment."""
+    sizes = [-1, -2, -3]
+
+    def is_quiet() -> bool:
+        sizes.append(len(term.raw()))
+        return len(set(sizes[-15:])) == 1 and len(sizes) > 18
+
+    until(is_quiet, "the screen is quiet")
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -1,0 +1,94 @@
+import json
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.history import messages
+from agentcli.record.reading import read
+from agentcli.types.tools import ToolMessage
+from tests.support import anthropic_streams as anthropic
+from tests.support.outcomes import run_against, using
+from tests.support.program import PROGRAM, environment
+from tests.support.provider import Provider, Reply
+
+STEPS = 6
+EVENTS_OF_A_RUN = 6 * STEPS
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def long_run() -> list[Reply]:
+    steps = [
+        anthropic.calls(anthropic.call(f"c{n}", "bash", {"command": f"echo {n} >> done.txt"}))
+        for n in range(STEPS)
+    ]
+    return [*steps, anthropic.says("Done.").but(stall_before_headers=True)]
+
+
+def killed_after(events: int, number: signal.Signals, home: Path) -> tuple[int, list[str]]:
+    """Starts a run, and sends the signal once so many events have come."""
+    with (
+        Provider(long_run()) as provider,
+        subprocess.Popen(
+            [PROGRAM, "run", "--model", "opus", "--mode", "auto", "-o", "stream-json", "go"],
+            cwd=home,
+            env=environment(home, **using(provider)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(events)]
+        process.send_signal(number)
+        lines += process.stdout.readlines()
+        process.wait(30)
+    return process.returncode, [line for line in lines if line]
+
+
+def log_of(home: Path) -> Path:
+    (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+    return log
+
+
+def moments(seed: int, count: int) -> list[int]:
+    return sorted(random.Random(seed).sample(range(1, EVENTS_OF_A_RUN), count))
+
+
+@pytest.mark.parametrize("events", moments(7, 4))
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_at_any_moment_the_result_comes_last_and_once(
+    number: signal.Signals, events: int, home: Path
+) -> None:
+    code, lines = killed_after(events, number, home)
+    rows = [json.loads(line) for line in lines]
+    assert code == 128 + number
+    assert [row["type"] for row in rows].count("result") == 1
+    assert (rows[-1]["type"], rows[-1]["exit_code"]) == ("result", code)
+    assert read(log_of(home)).entries[-1].fact.type == "session_ended"
+
+
+@pytest.mark.parametrize("events", moments(11, 5))
+def test_killed_at_any_moment_the_log_holds_and_the_session_goes_on(
+    events: int, home: Path
+) -> None:
+    code, lines = killed_after(events, signal.SIGKILL, home)
+    assert code == -signal.SIGKILL
+    whole = [json.loads(line) for line in lines if line.endswith("\n")]
+    assert "result" not in [row["type"] for row in whole]
+    entries = read(log_of(home)).entries
+    assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+    history = messages(entry.fact for entry in entries)
+    assert all(message.results for message in history if isinstance(message, ToolMessage))
+    with Provider([anthropic.says("Went on.")]) as provider:
+        again = run_against(provider, "--continue", "go on", home=home)
+        assert provider.complaints == []
+    assert (again.code, again.out) == (0, "Went on.\n"), again.err
+    assert read(log_of(home)).entries[-1].fact.type == "session_ended"

@@ -1,0 +1,271 @@
+import json
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentcli.types.errors import EXIT_OF_ENDING
+from tests.support import anthropic_streams as anthropic
+from tests.support.outcomes import KEY, Told, assert_all_say, run_against, using
+from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+from tests.support.provider import Provider, Reply, answer, error_of_anthropic, sse, stream
+
+READ = anthropic.calls(anthropic.call("c1", "read_file", {"path": "a.txt"}))
+EDIT = {"path": "a.txt", "old_text": "two", "new_text": "2"}
+REFUSAL = stream(sse(anthropic.events([anthropic.text("No.")], stop_reason="refusal")))
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("one\ntwo\n")
+    (work / "schema.json").write_text(json.dumps(SCHEMA))
+    return work
+
+
+def unauthorised() -> Reply:
+    error = {"type": "error", "error": {"type": "authentication_error", "message": "bad key"}}
+    return answer(error, status=401)
+
+
+def overloaded() -> Reply:
+    headers = {"retry-after": "3600"}
+    return answer(error_of_anthropic("slow down"), status=429, headers=headers)
+
+
+SCENARIOS: dict[str, tuple[list[Reply], list[str], Told]] = {
+    "done": ([anthropic.says("Hi.")], [], Told(exit_code=0, status="ok", ending="done")),
+    "key rejected": (
+        [unauthorised()],
+        [],
+        Told(exit_code=3, status="error", ending="misconfigured"),
+    ),
+    "provider down": (
+        [overloaded()],
+        ["--max-wait", "1s"],
+        Told(exit_code=4, status="error", ending="provider_failed"),
+    ),
+    "denied": (
+        [anthropic.calls(anthropic.call("c1", "edit_file", EDIT))],
+        [],
+        Told(exit_code=5, status="denied", ending="denied"),
+    ),
+    "denied, goes on": (
+        [anthropic.calls(anthropic.call("c1", "edit_file", EDIT)), anthropic.says("Done.")],
+        ["--on-deny", "continue"],
+        Told(exit_code=5, status="denied", ending="denied"),
+    ),
+    "denied, ignored": (
+        [anthropic.calls(anthropic.call("c1", "edit_file", EDIT)), anthropic.says("Done.")],
+        ["--on-deny", "ignore"],
+        Told(exit_code=0, status="ok", ending="done"),
+    ),
+    "turns": (
+        [READ],
+        ["--max-turns", "1"],
+        Told(exit_code=6, status="limit", ending="step_limit"),
+    ),
+    "cost": ([], ["--max-cost", "0.0001"], Told(exit_code=6, status="limit", ending="cost_limit")),
+    "tokens": ([], ["--max-tokens", "10"], Told(exit_code=6, status="limit", ending="token_limit")),
+    "verification": (
+        [anthropic.says("Done.")] * 5,
+        ["--verify", "exit 3"],
+        Told(exit_code=7, status="failed", ending="verify_failed"),
+    ),
+    "verification without end": (
+        [anthropic.says("Done.")] * 5,
+        ["--verify", "sleep 600", "--tool-timeout", "0.2s"],
+        Told(exit_code=7, status="failed", ending="verify_failed"),
+    ),
+    "claim": (
+        [anthropic.says("All tests pass.")],
+        ["--check-claims"],
+        Told(exit_code=7, status="failed", ending="claim_unsupported"),
+    ),
+    "refusal": ([REFUSAL], [], Told(exit_code=8, status="failed", ending="refused")),
+    "schema": (
+        [anthropic.says("No."), anthropic.says('{"n": "1"}')],
+        ["--schema", "schema.json"],
+        Told(exit_code=9, status="failed", ending="schema_unmet"),
+    ),
+    "time": (
+        [anthropic.says("Hi.").but(stall_before_headers=True)],
+        ["--timeout", "0.5s"],
+        Told(exit_code=124, status="limit", ending="time_limit"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_outcome_is_the_same_in_exit_code_result_and_log(name: str, home: Path, work: Path) -> None:
+    replies, options, expected = SCENARIOS[name]
+    with Provider(replies) as provider:
+        ran = run_against(provider, "-o", "stream-json", *options, "go", home=home, cwd=work)
+        assert len(provider.requests) == len(replies)
+    assert_all_say(ran, expected, home=home)
+    assert "Traceback" not in ran.err
+
+
+NOT_BEGUN: dict[str, tuple[list[str], Told]] = {
+    "usage": ([" "], Told(exit_code=2, status="error", ending="usage")),
+    "no such model": (
+        ["--model", "nonsense", "go"],
+        Told(exit_code=3, status="error", ending="misconfigured"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_BEGUN)
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_run_that_could_not_begin_has_a_result_too(name: str, form: str, home: Path) -> None:
+    arguments, expected = NOT_BEGUN[name]
+    ran = agentcli("run", "-o", form, *arguments, home=home)
+    assert_all_say(ran, expected, home=home, has_log=False)
+
+
+def test_bug_has_a_result_and_a_report_and_no_traceback(home: Path) -> None:
+    planted = home / "planted"
+    planted.mkdir()
+    (planted / "sitecustomize.py").write_text(
+        "from agentcli.agent import schedule\n"
+        "def broken(*args, **kwargs): raise ZeroDivisionError('planted')\n"
+        "schedule.run_batch = broken\n"
+    )
+    with Provider([READ]) as provider:
+        env = {"PYTHONPATH": str(planted), "TMPDIR": str(home)}
+        ran = run_against(provider, "-o", "stream-json", "go", home=home, env=env)
+    assert_all_say(ran, Told(exit_code=1, status="error", ending="internal"), home=home)
+    assert "Traceback" not in ran.err
+    (report,) = home.glob("agentcli-crash-*.txt")
+    assert "ZeroDivisionError: planted" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "ending"),
+    [
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGINT, 130, "cancelled"),
+        (signal.SIGHUP, 129, "hung_up"),
+    ],
+)
+def test_signal_while_the_model_is_thinking(
+    number: signal.Signals, code: int, ending: str, home: Path, work: Path
+) -> None:
+    with (
+        Provider([anthropic.says("Hi.").but(stall_before_headers=True)]) as provider,
+        subprocess.Popen(
+            [PROGRAM, "run", "--model", "opus", "-o", "stream-json", "go"],
+            cwd=work,
+            env=environment(home, **using(provider)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert provider.stalled.wait(30)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    ran = Ran(process.returncode, out, err)
+    assert_all_say(ran, Told(exit_code=code, status="interrupted", ending=ending), home=home)
+
+
+def test_every_ending_has_an_exit_code_and_every_code_a_line_in_the_reference() -> None:
+    reference = (Path(__file__).parents[2] / "docs/reference/exit-codes.md").read_text()
+    missing = [
+        ending
+        for ending, code in EXIT_OF_ENDING.items()
+        if f"| {int(code)} |" not in reference or f"`{ending}`" not in reference
+    ]
+    assert missing == []
+
+
+CALLS: dict[str, tuple[str, dict[str, str], Callable[[Path], bool]]] = {
+    "edit": ("edit_file", EDIT, lambda work: (work / "a.txt").read_text() == "one\n2\n"),
+    "write": (
+        "write_file",
+        {"path": "new/b.txt", "content": "x\n"},
+        lambda work: (work / "new/b.txt").read_text() == "x\n",
+    ),
+    "command": ("bash", {"command": "touch made.txt"}, lambda work: (work / "made.txt").exists()),
+    "command with words": (
+        "bash",
+        {"command": "touch 'a b.txt' && mkdir -p d"},
+        lambda work: (work / "a b.txt").exists() and (work / "d").is_dir(),
+    ),
+    "command that cannot be matched": (
+        "bash",
+        {"command": "for i in 1 2; do echo $i > f$i.txt; done"},
+        lambda work: (work / "f2.txt").exists(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_denial_prints_the_options_that_permit_it_and_with_them_it_is_done(
+    name: str, home: Path, work: Path
+) -> None:
+    tool, given, is_done = CALLS[name]
+    model = script(home / "s.json", [{"calls": [{tool: given}]}, "Done."])
+    denied = agentcli("run", "-C", work, "--model", model, "go", home=home)
+    assert (denied.code, denied.out) == (5, "")
+    assert not (work / "made.txt").exists()
+    (fix,) = [line for line in denied.err.splitlines() if line.startswith("  fix: ")]
+    options = shlex.split(fix.removeprefix("  fix: "))
+    assert options[0] == "--allow"
+    allowed = agentcli("run", "-C", work, "--model", model, *options, "go", home=home)
+    assert (allowed.code, allowed.out) == (0, "Done.\n"), allowed.err
+    assert is_done(work)
+
+
+def test_target_that_was_reached_another_way_is_no_denial(home: Path, work: Path) -> None:
+    replies = [
+        {"calls": [{"write_file": {"path": "a.txt", "content": "x"}}]},
+        {"calls": [{"read_file": {"path": "a.txt"}}]},
+        "Done.",
+    ]
+    model = script(home / "s.json", replies)
+    options = ("--on-deny", "continue")
+    ran = agentcli("run", "-C", work, "--model", model, *options, "go", home=home)
+    assert (ran.code, ran.out) == (0, "Done.\n")
+
+
+def test_deny_rule_of_the_person_is_no_failure(home: Path, work: Path) -> None:
+    replies = [{"calls": [{"bash": {"command": "touch x"}}]}, "Done."]
+    model = script(home / "s.json", replies)
+    options = ("--mode", "auto", "--deny", "bash(touch:*)")
+    ran = agentcli("run", "-C", work, "--model", model, *options, "go", home=home)
+    assert (ran.code, ran.out) == (0, "Done.\n")
+
+
+def test_key_is_in_no_sink(home: Path, work: Path) -> None:
+    call = anthropic.call("c1", "bash", {"command": "env; cat secret.txt"})
+    (work / "secret.txt").write_text(KEY)
+    replies = [anthropic.calls(call), anthropic.says(f"It is {KEY[:9]}", KEY[9:], ".")]
+    out = home / "out"
+    with Provider(replies) as provider:
+        ran = run_against(
+            provider,
+            *("-o", "stream-json", "--partial", "-v", "--mode", "auto"),
+            *("--output-dir", out, "--report", "markdown,junit,sarif", "go"),
+            home=home,
+            cwd=work,
+        )
+    assert ran.code == 0, ran.err
+    deltas = "".join(row["text"] for row in ran.events if row["type"] == "message.delta")
+    assert deltas == "It is ***."
+    sinks = [ran.out, ran.err, *(file.read_text() for file in out.iterdir())]
+    logs = [file.read_text() for file in home.rglob("*.log")]
+    assert [text for text in (*sinks, *logs) if KEY in text] == []

@@ -1,0 +1,147 @@
+import asyncio
+
+import pytest
+
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import Command, Effect
+from agentcli.types.verdicts import Question, Verdict
+from agentcli.ui.repl.approval import GRACE_S, PAUSE_S, Approvals, Asked, Letter, Offer
+
+OFFER = Offer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
+QUESTION = Question(
+    call=ToolCall(id="c1", name="bash", input={"command": "pytest"}),
+    effect=Effect.EXECUTE,
+    preview=Command(command="pytest", cwd="/w"),
+    verdict=Verdict(decision="ask", by="mode", reason="no rule matches"),
+)
+
+
+class Desk:
+    """Somebody at a keyboard, and a clock that stands still until it is moved."""
+
+    def __init__(self, *, typed_s_ago: float = 100.0, is_composing: bool = False) -> None:
+        self.now = 1000.0
+        self.last_key = self.now - typed_s_ago
+        self.is_composing = is_composing
+        self.approvals = Approvals(
+            is_composing=lambda: self.is_composing,
+            quiet_s=lambda: self.now - self.last_key,
+            offer=lambda question: OFFER,
+            position=lambda question: (1, 1),
+            changed=lambda: None,
+            clock=lambda: self.now,
+        )
+
+    async def ask(self) -> "asyncio.Task[Verdict]":
+        task = asyncio.ensure_future(self.approvals(QUESTION))
+        await asyncio.sleep(0)
+        return task
+
+
+def test_question_opens_at_once_where_nobody_types() -> None:
+    async def go() -> None:
+        desk = Desk()
+        task = await desk.ask()
+        assert (desk.approvals.is_open, desk.approvals.takes_keys) == (True, False)
+        desk.now += GRACE_S
+        assert desk.approvals.takes_keys
+        desk.approvals.allow()
+        assert (await task).decision == "allow"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(("typed_s_ago", "is_composing"), [(0.5, False), (1.2, True)])
+def test_question_waits_for_who_types_and_opens_on_demand(
+    typed_s_ago: float, is_composing: bool
+) -> None:
+    async def go() -> None:
+        desk = Desk(typed_s_ago=typed_s_ago, is_composing=is_composing)
+        task = await desk.ask()
+        assert (desk.approvals.is_waiting, desk.approvals.is_open) == (True, False)
+        desk.approvals.open_now()
+        await asyncio.sleep(0.01)
+        assert desk.approvals.is_open
+        desk.approvals.deny()
+        assert (await task).decision == "deny"
+
+    asyncio.run(go())
+
+
+def test_key_within_the_grace_puts_the_answer_off() -> None:
+    async def go() -> None:
+        desk = Desk()
+        task = await desk.ask()
+        desk.now += GRACE_S / 2
+        desk.approvals.typed()
+        desk.now += GRACE_S
+        assert not desk.approvals.takes_keys
+        desk.now += PAUSE_S
+        assert desk.approvals.takes_keys
+        task.cancel()
+
+    asyncio.run(go())
+
+
+def test_answers_say_who_gave_them_and_what_they_store() -> None:
+    async def answered(act: str) -> Verdict:
+        desk = Desk()
+        task = await desk.ask()
+        match act:
+            case "once":
+                desk.approvals.allow()
+            case "session":
+                desk.approvals.allow(lasting="session")
+            case "instead":
+                desk.approvals.deny("use make")
+            case _:
+                desk.approvals.modify({"command": "pytest -q"})
+        return await task
+
+    async def go() -> list[tuple[str, str, object, object]]:
+        verdicts = [await answered(act) for act in ("once", "session", "instead", "modify")]
+        return [(it.decision, it.by, it.rule, it.input) for it in verdicts]
+
+    assert asyncio.run(go()) == [
+        ("allow", "person", None, None),
+        ("allow", "person", "bash(pytest:*)", None),
+        ("deny", "person", None, None),
+        ("modify", "person", None, {"command": "pytest -q"}),
+    ]
+
+
+def test_nothing_is_selected_until_an_arrow_and_what_is_locked_is_passed_over() -> None:
+    async def go() -> list[int | None]:
+        desk = Desk()
+        task = await desk.ask()
+        asked = desk.approvals.asked
+        assert asked is not None
+        found = [asked.selected]
+        asked.is_cut = True
+        for step in (1, 1, -1):
+            desk.approvals.select(step)
+            found.append(asked.selected)
+        task.cancel()
+        return found
+
+    assert asyncio.run(go()) == [None, 3, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("offer", "letter", "offered"),
+    [
+        (OFFER, "s", True),
+        (OFFER, "a", True),
+        (Offer(session="exactly this command", reason="contains $(…)"), "a", False),
+        (Offer(session="exactly this command", reason="contains $(…)"), "s", True),
+        (Offer(reason="rule ask"), "s", False),
+        (Offer(reason="rule ask"), "y", True),
+    ],
+)
+def test_lasting_answers_are_offered_where_a_rule_can_be_had(
+    offer: Offer, letter: Letter, offered: bool
+) -> None:
+    loop = asyncio.new_event_loop()
+    asked = Asked(question=QUESTION, offer=offer, position=(1, 1), answer=loop.create_future())
+    assert asked.offers(letter) is offered
+    loop.close()

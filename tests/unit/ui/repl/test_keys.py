@@ -1,0 +1,56 @@
+import pytest
+from prompt_toolkit.key_binding import KeyBindings
+
+from agentcli.types.errors import SettingsError
+from agentcli.ui.repl.approval import Approvals, Offer
+from agentcli.ui.repl.keys import TABLE, bindings, label_rows, table
+
+
+def bound() -> KeyBindings:
+    approvals = Approvals(
+        is_composing=lambda: False,
+        quiet_s=lambda: 100.0,
+        offer=lambda question: Offer(),
+        position=lambda question: (1, 1),
+        changed=lambda: None,
+    )
+    actions = {row.action: lambda: None for row in TABLE}
+    actions |= {"answer_line": lambda: None, "leave_answer_line": lambda: None}
+    return bindings(
+        actions,
+        approvals=approvals,
+        paste=lambda data: None,
+        answer=lambda key: None,
+        is_answering=lambda: False,
+    )
+
+
+def test_every_key_of_the_table_is_bound() -> None:
+    keys = {tuple(str(getattr(key, "value", key)) for key in one.keys) for one in bound().bindings}
+    wanted = {
+        ("c-c",),
+        ("c-d",),
+        ("c-o",),
+        ("c-l",),
+        ("c-z",),
+        ("c-g",),
+        ("c-x", "c-e"),
+        ("s-tab",),
+    }
+    assert wanted <= keys
+    assert {(letter,) for letter in "ysanevm"} <= keys
+
+
+def test_person_can_choose_other_keys() -> None:
+    (row,) = [row for row in table([("transcript", "c-x c-t")]) if row.action == "transcript"]
+    assert (row.keys, row.label) == ((("c-x", "c-t"),), "c-x c-t")
+
+
+@pytest.mark.parametrize("change", [("nothing", "c-t"), ("transcript", "c-nonsense"), ("up", "")])
+def test_what_cannot_be_bound_is_said(change: tuple[str, str]) -> None:
+    with pytest.raises(SettingsError):
+        table([change])
+
+
+def test_no_action_of_the_table_is_without_words() -> None:
+    assert all(label and does for label, does in label_rows())

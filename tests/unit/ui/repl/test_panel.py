@@ -1,0 +1,70 @@
+import asyncio
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import Command, Effect
+from agentcli.types.verdicts import Question, Verdict
+from agentcli.ui.render.paint import Paint
+from agentcli.ui.render.palette import NONE
+from agentcli.ui.repl.approval import Asked, Offer
+from agentcli.ui.repl.panel import Place, panel
+
+PLACE = Place(workspace="~/src/demo", confinement="network off")
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+def drawn(command: str, offer: Offer, loop: asyncio.AbstractEventLoop, rows: int = 20) -> list[str]:
+    question = Question(
+        call=ToolCall(id="c1", name="bash", input={"command": command}),
+        effect=Effect.EXECUTE,
+        preview=Command(command=command, cwd="/w"),
+        verdict=Verdict(decision="ask", by="mode", reason="no rule matches"),
+    )
+    asked = Asked(question=question, offer=offer, position=(1, 1), answer=loop.create_future())
+    paint = Paint(columns=72, rows=rows + 6, theme=NONE, color="none")
+    shown = panel(asked, paint, place=PLACE, rows=rows, takes_keys=True)
+    assert asked.is_cut or not any("not shown" in row for row in shown)
+    return [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
+
+
+def test_panel_has_the_whole_command_the_why_and_every_answer(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    offer = Offer(session="exactly this command", reason="contains $(…)")
+    assert drawn("for i in $(seq 1 60); do echo $i; done; " + "x" * 40, offer, loop) == [
+        "? bash  needs approval",
+        "  $ for i in $(seq 1 60); do echo $i; done; xxxxxxxxxxxxxxxxxxxxxxx",
+        "    xxxxxxxxxxxxxxxxx",
+        "  why: no rule matches",
+        "  in:  ~/src/demo · network off · timeout 120s",
+        "",
+        "  [y] yes, once",
+        "  [s] yes, this session  exactly this command",
+        "  [a] always  not offered: contains $(…)",
+        "  [n] no, and continue",
+        "  [e] no, tell the agent what to do instead",
+        "  [v] view all   [m] modify before running",
+    ]
+
+
+def test_panel_never_takes_more_rows_than_it_has(loop: asyncio.AbstractEventLoop) -> None:
+    tall = "\n".join(f"touch {index}" for index in range(74))
+    offer = Offer(rules=("bash(touch 1)",), session="bash(touch 1)")
+    for rows in (7, 10, 14, 20, 30):
+        assert len(drawn(tall, offer, loop, rows)) <= rows
+
+
+def test_panel_too_low_for_the_command_offers_no_yes(loop: asyncio.AbstractEventLoop) -> None:
+    offer = Offer(rules=("bash(touch 1)",), session="bash(touch 1)")
+    for rows in range(1, 8):
+        shown = "\n".join(drawn("touch 1\ntouch 2\ntouch 3", offer, loop, rows))
+        assert ("touch 3" in shown) or ("[y]" not in shown), rows

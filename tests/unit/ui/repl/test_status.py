@@ -1,0 +1,75 @@
+import pytest
+
+from agentcli.ui.repl.status import Status, cut, short
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_status_is_empty_while_nothing_runs() -> None:
+    assert Status(clock=Clock()).line(80) == ""
+
+
+def test_status_says_what_how_long_and_how_much() -> None:
+    clock = Clock()
+    status = Status(clock=clock)
+    status.begin("Waiting for model")
+    status.replied(sent=12_300, received=300)
+    status.hears("Writing", "x" * 84)
+    clock.now += 12
+    status.doing("Running bash pytest -q")
+    assert status.line(80)[1:] == (
+        " Running bash pytest -q · 12s · ↑12.3k ↓321 tok · esc to interrupt"
+    )
+
+
+def test_status_shortens_the_verb_before_anything_else() -> None:
+    status = Status(clock=Clock())
+    status.begin("Running bash " + "x" * 100)
+    line = status.line(50)
+    assert len(line) == 50
+    assert line.endswith("· 0s · esc to interrupt")
+
+
+def test_status_tells_of_silence() -> None:
+    clock = Clock()
+    status = Status(clock=clock)
+    status.begin("Waiting for model")
+    clock.now += 12
+    assert "no data for 12s" in status.line(80)
+    status.doing("Running bash make")
+    clock.now += 12
+    assert "no data" not in status.line(80)
+
+
+def test_status_counts_down_to_the_next_attempt() -> None:
+    clock = Clock()
+    status = Status(clock=clock)
+    status.begin("Waiting for model")
+    status.retries("Rate limited (429)", wait_s=18, attempt=2, attempts=6)
+    clock.now += 3
+    assert status.line(100)[2:] == (
+        "Rate limited (429) · retrying in 15s · try 2 of 6 · enter now · esc cancel"
+    )
+    assert status.is_waiting_to_retry
+    clock.now += 16
+    assert "retrying" not in status.line(100)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(321, "321"), (1300, "1.3k"), (33_000, "33k"), (210_000, "210k"), (1_400_000, "1.4M")],
+)
+def test_counts_are_short(count: int, text: str) -> None:
+    assert short(count) == text
+
+
+def test_cut_counts_wide_characters_twice() -> None:
+    assert cut("日本語", 6) == "日本語"
+    assert cut("日本語", 5) == "日本…"
+    assert cut("abc", 0) == ""

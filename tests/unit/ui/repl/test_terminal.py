@@ -1,0 +1,104 @@
+import os
+import pty
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.input.posix_utils import PosixStdinReader
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.renderer import Renderer
+
+from agentcli.ui.repl.terminal import Keyboard, SynchronisedOutput
+
+
+def test_private_names_of_prompt_toolkit_are_where_they_were() -> None:
+    app: Application[None] = Application()
+    assert callable(app._redraw)
+    assert callable(app._on_resize)
+    assert app._running_in_terminal is False
+    renderer: Renderer = app.renderer
+    assert renderer._cursor_pos == Point(x=0, y=0)
+    assert renderer._last_screen is None
+    assert renderer._last_size is None
+    assert "_buffer" in Vt100_Output.__init__.__code__.co_names
+    assert "stdin_reader" in Vt100Input.__init__.__code__.co_names
+    assert "_stdin_decoder" in PosixStdinReader.__init__.__code__.co_names
+
+
+class Written:
+    def __init__(self) -> None:
+        self.data = b""
+        self.encoding = "utf-8"
+        self.buffer = self
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def fileno(self) -> int:
+        return 1
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_held_output_is_one_frame() -> None:
+    written = Written()
+    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+    with output.hold():
+        output.write_raw("one")
+        output.flush()
+        output.write_raw("two")
+        output.flush()
+        assert written.data == b""
+    assert written.data == b"\x1b[?2026honetwo\x1b[?2026l"
+
+
+def test_empty_flush_writes_nothing() -> None:
+    written = Written()
+    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+    output.flush()
+    assert written.data == b""
+
+
+def read(*pieces: bytes) -> list[str]:
+    reading, writing = os.pipe()
+    try:
+        keyboard = Keyboard(reading)
+        found = []
+        for piece in pieces:
+            os.write(writing, piece)
+            found.append(keyboard.read())
+        return found
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_keyboard_holds_a_paste_until_it_is_whole() -> None:
+    assert read(b"\x1b[200~one\r", b"two\x1b[20", b"1~x", b"y") == [
+        "",
+        "",
+        "\x1b[200~one\rtwo\x1b[201~x",
+        "y",
+    ]
+
+
+def test_keyboard_marks_several_lines_at_once_as_a_paste() -> None:
+    assert read(b"a\rb\rc\r") == ["\x1b[200~a\rb\rc\r\x1b[201~"]
+    assert read(b"a\r") == ["a\r"]
+
+
+def test_keyboard_swallows_late_replies_of_the_terminal() -> None:
+    assert read(b"a\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\b\x1b[?62;c") == ["ab"]
+
+
+def test_keyboard_is_closed_by_a_terminal_that_hung_up() -> None:
+    parent, child = pty.openpty()
+    keyboard = Keyboard(child)
+    os.close(parent)
+    assert keyboard.read() == ""
+    assert keyboard.closed
+    os.close(child)

@@ -1,0 +1,52 @@
+import pytest
+
+from agentcli.ui.repl.toolbar import Figures, fields, fitted
+
+
+def line(figures: Figures, width: int) -> str:
+    return "".join(text for _, text in fitted(fields(figures), width=width, dot=" · "))
+
+
+FULL = Figures(
+    mode="ask",
+    model="anthropic/sonnet-x",
+    context_tokens=10,
+    window_tokens=100,
+    cost_usd=0.123,
+    sent_tokens=33_000,
+    received_tokens=1300,
+    branch="main*",
+    background=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (80, "ask · sonnet-x · ctx 10% · $0.12 · main* · 1 bg"),
+        (40, "ask · sonnet-x · ctx 10% · $0.12 · main*"),
+        (16, "ask · sonnet-x"),
+        (3, "ask"),
+        (2, "as"),
+    ],
+)
+def test_toolbar_drops_fields_from_the_right(width: int, shown: str) -> None:
+    assert line(FULL, width) == shown
+
+
+def test_toolbar_shows_tokens_where_the_price_is_not_known() -> None:
+    figures = Figures(mode="ask", sent_tokens=33_000, received_tokens=1300)
+    assert line(figures, 80) == "ask · ↑33k ↓1.3k"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "field"),
+    [
+        (69, ("dim", "ctx 69%")),
+        (70, ("warning", "ctx 70%!")),
+        (85, ("failed", "ctx 85%! compact soon")),
+    ],
+)
+def test_toolbar_warns_of_a_full_context(tokens: int, field: tuple[str, str]) -> None:
+    figures = Figures(mode="ask", context_tokens=tokens, window_tokens=100)
+    assert fields(figures)[1] == field

@@ -1,0 +1,139 @@
+from collections.abc import Sequence
+
+import pytest
+
+from agentcli.types.deltas import RetryDelta
+from agentcli.types.errors import Outcome
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Claim,
+    ClaimsChecked,
+    Ending,
+    Event,
+    ModelReplied,
+    Told,
+    Verified,
+    Warned,
+)
+from agentcli.types.messages import AssistantMessage, Text, ToolCall
+from agentcli.types.tools import Command, Diff, Effect, ToolResult
+from agentcli.types.verdicts import Verdict
+from agentcli.ui.plain import Story, answer_text
+from agentcli.ui.tally import Tally
+
+CALL = ToolCall(id="c1", name="bash", input={"command": "make"})
+ASKED = ModelReplied(
+    message=AssistantMessage(
+        content=(Text(text="Let me\x1b[2J see."), CALL), stop="tool_calls", protocol="p", model="m"
+    )
+)
+JUDGED = CallJudged(
+    call=CALL,
+    effect=Effect.EXECUTE,
+    verdict=Verdict(decision="allow", by="mode", reason="auto"),
+)
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def line(self, text: str) -> None:
+        self.lines.append(text.partition("] ")[2] or text)
+
+    def card(self, title: str, body: Sequence[str]) -> None:
+        self.line(title)
+        self.lines += [f"| {line}" for line in body]
+
+
+def told(*events: Event, quiet: bool = False) -> list[str]:
+    page = Kept()
+    story = Story(page, quiet=quiet)
+    for event in events:
+        story(event)
+    return page.lines
+
+
+def finished(details: Command | Diff) -> CallFinished:
+    result = ToolResult(call_id="c1", name="bash", status="ok", content=(), details=details)
+    return CallFinished(result=result, duration_s=2.0)
+
+
+@pytest.mark.parametrize(
+    ("event", "lines"),
+    [
+        (Warned(code="c", message="mind\x07"), ["warning: mind�"]),
+        (Told(text="first\nsecond", why="verify"), ["told the model (verify): first …"]),
+        (Verified(command="make  x", exit_code=0, output=""), ["verify make x: passed (0ms)"]),
+        (
+            Verified(command="x", exit_code=3, output="bad\n"),
+            ["verify x: exit 3 (0ms)", "| bad"],
+        ),
+        (Verified(command="x", exit_code=None, output=""), ["verify x: did not end (0ms)"]),
+        (
+            RetryDelta(reason="busy", status=429, wait_s=2.5, attempt=2, attempts=6),
+            ["busy: retrying in 2.5s, try 2 of 6"],
+        ),
+        (
+            ClaimsChecked(
+                claims=(
+                    Claim(text="a", about="file", verdict="not_supported", evidence="no"),
+                    Claim(text="b", about="file", verdict="supported", evidence="yes"),
+                )
+            ),
+            ["not supported: 'a': no"],
+        ),
+    ],
+)
+def test_event_is_told_in_a_line(event: Event, lines: list[str]) -> None:
+    assert told(event) == lines
+    assert told(event, quiet=True) == []
+
+
+def test_call_is_a_card_with_its_body() -> None:
+    command = Command(command="make", cwd="/", exit_code=3, output_lines=9, head="a\nb", tail="z")
+    assert told(ASKED, JUDGED, finished(command)) == [
+        "Let me�[2J see.",
+        "bash make: exit 3, 9 lines (2.0s)",
+        "| a",
+        "| b",
+        "| …",
+        "| z",
+    ]
+
+
+def test_heart_beats_only_where_nothing_was_said() -> None:
+    page = Kept()
+    story = Story(page)
+    story.beat(60.0)
+    assert page.lines == []
+    story.beat(0.0)
+    assert page.lines == ["still working: waiting for the model"]
+    story(ASKED)
+    story(JUDGED)
+    story.beat(0.0)
+    assert page.lines[-1].startswith("still working: bash make, ")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "lines"),
+    [
+        (Outcome(ending=Ending.DONE), []),
+        (
+            Outcome(ending=Ending.DENIED, message="no", hint="--allow x"),
+            ["error: no", "  fix: --allow x"],
+        ),
+        (Outcome(ending=Ending.REFUSED), ["error: refused"]),
+        (Outcome(ending=Ending.INTERNAL, message="bug"), []),
+    ],
+)
+def test_last_word_is_the_error_and_how_to_fix_it(outcome: Outcome, lines: list[str]) -> None:
+    page = Kept()
+    Story(page, quiet=True).finish(outcome, Tally())
+    assert page.lines == lines
+
+
+def test_answer_is_data_where_data_was_asked_for() -> None:
+    assert answer_text(Tally(answer="{}", structured={"n": "ü"})) == '{\n  "n": "ü"\n}'
+    assert answer_text(Tally(answer="words")) == "words"
