@@ -7,34 +7,74 @@ cannot be read are the exception, since nobody should wait for a model to learn 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.app.briefing import skill_folders
+from agentcli.app.opinion import SecondOpinion
+from agentcli.app.project import Project, project_rules, trust_directory
 from agentcli.record.place import SessionPlace
-from agentcli.settings import Settings, rules_file
+from agentcli.settings import Settings, rules_file, settings_file
 from agentcli.types.errors import SettingsError
+from agentcli.types.events import Fact
 from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Effect, Tool
-from agentcli.types.verdicts import Asker, Confinement, Preview, Sandbox, Verdict
+from agentcli.types.tools import Effect, Output, Tool
+from agentcli.types.verdicts import (
+    CONFINED,
+    Asker,
+    Confinement,
+    Mode,
+    Preview,
+    Question,
+    Sandbox,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from agentcli.guard.decide import Decider
+    from agentcli.guard.hooks import Hooks
     from agentcli.guard.judge import PolicyJudge
+    from agentcli.guard.masking import Masking
+    from agentcli.guard.provenance import NetworkReach, Provenance
     from agentcli.guard.readonly import ReadProver
     from agentcli.guard.rules import Rule
-    from agentcli.guard.secrets import Redactor
+    from agentcli.guard.secrets import RedactedBytes, Redactor
+    from agentcli.guard.suggest import Suggestion
+
+SANDBOX_OFF = (
+    "the sandbox is off: commands can do everything that you can, to all your files and over the "
+    "network"
+)
 
 
 class Boundary:
-    def __init__(self, settings: Settings, place: SessionPlace, *, asker: Asker | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        place: SessionPlace,
+        *,
+        asker: Asker | None,
+        project: Project | None = None,
+    ) -> None:
         self._settings = settings
         self._place = place
         self._asker = asker
         self._cwd: Callable[[], Path] = lambda: settings.workspace
-        self._rules = load_rules(settings)
-        self.confinement = Confinement()
+        self._rules = (*load_rules(settings), *project_rules(project))
+        self.scripts = project.scripts if project else ()
+        """What runs outside the sandbox because the person trusts it as it is."""
+        self._mode = settings.mode
+        self._given: dict[str, Confinement] = {}
+        self._networked: set[str] = set()
+        self.hooks: Hooks | None = None
+        self.opinion: SecondOpinion | None = None
+        self.source: Callable[[str], str] = lambda name: "built-in"
+        """Where a tool comes from."""
+        self.before: Sequence[Fact] = ()
+        """What happened in the session until now."""
+        self._no_sandbox: SettingsError | None = None
 
     def follow(self, cwd: Callable[[], Path]) -> None:
         """Where the next command will run: what a relative path in it means."""
@@ -43,7 +83,65 @@ class Boundary:
     async def judge(
         self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
     ) -> Verdict:
-        return await self._judge(call, tool=tool, effect=effect, preview=preview)
+        verdict = await self._judge(call, tool=tool, effect=effect, preview=preview)
+        if self._no_sandbox and verdict.by == "nobody" and tool.spec.name == "bash":
+            raise self._no_sandbox  # it is the machine that keeps commands from running
+        if verdict.confinement != CONFINED:
+            self._given[call.id] = verdict.confinement
+        if verdict.confinement.network:
+            self._networked.add(call.id)
+        return verdict
+
+    def origin(self, call: ToolCall, output: Output) -> str:
+        """Where the text of a result comes from; empty: from the workspace."""
+        return self._provenance(call, output)
+
+    def _reach(self, call_id: str) -> "NetworkReach":
+        if call_id in self._networked:
+            return "granted"
+        return "none" if self.sandbox is not None else "unconfined"
+
+    def confinement_of(self, call_id: str) -> Confinement:
+        """What the verdict on a call gives its command beyond the workspace."""
+        return self._given.pop(call_id, CONFINED)
+
+    async def _ask(self, question: Question) -> Verdict:
+        assert self._asker is not None
+        return await self._asker(self.mask.cleaned(question))
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._mode = mode
+        if "_judge" in self.__dict__:
+            self._judge.mode = mode
+
+    def store_rule(self, rule: str) -> None:
+        """Among the person's own rules, for every session to come."""
+        from agentcli.guard.policy import store_rule
+
+        try:
+            store_rule(rules_file(), rule)
+        except OSError as error:
+            raise SettingsError(f"cannot write {rules_file()}: {error.strerror}") from error
+
+    @cached_property
+    def hides(self) -> Callable[[Path], bool] | None:
+        """Whether a rule denies to read a file that a search comes upon; None: no rule does."""
+        if not any(rule.decision == "deny" and rule.path for rule in self._rules):
+            return None
+        from agentcli.guard.subject import Reach
+
+        root = self._settings.workspace
+        return lambda path: self._decider.denies_reading(
+            Reach(path, Path(os.path.realpath(path))), root=root
+        )
+
+    def suggest(self, call: ToolCall) -> "Suggestion":
+        return self._judge.suggest(call)
 
     def proves_read(self, command: str) -> bool:
         return self._is_confined and self._prover.reads(command)
@@ -52,20 +150,49 @@ class Boundary:
         """Without the secrets of our environment, and without what has the shape of one."""
         return self._redactor.text(text)
 
+    def clean_output(self) -> "RedactedBytes":
+        """The same for the bytes of one command, as they come."""
+        return self._redactor.bytes_stream()
+
+    @cached_property
+    def mask(self) -> "Masking":
+        """The same for all that is told in the session."""
+        from agentcli.guard.masking import Masking
+
+        return Masking(self._redactor)
+
     @cached_property
     def sandbox(self) -> Sandbox | None:
         """None: the person has turned it off, or no layer works here and every command asks."""
+        try:
+            return self.new_sandbox(self._private, readable=(self._place.out,))
+        except SettingsError as error:
+            self._no_sandbox = error
+            return None
+
+    def new_sandbox(
+        self, private: Path, *, readable: Sequence[Path], environ: Mapping[str, str] = os.environ
+    ) -> Sandbox | None:
+        """For the same workspace. None: the person wants none. SettingsError: none works here.
+
+        `private`: a directory that nobody else uses. `environ`: says where programs are."""
         if self._settings.sandbox == "off":
             return None
         from agentcli.guard.sandbox.choose import Ground, choose
 
+        own = (settings_file().parent, trust_directory())
         ground = Ground(
-            workspace=self._settings.workspace, private=self._private, readable=(self._place.out,)
+            workspace=self._settings.workspace,
+            private=private,
+            readable=tuple(readable),
+            protected=(*own, *self.scripts),
+            records=(self._place.directory.parent, trust_directory().parent),
         )
-        try:
-            return choose(ground)
-        except SettingsError:
-            return None
+        for path in (*own, *ground.records):
+            if path.is_relative_to(ground.workspace):
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)  # what exists can be held
+        only = None if self._settings.sandbox == "auto" else self._settings.sandbox
+        return choose(ground, only=only, environ=environ)
 
     def environ(self) -> Mapping[str, str]:
         """What a command inherits of our environment."""
@@ -101,33 +228,60 @@ class Boundary:
         from agentcli.guard.subject import Subjects
 
         return PolicyJudge(
-            mode=self._settings.mode,
+            mode=self._mode,
             decider=self._decider,
             subjects=Subjects(workspace=self._settings.workspace, cwd=lambda: self._cwd()),
-            asker=self._asker,
+            asker=self._ask if self._asker else None,
+            hooks=self.hooks,
+            opinion=self.opinion,
         )
 
     @cached_property
     def _redactor(self) -> "Redactor":
         from agentcli.guard.secrets import Redactor
 
-        return Redactor(environ=os.environ)
+        keys = [os.environ.get(named.key_env, "") for named in self._settings.providers]
+        return Redactor(environ=os.environ, values=keys, names=self._settings.mask)
 
     @cached_property
     def _decider(self) -> "Decider":
         from agentcli.guard.decide import Decider
 
-        return Decider(rules=self._rules, prover=self._prover, is_confined=self._is_confined)
+        return Decider(
+            rules=self._rules,
+            prover=self._prover,
+            is_confined=self._is_confined,
+            is_untrusted=lambda: self._provenance.is_untrusted,
+        )
+
+    @cached_property
+    def _provenance(self) -> "Provenance":
+        from agentcli.guard.provenance import Provenance
+
+        return Provenance(
+            workspace=self._settings.workspace,
+            own=(self._place.out, *skill_folders(self._settings)),
+            reach=self._reach,
+            source=lambda name: self.source(name),
+            facts=self.before,
+        )
 
     @cached_property
     def _prover(self) -> "ReadProver":
         from agentcli.guard.readonly import ReadProver, on_path
+        from agentcli.guard.sandbox.places import home_in
 
         return ReadProver(
             workspace=self._settings.workspace,
             resolve=on_path(self.environ().get("PATH", "")),
             cwd=lambda: self._cwd(),
+            home=home_in(self._private) if self.sandbox else None,
         )
+
+
+def own_places(place: SessionPlace) -> tuple[Path, ...]:
+    """agentcli's settings and records: no command's to change, should they be in the workspace."""
+    return (settings_file().parent, place.directory.parent, trust_directory().parent)
 
 
 def load_rules(settings: Settings) -> "tuple[Rule, ...]":

@@ -12,6 +12,7 @@ from enum import IntEnum
 from fnmatch import fnmatchcase
 
 from agentcli.guard import git_reads, programs
+from agentcli.guard.options import Unproven
 from agentcli.guard.readers import READERS, VERSION_ONLY
 from agentcli.guard.readonly import why_no_reading_form
 from agentcli.guard.shell import Line, NotPlain, Part, Word, parse
@@ -63,7 +64,9 @@ class CommandPattern:
             return f"{' '.join(launcher)} runs whatever follows it; name the program, too"
         if launcher:
             return None
-        name = programs.name_of(program)
+        return self._why_runs_anything(program, programs.name_of(program))
+
+    def _why_runs_anything(self, program: str, name: str) -> str | None:
         if name in programs.WRAPPERS:
             return f"{program} runs whatever follows it; allow the exact command instead"
         if name in programs.SHELL_STATE:
@@ -72,6 +75,8 @@ class CommandPattern:
             return f"{program} {self.words[1]} takes code; allow the exact command instead"
         if option := programs.running_option(self.words, after=1):
             return f"{option} runs whatever follows it; allow the exact command instead"
+        if name == "git" and len(self.words) > 1 and not _names_git_command(self.words):
+            return f"git {self.words[1]} can be followed by any command; name that, too"
         return None
 
     def begins(self, part: Part) -> bool:
@@ -161,6 +166,14 @@ def _runs_script(argv: Sequence[str]) -> bool:
 
 def _names_program(words: Sequence[str]) -> bool:
     return bool(words) and not words[0].startswith("-")
+
+
+def _names_git_command(words: Sequence[str]) -> bool:
+    try:
+        rest = git_reads.after_global_options([Word(word) for word in words[1:]])
+    except Unproven:
+        return False
+    return bool(rest) and not rest[0].text.startswith("-")
 
 
 def _has_only_reading_forms(part: Part) -> bool:

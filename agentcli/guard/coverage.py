@@ -5,7 +5,7 @@ has no parts that could be told, and no rule covers it.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from agentcli.guard.readonly import ReadProver
 from agentcli.guard.rules import Rule
 from agentcli.guard.shell import Part, Plain
 from agentcli.guard.subject import Subject
+from agentcli.types.verdicts import CONFINED, Confinement
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,28 @@ class Coverage:
 
     def rules_used(self, line: Plain) -> list[Rule]:
         """Of a line that is covered."""
+        return [rules[0] for rules in self._covering(line)]
+
+    def granted(self, line: Plain) -> Confinement:
+        """What a line that is covered gets: no part of it gets what only another one was given."""
+        return shared_by([union(rules) for rules in self._covering(line)])
+
+    def by_part(self, line: Plain, subject: Subject) -> Iterator[tuple[str, bool, str]]:
+        """Each part, whether it only reads, and who allows it or what keeps it from being so."""
+        reads = self._prover.why_not_each(line)
+        uncovered = {id(one.part): one.reason for one in self.uncovered(line, subject)}
+        alone = len(line.parts) == 1
+        for part, why_not in zip(line.parts, reads, strict=True):
+            covering = (rule for rule, beyond in self._beginning(part, alone=alone) if not beyond)
+            rule = next(covering, None)
+            allowed = f"rule {rule.cited} allows it" if rule else "it only reads"
+            yield part.source, why_not is None, uncovered.get(id(part)) or allowed
+
+    def _covering(self, line: Plain) -> list[list[Rule]]:
+        """For each part that needs a rule, all that cover it."""
         alone = len(line.parts) == 1
         return [
-            next(rule for rule, beyond in self._beginning(part, alone=alone) if beyond is None)
+            [rule for rule, beyond in self._beginning(part, alone=alone) if beyond is None]
             for part in self._needing_rule(line)
         ]
 
@@ -73,6 +93,24 @@ class Coverage:
         for rule in self._rules:
             if rule.command is not None and rule.command.begins(part):
                 yield rule, rule.command.why_not_covered(part, alone=alone)
+
+
+def union(rules: Iterable[Rule]) -> Confinement:
+    given = [rule.confinement for rule in rules]
+    return Confinement(
+        network=any(one.network for one in given),
+        writable=tuple(dict.fromkeys(path for one in given for path in one.writable)),
+    )
+
+
+def shared_by(given: Sequence[Confinement]) -> Confinement:
+    if not given:
+        return CONFINED
+    paths = given[0].writable
+    return Confinement(
+        network=all(one.network for one in given),
+        writable=tuple(path for path in paths if all(path in one.writable for one in given)),
+    )
 
 
 def _leaving_workspace(line: Plain, subject: Subject) -> Iterator[Uncovered]:

@@ -1,43 +1,56 @@
 """What rules and mode say about a call, before any hook or person is asked.
 
-The order is the guarantee: deny rules, then plan mode, ask rules, allow rules, and last what the
-mode does by default. Nothing later can lift what an earlier step has refused.
+The order is the guarantee: deny rules, then plan mode, ask rules, judge rules, allow rules, and
+last what the mode does by default. Nothing later can lift what an earlier step has refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from agentcli.guard.commands import Likeness
-from agentcli.guard.coverage import Coverage, Uncovered
+from agentcli.guard.coverage import Coverage, Uncovered, union
 from agentcli.guard.readonly import ReadProver
 from agentcli.guard.rules import Rule, RuleDecision
 from agentcli.guard.shell import NotPlain, Plain
 from agentcli.guard.subject import Reach, Subject
 from agentcli.machine.protected import is_protected
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import Mode, Verdict
+from agentcli.types.verdicts import CONFINED, Mode, Verdict
 
 NO_SANDBOX = "there is no sandbox here, so every command needs a yes (see agentcli doctor)"
 
 
 class Decider:
-    def __init__(self, *, rules: Sequence[Rule], prover: ReadProver, is_confined: bool) -> None:
-        """`is_confined`: commands run in a sandbox. Where they do not, none runs by itself."""
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Rule],
+        prover: ReadProver,
+        is_confined: bool,
+        is_untrusted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_confined`: commands run in a sandbox. Where they do not, none runs by itself.
+        `is_untrusted`: text from outside the workspace is in the conversation."""
         self._rules = list(rules)
         self._prover = prover
         self._is_confined = is_confined
+        self._is_untrusted = is_untrusted
 
     def add(self, rule: Rule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
 
     def decide(self, subject: Subject, *, effect: Effect, mode: Mode) -> Verdict:
-        """Allow, ask or deny, with who says so and why."""
+        """Allow, ask or deny, with who says so and why.
+
+        An `ask` by the evaluator stands until a model has been asked for its opinion."""
         return (
             self.refuse(subject, effect=effect, mode=mode)
             or self.asks(subject)
             or self._may_be_meant(subject)
+            or self.judges(subject)
             or self._allowed(subject)
             or self._by_mode(subject, effect, mode=mode)
         )
@@ -58,6 +71,17 @@ class Decider:
             return []
         return self._coverage().uncovered(subject.line, subject)
 
+    def by_part(self, subject: Subject) -> list[tuple[str, bool, str]]:
+        """Of a plain command line: each part, whether it only reads, and what is said of it."""
+        if not isinstance(subject.line, Plain):
+            return []
+        return list(self._coverage().by_part(subject.line, subject))
+
+    def where(self, verdict: Verdict) -> str:
+        """Where the rule stands that gave the verdict."""
+        named = (verdict.rule or "").split(", ")
+        return next((rule.where for rule in self._rules if str(rule) in named), "")
+
     def _denied(self, subject: Subject) -> Verdict | None:
         for rule in self._of("deny"):
             if rule.likeness(subject) is Likeness.YES:
@@ -65,7 +89,7 @@ class Decider:
         return None
 
     def _refused_by_plan(self, subject: Subject, effect: Effect, *, mode: Mode) -> Verdict | None:
-        why_not = self._why_not_reading(subject, effect) if mode == "plan" else None
+        why_not = self.why_not_reading(subject, effect) if mode == "plan" else None
         if why_not is None:
             return None
         return Verdict(decision="deny", by="mode", reason=f"plan mode only reads, and {why_not}")
@@ -79,8 +103,8 @@ class Decider:
 
     def _may_be_meant(self, subject: Subject) -> Verdict | None:
         """A command that hides what it runs is asked about where some commands are not wanted."""
-        if any(rule.line == subject.command for rule in self._of("allow") if rule.line):
-            return None  # a person has seen this very line
+        if self._was_seen(subject):
+            return None
         for rule in (*self._of("deny"), *self._of("ask")):
             if rule.likeness(subject) is Likeness.MAYBE:
                 hidden_by = getattr(subject.line, "reason", "the code inside it")
@@ -88,27 +112,54 @@ class Decider:
                 return _by_rule(rule, subject, decision="ask", says=says)
         return None
 
-    def _allowed(self, subject: Subject) -> Verdict | None:
-        for rule in self._of("allow"):
-            if rule.permits_call(subject):
-                return _by_rule(rule, subject, decision="allow", says="allows it")
-        if not isinstance(subject.line, Plain) or self.uncovered(subject):
+    def _was_seen(self, subject: Subject) -> bool:
+        """Whether a person has seen this very line, and allowed it."""
+        return any(rule.line == subject.command for rule in self._of("allow") if rule.line)
+
+    def judges(self, subject: Subject) -> Verdict | None:
+        """What a model is asked about, whatever allow rules and mode say."""
+        if self._was_seen(subject):
             return None
-        used = self._coverage().rules_used(subject.line)
+        for rule in self._of("judge"):
+            if rule.likeness(subject) is Likeness.YES:
+                verdict = _by_rule(rule, subject, decision="ask", says="wants a model's opinion")
+                if subject.line is not None and not self._is_confined:
+                    return replace(verdict, reason=f"{verdict.reason}, but {NO_SANDBOX}")
+                return replace(verdict, by="evaluator")
+        return None
+
+    def _allowed(self, subject: Subject) -> Verdict | None:
+        permitting = [rule for rule in self._of("allow") if rule.permits_call(subject)]
+        if subject.line is not None and not self._is_confined:
+            # Rules count on the sandbox. What a person has seen to the letter is their own yes.
+            permitting = [rule for rule in permitting if rule.line is not None]
+        elif isinstance(subject.line, Plain) and not permitting:
+            return self._allowed_by_parts(subject, subject.line)
+        if not permitting:
+            return None
+        verdict = _by_rule(permitting[0], subject, decision="allow", says="allows it")
+        return replace(verdict, confinement=union(permitting))
+
+    def _allowed_by_parts(self, subject: Subject, line: Plain) -> Verdict | None:
+        used = [] if self.uncovered(subject) else self._coverage().rules_used(line)
         if not used:
             return None
         verdict = _by_rule(used[0], subject, decision="allow", says="allows it")
-        return replace(verdict, rule=", ".join(dict.fromkeys(map(str, used))))
+        return replace(
+            verdict,
+            rule=", ".join(dict.fromkeys(map(str, used))),
+            confinement=self._coverage().granted(line),
+        )
 
     def _by_mode(self, subject: Subject, effect: Effect, *, mode: Mode) -> Verdict:
-        if self._why_not_reading(subject, effect) is None:
+        if self.why_not_reading(subject, effect) is None:
             return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
         reason = self._why_mode_asks(subject, effect, mode=mode)
         if reason is None:
             return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows it")
         return Verdict(decision="ask", by="mode", reason=reason)
 
-    def _why_not_reading(self, subject: Subject, effect: Effect) -> str | None:
+    def why_not_reading(self, subject: Subject, effect: Effect) -> str | None:
         if subject.line is None:
             return None if effect is Effect.READ else f"{subject.tool} does not only read"
         if not self._is_confined:
@@ -118,9 +169,9 @@ class Decider:
     def _why_mode_asks(self, subject: Subject, effect: Effect, *, mode: Mode) -> str | None:
         """What keeps the mode from allowing it; None: nothing does."""
         if subject.line is not None:
-            if mode != "auto":
-                return self._why_command_asks(subject)
-            return None if self._is_confined else NO_SANDBOX
+            if not self._is_confined:
+                return NO_SANDBOX
+            return None if mode == "auto" else self._why_command_asks(subject)
         if effect is Effect.NETWORK:
             return "it uses the network"
         is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
@@ -137,7 +188,11 @@ class Decider:
         return Coverage(self._rules, prover=self._prover, reads_alone=self._is_confined)
 
     def _of(self, decision: RuleDecision) -> list[Rule]:
-        return [rule for rule in self._rules if rule.decision == decision]
+        return [
+            rule
+            for rule in self._rules
+            if rule.decision == decision and (rule.when == "always" or self._is_untrusted())
+        ]
 
 
 def _why_not_editable(subject: Subject) -> str | None:
@@ -149,13 +204,17 @@ def _why_not_editable(subject: Subject) -> str | None:
     return None if subject.paths else "the path is not known"
 
 
-def _by_rule(rule: Rule, subject: Subject, *, decision: RuleDecision, says: str) -> Verdict:
-    cited = f"{rule} ({rule.where})" if rule.where else str(rule)
+def _by_rule(
+    rule: Rule, subject: Subject, *, decision: Literal["allow", "ask", "deny"], says: str
+) -> Verdict:
+    if rule.when == "untrusted":
+        says = f"{says} while text from outside the workspace is in the conversation"
     matched = subject.command or ", ".join(str(reach.written) for reach in subject.paths)
     return Verdict(
         decision=decision,
         by="rule",
-        reason=f"rule {cited} {says}",
+        reason=f"rule {rule.cited} {says}",
         rule=str(rule),
         matched=matched or subject.tool,
+        confinement=rule.confinement if decision != "deny" else CONFINED,
     )

@@ -3,7 +3,7 @@
 A repository can name programs for git to run: a file system monitor, filters, external diffs,
 hooks. Its configuration may come from whoever made the workspace, so it is read here by an
 allow-list of keys, and a repository that sets anything else is not inert. What the person's own
-global configuration names is theirs to decide.
+global configuration names is theirs to decide; in a sandbox commands have another one.
 """
 
 import re
@@ -31,9 +31,11 @@ _INERT_KEYS = {
 }
 """By section: the keys that name no program and lead to no other file."""
 
+_OF_A_USER = (".gitconfig", ".config/git/config")
+
 _INERT_SECTIONS = names(
     """advice alias branch color commit credential fetch gc gui index init maintenance merge pack
-    pull push rebase receive rerere status tag transfer user"""
+    pull push rebase receive rerere safe status tag transfer user"""
 )
 """Whatever they set plays no part in reading."""
 
@@ -47,9 +49,14 @@ class _Runs(Exception):
     """Carries out what may run something."""
 
 
-def why_not_inert(directory: Path) -> str | None:
-    """What in the repository around `directory` may make git run a program; None: nothing."""
+def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
+    """What in the repository around `directory` may make git run a program; None: nothing.
+
+    `home`: where settings of a user stand that commands can change."""
     try:
+        for name in _OF_A_USER if home else ():
+            if home and _check_settings(_bytes(home / name)):
+                raise _Runs("a command has set core.hookspath for every repository")
         found = _git_directory(directory.resolve())
         if found is not None:
             _check_repository(*found)

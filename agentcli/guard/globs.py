@@ -7,11 +7,20 @@ rule also touches everything below a match, and does not mind the case of letter
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
+from agentcli.guard.glob_steps import ANY_FOLDERS, ANYTHING, IN_A_NAME, Step, is_matched
+
+FEW_WILDCARDS = 2
+
+Matches: TypeAlias = Callable[[str], bool]
+
+_WILDCARDS = (ANY_FOLDERS, ANYTHING, IN_A_NAME)
+_REPEATED = re.compile(r"(\*\*/)(?:\*\*/)+|(\*\*)\*+(?![/*])")
 _TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?[^\]/]+\]|.", re.DOTALL)
 
 
@@ -39,14 +48,14 @@ class PathPattern:
     def covers(self, path: Path, root: Path) -> bool:
         """Strictly: for what is to be allowed."""
         name = self._name(path, root)
-        return name is not None and _strict(self.glob).fullmatch(name) is not None
+        return name is not None and _strict(self.glob)(name)
 
     def touches(self, path: Path, root: Path) -> bool:
         """Widely: for what is to be asked about or denied."""
         name = self._name(path, root)
         if name is None and self.glob.startswith("**"):
             name = _normal(path.as_posix()).lstrip("/")
-        return name is not None and any(map(_wide(self.glob).fullmatch, _with_folders(name)))
+        return name is not None and any(map(_wide(self.glob), _with_folders(name)))
 
     def _name(self, path: Path, root: Path) -> str | None:
         """The path as this pattern sees it: whole, or from the root; None: it is not under it."""
@@ -68,23 +77,32 @@ def _with_folders(name: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=512)
-def _strict(glob: str) -> re.Pattern[str]:
-    return re.compile(_expression(glob))
+def _strict(glob: str) -> Matches:
+    return _matcher(glob, re.NOFLAG)
 
 
 @lru_cache(maxsize=512)
-def _wide(glob: str) -> re.Pattern[str]:
+def _wide(glob: str) -> Matches:
     # What is below a folder is out of reach only if the folder itself is.
-    folder = glob.removesuffix("/**")
-    return re.compile(f"{_expression(glob)}|{_expression(folder)}", re.IGNORECASE)
+    itself, folder = (_matcher(one, re.IGNORECASE) for one in (glob, glob.removesuffix("/**")))
+    return lambda name: itself(name) or folder(name)
+
+
+def _matcher(glob: str, flags: re.RegexFlag) -> Matches:
+    """By a regular expression, as long as it cannot take forever."""
+    tokens = _TOKEN.findall(_REPEATED.sub(r"\1\2", _normal(glob)))
+    if sum(token in _WILDCARDS for token in tokens) <= FEW_WILDCARDS:
+        expression = re.compile("".join(map(_token_expression, tokens)), flags)
+        return lambda name: expression.fullmatch(name) is not None
+    steps = [
+        Step(token, None if token in _WILDCARDS else re.compile(_token_expression(token), flags))
+        for token in tokens
+    ]
+    return lambda name: is_matched(steps, name)
 
 
 def _normal(name: str) -> str:
     return unicodedata.normalize("NFC", name)
-
-
-def _expression(glob: str) -> str:
-    return "".join(map(_token_expression, _TOKEN.findall(_normal(glob))))
 
 
 def _token_expression(token: str) -> str:

@@ -1,22 +1,29 @@
-"""One run of a hook's command: words in, exit code and output out, within a time limit.
+"""One run of a hook's command: words in, exit code and output out, within limits.
 
-Its streams are files, not pipes: nobody waits for a grandchild that keeps one open, and a hook that
-does not read its input blocks nothing.
+Nobody waits for a grandchild that keeps a stream open, a hook that does not read its input blocks
+nothing, and one that prints without end is killed before it costs memory or disk. What runs out of
+its time is killed with everything that came of it, whatever session that has moved to.
 """
 
 import asyncio
 import os
+import secrets
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
-from agentcli.machine import tree
-from agentcli.machine.process import exited
+from agentcli.machine import process, tree
+from agentcli.machine.environment import MARK, SECRET_NAME
+from agentcli.machine.process import Pipe, Steps
 
 LARGEST_OUTPUT_BYTES = 1_000_000
+
+_KILL: Steps = ((tree.KILL, 1.0),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,25 @@ class HookRun:
 
 
 class HookProblem(Exception):
-    """It could not be run, or did not come to an end by itself."""
+    """It did not look at what it was shown: not started, not ended, or not understood."""
+
+
+def hook_environment(
+    environ: Mapping[str, str], *, pass_env: Iterable[str], secret: Iterable[str], project: Path
+) -> dict[str, str]:
+    """The person's own environment without its secrets, and with where the project is.
+
+    `secret`: names, or globs for them, besides those that speak of a secret. Existing hooks find
+    their files by the second of the two names.
+    """
+    passed, hidden = set(pass_env), tuple(secret)
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in passed
+        or not (SECRET_NAME.search(name) or any(fnmatchcase(name, one) for one in hidden))
+    }
+    return kept | {"AGENTCLI_PROJECT_DIR": str(project), "CLAUDE_PROJECT_DIR": str(project)}
 
 
 async def run_hook(
@@ -39,33 +64,65 @@ async def run_hook(
     timeout_s: float,
 ) -> HookRun:
     """Raises HookProblem."""
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as stdout,
-        tempfile.TemporaryFile() as stderr,
-    ):
+    mark = f"hook-{secrets.token_hex(8)}."
+    flooded = asyncio.Event()
+    stdout, stderr = _Kept(flooded), _Kept(flooded)
+    with ExitStack() as stack:
+        given = stack.enter_context(tempfile.TemporaryFile())
         given.write(stdin)
         given.seek(0)
-        child = _started(command, streams=(given, stdout, stderr), cwd=cwd, env=env)
-        exit_code = await _awaited(child, timeout_s)
-        return HookRun(exit_code=exit_code, stdout=_text(stdout), stderr=_text(stderr))
+        pipes = Pipe(stdout), Pipe(stderr)
+        for pipe in pipes:
+            stack.callback(pipe.close)
+        marked = {**env, MARK: env.get(MARK, "") + mark}
+        child = _started(command, stdin=given, pipes=pipes, cwd=cwd, env=marked)
+        for pipe in pipes:
+            pipe.close_writer()
+        try:
+            exit_code = await _awaited(child, flooded, timeout_s=timeout_s)
+            await asyncio.gather(*(pipe.drained(process.DRAIN_S) for pipe in pipes))
+        finally:
+            if child.poll() is None:
+                await process.to_its_end(_killed(child, mark))
+        if flooded.is_set():
+            raise _flood()
+    return HookRun(exit_code=exit_code, stdout=stdout.text(), stderr=stderr.text())
+
+
+class _Kept:
+    """The beginning of a stream; the flood is announced, and the rest is dropped."""
+
+    def __init__(self, flooded: asyncio.Event) -> None:
+        self._flooded = flooded
+        self._content = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        self._content += chunk[: LARGEST_OUTPUT_BYTES + 1 - len(self._content)]
+        if len(self._content) > LARGEST_OUTPUT_BYTES:
+            self._flooded.set()
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def text(self) -> str:
+        return self._content.decode("utf-8", errors="replace").strip()
 
 
 def _started(
     command: str | tuple[str, ...],
     *,
-    streams: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    stdin: IO[bytes],
+    pipes: tuple[Pipe, Pipe],
     cwd: Path,
     env: Mapping[str, str],
 ) -> "subprocess.Popen[bytes]":
-    stdin, stdout, stderr = streams
     try:
         return subprocess.Popen(
             command,
             shell=isinstance(command, str),
             stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            stdout=pipes[0].writer,
+            stderr=pipes[1].writer,
             cwd=cwd,
             env=dict(env),
             start_new_session=True,
@@ -74,27 +131,33 @@ def _started(
         raise HookProblem(f"could not be started: {error}") from None
 
 
-async def _awaited(child: "subprocess.Popen[bytes]", timeout_s: float) -> int:
+async def _awaited(
+    child: "subprocess.Popen[bytes]", flooded: asyncio.Event, *, timeout_s: float
+) -> int:
+    ended = asyncio.ensure_future(process.exited(child))
+    flood = asyncio.ensure_future(flooded.wait())
     try:
         async with asyncio.timeout(timeout_s):
-            return await exited(child)
+            await asyncio.wait((ended, flood), return_when=asyncio.FIRST_COMPLETED)
     except TimeoutError:
         raise HookProblem(f"did not end within {timeout_s:g} s and was killed") from None
     finally:
-        if child.poll() is None:
-            _kill(child)
+        was_over = ended.done()
+        for waiting in (ended, flood):
+            waiting.cancel()
+        await asyncio.gather(ended, flood, return_exceptions=True)
+    if not was_over:
+        raise _flood()
+    return ended.result()
 
 
-def _kill(child: "subprocess.Popen[bytes]") -> None:
+def _flood() -> HookProblem:
+    return HookProblem(f"printed more than {LARGEST_OUTPUT_BYTES} bytes")
+
+
+async def _killed(child: "subprocess.Popen[bytes]", mark: str) -> None:
     if os.name == "posix":
-        tree.tell_group(child.pid, tree.KILL)
-    child.kill()
-    child.wait()
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    content = file.read(LARGEST_OUTPUT_BYTES + 1)
-    if len(content) > LARGEST_OUTPUT_BYTES:
-        raise HookProblem(f"printed more than {LARGEST_OUTPUT_BYTES} bytes")
-    return content.decode("utf-8", errors="replace").strip()
+        await process.end(child, mark=mark, steps=_KILL)
+    else:
+        child.kill()
+        child.wait()

@@ -8,30 +8,35 @@ that is said, and before a tool runs it counts as a wish to ask.
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TypeAlias, get_args
 
-from agentcli.guard.hook_process import HookProblem, HookRun, run_hook
+from agentcli.guard.hook_answer import (
+    Answer,
+    Clean,
+    HookDecision,
+    HookEvent,
+    HookFailure,
+    HookResult,
+    understood,
+)
+from agentcli.guard.hook_names import Telling, known_as, tellings
+from agentcli.guard.hook_process import HookProblem, run_hook
+from agentcli.guard.hook_reaction import reaction_to, response, said_by
 from agentcli.types.errors import SettingsError
-from agentcli.types.messages import Json
-
-HookEvent = Literal[
-    "PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop"
-]
-HookDecision = Literal["none", "allow", "ask", "deny", "failed"]
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import Output
+from agentcli.types.verdicts import Reaction
 
 TIMEOUT_S = 60.0
-DENIED_EXIT_CODE = 2
 
-_WORDS: dict[str, HookDecision] = {
-    "allow": "allow",
-    "approve": "allow",
-    "ask": "ask",
-    "deny": "deny",
-    "block": "deny",
-}
+After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
+
+_NAMED: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse", "SessionStart", "SessionEnd")
+"""Events that have something a matcher can be about: a tool, how a session began or ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,10 @@ class Hook:
     matcher: str = ""
     """A regular expression for whole tool names; empty: every tool."""
     timeout_s: float = TIMEOUT_S
+    where: str = ""
+    """The file and line."""
+    project: Path | None = None
+    """The root of the project that brought it; None: it is the person's own."""
 
     def __post_init__(self) -> None:
         if self.event not in get_args(HookEvent):
@@ -52,7 +61,7 @@ class Hook:
         if not self.command or self.timeout_s <= 0:
             raise SettingsError(f"the {self.event} hook needs a command and a positive time limit")
         try:
-            re.compile(self.matcher)
+            known_as(self.matcher, "")
         except re.error as error:
             raise SettingsError(
                 f"the matcher {self.matcher!r} of a hook is no regular expression: {error}"
@@ -63,23 +72,11 @@ class Hook:
         line = self.command if isinstance(self.command, str) else " ".join(self.command)
         return line if len(line) <= 60 else f"{line[:59]}…"
 
-    def concerns(self, event: HookEvent, tool: str) -> bool:
-        matches = not self.matcher or not tool or re.fullmatch(self.matcher, tool) is not None
-        return event == self.event and matches
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookResult:
-    """What one hook made of one event."""
-
-    hook: str
-    event: HookEvent
-    decision: HookDecision
-    reason: str = ""
-    updated_input: Json = None
-    context: str = ""
-    """What it wants the model to know."""
-    duration_s: float = 0.0
+    def known_as(self, event: HookEvent, subject: str) -> str | None:
+        """The name by which it means the event's tool; None: the event is none of its business."""
+        if event != self.event:
+            return None
+        return known_as(self.matcher, subject) if event in _NAMED else subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,130 +90,169 @@ class Before:
     """The arguments to run instead; None: unchanged."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookGround:
+    """What hooks run in, and what every one of them is told."""
+
+    session_id: str
+    cwd: Path
+    env: Mapping[str, str]
+    transcript: Path | None = None
+    mode: Callable[[], str] = lambda: ""
+    clean: Clean = str
+    """Takes secrets out of what a hook says, and of what it is told a tool has said."""
+    own_names: Callable[[str, Json], Json] = lambda tool, tool_input: tool_input
+    """A tool's arguments under its own names for them, whatever names the model used."""
+    why_not: Callable[[Hook], str] = lambda hook: ""
+    """Why a hook may not run any more; empty: it may."""
+
+    def told(self, event: HookEvent) -> dict[str, Json]:
+        return {
+            "session_id": self.session_id,
+            "transcript_path": str(self.transcript or ""),
+            "cwd": str(self.cwd),
+            "permission_mode": self.mode(),
+            "hook_event_name": event,
+        }
+
+
 class Hooks:
     def __init__(
         self,
         hooks: Iterable[Hook],
+        ground: HookGround,
         *,
-        session_id: str,
-        cwd: Path,
-        env: Mapping[str, str],
         tell: Callable[[HookResult], None] = lambda result: None,
     ) -> None:
         """`tell` hears of every result, also of those that decide nothing."""
         self._hooks = tuple(hooks)
-        self._session_id = session_id
-        self._cwd = cwd
-        self._env = dict(env)
+        self._ground = ground
         self._tell = tell
 
-    async def before(self, tool: str, tool_input: Json) -> Before:
+    async def before(self, call: ToolCall) -> Before:
         """Each hook sees the arguments as the one before left them; a denial ends it."""
         said = Before()
-        for hook in self._concerned("PreToolUse", tool):
-            given = tool_input if said.input is None else said.input
-            result = await self._run(hook, {"tool_name": tool, "tool_input": given})
-            said = _joined(said, result)
-            if said.decision == "deny":
-                break
+        for hook in self._hooks:
+            given = call.input if said.input is None else said.input
+            for telling in self._tellings(hook, "PreToolUse", call.name, given):
+                result = await self._before(hook, call, telling, given)
+                said = _joined(said, result)
+                if said.decision == "deny":
+                    return said
         return said
 
-    async def after(self, tool: str, tool_input: Json, response: Json) -> Sequence[HookResult]:
-        details = {"tool_name": tool, "tool_input": tool_input, "tool_response": response}
-        return await self._run_all("PostToolUse", tool, details)
+    def after(self) -> Sequence[After]:
+        """One step for every hook that looks at results."""
+        return [partial(self._after, hook) for hook in self._hooks if hook.event == "PostToolUse"]
 
-    async def at(self, event: HookEvent, **details: Json) -> Sequence[HookResult]:
-        """At the start or the end of a session or turn, or when the person has written a prompt."""
-        return await self._run_all(event, "", details)
-
-    async def _run_all(
-        self, event: HookEvent, tool: str, details: Mapping[str, Json]
+    async def at(
+        self, event: HookEvent, subject: str = "", **details: Json
     ) -> Sequence[HookResult]:
-        return [await self._run(hook, details) for hook in self._concerned(event, tool)]
+        """At the start or the end of a session or turn, or when the person has written a prompt."""
+        results = []
+        for hook in self._hooks:
+            if hook.known_as(event, subject) is not None:
+                result, _ = await self._run(hook, details)
+                self._tell(result)
+                results.append(result)
+        return results
 
-    def _concerned(self, event: HookEvent, tool: str) -> Sequence[Hook]:
-        return [hook for hook in self._hooks if hook.concerns(event, tool)]
+    def _tellings(
+        self, hook: Hook, event: HookEvent, tool: str, tool_input: Json
+    ) -> Sequence[Telling]:
+        name = hook.known_as(event, tool)
+        if name is None:
+            return ()
+        named = self._ground.own_names(tool, tool_input)
+        return tellings(name, tool, named, root=self._ground.cwd)
 
-    async def _run(self, hook: Hook, details: Mapping[str, Json]) -> HookResult:
-        told = {
-            "session_id": self._session_id,
-            "cwd": str(self._cwd),
-            "hook_event_name": hook.event,
-            **details,
-        }
-        result = await _result(hook, told, cwd=self._cwd, env=self._env)
+    async def _before(
+        self, hook: Hook, call: ToolCall, telling: Telling, given: Json
+    ) -> HookResult:
+        details = _call_details(call, telling)
+        result, answer = await self._run(hook, details)
+        result = replace(result, call_id=call.id)
+        if hook.project is not None and result.decision == "allow":
+            result = replace(result, decision="none")  # a project can only tighten
+        if answer.input is not None and answer.input != telling.tool_input:
+            result = _changed(result, answer.input, telling, given)
         self._tell(result)
         return result
+
+    async def _after(self, hook: Hook, call: ToolCall, output: Output) -> Reaction | None:
+        """None: the hook has nothing to do with this call."""
+        reaction: Reaction | None = None
+        said = self._ground.clean(said_by(output))
+        for telling in self._tellings(hook, "PostToolUse", call.name, call.input):
+            details = _call_details(call, telling) | {"tool_response": response(output, said)}
+            result, _ = await self._run(hook, details)
+            self._tell(replace(result, call_id=call.id))
+            reaction = reaction_to(result, output)
+            if reaction.decision == "rejected":
+                break
+        return reaction
+
+    async def _run(self, hook: Hook, details: Mapping[str, Json]) -> tuple[HookResult, Answer]:
+        began = time.monotonic()
+        answer, broken = Answer(), False
+        try:
+            answer = await self._answer(hook, details)
+        except HookProblem as problem:
+            answer = Answer(decision="failed", reason=f"the hook {problem}")
+            broken = not isinstance(problem, HookFailure)
+        except OSError as error:  # no space for its input, no handle for its output
+            answer = Answer(decision="failed", reason=f"the hook could not be run: {error}")
+            broken = True
+        result = HookResult(
+            hook=hook.name,
+            event=hook.event,
+            decision=answer.decision,
+            reason=answer.reason,
+            output=answer.output,
+            context=answer.context,
+            message=answer.message,
+            is_broken=broken,
+            duration_s=round(time.monotonic() - began, 4),
+        )
+        return result, answer
+
+    async def _answer(self, hook: Hook, details: Mapping[str, Json]) -> Answer:
+        ground = self._ground
+        if why_not := ground.why_not(hook):
+            raise HookProblem(f"was not run: {why_not}")
+        told = json.dumps({**ground.told(hook.event), **details}, default=str)
+        ran = await run_hook(
+            hook.command,
+            stdin=told.encode("utf-8", "replace"),
+            cwd=hook.project or ground.cwd,
+            env=ground.env,
+            timeout_s=hook.timeout_s,
+        )
+        return understood(hook.event, ran, clean=ground.clean)
+
+
+def _call_details(call: ToolCall, telling: Telling) -> dict[str, Json]:
+    return {
+        "tool_name": telling.tool_name,
+        "tool_input": telling.tool_input,
+        "call_id": call.id,
+    }
+
+
+def _changed(
+    result: HookResult, changed: dict[str, Json], telling: Telling, given: Json
+) -> HookResult:
+    if not telling.takes_changes:
+        reason = "the hook wants to change one file of a patch, which cannot be done"
+        return replace(result, decision="failed", reason=reason, is_broken=True)
+    return replace(result, input=telling.ours(changed, given))
 
 
 def _joined(said: Before, result: HookResult) -> Before:
     """The stricter of the two decides; the last change of the arguments holds."""
     order: Sequence[HookDecision] = ("none", "allow", "ask", "failed", "deny")
-    changed = said.input if result.updated_input is None else result.updated_input
+    changed = said.input if result.input is None else result.input
     if order.index(result.decision) <= order.index(said.decision):
-        hook = result.hook if result.updated_input is not None else said.hook
+        hook = result.hook if result.input is not None else said.hook
         return Before(decision=said.decision, hook=hook, reason=said.reason, input=changed)
     return Before(decision=result.decision, hook=result.hook, reason=result.reason, input=changed)
-
-
-async def _result(
-    hook: Hook, told: Mapping[str, Json], *, cwd: Path, env: Mapping[str, str]
-) -> HookResult:
-    began = time.monotonic()
-    try:
-        ran = await run_hook(
-            hook.command,
-            stdin=json.dumps(told, default=str).encode(),
-            cwd=cwd,
-            env=env,
-            timeout_s=hook.timeout_s,
-        )
-        result = _understood(hook, ran)
-    except HookProblem as problem:
-        result = HookResult(
-            hook=hook.name, event=hook.event, decision="failed", reason=f"the hook {problem}"
-        )
-    return replace(result, duration_s=round(time.monotonic() - began, 4))
-
-
-def _understood(hook: Hook, ran: HookRun) -> HookResult:
-    """Raises HookProblem for what means nothing."""
-    result = HookResult(hook=hook.name, event=hook.event, decision="none", context=ran.stdout)
-    if ran.exit_code == DENIED_EXIT_CODE:
-        reason = ran.stderr or ran.stdout or "it gave no reason"
-        return replace(result, decision="deny", reason=reason, context="")
-    if ran.exit_code != 0:
-        last = ran.stderr.splitlines()[-1:] or [""]
-        raise HookProblem(f"ended with exit code {ran.exit_code} {last[0]}".rstrip())
-    if not ran.stdout.startswith("{"):
-        return result
-    return _answered(result, _answer(ran.stdout))
-
-
-def _answer(text: str) -> dict[str, Any]:
-    """The fields of the answer; what stands in `hookSpecificOutput` goes before the rest."""
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise HookProblem(f"printed an object that is not JSON ({error})") from None
-    inner = answer.get("hookSpecificOutput") or {}
-    if not isinstance(inner, dict):
-        raise HookProblem("printed a hookSpecificOutput that is not an object")
-    return {**answer, **inner}
-
-
-def _answered(result: HookResult, answer: dict[str, Any]) -> HookResult:
-    word = answer.get("permissionDecision", answer.get("decision"))
-    if word is not None and not (isinstance(word, str) and word in _WORDS):
-        raise HookProblem(f"printed the decision {word!r}, which is not allow, ask or deny")
-    changed = answer.get("updatedInput")
-    if changed is not None and not isinstance(changed, dict):
-        raise HookProblem("printed an updatedInput that is not an object")
-    reason = answer.get("permissionDecisionReason", answer.get("reason", ""))
-    return replace(
-        result,
-        decision=_WORDS[word] if word is not None else "none",
-        reason=str(reason),
-        updated_input=changed,
-        context=str(answer.get("additionalContext", "")),
-    )

@@ -1,13 +1,16 @@
-"""The judge of every call: rules and mode, then hooks, then a person, and one verdict.
+"""The judge of every call: rules and mode, then hooks, a model, a person, and one verdict.
 
-What rules or plan mode refuse stays refused: hooks and people are not even asked. Arguments that a
-hook or a person changed are judged again before they may run.
+What rules or plan mode refuse stays refused: nobody else is even asked. Arguments that a hook or a
+person changed are judged again before they may run.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from agentcli.guard.decide import Decider
+from agentcli.guard.evaluator import Matter
 from agentcli.guard.hooks import Before, Hooks
 from agentcli.guard.rules import parse_rule, session_rule
 from agentcli.guard.subject import KNOWN_TOOLS, Subject, Subjects
@@ -15,7 +18,9 @@ from agentcli.guard.suggest import Suggestion, suggest
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Effect, Tool
-from agentcli.types.verdicts import Asker, By, Mode, Preview, Question, Verdict
+from agentcli.types.verdicts import CONFINED, Asker, By, Decision, Mode, Preview, Question, Verdict
+
+Opinion: TypeAlias = Callable[[Matter], Awaitable[Verdict]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +44,16 @@ class PolicyJudge:
         subjects: Subjects,
         asker: Asker | None,
         hooks: Hooks | None = None,
+        opinion: Opinion | None = None,
     ) -> None:
-        """`asker` None: nobody can be asked, and what would be asked is denied."""
+        """`asker` None: nobody can be asked, and what would be asked is denied.
+        `opinion`: of a model, where a rule wants one; None: then a person is asked."""
         self.mode = mode
         self._decider = decider
         self._subjects = subjects
         self._asker = asker
         self._hooks = hooks
+        self._opinion = opinion
         self._one_question_at_a_time = asyncio.Lock()
         self._asked_about: dict[str, Subject] = {}
 
@@ -55,9 +63,9 @@ class PolicyJudge:
         case = self._case(call, tool=tool, effect=effect, preview=preview)
         if refusal := self._refuse(case):
             return refusal
-        said = await self._hooks.before(call.name, call.input) if self._hooks else Before()
+        said = await self._hooks.before(call) if self._hooks else Before()
         if said.decision == "deny":
-            return Verdict(decision="deny", by="hook", reason=f"{said.hook}: {said.reason}")
+            return _by_hook("deny", said)
         if said.input is not None:
             changed = self._changed(case, said.input, by="hook")
             if isinstance(changed, Verdict):
@@ -66,13 +74,13 @@ class PolicyJudge:
         verdict = await self._settled(case, said)
         if said.input is None or verdict.decision != "allow":
             return verdict
-        reason = f"{verdict.reason}; the arguments were changed by {said.hook}"
+        reason = f"{verdict.reason}; the arguments were changed by hook {said.hook}"
         return replace(verdict, decision="modify", input=said.input, reason=reason)
 
     def suggest(self, call: ToolCall) -> Suggestion:
         """What to offer for "this session" and "always", exactly as it would be stored."""
         subject = self._asked_about.get(call.id) or self._subjects.of(call.name, call.input)
-        asks = self._decider.asks(subject)
+        asks = self._decider.asks(subject) or self._decider.judges(subject)
         return Suggestion(reason=asks.reason) if asks else suggest(subject, self._decider)
 
     def _case(
@@ -81,6 +89,7 @@ class PolicyJudge:
         # Rules see the arguments as the tool understands them, whatever names the model used.
         args = tool.parse(call.input)
         subject = self._subjects.of(tool.spec.name, args, source=tool.spec.source)
+        subject = replace(subject, effect=effect)
         return _Case(call=call, tool=tool, effect=effect, subject=subject, preview=preview)
 
     def _changed(self, case: _Case, new_input: Json, *, by: By) -> _Case | Verdict:
@@ -98,22 +107,36 @@ class PolicyJudge:
         return self._decider.refuse(case.subject, effect=case.effect, mode=self.mode)
 
     async def _settled(self, case: _Case, said: Before) -> Verdict:
-        verdict = self._decided(case, said)
+        verdict = await self._considered(case, self._decided(case, said))
         if verdict.decision != "ask":
             return verdict
         if self._asker is None:
             return self._denied_by_nobody(case, verdict)
         async with self._one_question_at_a_time:
             # An answer to the question before may have been "for the whole session".
-            verdict = self._decided(case, said)
-            return await self._asked(case, verdict) if verdict.decision == "ask" else verdict
+            now = self._decided(case, said)
+            return await self._asked(case, verdict) if now.decision == "ask" else now
+
+    async def _considered(self, case: _Case, verdict: Verdict) -> Verdict:
+        if verdict.by != "evaluator" or self._opinion is None:
+            return verdict
+        return await self._opinion(
+            Matter(
+                call=case.call,
+                effect=case.effect,
+                workspace=str(case.subject.root),
+                mode=self.mode,
+                verdict=verdict,
+            )
+        )
 
     def _decided(self, case: _Case, said: Before) -> Verdict:
         verdict = self._decider.decide(case.subject, effect=case.effect, mode=self.mode)
-        if said.decision in ("ask", "failed") and verdict.decision == "allow":
-            return Verdict(decision="ask", by="hook", reason=f"{said.hook}: {said.reason}")
+        is_open = verdict.decision == "allow" or verdict.by == "evaluator"
+        if said.decision in ("ask", "failed") and is_open:
+            return _by_hook("ask", said)
         if said.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
-            return Verdict(decision="allow", by="hook", reason=f"{said.hook}: {said.reason}")
+            return _by_hook("allow", said)
         return verdict
 
     async def _asked(self, case: _Case, verdict: Verdict) -> Verdict:
@@ -125,6 +148,9 @@ class PolicyJudge:
             answer = await self._asker(question)
         finally:
             del self._asked_about[case.call.id]
+        if answer.confinement == CONFINED:
+            # A yes to a question is a yes to what the rule that asks would give.
+            answer = replace(answer, confinement=verdict.confinement)
         return self._honoured(case, answer)
 
     def _honoured(self, case: _Case, answer: Verdict) -> Verdict:
@@ -150,13 +176,20 @@ class PolicyJudge:
     def _denied_by_nobody(self, case: _Case, verdict: Verdict) -> Verdict:
         """A denial that says what would have permitted it."""
         suggestion = suggest(case.subject, self._decider)
+        remedy = ""
         if verdict.by != "mode":
             way = "a person would have to agree"
         elif suggestion.rules:
-            way = f"to permit it: {suggestion.options}"
+            remedy = suggestion.options
+            way = f"to permit it: {remedy}"
         elif case.subject.line is not None:
-            way = "write it in plainer words, or permit every command: --allow bash"
+            remedy = "--allow bash"
+            way = f"write it in plainer words, or permit every command: {remedy}"
         else:
             way = f"no rule can permit it ({suggestion.reason})"
         reason = f"{verdict.reason}, and nobody can be asked here; {way}"
-        return replace(verdict, decision="deny", by="nobody", reason=reason)
+        return replace(verdict, decision="deny", by="nobody", reason=reason, remedy=remedy)
+
+
+def _by_hook(decision: Decision, said: Before) -> Verdict:
+    return Verdict(decision=decision, by="hook", reason=f"hook {said.hook}: {said.reason}")

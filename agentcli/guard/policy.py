@@ -8,30 +8,29 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from agentcli.guard.commands import Likeness
-from agentcli.guard.decide import Decider
+from agentcli.guard.explain import input_of
 from agentcli.guard.rules import (
     DECISIONS,
+    WHENS,
     Rule,
     RuleDecision,
     RuleError,
     Source,
+    When,
     parse_rule,
 )
 from agentcli.guard.shell import Plain
-from agentcli.guard.subject import EDITING, KNOWN_TOOLS, READING, Subject, Subjects
-from agentcli.guard.suggest import Suggestion, suggest
+from agentcli.guard.subject import KNOWN_TOOLS, Subjects
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.messages import Json
-from agentcli.types.tools import Effect
-from agentcli.types.verdicts import Mode, Verdict
+from agentcli.types.verdicts import CONFINED, Confinement
 
-_FIELDS = ("decision", "rule", "match", "not_match", "reason")
+_FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", "network", "writable")
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
 _UNTIL_THEN = "correct it: until then no rule is used, and nothing runs"
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
@@ -48,12 +47,23 @@ def load_rules(
     if not path.exists() and not must_exist:
         return ()
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"the rules in {path} cannot be read: {error}", hint=_HOW) from None
+    return parse_rules(data, path, source=source, tools=tools)
+
+
+def parse_rules(
+    data: bytes, path: Path, *, source: Source, tools: Collection[str] = KNOWN_TOOLS
+) -> tuple[Rule, ...]:
+    """The rules of a file that was read already. Raises SettingsError."""
+    try:
+        text = data.decode("utf-8")
         document = tomllib.loads(text)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise SettingsError(f"the rules in {path} cannot be read: {error}", hint=_HOW) from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not valid TOML: {error}", hint=_UNTIL_THEN) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the rules in {path} cannot be read: {error}", hint=_HOW) from None
     for key in document:
         if key != "rule":
             raise SettingsError(f"{path}: a rule file has no {key}, only [[rule]]", hint=_HOW)
@@ -109,16 +119,50 @@ def _rule_of(table: dict[str, Any], *, source: Source, where: str, tools: Collec
             raise RuleError(f"a rule has no field {field}.{hint}")
     decision, text = table.get("decision"), table.get("rule")
     if decision not in DECISIONS:
-        raise RuleError(f"decision must be allow, ask or deny, not {json.dumps(decision)}")
+        raise RuleError(f"decision must be allow, ask, deny or judge, not {json.dumps(decision)}")
     if not isinstance(text, str):
         raise RuleError('rule is missing; write rule = "bash(pytest:*)"')
     rule = parse_rule(text, decision, source=source, where=where, tools=tools)
+    rule = replace(rule, when=_when(table, rule), confinement=_confinement(table, rule))
     for field, wanted in (("match", True), ("not_match", False)):
         for example in _examples(table, field):
             if _matches(rule, example) is not wanted:
                 verb = "does not match" if wanted else "matches"
                 raise RuleError(f"{rule} {verb} its own example {example!r} in {field}")
     return rule
+
+
+def _confinement(table: dict[str, Any], rule: Rule) -> Confinement:
+    """What commands get besides; a repository cannot give it to itself."""
+    network, writable = table.get("network", False), table.get("writable", [])
+    if not isinstance(network, bool):
+        raise RuleError(f"network must be true or false, not {json.dumps(network)}")
+    if not isinstance(writable, list) or not all(isinstance(one, str) for one in writable):
+        raise RuleError('writable is a list of directories; write writable = ["~/.cache/pip"]')
+    confinement = Confinement(network=network, writable=tuple(map(_directory, writable)))
+    if confinement == CONFINED:
+        return confinement
+    if rule.tools != {"bash"} or rule.decision not in ("allow", "ask"):
+        raise RuleError("network and writable are for rules that allow or ask about bash")
+    if rule.source == "project":
+        raise RuleError("a project may not give commands the network or other directories")
+    return confinement
+
+
+def _directory(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_absolute() or path == path.parent:
+        raise RuleError(f"writable {text!r} must be a whole path, and not that of the root")
+    return path
+
+
+def _when(table: dict[str, Any], rule: Rule) -> When:
+    when = table.get("when", "always")
+    if when not in WHENS:
+        raise RuleError(f"when must be always or untrusted, not {json.dumps(when)}")
+    if when == "untrusted" and rule.decision == "allow":
+        raise RuleError("outside text cannot be a reason to allow; write ask, deny or judge")
+    return "untrusted" if when == "untrusted" else "always"
 
 
 def _examples(table: dict[str, Any], field: str) -> Sequence[str]:
@@ -132,6 +176,8 @@ def _matches(rule: Rule, example: str) -> bool:
     """As in a call: strictly for allow, widely for ask and deny."""
     root = Path("/workspace")
     subjects = Subjects(workspace=root, cwd=lambda: root, real_path=lambda path: path)
+    if rule.effects:
+        raise RuleError("a rule about effects has no examples: no text says what a call does")
     if rule.server is not None:
         server, _, tool = example.partition(":")
         subject = subjects.of(tool, {}, source=f"mcp {server}")
@@ -149,50 +195,6 @@ def _matches(rule: Rule, example: str) -> bool:
         command.begins(part) and command.why_not_covered(part, alone=alone) is None
         for part in line.parts
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """What would happen to a call if nobody changed anything."""
-
-    verdict: Verdict
-    suggestion: Suggestion | None
-    """What would allow it; None: it is allowed, or nothing can allow it."""
-
-
-def explain(
-    tool: str, tool_input: Json, *, decider: Decider, subjects: Subjects, mode: Mode
-) -> Explanation:
-    subject = subjects.of(tool, tool_input)
-    verdict = decider.decide(subject, effect=_usual_effect(subject), mode=mode)
-    is_open = verdict.decision == "ask" and verdict.by == "mode"
-    return Explanation(verdict=verdict, suggestion=suggest(subject, decider) if is_open else None)
-
-
-def call_of(query: str) -> tuple[str, Json]:
-    """`bash: git push` or `edit_file: src/a.py` as a tool and its arguments. Raises UsageError."""
-    tool, colon, rest = query.partition(":")
-    tool = tool.strip()
-    if not colon or not rest.strip():
-        raise UsageError(f"{query!r} is not a call", hint="write: bash: git push")
-    if tool not in KNOWN_TOOLS:
-        raise UsageError(
-            f"there is no tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}"
-        )
-    return tool, input_of(tool, rest.strip())
-
-
-def input_of(tool: str, text: str) -> Json:
-    """The arguments that a text in an example or a query stands for."""
-    if tool == "bash":
-        return {"command": text}
-    return {"patch": f"*** Update File: {text}"} if tool == "apply_patch" else {"path": text}
-
-
-def _usual_effect(subject: Subject) -> Effect:
-    if subject.tool in READING:
-        return Effect.READ
-    return Effect.WRITE if subject.tool in EDITING else Effect.EXECUTE
 
 
 def store_rule(path: Path, text: str, decision: RuleDecision = "allow") -> None:

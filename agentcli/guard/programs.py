@@ -16,7 +16,7 @@ WRAPPERS = names(
     start-stop-daemon flock script expect strace ltrace gdb lldb valgrind perf entr watch watchexec
     at batch crontab ssh sshpass mosh rsh socat nc ncat netcat screen tmux busybox toybox time vi
     vim nvim view ex ed emacs nano less more man info gawk mawk nawk m4 rlwrap cpulimit prlimit
-    numactl setarch setpriv capsh xvfb-run dbus-run-session fakeroot proot"""
+    numactl setarch setpriv capsh xvfb-run dbus-run-session fakeroot proot sqlite3 psql mysql"""
 )
 """They run what stands in their words or what is typed into them."""
 
@@ -46,6 +46,8 @@ LAUNCHERS = tuple(
         *("nix-shell", "direnv exec", "mise exec", "mise x", "asdf exec", "rbenv exec"),
         *("pyenv exec", "dotenv", "doppler run", "op run", "vagrant ssh", "heroku run"),
         *("adb shell", "git bisect run", "git submodule foreach", "git filter-branch"),
+        *("npm init", "npm create", "npm explore", "yarn create", "pnpm create", "bun create"),
+        *("git hook run", "git shell", "cmake -E", "cargo watch", "go tool"),
         *("python -m", "deno run", "deno eval", "bun run", "corepack", "hyperfine"),
     )
 )
@@ -57,7 +59,23 @@ _RUNNING_OPTIONS = names(
     ext-diff open-files-in-pager textconv extcmd script-shell node-options toolexec vettool eval
     use-askpass execute unzip-command hostname-bin config-env exec-path"""
 )
-_RUNNING_LETTERS = {"tar": "IF", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
+_RUNNING_OPTIONS_OF = {
+    "git": names("template sendmail-cmd smtp-server httpd browser"),
+    "cargo": names("config"),
+    "mypy": names("python-executable"),
+    "gradlew": names("init-script include-build I"),
+    "gradle": names("init-script include-build I"),
+    "gcc": names("wrapper fplugin specs B"),
+    "g++": names("wrapper fplugin specs B"),
+    "clang": names("fplugin Xclang B"),
+    "ctest": names("build-and-test S"),
+    "cmake": names("P"),
+    "rsync": names("daemon"),
+    "pip": names("python"),
+    "tar": names("files-from"),
+}
+"""For one program each: what makes it run a file that the words name."""
+_RUNNING_LETTERS = {"tar": "IFT", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
 _GIT_RUNNING_LETTERS = {"rebase": "x", "clone": "uc", "difftool": "x", "archive": "o"}
 _TAKE_CODE = names("find fd fdfind sed awk make tar")
 _ABBREVIATE_OPTIONS = names("tar gtar wget git zip")
@@ -98,8 +116,14 @@ def running_option(argv: Sequence[str], *, after: int) -> str | None:
     letters = _RUNNING_LETTERS.get(program, "")
     if program == "git" and len(argv) > 1:
         letters = _GIT_RUNNING_LETTERS.get(argv[1], "")
-    for word in argv[after:]:
+    for index, word in enumerate(argv[after:], after):
         name = word.lstrip("-").partition("=")[0]
+        if program == "git" and word.startswith("ext::"):
+            return word
+        if program == "tar" and _runs_without_dash(word, is_first=index == 1):
+            return word
+        if program == "make" and re.search(r"(?:^|=|^-f)(?:-|/dev/stdin|/proc/.*)$", word):
+            return word
         if word.startswith("-") and _is_running_option(name, program):
             return word
         if re.match(r"-[A-Za-z]", word) and any(letter in word for letter in letters):
@@ -107,8 +131,15 @@ def running_option(argv: Sequence[str], *, after: int) -> str | None:
     return None
 
 
+def _runs_without_dash(word: str, *, is_first: bool) -> bool:
+    """`tar cfI x program y`, and `tar xf host:x`, which is fetched by a program."""
+    if word.startswith("-"):
+        return False
+    return ":" in word or (is_first and any(letter in word for letter in _RUNNING_LETTERS["tar"]))
+
+
 def _is_running_option(name: str, program: str) -> bool:
-    if name in _RUNNING_OPTIONS:
+    if name in _RUNNING_OPTIONS or name in _RUNNING_OPTIONS_OF.get(program, ()):
         return True
     may_be_short = program in _ABBREVIATE_OPTIONS and len(name) >= _SHORTEST_ABBREVIATION
     return may_be_short and any(option.startswith(name) for option in _RUNNING_OPTIONS)

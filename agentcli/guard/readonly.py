@@ -40,7 +40,8 @@ def on_path(search_path: str) -> Callable[[str], Path | None]:
             if not Path(entry).is_absolute():
                 return None
             program = Path(entry, name)
-            if program.is_file() and os.access(program, os.X_OK):
+            # In this order: where it may not look, is_file raises.
+            if os.access(program, os.X_OK) and program.is_file():
                 return program
         return None
 
@@ -54,11 +55,14 @@ class ReadProver:
         workspace: Path,
         resolve: Callable[[str], Path | None],
         cwd: Callable[[], Path],
+        home: Path | None = None,
     ) -> None:
-        """`resolve` finds a program as the shell would, `cwd` is where the next line will run."""
+        """`resolve` finds a program as the shell would, `cwd` is where the next line will run.
+        `home` is that of commands, if they have one of their own and can change what is in it."""
         self._workspace = workspace.resolve()
         self._resolve = resolve
         self._cwd = cwd
+        self._home = home
 
     def reads(self, line: str) -> bool:
         """Whether the line only reads and leaves the shell where it is.
@@ -115,8 +119,22 @@ class ReadProver:
         return (
             why_no_reading_form(part)
             or self._why_not_installed(part.program)
-            or (_why_git_runs_programs(part, places) if part.program == "git" else None)
+            or (self._why_git_runs_programs(part, places) if part.program == "git" else None)
         )
+
+    def _why_git_runs_programs(self, part: Part, places: set[Path]) -> str | None:
+        if not places:
+            return "it is not known where git would run"
+        inside = Path(*git_reads.directories(part.words[1:]))
+        # `cd link/..` goes by the name in bash and by the file system elsewhere: look at both.
+        for place in places | {Path(os.path.normpath(place)) for place in places}:
+            directory = Path(os.path.realpath(place / inside))
+            if not directory.is_relative_to(self._workspace):
+                # There may be more there for a command than for us: its own /tmp, its own HOME.
+                return "git would run outside the workspace"
+            if reason := git_repository.why_not_inert(directory, home=self._home):
+                return f"git may run a program here: {reason}"
+        return None
 
 
 def _after_cd(part: Part, places: set[Path]) -> tuple[str | None, set[Path]]:
@@ -126,14 +144,3 @@ def _after_cd(part: Part, places: set[Path]) -> tuple[str | None, set[Path]]:
         return "cd without one plain directory", set()
     places = places | {place / operands[0].text for place in places}
     return None, places if len(places) <= _MOST_PLACES else set()
-
-
-def _why_git_runs_programs(part: Part, places: set[Path]) -> str | None:
-    if not places:
-        return "it is not known where git would run"
-    inside = Path(*git_reads.directories(part.words[1:]))
-    # `cd link/..` goes by the name in bash and by the file system elsewhere: look at both.
-    for place in places | {Path(os.path.normpath(place)) for place in places}:
-        if reason := git_repository.why_not_inert(place / inside):
-            return f"git may run a program here: {reason}"
-    return None

@@ -1,14 +1,16 @@
-"""Rules: allow, ask or deny, by tool, path or command.
+"""Rules: allow, ask, deny or let a model judge, by tool, path or command.
 
     bash(pytest:*)      commands that begin with these words
     bash(make lint)     exactly this command
     edit(src/**)        edit_file, write_file and apply_patch on these paths
     read(**/.env*)      read_file, grep and find_files
-    mcp(github:*)       tools of an MCP server
+    mcp(github:*)       tools of an MCP server; github__create_issue for one of them
+    plugin(weather)     a tool that a plugin brings
     bash                every call of this tool
+    effect(execute)     every call that runs something; also write, network (not with allow)
 
 What is allowed must match strictly, what is asked about or denied matches widely. Deny wins over
-ask, and ask over allow, whichever source they come from and in whatever order.
+ask, ask over judge, and judge over allow, whichever source they come from and in whatever order.
 """
 
 import os
@@ -26,12 +28,19 @@ from agentcli.guard.options import names
 from agentcli.guard.readonly import why_no_reading_form
 from agentcli.guard.shell import Part, Plain
 from agentcli.guard.subject import EDITING, KNOWN_TOOLS, READING, Reach, Subject
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import CONFINED, Confinement
 
-RuleDecision = Literal["allow", "ask", "deny"]
-DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny")
+RuleDecision = Literal["allow", "ask", "deny", "judge"]
+DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny", "judge")
+
+When = Literal["always", "untrusted"]
+"""Untrusted: only while text from outside the workspace is in the conversation."""
+WHENS: tuple[When, ...] = ("always", "untrusted")
 
 Source = Literal["user", "project", "policy", "command line", "session"]
 
+_OF_SERVER = "__"
 _GROUPS = {"edit": EDITING, "read": READING}
 _FORM = re.compile(r"([A-Za-z_][\w-]*)(?:\((.*)\))?", re.DOTALL)
 _WRITERS = names(
@@ -59,9 +68,18 @@ class Rule:
     path: PathPattern | None = None
     server: tuple[str, str] | None = None
     """Globs for an MCP server and its tool."""
+    effects: frozenset[Effect] = frozenset()
+    when: When = "always"
+    confinement: Confinement = CONFINED
+    """What a command that it allows gets beyond the workspace."""
 
     def __str__(self) -> str:
         return f"{self.decision} {self.text}"
+
+    @property
+    def cited(self) -> str:
+        """With the place it stands at."""
+        return f"{self} ({self.where})" if self.where else str(self)
 
     @property
     def is_bare(self) -> bool:
@@ -69,11 +87,15 @@ class Rule:
         return self.command is None and self.path is None and self.line is None
 
     def concerns(self, subject: Subject) -> bool:
+        if self.effects:
+            return subject.effect in self.effects
         if self.server is None:
             return subject.tool in self.tools and not subject.server
         server, tool = self.server
-        named = fnmatchcase(subject.server, server) and fnmatchcase(subject.server_tool, tool)
-        return bool(subject.server) and named
+        if not subject.server or not fnmatchcase(subject.server, server):
+            return False
+        known_as = subject.tool.removeprefix(f"{subject.server}{_OF_SERVER}")
+        return any(fnmatchcase(name, tool) for name in (subject.server_tool, known_as))
 
     def permits_call(self, subject: Subject) -> bool:
         """Whether the call as a whole is allowed by this rule alone."""
@@ -151,12 +173,15 @@ def parse_rule(
     form = _FORM.fullmatch(text.strip())
     if form is None:
         raise RuleError(f"{text!r} is not a rule; write TOOL or TOOL(PATTERN), as bash(pytest:*)")
-    if decision == "allow" and source == "project":
+    if decision not in ("ask", "deny") and source == "project":
         raise RuleError(
-            f"a project may only add ask and deny rules, not allow {text};"
+            f"a project may only add ask and deny rules, not {decision} {text};"
             f" put it into your own rules, or give it as --allow '{text}'"
         )
     name, pattern = form[1], form[2]
+    if pattern is None and _OF_SERVER in name:
+        of_server = name.removeprefix(f"mcp{_OF_SERVER}")
+        name, pattern = "mcp", of_server.replace(_OF_SERVER, ":", 1)
     rule = Rule(decision=decision, text=text.strip(), source=source, where=where)
     try:
         return _with_target(rule, name, pattern, tools=tools)
@@ -179,6 +204,10 @@ def session_rule(command: str) -> Rule:
 def _with_target(rule: Rule, name: str, pattern: str | None, *, tools: Collection[str]) -> Rule:
     if name == "mcp":
         return replace(rule, server=_server(pattern))
+    if name == "plugin":
+        return replace(rule, tools=frozenset([_plugged(pattern)]))
+    if name == "effect":
+        return replace(rule, effects=_effects(rule, pattern))
     named = _GROUPS.get(name) or frozenset([_known(name, tools)])
     if pattern is None or (name == "bash" and pattern in ("*", ANY_WORDS)):
         return replace(rule, tools=named)
@@ -192,11 +221,29 @@ def _with_target(rule: Rule, name: str, pattern: str | None, *, tools: Collectio
     raise ValueError(f"{name} takes no pattern; write {name}")
 
 
+def _effects(rule: Rule, pattern: str | None) -> frozenset[Effect]:
+    if rule.decision == "allow":
+        raise ValueError("effects can be asked about or denied; to allow something, name its tool")
+    try:
+        return frozenset(Effect(word.strip()) for word in (pattern or "").split(","))
+    except ValueError:
+        known = ", ".join(effect.value for effect in Effect)
+        raise ValueError(f"write effect(execute), or several of {known}") from None
+
+
 def _server(pattern: str | None) -> tuple[str, str]:
     server, colon, tool = (pattern or "*").strip().partition(":")
     if not server or (colon and not tool):
         raise ValueError("write mcp(SERVER:TOOL), mcp(SERVER) or mcp")
     return server, tool or "*"
+
+
+def _plugged(pattern: str | None) -> str:
+    """Whether there is such a plugin is not asked: rules outlive what they are about."""
+    name = (pattern or "").strip()
+    if not name or name in KNOWN_TOOLS:
+        raise ValueError(f"write {name}" if name else "write plugin(TOOL)")
+    return name
 
 
 def _known(name: str, tools: Collection[str]) -> str:

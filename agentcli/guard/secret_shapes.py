@@ -1,38 +1,37 @@
 """Keys that are known by their looks: where they stand in a text, and where one may have begun.
 
 Every search is linear: a shape begins with a literal, and where one fails to complete, its run of
-characters is not looked at again.
+characters is not looked at again. Patterns are compiled when one is needed, which is seldom: this
+is imported on the way to the first request.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     prefix: str
-    run: re.Pattern[str]
-    """The characters it may go on with."""
-    rest: re.Pattern[str]
-    """What must follow the prefix."""
-
-    @staticmethod
-    def of(prefix: str, characters: str, rest: str) -> "Shape":
-        return Shape(prefix, re.compile(f"{characters}*+"), re.compile(rest))
+    characters: str
+    """Those it may go on with, as a pattern."""
+    rest: str
+    """What must follow the prefix, as a pattern."""
 
     def spans(self, text: str, start: int) -> Iterator[Span]:
         at = text.find(self.prefix, start)
+        if at < 0:
+            return
+        run, rest = re.compile(f"{self.characters}*+"), re.compile(self.rest)
         while at >= 0:
             body = at + len(self.prefix)
             # In the middle of a word it is no key: "task-…" is not "sk-…".
             is_word = at > 0 and text[at - 1].isascii() and text[at - 1].isalnum()
-            found = None if is_word else self.rest.match(text, body)
+            found = None if is_word else rest.match(text, body)
             if found:
                 yield at, found.end()
-            following = found or (None if is_word else self.run.match(text, body))
+            following = found or (None if is_word else run.match(text, body))
             at = text.find(self.prefix, following.end() if following else at + 1)
 
 
@@ -40,18 +39,18 @@ _KEY = "[A-Za-z0-9_-]"
 _ALNUM = "[A-Za-z0-9]"
 
 SHAPES: tuple[Shape, ...] = (
-    *(Shape.of(prefix, _KEY, f"{_KEY}{{16,}}+") for prefix in ("sk-", "sk_live_", "rk_live_")),
-    *(Shape.of(f"gh{kind}_", _ALNUM, f"{_ALNUM}{{20,}}+") for kind in "pousr"),
-    Shape.of("github_pat_", r"\w", r"\w{20,}+"),
-    Shape.of("glpat-", _KEY, f"{_KEY}{{16,}}+"),
-    *(Shape.of(begin, "[A-Z0-9]", "[A-Z0-9]{16}(?![A-Z0-9])") for begin in ("AKIA", "ASIA")),
-    Shape.of("AIza", _KEY, f"{_KEY}{{30,}}+"),
-    *(Shape.of(f"xox{kind}-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+") for kind in "abeoprs"),
-    Shape.of("xapp-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+"),
-    Shape.of("npm_", _ALNUM, f"{_ALNUM}{{30,}}+"),
-    Shape.of("pypi-", _KEY, f"{_KEY}{{50,}}+"),
-    Shape.of("hf_", _ALNUM, f"{_ALNUM}{{30,}}+"),
-    Shape.of("eyJ", _KEY, rf"{_KEY}{{8,}}+\.{_KEY}{{8,}}+(?:\.{_KEY}*+)+"),
+    *(Shape(prefix, _KEY, f"{_KEY}{{16,}}+") for prefix in ("sk-", "sk_live_", "rk_live_")),
+    *(Shape(f"gh{kind}_", _ALNUM, f"{_ALNUM}{{20,}}+") for kind in "pousr"),
+    Shape("github_pat_", "[A-Za-z0-9_]", "[A-Za-z0-9_]{20,}+"),
+    Shape("glpat-", _KEY, f"{_KEY}{{16,}}+"),
+    *(Shape(begin, "[A-Z0-9]", "[A-Z0-9]{16}(?![A-Z0-9])") for begin in ("AKIA", "ASIA")),
+    Shape("AIza", _KEY, f"{_KEY}{{30,}}+"),
+    *(Shape(f"xox{kind}-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+") for kind in "abeoprs"),
+    Shape("xapp-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+"),
+    Shape("npm_", _ALNUM, f"{_ALNUM}{{30,}}+"),
+    Shape("pypi-", _KEY, f"{_KEY}{{50,}}+"),
+    Shape("hf_", _ALNUM, f"{_ALNUM}{{30,}}+"),
+    Shape("eyJ", _KEY, rf"{_KEY}{{8,}}+\.{_KEY}{{8,}}+(?:\.{_KEY}*+)+"),
 )
 
 _TOKEN_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -64,24 +63,34 @@ _LONGEST_PREFIX = max(len(shape.prefix) for shape in SHAPES)
 _BREAK = r"(?:\s|\\[nr]|\d{1,6}[\t:|])"
 _KIND = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?"
 _HEADERS = rf"(?:{_BREAK}++[A-Za-z-]{{1,40}}: [^\n\\]{{0,200}})*"
-_BLOCK = re.compile(
+_BLOCK = (
     rf"-----BEGIN {_KIND}-----{_HEADERS}(?:{_BREAK}++[A-Za-z0-9+/=]{{16,}}+)*+"
     rf"(?:(?:{_BREAK}++[A-Za-z0-9+/=]++)?{_BREAK}*+-----END {_KIND}-----)?"
 )
 _BLOCK_BEGIN = "-----BEGIN "
-_BLOCK_HEADER = re.compile(rf"-----BEGIN {_KIND}-----")
-_BLOCK_FOOTER = re.compile(rf"-----END {_KIND}-----")
-_BLOCK_HEADER_BEGUN = re.compile(r"-----B[A-Z0-9 ]*-{0,5}\Z|-{1,5}\Z")
+_BLOCK_HEADER = rf"-----BEGIN {_KIND}-----"
+_BLOCK_FOOTER = rf"-----END {_KIND}-----"
+_BLOCK_HEADER_BEGUN = r"-----B[A-Z0-9 ]*-{0,5}\Z|-{1,5}\Z"
 _LONGEST_HEADER = 80
 _LONGEST_BLOCK = 16 * 1024
 
 
+_SHORTEST_TOKEN = b"k" * 15
+_AS_RUNS = bytes(ord("k") if chr(code) in _TOKEN_CHARACTERS else 0 for code in range(256))
+
+
+def _may_hold_token(text: str) -> bool:
+    """Most texts have no run of characters as long as the shortest key: this is told quickly."""
+    return _SHORTEST_TOKEN in text.encode("utf-8", "surrogatepass").translate(_AS_RUNS)
+
+
 def spans(text: str, start: int) -> Iterator[Span]:
-    for shape in SHAPES:
-        yield from shape.spans(text, start)
+    if _may_hold_token(text):
+        for shape in SHAPES:
+            yield from shape.spans(text, start)
     at = text.find(_BLOCK_BEGIN, start)
     while at >= 0:
-        if block := _BLOCK.match(text, at):
+        if block := re.compile(_BLOCK, re.ASCII).match(text, at):
             yield block.span()
         at = text.find(_BLOCK_BEGIN, block.end() if block else at + 1)
 
@@ -105,9 +114,11 @@ def _open_token(text: str) -> int:
 
 
 def _open_block(text: str) -> int:
-    for header in _BLOCK_HEADER.finditer(text, max(0, len(text) - _LONGEST_BLOCK)):
-        if not _BLOCK_FOOTER.search(text, header.end()):
-            return header.start()
+    recent = max(0, len(text) - _LONGEST_BLOCK)
+    if text.find(_BLOCK_BEGIN, recent) >= 0:
+        for header in re.compile(_BLOCK_HEADER).finditer(text, recent):
+            if not re.compile(_BLOCK_FOOTER).search(text, header.end()):
+                return header.start()
     tail = text[-_LONGEST_HEADER:]
-    begun = _BLOCK_HEADER_BEGUN.search(tail)
+    begun = re.search(_BLOCK_HEADER_BEGUN, tail) if "-" in tail else None
     return len(text) - len(tail) + begun.start() if begun else len(text)

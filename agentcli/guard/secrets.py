@@ -7,62 +7,99 @@ whole text would, wherever it is cut.
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote, quote_plus
 
 from agentcli.guard import secret_shapes
 from agentcli.guard.secret_shapes import Span
+from agentcli.guard.stripped import Stripped, begun_sequence, stripped
+from agentcli.machine.environment import SECRET_NAME
 
 MASK = "***"
 SHORTEST_SECRET = 8
 LONGEST_HELD_BACK = 64 * 1024
 """Characters of a stream. No key is longer; what goes on and on like one is let through."""
 
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-
 _SHORTEST_STEM = 12
 _BASE64_LINE = 76
-
-
-class _Masked(Protocol):
-    def __call__(self, text: str, *, start: int, stop: int) -> tuple[str, int]: ...
+_LONGEST_CONTEXT = 256
+_PASSWORD_IN_ADDRESS = r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@"
+_KNOWN_TO_ALL = frozenset(("password", "postgres", "changeme", "disabled", "required"))
+"""To mask these words would hide half of every project, and no secret."""
 
 
 class Redactor:
-    def __init__(self, *, environ: Mapping[str, str], values: Iterable[str] = ()) -> None:
-        """`values` are secret whatever they are called; of `environ` what its names say."""
-        named = {value for name, value in environ.items() if SECRET_NAME.search(name)}
-        secrets = {value for value in named if not _is_place(value)} | set(values)
-        self._forms = {
-            form
-            for secret in secrets
-            if len(secret) >= SHORTEST_SECRET
-            for form in _disguises(secret)
-        }
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str],
+        values: Iterable[str] = (),
+        names: Iterable[str] = (),
+    ) -> None:
+        """`values` are secret whatever they are called; of `environ` those whose names say so, or
+        are among `names`, which may be globs, and passwords in addresses."""
+        secrets = {*values, *_secrets_in(environ, tuple(names))}
+        long = (secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
+        self._look_for({form for secret in long for form in _disguises(secret)})
+
+    def _look_for(self, forms: set[str]) -> None:
+        self._forms = sorted(forms, key=len, reverse=True)
         self._longest = max(map(len, self._forms), default=0)
         self._by_first_character: dict[str, list[str]] = {}
         for form in self._forms:
             self._by_first_character.setdefault(form[0], []).append(form)
 
     def text(self, text: str) -> str:
-        return self._masked(text, start=0, stop=len(text))[0]
+        return self.masked(text, start=0, stop=len(text), shown=stripped(text))[0]
+
+    def known(self, text: str) -> str:
+        """Without the known values, but with what only looks like a secret."""
+        for form in self._forms:
+            text = text.replace(form, MASK)
+        return text
 
     def stream(self) -> "RedactedStream":
-        return RedactedStream(self._masked, self._open_from)
+        return RedactedStream(self)
 
-    def _masked(self, text: str, *, start: int, stop: int) -> tuple[str, int]:
+    def bytes_stream(self) -> "RedactedBytes":
+        return RedactedBytes(self._of_bytes().stream())
+
+    def masked(
+        self, text: str, *, start: int, stop: int, shown: Stripped | None
+    ) -> tuple[str, int]:
         """The text from `start`, masked, up to `stop` or to a secret that goes on there."""
         pieces: list[str] = []
         position = start
-        for begin, end in _merged([*self._values(text, start), *secret_shapes.spans(text, start)]):
+        for begin, end in self._spans(text, start, shown):
             if end > stop:
                 stop = min(stop, begin)
                 break
             pieces += [text[position:begin], MASK]
             position = end
+        if not pieces and start == 0 and stop == len(text):
+            return text, stop
         return "".join([*pieces, text[position:stop]]), stop
+
+    def open_from(self, text: str) -> int:
+        """From where on the text may be a secret that is not complete yet."""
+        return min(self._open_value(text), secret_shapes.open_from(text))
+
+    def _of_bytes(self) -> "Redactor":
+        """The same for text in which every character stands for a byte."""
+        twin = Redactor(environ={})
+        encoded = (form.encode("utf-8", "surrogatepass") for form in self._forms)
+        twin._look_for({form.decode("latin-1") for form in encoded})
+        return twin
+
+    def _spans(self, text: str, start: int, shown: Stripped | None) -> list[Span]:
+        found = [*self._values(text, start), *secret_shapes.spans(text, start)]
+        if shown:
+            first = shown.position(start)
+            hidden = (*self._values(shown.text, first), *secret_shapes.spans(shown.text, first))
+            found += (shown.span(*span) for span in hidden)
+        return _merged(found)
 
     def _values(self, text: str, start: int) -> Iterator[Span]:
         for form in self._forms:
@@ -71,40 +108,71 @@ class Redactor:
                 yield at, at + len(form)
                 at = text.find(form, at + 1)
 
-    def _open_from(self, text: str) -> int:
-        """From where on the text may be a secret that is not complete yet."""
+    def _open_value(self, text: str) -> int:
         for position in range(max(0, len(text) - self._longest + 1), len(text)):
             forms = self._by_first_character.get(text[position])
             if forms and any(form.startswith(text[position:]) for form in forms):
-                return min(position, secret_shapes.open_from(text))
-        return secret_shapes.open_from(text)
+                return position
+        return len(text)
 
 
 class RedactedStream:
     """Text that comes in pieces. What `feed` holds back, `close` gives."""
 
-    def __init__(self, masked: _Masked, open_from: Callable[[str], int]) -> None:
-        self._masked = masked
-        self._open_from = open_from
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._held = ""
         self._given = 0
         """How much of `_held` is out already, and only there for what follows it."""
 
     def feed(self, piece: str) -> str:
         text = self._held + piece
-        stop = self._open_from(text)
+        shown = stripped(text)
+        stop = self._redactor.open_from(text)
+        if shown:
+            stop = min(stop, begun_sequence(text))
+            hidden = self._redactor.open_from(shown.text)
+            stop = min(stop, shown.origin(hidden)) if hidden < len(shown.text) else stop
         if len(text) - stop > LONGEST_HELD_BACK:
             stop = len(text)
-        return self._give(text, stop)
+        return self._give(text, stop, shown)
 
     def close(self) -> str:
-        return self._give(self._held, len(self._held))
+        return self._give(self._held, len(self._held), stripped(self._held))
 
-    def _give(self, text: str, stop: int) -> str:
-        given, end = self._masked(text, start=self._given, stop=max(stop, self._given))
-        self._given = min(end, 1)
-        self._held = text[end - self._given :]
+    def _give(self, text: str, stop: int, shown: Stripped | None) -> str:
+        given, end = self._redactor.masked(
+            text, start=self._given, stop=max(stop, self._given), shown=shown
+        )
+        before = shown.before(end) if shown else end - 1
+        before = max(before, end - _LONGEST_CONTEXT, 0)
+        self._given, self._held = end - before, text[before:]
         return given
+
+
+class RedactedBytes:
+    """The same for bytes, whatever their encoding."""
+
+    def __init__(self, stream: RedactedStream) -> None:
+        self._stream = stream
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._stream.feed(chunk.decode("latin-1")).encode("latin-1")
+
+    def close(self) -> bytes:
+        return self._stream.close().encode("latin-1")
+
+
+def _secrets_in(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
+    for name, value in environ.items():
+        if any(fnmatchcase(name, wanted) for wanted in names):
+            yield value
+        elif value.lower() in _KNOWN_TO_ALL or _is_place(value):
+            continue
+        elif SECRET_NAME.search(name):
+            yield value
+        if "://" in value:
+            yield from re.findall(_PASSWORD_IN_ADDRESS, value)
 
 
 def _merged(spans: list[Span]) -> list[Span]:

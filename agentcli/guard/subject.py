@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.guard.shell import Line, parse
+from agentcli.types.tools import Effect
 
 EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
 READING = frozenset(["read_file", "grep", "find_files"])
@@ -39,6 +40,8 @@ class Subject:
     paths: tuple[Reach, ...] = ()
     command: str = ""
     line: Line | None = None
+    effect: Effect | None = None
+    """None: not known, as of an example."""
 
     @property
     def takes_path(self) -> bool:
@@ -70,7 +73,7 @@ class Subjects:
             root=self._root,
             cwd=self._cwd(),
             server=server,
-            server_tool=_without_server(tool, server) if server else "",
+            server_tool=_server_tool(tool, args, server) if server else "",
             paths=tuple(self.reach(self._root / text) for text in paths),
             command=command,
             line=parse(command) if is_shell else None,
@@ -92,7 +95,7 @@ def _field(args: Any, name: str) -> str:
 
 def _paths(tool: str, args: Any) -> Sequence[str]:
     if tool == "apply_patch":
-        return _patched_paths(args)
+        return patched_paths(args)
     if tool not in EDITING | READING:
         return []
     path = _field(args, "path") or ("." if tool in ("grep", "find_files") else "")
@@ -100,13 +103,19 @@ def _paths(tool: str, args: Any) -> Sequence[str]:
     return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
 
 
-def _patched_paths(args: Any) -> Sequence[str]:
+def patched_paths(args: Any) -> Sequence[str]:
     """What the tool itself found in the patch; otherwise what the patch says."""
     paths = getattr(args, "paths", None)
     if isinstance(paths, tuple | list):
         return [str(path) for path in paths]
     text = args if isinstance(args, str) else _field(args, "patch") or _field(args, "input")
     return [path.strip() for path in _PATCHED_FILE.findall(text)]
+
+
+def _server_tool(tool: str, args: Any, server: str) -> str:
+    """As the server calls it, where that is known: models may know it by a shorter name."""
+    named = None if isinstance(args, Mapping) else getattr(args, "server_tool", None)
+    return named if isinstance(named, str) else _without_server(tool, server)
 
 
 def _without_server(tool: str, server: str) -> str:

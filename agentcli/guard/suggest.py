@@ -16,7 +16,7 @@ from agentcli.guard.decide import Decider
 from agentcli.guard.options import names
 from agentcli.guard.rules import RuleError, parse_rule
 from agentcli.guard.shell import NotPlain, Part, Plain
-from agentcli.guard.subject import EDITING, Subject
+from agentcli.guard.subject import EDITING, KNOWN_TOOLS, Subject
 
 _ANY_WORDS_ARE_FINE = names(
     """pytest tox nox ruff mypy pyright black isort flake8 pylint coverage jest vitest mocha eslint
@@ -36,6 +36,8 @@ class Suggestion:
     reason: str = ""
     session: str = ""
     """What "this session" would cover, in words."""
+    uncovered: tuple[str, ...] = ()
+    """The parts of a command line that are not allowed yet, as they stand in it."""
 
     @property
     def options(self) -> str:
@@ -50,7 +52,8 @@ def suggest(subject: Subject, decider: Decider) -> Suggestion:
         rules = tuple(dict.fromkeys(_rules(subject, decider)))
     except RuleError as error:
         return Suggestion(reason=str(error))
-    return Suggestion(rules=rules, session=", ".join(rules))
+    uncovered = tuple(one.part.source for one in decider.uncovered(subject))
+    return Suggestion(rules=rules, session=", ".join(rules), uncovered=uncovered)
 
 
 def _rules(subject: Subject, decider: Decider) -> Iterator[str]:
@@ -59,11 +62,14 @@ def _rules(subject: Subject, decider: Decider) -> Iterator[str]:
         alone = len(subject.line.parts) == 1
         yield from (_for_part(one, alone=alone) for one in decider.uncovered(subject))
     elif subject.server:
-        yield f"mcp({subject.server}:{subject.server_tool})"
+        # A server may call its tool anything, even a glob for all of them.
+        known_as = subject.tool.removeprefix(f"{subject.server}__")
+        is_plain = re.fullmatch(r"[\w.-]+", subject.server_tool) is not None
+        yield f"mcp({subject.server}:{subject.server_tool if is_plain else known_as})"
     elif subject.tool in EDITING:
         yield from (_for_path(reach.real, subject.root) for reach in subject.paths)
     else:
-        yield subject.tool
+        yield subject.tool if subject.tool in KNOWN_TOOLS else f"plugin({subject.tool})"
 
 
 def _for_part(uncovered: Uncovered, *, alone: bool) -> str:
@@ -84,7 +90,7 @@ def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
         return argv[: len(launcher) + 1]
     if argv[0] in _ANY_WORDS_ARE_FINE:
         return argv[:1]
-    if argv[0] in _HAVE_SUBCOMMANDS and len(argv) > 1:
+    if argv[0] in _HAVE_SUBCOMMANDS and len(argv) > 1 and not argv[1].startswith("-"):
         return argv[:3] if program in _RUN_NAMED_SCRIPTS and argv[1] == "run" else argv[:2]
     return argv[:2] if program in programs.INTERPRETERS and len(argv) > 1 else ()
 

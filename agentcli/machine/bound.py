@@ -8,10 +8,10 @@ import codecs
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.machine.plain import plain
+from agentcli.types.record import dataclass
 
 KEPT_HEAD_BYTES = 40_000
 KEPT_TAIL_BYTES = 160_000

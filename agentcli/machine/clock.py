@@ -1,6 +1,6 @@
 """Time and fresh names, in one place so that replay can hold them still."""
 
-import secrets
+import os
 from datetime import UTC, datetime
 
 
@@ -11,4 +11,4 @@ def now() -> str:
 
 def new_session_id() -> str:
     """Sorts by time; its last four characters are enough to name it by hand."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"

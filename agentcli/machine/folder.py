@@ -8,10 +8,15 @@ no directory handles (Windows) the same calls go by path, after a check that fin
 import errno
 import os
 import stat
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+
+if sys.platform != "win32":
+    import fcntl
 
 HAS_HANDLES = os.open in os.supports_dir_fd
 
@@ -24,6 +29,9 @@ _CAREFUL = (
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_BINARY", 0)
 )
+
+_LOCK_TRIES = 100
+_LOCK_PAUSE_S = 0.01
 
 
 class Folder:
@@ -95,6 +103,23 @@ class Folder:
     def unlink(self, name: str) -> None:
         os.unlink(self._at(name), dir_fd=self._handle)
 
+    def link(self, name: str, target: bytes) -> None:
+        """Makes a symbolic link."""
+        os.symlink(target, os.fsencode(self._at(name)), dir_fd=self._handle)
+
+    def target(self, name: str) -> bytes:
+        """Of a symbolic link."""
+        return os.fsencode(os.readlink(self._at(name), dir_fd=self._handle))
+
+    def set_mode(self, name: str, mode: int) -> None:
+        """Of a file or a directory; nothing happens where the platform has no permissions."""
+        if hasattr(os, "fchmod"):
+            handle = self.open_file(name, os.O_RDONLY)
+            try:
+                os.fchmod(handle, mode)
+            finally:
+                os.close(handle)
+
     @contextmanager
     def scan(self) -> Iterator[Iterator[os.DirEntry[str]]]:
         """The entries, in no order. Ask them nothing that follows links."""
@@ -102,13 +127,23 @@ class Folder:
             with os.scandir(self.path) as entries:
                 yield entries
             return
-        # A handle opened by O_PATH cannot be listed: open the same directory again for reading.
-        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | _CAREFUL, dir_fd=self._handle)
+        listing = self._open_itself()
         try:
             with os.scandir(listing) as entries:
                 yield entries
         finally:
             os.close(listing)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """For one process at a time, of those that ask. Who waits for a second goes on without."""
+        with ExitStack() as stack:
+            if sys.platform != "win32":
+                with suppress(OSError):  # it may not be listed, or the file system has no locks
+                    handle = self._open_itself()
+                    stack.callback(os.close, handle)
+                    _lock(handle)
+            yield
 
     def location(self) -> Path | None:
         """Where the opened directory really is now, as far as the system can tell."""
@@ -117,11 +152,27 @@ class Folder:
         except OSError:
             return None
 
+    def _open_itself(self) -> int:
+        """For reading: a handle opened by O_PATH can neither be listed nor locked."""
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | _CAREFUL, dir_fd=self._handle)
+
     def _at(self, name: str) -> str:
         return name if self._handle is not None else str(self.path / name)
 
     def _stat(self, name: str) -> os.stat_result:
         return os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
+
+
+if sys.platform != "win32":
+
+    def _lock(handle: int) -> None:
+        for _ in range(_LOCK_TRIES):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_LOCK_PAUSE_S)
+            else:
+                return
 
 
 @contextmanager

@@ -8,12 +8,20 @@ import asyncio
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from subprocess import Popen
 
 from agentcli.machine import tree
-from agentcli.machine.process import AFTER_TIMEOUT, Pipe, end, exited, killer, to_its_end
+from agentcli.machine.process import (
+    AFTER_TIMEOUT,
+    DRAIN_S,
+    Pipe,
+    end,
+    exited,
+    killer,
+    to_its_end,
+)
 
 CLOSE_GRACE_S = 2.0
 
@@ -106,9 +114,10 @@ class Ledger:
         self._pipes = [kept for kept in (*self._pipes, pipe) if kept.is_open]
         return self._settle(self._commands[mark], left_running)
 
-    def watch(self, child: "Popen[bytes]", *, mark: str, then: Remarks) -> None:
+    def watch(self, child: "Popen[bytes]", *, mark: str, pipe: Pipe, then: Remarks) -> None:
         """Follows a background command to its end, and then calls `then`."""
-        watch = asyncio.ensure_future(self._follow(child, self._commands[mark], then))
+        self._pipes.append(pipe)
+        watch = asyncio.ensure_future(self._follow(child, self._commands[mark], pipe, then))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
 
@@ -124,6 +133,12 @@ class Ledger:
             return False
         tree.tell(pids, number)
         return True
+
+    def kill(self, call_ids: Collection[str]) -> None:
+        """Kills the groups of the commands that these calls have started."""
+        for started in tuple(self._running.values()):
+            if started.call_id in call_ids:
+                tree.tell_group(started.pid, tree.KILL)
 
     def ended_since(self) -> list[Finished]:
         """The background commands that ended since this was last asked."""
@@ -159,12 +174,15 @@ class Ledger:
         self._left += left
         return tuple(each.pid for each in left)
 
-    async def _follow(self, child: "Popen[bytes]", started: Started, then: Remarks) -> None:
+    async def _follow(
+        self, child: "Popen[bytes]", started: Started, pipe: Pipe, then: Remarks
+    ) -> None:
         returncode = await exited(child)
         duration_s = time.time() - started.since
         if returncode < 0:
             # Whoever kills the shell means the command: its children must not stay behind.
             await end(child, mark=started.mark, steps=AFTER_TIMEOUT)
+        await pipe.drained(DRAIN_S)
         self._settle(started, tree.find(started.mark))
         self._finished.append(
             Finished(started=started, returncode=returncode, duration_s=duration_s, remarks=then())

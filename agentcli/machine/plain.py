@@ -1,13 +1,17 @@
 """Terminal text to plain text: what a terminal would show in the end, as characters alone.
 
-After `visible` or `plain` no control character is left but newline and tab, so nothing a program
-printed can move a cursor, set a title or hide text on the screen it is shown on later. A control
-sequence never reaches past the end of its line: one that is cut or never closed hides nothing.
+After `visible` or `plain` no control character is left but newline and tab, and none that turns
+the direction of writing or is never drawn, so nothing a program printed can move a cursor, set a
+title or hide text on the screen it is shown on later. A control sequence never reaches past the end
+of its line: one that is cut or never closed hides nothing.
 """
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ORDER = "\u202a-\u202e\u2066-\u2069"
+_UNDRAWN = "\U000e0000-\U000e007f"
+_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_ORDER}{_UNDRAWN}]")
+_ACTIVE = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~]?)"
@@ -24,6 +28,11 @@ _FURTHEST_COLUMN = 256
 def visible(text: str) -> str:
     """Every control character but newline and tab replaced by U+FFFD, one for one."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def inert(text: str) -> str:
+    """What a terminal would act on replaced by U+FFFD, all else as it is: for text of files."""
+    return _ACTIVE.sub("\ufffd", text)
 
 
 def plain(text: str) -> str:

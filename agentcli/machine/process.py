@@ -10,13 +10,13 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 from agentcli.machine import tree
+from agentcli.types.record import dataclass
 
 T = TypeVar("T")
 
@@ -101,16 +101,29 @@ class Ended:
     """Descendants that are alive and were left alone; after a timeout, what would not die."""
 
 
-def start(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdout: int) -> "Popen[bytes]":
-    """Unconfined, in a session of its own: a group to signal, and no terminal to read from."""
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdout: int,
+    stdin: int = DEVNULL,
+    stderr: int = STDOUT,
+    pass_fds: Sequence[int] = (),
+) -> "Popen[bytes]":
+    """In a session of its own: a group to signal, and no terminal to read from.
+
+    It is confined as the thread is that calls this.
+    """
     return Popen(
         argv,
         cwd=cwd,
         env=env,
-        stdin=DEVNULL,
+        stdin=stdin,
         stdout=stdout,
-        stderr=STDOUT,
+        stderr=stderr,
         start_new_session=True,
+        pass_fds=pass_fds,
     )
 
 

@@ -9,10 +9,10 @@ import secrets
 import stat
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 
 from agentcli.machine.folder import Folder
 from agentcli.types.errors import ToolError
+from agentcli.types.record import dataclass
 
 NEW_FILE_MODE = 0o644
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
@@ -41,9 +41,10 @@ def replace_in(
             os.fsync(handle)
         finally:
             os.close(handle)
-        if not _holds(folder, name, expected):
-            raise ToolError(f"Not written: {shown} changed on disk meanwhile. Read it again.")
-        folder.rename(temporary, name)
+        with folder.held():  # else another session could write between the look and the rename
+            if not _holds(folder, name, expected):
+                raise ToolError(f"Not written: {shown} changed on disk meanwhile. Read it again.")
+            folder.rename(temporary, name)
     except BaseException:
         with suppress(OSError):
             folder.unlink(temporary)

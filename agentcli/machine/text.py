@@ -7,8 +7,9 @@ characters.
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from agentcli.types.record import dataclass
 
 Ending = Literal["\n", "\r\n"]
 

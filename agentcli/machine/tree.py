@@ -29,6 +29,7 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 LOOK_EVERY_S = 0.02
 SWEEP_LIMIT_S = 2.0
 """After that, what still lives cannot be killed: it waits for a disk that does not answer."""
+_EMPTY_LOOKS = 4
 
 _PROC = Path("/proc")
 _HAS_PROC = _PROC.joinpath("self/environ").exists()
@@ -107,16 +108,16 @@ async def sweep(mark: str, *, known: Mapping[int, str]) -> list[int]:
     """Kills all that carries the mark, and of those `known` by their birth what is left of them.
 
     Returns what would not die. One look can miss a process that just then replaces another or
-    starts a program, so it takes two in a row, some time apart, that find nobody.
+    starts a program, so it takes some in a row, some time apart, that find nobody.
     """
     deadline = time.monotonic() + SWEEP_LIMIT_S
     empty_looks = 0
     found: list[int] = []
-    while empty_looks < 2 and time.monotonic() < deadline:
+    while empty_looks < _EMPTY_LOOKS and time.monotonic() < deadline:
         found = [*find(mark), *_living(known)]
         tell(found, KILL)
         empty_looks = 0 if found else empty_looks + 1
-        await asyncio.sleep(LOOK_EVERY_S if empty_looks < 2 else 0)
+        await asyncio.sleep(LOOK_EVERY_S if empty_looks < _EMPTY_LOOKS else 0)
     return found
 
 

@@ -7,9 +7,8 @@ follows no link, so that a link swapped in between makes the call fail and never
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from agentcli.machine.folder import Folder, descend
@@ -18,6 +17,7 @@ from agentcli.machine.protected import is_protected
 from agentcli.machine.replacing import Replaced, replace_in
 from agentcli.machine.text import printable
 from agentcli.types.errors import ToolError
+from agentcli.types.record import dataclass
 from agentcli.types.tools import ErrorKind
 
 _KINDS = {
@@ -51,9 +51,20 @@ class Place:
 
 
 class Workspace:
-    def __init__(self, root: Path, *, readable: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        readable: tuple[Path, ...] = (),
+        protected: tuple[Path, ...] = (),
+        hides: Callable[[Path], bool] | None = None,
+    ) -> None:
+        """`protected`: places that are not written, should they be in the workspace.
+        `hides`: which files a search must pass over, as if they were not there."""
         self.root = Path(os.path.realpath(root))
+        self.hides = hides
         self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
+        self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
 
     def locate(self, given: str) -> Place:
         """What a path means. It need not exist; ToolError when it cannot be in any root."""
@@ -118,11 +129,21 @@ class Workspace:
     def require_writable(self, place: Place) -> None:
         if not place.writable:
             raise ToolError(f"{place.given} is outside the workspace: it can only be read.")
-        if is_protected(self.root, place.parts) or is_protected(self.root, self._as_given(place)):
+        if self._is_held(place.path):
+            raise ToolError(f"{place.given} is protected: agentcli uses it as it is.")
+        if self._is_protected(place.path) or is_protected(self.root, self._as_given(place)):
             raise ToolError(
                 f"{place.given} is protected: git's own files and agentcli's settings are not "
                 "for tools to write."
             )
+
+    def _is_protected(self, path: Path) -> bool:
+        """Of a path in the workspace. What a protected place lies in may be written beside it."""
+        named = is_protected(self.root, path.relative_to(self.root).parts)
+        return named or self._is_held(path)
+
+    def _is_held(self, path: Path) -> bool:
+        return any(path.is_relative_to(place) for place in self._protected)
 
     def near(self, given: str) -> str | None:
         """The closest existing path to one that does not exist, if any is close."""
@@ -170,8 +191,7 @@ class Workspace:
         real = folder.location()
         if real is None:
             return
-        inside = real.is_relative_to(self.root)
-        if not inside or is_protected(self.root, real.relative_to(self.root).parts):
+        if not real.is_relative_to(self.root) or self._is_protected(real):
             raise ToolError(f"Not written: the directory of {place.given} was moved meanwhile.")
 
     def _require_regular(self, place: Place, found: os.stat_result | None) -> None:

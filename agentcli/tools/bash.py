@@ -1,7 +1,9 @@
 """bash: one command in a fresh shell, with its output bounded and its processes accounted for."""
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,14 +15,15 @@ from pydantic import Field
 from agentcli.machine import process
 from agentcli.machine.bound import Bounded
 from agentcli.machine.environment import child_environment
+from agentcli.machine.filtered import Filter, Filtered
 from agentcli.machine.ledger import Ledger
 from agentcli.machine.live import Live
 from agentcli.machine.plain import visible
-from agentcli.machine.process import Pipe
+from agentcli.machine.process import Pipe, Sink
 from agentcli.machine.shell import Script, prepare
 from agentcli.tools.contracts import contract
 from agentcli.tools.kill import parse_kill
-from agentcli.tools.report import CARD_TAIL_LINES, report
+from agentcli.tools.report import CARD_TAIL_LINES, report, report_interrupted
 from agentcli.tools.schema import Arguments, parse
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
@@ -65,12 +68,17 @@ class Bash:
         workspace: Path,
         out_dir: Path,
         sandbox: Sandbox | None,
-        confinement: Confinement,
+        confinement: Callable[[str], Confinement],
         environ: Mapping[str, str],
         ledger: Ledger,
+        passed: Collection[str] = (),
         proves_read: Callable[[str], bool] = lambda command: False,
+        clean: Callable[[], Filter] | None = None,
+        timeout_limit_s: float | None = None,
     ) -> None:
-        """`proves_read` must be true only of a command that cannot change anything."""
+        """`confinement` is what a call was given beyond the workspace. `passed` are variables
+        that a command gets whatever their names say. `proves_read` must be true only of one that
+        cannot change anything. `clean` makes a filter for each output."""
         self._root = workspace.resolve()
         self._cwd = self._root
         self._out_dir = out_dir.resolve()
@@ -78,7 +86,10 @@ class Bash:
         self._confinement = confinement
         self._environ = environ
         self._ledger = ledger
+        self._passed = passed
         self._proves_read = proves_read
+        self._clean = clean
+        self._timeout_limit_s = timeout_limit_s
         self._logs = 0
 
     @property
@@ -139,18 +150,26 @@ class Bash:
         )
 
     async def _run_to_the_end(self, call: _Call, progress: Callable[[str], None]) -> Output:
+        timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
         kept = Bounded(call.log_path, call.log_fd)
         live = Live(kept, tell=progress, lines=CARD_TAIL_LINES)
-        pipe = Pipe(live)
+        pipe = Pipe(self._cleaned(live))
         with ExitStack() as undo:
             undo.callback(call.script.remove)
             undo.callback(pipe.close)
             child = self._launch(call, pipe.writer)
             undo.pop_all()
         left_running: tuple[int, ...] = ()
+        began = time.monotonic()
         try:
-            ended = await process.run(child, pipe=pipe, mark=call.mark, timeout_s=call.args.timeout)
+            ended = await process.run(child, pipe=pipe, mark=call.mark, timeout_s=timeout_s)
             left_running = ended.left_running
+        except asyncio.CancelledError:
+            ran_s = time.monotonic() - began
+            # What it had printed goes with the cancellation, for the record of the call.
+            raise asyncio.CancelledError(
+                report_interrupted(call.args.command, kept=kept, cwd=call.cwd, ran_s=ran_s)
+            ) from None
         finally:
             live.stop_telling()
             after = call.script.directory_after()
@@ -161,19 +180,21 @@ class Bash:
             replace(ended, left_running=left_running),
             kept=kept,
             cwd=call.cwd,
-            timeout_s=call.args.timeout,
+            timeout_s=timeout_s,
             notes=(*call.notes, *map("[{}]".format, remarks), *self._move_to(after, call.cwd)),
         )
 
     def _start_in_background(self, call: _Call) -> Output:
+        pipe = Pipe(self._cleaned(Bounded(call.log_path, call.log_fd)))
         with ExitStack() as undo:
             undo.callback(call.script.remove)
-            try:
-                child = self._launch(call, call.log_fd)
-            finally:
-                os.close(call.log_fd)
+            undo.callback(pipe.close)
+            child = self._launch(call, pipe.writer)
             undo.pop_all()
-        self._ledger.watch(child, mark=call.mark, then=lambda: self._finished(call, child))
+        pipe.close_writer()
+        self._ledger.watch(
+            child, mark=call.mark, pipe=pipe, then=lambda: self._finished(call, child)
+        )
         details = Command(
             command=call.args.command,
             cwd=str(call.cwd),
@@ -183,8 +204,11 @@ class Bash:
         status = f"[background pid {child.pid}, output in {call.log_path}]"
         return Output.of("\n".join((*call.notes, status)), details=details)
 
+    def _cleaned(self, sink: Sink) -> Sink:
+        return Filtered(sink, self._clean()) if self._clean else sink
+
     def _launch(self, call: _Call, stdout: int) -> "Popen[bytes]":
-        env = child_environment(self._environ, mark=call.mark)
+        env = child_environment(self._environ, mark=call.mark, passed=self._passed)
         try:
             child = self._started(call, env, stdout)
         except OSError as error:
@@ -202,8 +226,8 @@ class Bash:
         argv = call.script.argv
         if self._sandbox is None:
             return process.start(argv, cwd=call.cwd, env=env, stdout=stdout)
-        writable = (*self._confinement.writable, call.script.note_file.parent)
-        confinement = replace(self._confinement, writable=writable)
+        given = self._confinement(call.call_id)
+        confinement = replace(given, writable=(*given.writable, call.script.note_file.parent))
         return self._sandbox.start(
             argv, cwd=call.cwd, env=env, stdout=stdout, confinement=confinement
         )
@@ -224,10 +248,15 @@ class Bash:
                 continue
 
     def _return_from_lost_directory(self) -> tuple[str, ...]:
-        if self._cwd.is_dir() and os.access(self._cwd, os.X_OK):
+        lost, real = self._cwd, Path(os.path.realpath(self._cwd))
+        if real.is_relative_to(self._root) and real.is_dir() and os.access(real, os.X_OK):
+            self._cwd = real
             return ()
-        lost, self._cwd = self._cwd, self._root
-        return (f"[{lost} cannot be entered any more; this ran in {self._root}]",)
+        self._cwd = self._root
+        why = "cannot be entered any more"
+        if not real.is_relative_to(self._root):
+            why = "leads out of the workspace now"
+        return (f"[{lost} {why}; this ran in {self._root}]",)
 
     def _move_to(self, after: str | None, before: Path) -> tuple[str, ...]:
         """Keeps the directory a command ended in, if the next one may start there."""

@@ -1,8 +1,9 @@
 """What a model reads and what people see of a command that has ended."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from agentcli.machine.bound import Bounded
+from agentcli.machine.bound import Bounded, Excerpt
 from agentcli.machine.process import Ended, killer
 from agentcli.types.tools import Command, ErrorKind, Output
 
@@ -14,26 +15,22 @@ NAMED_PIDS = 10
 
 
 def report(
-    command: str, ended: Ended, *, kept: Bounded, cwd: Path, timeout_s: int, notes: tuple[str, ...]
+    command: str,
+    ended: Ended,
+    *,
+    kept: Bounded,
+    cwd: Path,
+    timeout_s: float,
+    notes: tuple[str, ...],
 ) -> Output:
     """Its last line always says how the command ended; `notes` are lines before that."""
-    settled = kept.settled()
-    shown = settled.excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
-    head, tail = settled.card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
-    death = killer(ended.returncode)
-    details = Command(
-        command=command,
-        cwd=str(cwd),
+    shown, seen = _seen(command, kept, cwd)
+    details = replace(
+        seen,
         exit_code=ended.returncode if ended.returncode >= 0 else None,
-        signal=death,
+        signal=killer(ended.returncode),
         timed_out=ended.timed_out,
         duration_s=ended.duration_s,
-        output_bytes=kept.size_bytes,
-        output_lines=shown.lines,
-        shown_lines=shown.shown_lines,
-        head=head,
-        tail=tail,
-        log_path=str(kept.log_path),
         left_running=ended.left_running,
     )
     lines = (
@@ -46,9 +43,42 @@ def report(
     return Output.of("\n".join(lines), details=details, error=_error(ended), truncated=shown.is_cut)
 
 
-def _status(ended: Ended, timeout_s: int) -> str:
+def report_interrupted(command: str, *, kept: Bounded, cwd: Path, ran_s: float) -> Output:
+    """What there was until somebody stopped it."""
+    shown, seen = _seen(command, kept, cwd)
+    lines = (
+        shown.text.removesuffix("\n") or "[no output]",
+        *_log(kept),
+        f"[interrupted after {ran_s:.1f} s, {shown.lines} lines until then]",
+    )
+    return Output.of(
+        "\n".join(lines),
+        details=replace(seen, duration_s=ran_s),
+        error=ErrorKind.CANCELLED,
+        truncated=shown.is_cut,
+    )
+
+
+def _seen(command: str, kept: Bounded, cwd: Path) -> tuple[Excerpt, Command]:
+    """The output as the model reads it, and as people are shown it."""
+    settled = kept.settled()
+    shown = settled.excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
+    head, tail = settled.card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
+    return shown, Command(
+        command=command,
+        cwd=str(cwd),
+        output_bytes=kept.size_bytes,
+        output_lines=shown.lines,
+        shown_lines=shown.shown_lines,
+        head=head,
+        tail=tail,
+        log_path=str(kept.log_path),
+    )
+
+
+def _status(ended: Ended, timeout_s: float) -> str:
     if ended.timed_out:
-        return f"timed out after {timeout_s} s, killed; raise timeout or use background=true"
+        return f"timed out after {timeout_s:g} s, killed; raise timeout or use background=true"
     death = killer(ended.returncode)
     return f"killed by {death}" if death else f"exit code {ended.returncode}"
 

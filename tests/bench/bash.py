@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from agentcli.guard.secrets import Redactor
 from agentcli.machine.ledger import Ledger
 from agentcli.tools.bash import Args, Bash
 from agentcli.types.tools import Command, ToolContext
@@ -62,9 +63,10 @@ async def measure(home: Path) -> None:
         workspace=home,
         out_dir=home / "out",
         sandbox=None,
-        confinement=Confinement(),
+        confinement=lambda call_id: Confinement(),
         environ=os.environ,
         ledger=ledger,
+        clean=Redactor(environ={f"TOKEN_{n}": f"{n}" * 40 for n in range(4)}).bytes_stream,
     )
     context = ToolContext(call_id="bench", workspace=home, progress=lambda text: None)
     await overhead(tool, context)

@@ -2,6 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.guard.secrets import Redactor
+from agentcli.machine.plain import plain
 from tests.unit.guard.test_secrets import SHAPED, VALUE
 
 REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_KEY": VALUE + "!", "C_TOKEN": "aabaabaabaac"})
@@ -12,6 +13,10 @@ PIECES = st.one_of(
         ["-----BEGIN ", "-----", "-", "sk-", "eyJ", "AKIA", " ", "\n", ".", "a", VALUE[:9]]
     ),
     st.text(alphabet="ab-_. \nsk", max_size=6),
+    st.sampled_from(
+        ["\x1b", "\x1b[", "\x1b[0m", "\x1b[1;32m", "\x1b]0;t", "\x1b]0;t\x07", "\x1b]8;;\x1b\\"]
+    ),
+    st.sampled_from(["\0", "\r", "\b", "m", "]", "\x1b(B", "é", "—"]),
 )
 
 
@@ -25,6 +30,31 @@ def test_stream_cut_anywhere_equals_the_whole_text(text: str, data: st.DataObjec
     streamed = "".join(map(stream.feed, pieces)) + stream.close()
 
     assert streamed == REDACTOR.text(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=8).map("".join), st.data())
+def test_bytes_cut_anywhere_are_masked_as_the_text_is(text: str, data: st.DataObject) -> None:
+    raw = text.encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
+    stream = REDACTOR.bytes_stream()
+
+    pieces = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
+    streamed = b"".join(map(stream.feed, pieces)) + stream.close()
+
+    assert streamed.decode() == REDACTOR.text(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([*SHAPED, VALUE]), st.data())
+def test_no_secret_survives_with_sequences_inside_it(secret: str, data: st.DataObject) -> None:
+    sequences = st.sampled_from(["\x1b[0m", "\x1b[1;31m", "\0", "\x1b]0;title\x07", "\x1b(B"])
+    places = sorted(data.draw(st.lists(st.integers(0, len(secret)), max_size=5)), reverse=True)
+    hidden = secret
+    for place in places:
+        hidden = hidden[:place] + data.draw(sequences) + hidden[place:]
+
+    assert secret not in plain(REDACTOR.text(f"x {hidden} y")).replace("\ufffd", "")
 
 
 @settings(max_examples=200, deadline=None)

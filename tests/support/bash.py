@@ -39,7 +39,7 @@ def in_session(
             workspace=workspace,
             out_dir=home / "out",
             sandbox=sandbox,
-            confinement=Confinement(network=True, writable=(home,)),
+            confinement=lambda call_id: Confinement(network=True, writable=(home,)),
             environ=os.environ,
             ledger=ledger,
         )

@@ -7,22 +7,23 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from select import select
-from subprocess import Popen
+from subprocess import DEVNULL, STDOUT, Popen
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
+from agentcli.guard.sandbox.attendance import Attendance
 from agentcli.guard.sandbox.holding import Holding
 from agentcli.guard.sandbox.kinds import is_directory
 from agentcli.guard.sandbox.launcher import Launcher
-from agentcli.guard.sandbox.limits import Limits, allowed_tasks, count_tasks, leave_room_for
+from agentcli.guard.sandbox.limits import Limits, allowed_tasks
 from agentcli.guard.sandbox.mounts import View
+from agentcli.guard.sandbox.newcomers import Newcomers
 from agentcli.guard.sandbox.places import Places
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
-from agentcli.guard.sandbox.restore import Keeper, Snapshot
-from agentcli.guard.sandbox.watch import Watch
+from agentcli.guard.sandbox.restore import Keeper
 from agentcli.types.verdicts import Confinement
 
 _FILTER = seccomp.Filter(
@@ -35,18 +36,11 @@ _END_S = 2.0
 _COUNTER = Path("/usr/bin/prlimit")
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    snapshot: Snapshot
-    status: int
-    """Where bubblewrap tells what became of the command."""
-
-
 class Bubblewrap:
     def __init__(
         self, places: Places, *, program: Path, version: tuple[int, ...], limits: Limits
     ) -> None:
-        protection = protections(places.workspace, places.protected)
+        protection = protections(places.workspace, (*places.protected, *places.records))
         mountable = [
             one
             for one in protection.guarded
@@ -57,15 +51,17 @@ class Bubblewrap:
         self._places = places
         self._program = program
         self._limits = limits
-        self._watch = Watch(limits)
         self._holding = Holding(held)
         others = [one for one in protection.guarded if one not in held]
         roots = (places.workspace, *protection.writable)
-        self._keeper = Keeper(
+        keeper = Keeper(
             (*others, *_new_ones(places.workspace, held)), roots=roots, rejected=places.rejected
         )
+        newcomers = Newcomers(places.workspace, rejected=places.rejected)
+        self._attendance = Attendance(keeper, newcomers, limits)
         self._launcher = Launcher(_leave_the_session_alone, name="bubblewrap launcher")
-        self._runs: dict[Popen[bytes], _Run] = {}
+        self._status: dict[Popen[bytes], int] = {}
+        """Where bubblewrap tells what became of a command."""
 
     @property
     def name(self) -> str:
@@ -79,33 +75,33 @@ class Bubblewrap:
         env: dict[str, str],
         stdout: int,
         confinement: Confinement,
+        stdin: int = DEVNULL,
+        stderr: int = STDOUT,
     ) -> "Popen[bytes]":
-        tasks = count_tasks()
-        leave_room_for(self._limits, tasks_now=tasks)
         self._holding.take()
         try:
-            snapshot = self._keeper.snapshot()
-            process, status = self._started(argv, cwd, env, stdout, confinement)
+            before = self._attendance.prepare()
+            process, status = self._started(
+                argv, cwd, env, confinement, stdio=(stdin, stdout, stderr)
+            )
         except BaseException:
             self._holding.release()
             raise
-        self._runs[process] = _Run(snapshot, status)
-        self._watch.add(process, tasks_before=tasks)
+        self._status[process] = status
+        self._attendance.begin(process, before)
         return process
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        run = self._runs.pop(process, None)
-        if run is None:
+        status = self._status.pop(process, None)
+        if status is None:
             return ()
-        failure = _end(run.status, process)
-        stopped = self._watch.remove(process)
-        undone = self._keeper.undo(run.snapshot)
+        told = (*_end(status, process), *self._attendance.end(process))
         self._holding.release()
-        return (*failure, *stopped, *undone)
+        return told
 
     def close(self) -> None:
         """Commands that still run end with the thread that started them."""
-        self._watch.close()
+        self._attendance.close()
         self._launcher.close()
 
     def _counted(self, argv: Sequence[str]) -> list[str]:
@@ -123,8 +119,9 @@ class Bubblewrap:
         argv: Sequence[str],
         cwd: Path,
         env: dict[str, str],
-        stdout: int,
         confinement: Confinement,
+        *,
+        stdio: tuple[int, int, int],
     ) -> tuple["Popen[bytes]", int]:
         status, status_writer = os.pipe()
         os.set_blocking(status, False)
@@ -142,7 +139,9 @@ class Bubblewrap:
                 [str(self._program), "--args", str(options_file), "--", *self._counted(argv)],
                 cwd=Path("/"),
                 env={**env, **self._places.variables, "TMPDIR": str(self._view.temporary)},
-                stdout=stdout,
+                stdin=stdio[0],
+                stdout=stdio[1],
+                stderr=stdio[2],
                 pass_fds=passed,
             )
         except BaseException:

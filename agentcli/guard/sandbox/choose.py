@@ -29,6 +29,7 @@ _USUAL_DIRECTORIES = ("/usr/bin", "/usr/local/bin", "/bin", "/run/current-system
 _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
 _PROBE_LIMIT_S = 10.0
 _SAID_CHARS = 1000
+_WITHOUT = "--sandbox off, if commands may do everything that you can"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,9 @@ class Ground:
     readable: tuple[Path, ...] = ()
     """What commands may read besides: the session's kept outputs."""
     protected: tuple[Path, ...] = ()
-    """agentcli's settings and records, which stay as they are should they lie in the workspace."""
+    """agentcli's settings, which stay as they are should they lie in the workspace."""
+    records: tuple[Path, ...] = ()
+    """What agentcli writes while commands run: held, but not put back over its own writing."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -80,7 +83,7 @@ def choose(
     reasons = " ".join(failure.reason for failure in failures)
     raise SettingsError(
         f"No sandbox works here, so no command is run. {reasons}".rstrip(),
-        hint=next((failure.fix for failure in failures if failure.fix), ""),
+        hint=next((failure.fix for failure in failures if failure.fix), _WITHOUT),
     )
 
 
@@ -111,6 +114,7 @@ def _attempts(
         private=ground.private,
         readable=ground.readable,
         protected=ground.protected,
+        records=ground.records,
         environ=environ,
     )
     for layer, build in builders.items():

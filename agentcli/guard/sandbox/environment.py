@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from agentcli.guard.sandbox.kinds import is_directory
+
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _PASSED = frozenset(
@@ -88,5 +90,6 @@ def _kept_entries(search_path: str, workspace: Path, activated: str) -> Iterator
     for entry in search_path.split(os.pathsep):
         inside = Path(os.path.realpath(entry)).is_relative_to(root)
         is_activated = bool(activated) and Path(entry) == Path(activated, "bin")
-        if Path(entry).is_absolute() and (not inside or is_activated):
+        # What does not exist yet may come to exist in a command's own /tmp, and under any name.
+        if Path(entry).is_absolute() and is_directory(Path(entry)) and (not inside or is_activated):
             yield entry

@@ -26,7 +26,9 @@ _HARMLESS = {
     "remote": {"fetch", "url"},
     "branch": {"merge", "remote"},
 }
-_FETCHED_BY_GIT_ITSELF = re.compile(r"(https?://|git@)[\w.-]+[:/][\w./~-]*")
+_FETCHED_BY_GIT_ITSELF = re.compile(
+    r"((https?|ssh|git)://[\w.@-]+(:\d+)?/|git@[\w.-]+[:/])[\w./~-]*"
+)
 
 
 def is_harmless(text: str) -> bool:

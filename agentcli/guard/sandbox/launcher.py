@@ -11,6 +11,8 @@ from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
 
+from agentcli.machine import process
+
 Restrict = Callable[[], None]
 
 
@@ -33,11 +35,20 @@ class Launcher:
         cwd: Path,
         env: dict[str, str],
         stdout: int,
+        stdin: int = DEVNULL,
+        stderr: int = STDOUT,
         pass_fds: Sequence[int] = (),
     ) -> "Popen[bytes]":
         """Raises what Popen raises, or what kept the thread from giving up its rights."""
         started = self._thread.submit(
-            self._start, argv, cwd=cwd, env=env, stdout=stdout, pass_fds=pass_fds
+            self._start,
+            argv,
+            cwd=cwd,
+            env=env,
+            stdout=stdout,
+            stdin=stdin,
+            stderr=stderr,
+            pass_fds=pass_fds,
         )
         return started.result()
 
@@ -57,18 +68,19 @@ class Launcher:
         cwd: Path,
         env: dict[str, str],
         stdout: int,
+        stdin: int,
+        stderr: int,
         pass_fds: Sequence[int],
     ) -> "Popen[bytes]":
         if self._refusal:
             raise self._refusal
-        return Popen(
+        return process.start(
             argv,
             cwd=cwd,
             env=env,
-            stdin=DEVNULL,
             stdout=stdout,
-            stderr=STDOUT,
-            start_new_session=True,
+            stdin=stdin,
+            stderr=stderr,
             pass_fds=pass_fds,
         )
 

@@ -115,7 +115,7 @@ class View:
         places, protection = self.places, self.protection
         writable = (
             *protection.writable,
-            *granted(confinement, places.workspace),
+            *granted(confinement, places),
             places.workspace,
         )
         read_only = (
@@ -126,10 +126,11 @@ class View:
         )
         guarded = tuple(one.path for one in protection.guarded)
         between = pins(writable, (*read_only, *writable, places.shared, *guarded, *places.hidden))
+        held = [path for path in between if any(one in path.parents for one in guarded)]
         layers = (
             (_READ, read_only),
             (_CHANGE, (*writable, places.shared, *between)),
-            (_READ, guarded),
+            (_READ, (*guarded, *held)),
         )
         mounts = {
             at: _Mount(option, os.path.realpath(at), at) for option, paths in layers for at in paths

@@ -46,6 +46,8 @@ class Places:
     """Below what is shown, but only readable because of who runs this: keys, passwords."""
     protected: tuple[Path, ...]
     """In the workspace, and yet no command's to change."""
+    records: tuple[Path, ...]
+    """The same, but changed by agentcli itself while commands run."""
     toolchains: tuple[Path, ...]
     variables: Mapping[str, str]
     """What a command's environment must say about these places."""
@@ -65,7 +67,7 @@ class Places:
 
     @property
     def home(self) -> Path:
-        return self.shared / "home"
+        return home_in(self.private)
 
     @property
     def rejected(self) -> Path:
@@ -82,12 +84,17 @@ class Places:
         return self.private / "empty"
 
 
+def home_in(private: Path) -> Path:
+    return private / "shared" / "home"
+
+
 def survey(
     *,
     workspace: Path,
     private: Path,
     readable: Iterable[Path],
     protected: Iterable[Path],
+    records: Iterable[Path] = (),
     environ: Mapping[str, str],
 ) -> Places:
     """Makes the private directory ready as well."""
@@ -104,9 +111,10 @@ def survey(
         system=system,
         hidden=(*_hidden(_ETC), *personal.secrets(person_home, workspace)),
         protected=(
-            *(path for path in map(_real, (private, *protected)) if path.is_relative_to(workspace)),
+            *_within(workspace, (private, *protected)),
             *personal.startup(person_home, workspace),
         ),
+        records=tuple(_within(workspace, records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
         variables=variables,
         is_home=person_home.is_relative_to(workspace),
@@ -129,11 +137,20 @@ def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator
             yield path
 
 
-def granted(confinement: Confinement, workspace: Path) -> tuple[Path, ...]:
-    """Where else a command may write; all of the machine is no grant, but no sandbox."""
+def granted(confinement: Confinement, places: Places) -> tuple[Path, ...]:
+    """Where else a command may write; all of the machine is no grant, but no sandbox.
+
+    In the workspace that is only where it says its directory, if that lies among our records.
+    """
     given = map(_real, confinement.writable)
-    usable = (path for path in given if exists(path) and path != path.parent)
-    return tuple(outermost(usable, beside=(workspace,)))
+    usable = [path for path in given if exists(path) and path != path.parent]
+    kept = [path for path in usable if any(top in path.parents for top in places.readable)]
+    others = outermost(usable, beside=(places.workspace, *kept))
+    return (*others, *kept)
+
+
+def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
+    return (path for path in map(_real, paths) if path.is_relative_to(workspace))
 
 
 def resolver_files() -> tuple[Path, ...]:

@@ -8,7 +8,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -37,6 +37,8 @@ class Guarded:
     """`entry`: only what stands there, a link or whatever it is, and nothing below it."""
     filler: bytes = b""
     """What git must find in a file that exists only to be held."""
+    is_lasting: bool = False
+    """Put back even where the directory it was in is gone: the person's own settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +52,10 @@ class Protection:
 def protections(workspace: Path, also: Iterable[Path] = ()) -> Protection:
     outside = _outside_repository(workspace)
     found = [*outside.guarded]
-    for path in (workspace / OWN_SETTINGS, *also):
-        found += _guards(path, "directory")
-    for root in islice(_roots(workspace), _MOST_OF_A_KIND):
+    found += _guards(workspace / OWN_SETTINGS, "directory")
+    for path in also:
+        found += (replace(one, is_lasting=True) for one in _guards(path, "directory"))
+    for root in repositories(workspace):
         found += _of_worktree(root, workspace)
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
@@ -81,6 +84,10 @@ def pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
         if parent not in tops and not tops.isdisjoint(parent.parents)
     }
     return tuple(sorted(between, key=lambda path: (len(path.parts), path)))
+
+
+def repositories(workspace: Path) -> Iterator[Path]:
+    return islice(_roots(workspace), _MOST_OF_A_KIND)
 
 
 def _roots(workspace: Path) -> Iterator[Path]:
@@ -118,12 +125,12 @@ def _of_worktree(root: Path, workspace: Path) -> Iterator[Guarded]:
         yield Guarded(git, "entry")
     elif is_file(git):
         yield Guarded(git, "file")  # not what it leads to: that has a shape of its own
-    real = _git_directory(git)
+    real = git_directory(git)
     if real is not None and real.is_relative_to(workspace):
         yield from _of_git_directory(real, root)
 
 
-def _git_directory(git: Path) -> Path | None:
+def git_directory(git: Path) -> Path | None:
     """Where a `.git` leads: it may be the directory itself, a link, or a file with a pointer."""
     if is_file(git):
         line = _text(git).strip()
@@ -199,7 +206,7 @@ def _outside_repository(workspace: Path) -> Protection:
     The pointer stands in the workspace, so the repository must point back before it is believed.
     """
     git = workspace / ".git"
-    target = _git_directory(git) if is_file(git) and not is_link(git) else None
+    target = git_directory(git) if is_file(git) and not is_link(git) else None
     if target is None or target.is_relative_to(workspace):
         return Protection(guarded=())
     common = Path(os.path.realpath(target / _text(target / "commondir").strip()))

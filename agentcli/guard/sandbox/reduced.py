@@ -14,17 +14,18 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen
+from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
+from agentcli.guard.sandbox.attendance import Attendance
 from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.launcher import LauncherAhead
-from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
+from agentcli.guard.sandbox.limits import Limits
+from agentcli.guard.sandbox.newcomers import Newcomers
 from agentcli.guard.sandbox.places import Places, granted, resolver_files
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
-from agentcli.guard.sandbox.restore import Keeper, Snapshot
-from agentcli.guard.sandbox.watch import Watch
+from agentcli.guard.sandbox.restore import Keeper
 from agentcli.types.verdicts import Confinement
 
 OLDEST_VERSION = landlock.TCP_VERSION
@@ -64,28 +65,22 @@ class _Domain:
                 os.close(handle)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    snapshot: Snapshot
-    confinement: Confinement
-
-
 class Reduced:
     def __init__(self, places: Places, *, limits: Limits) -> None:
         kernel.forbid_inspection()
         self._places = places
-        self._limits = limits
-        self._watch = Watch(limits)
         # Commands work in a part of the private directory, and no part can be taken out.
         protected = [path for path in places.protected if path != places.private]
         self._protection = protections(places.workspace, protected)
         self._roots = (places.workspace, *self._protection.writable)
-        self._keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
+        keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
+        newcomers = Newcomers(places.workspace, rejected=places.rejected)
+        self._attendance = Attendance(keeper, newcomers, limits)
         self._network = kernel.make_private_network()
         self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
         self._launchers = LauncherAhead(name="landlock launcher")
         self._lock = Lock()
-        self._runs: dict[Popen[bytes], _Run] = {}
+        self._confinements: dict[Popen[bytes], Confinement] = {}
 
     @property
     def name(self) -> str:
@@ -110,33 +105,35 @@ class Reduced:
         env: dict[str, str],
         stdout: int,
         confinement: Confinement,
+        stdin: int = DEVNULL,
+        stderr: int = STDOUT,
     ) -> "Popen[bytes]":
-        tasks = count_tasks()
-        leave_room_for(self._limits, tasks_now=tasks)
-        snapshot = self._keeper.snapshot()
+        before = self._attendance.prepare()
         temporary = {"TMPDIR": str(self._places.temporary)}
         environment = {**env, **self._places.variables, **temporary}
         with self._lock:
             launcher = self._launchers.take(self._domain(confinement).enter)
             try:
-                process = launcher.start(argv, cwd=cwd, env=environment, stdout=stdout)
+                process = launcher.start(
+                    argv, cwd=cwd, env=environment, stdout=stdout, stdin=stdin, stderr=stderr
+                )
             finally:
                 launcher.close()
-        self._runs[process] = _Run(snapshot, confinement)
-        self._watch.add(process, tasks_before=tasks)
+        self._confinements[process] = confinement
+        self._attendance.begin(process, before)
         return process
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        run = self._runs.pop(process, None)
-        if run is None:
+        confinement = self._confinements.pop(process, None)
+        if confinement is None:
             return ()
-        told = (*self._watch.remove(process), *self._keeper.undo(run.snapshot))
+        told = self._attendance.end(process)
         with self._lock:
-            self._launchers.prepare(self._domain(run.confinement).enter)
+            self._launchers.prepare(self._domain(confinement).enter)
         return told
 
     def close(self) -> None:
-        self._watch.close()
+        self._attendance.close()
         with self._lock:
             self._launchers.close()
             while self._domains:
@@ -170,7 +167,7 @@ class Reduced:
         return self._domains[confinement]
 
     def _changeable(self, confinement: Confinement) -> tuple[Path, ...]:
-        others = granted(confinement, self._places.workspace)
+        others = granted(confinement, self._places)
         paths = (*others, *self._roots, self._places.shared)
         return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
 

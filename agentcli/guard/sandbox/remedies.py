@@ -73,7 +73,8 @@ def reduced_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[s
         "Commands can change modes and times of your files anywhere.": not has_view,
         "Commands have no loopback network, so no servers.": not has_network,
         "Commands can signal your other programs.": landlock.version() < landlock.SCOPE_VERSION,
-        "The workspace holds your home directory: commands can read your keys.": is_home,
+        "The workspace holds your home directory: commands can read your keys, and change the "
+        "records of sessions (agentcli audit shows it).": is_home,
     }
     return tuple(gap for gap, is_open in gaps.items() if is_open)
 

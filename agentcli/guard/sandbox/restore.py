@@ -65,7 +65,8 @@ class Keeper:
         """Puts back what changed; a sentence for each place, for the model and the person."""
         sentences: list[str] = []
         for group in self._groups:
-            with _opened(group) as parent:
+            must_be = any(one.is_lasting and before[one] is not None for one in group.members)
+            with _opened(group, make=must_be) as parent:
                 if parent is not None:
                     sentences += self._undo_in(parent, group, before)
         return tuple(sentences)
@@ -129,22 +130,25 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
 
 
 @contextmanager
-def _opened(group: _Group) -> Iterator[int | None]:
+def _opened(group: _Group, *, make: bool = False) -> Iterator[int | None]:
     """The group's directory, reached without following any link; None: there is none."""
     handle: int | None = os.open(group.root, DIRECTORY)
     try:
         for part in group.parts:
             if handle is not None:
-                handle = _below(handle, part)
+                handle = _below(handle, part, make=make)
         yield handle
     finally:
         if handle is not None:
             os.close(handle)
 
 
-def _below(handle: int, name: str) -> int | None:
+def _below(handle: int, name: str, *, make: bool) -> int | None:
     """Enters a directory of the open one, and closes that."""
     try:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=handle)
         return os.open(name, DIRECTORY, dir_fd=handle)
     except PermissionError:
         make_accessible(name, handle)

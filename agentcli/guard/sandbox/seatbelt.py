@@ -12,6 +12,7 @@ from subprocess import DEVNULL, STDOUT, Popen
 from agentcli.guard.sandbox.places import Places, granted
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
 from agentcli.guard.sandbox.restore import Keeper, Snapshot
+from agentcli.machine.process import start
 from agentcli.types.verdicts import Confinement
 
 PROGRAM = Path("/usr/bin/sandbox-exec")
@@ -109,17 +110,18 @@ class Seatbelt:
         env: dict[str, str],
         stdout: int,
         confinement: Confinement,
+        stdin: int = DEVNULL,
+        stderr: int = STDOUT,
     ) -> "Popen[bytes]":
         snapshot = self._keeper.snapshot()
         temporary = {"TMPDIR": str(self._places.temporary)}
-        process = Popen(
+        process = start(
             [*self.prefix(confinement), *argv],
             cwd=cwd,
             env={**env, **self._places.variables, **temporary},
-            stdin=DEVNULL,
             stdout=stdout,
-            stderr=STDOUT,
-            start_new_session=True,
+            stdin=stdin,
+            stderr=stderr,
         )
         self._snapshots[process] = snapshot
         return process
@@ -134,7 +136,7 @@ class Seatbelt:
     def prefix(self, confinement: Confinement) -> list[str]:
         """What stands before a command's own words."""
         places, guarded = self._places, [one.path for one in self._protection.guarded]
-        others = granted(confinement, places.workspace)
+        others = granted(confinement, places)
         text, parameters = profile(
             read=(*_SYSTEM, *places.toolchains, *places.readable, *self._protection.readable),
             change=(*self._roots, places.shared, *others),

@@ -329,6 +329,134 @@ git status; touch x
 diff -l a b
 du -X
 find ; x
+find . -printf x -fprintf out x
+find . -exec sh -c 'touch x' {} +
+git -c core.fsmonitor=./x status
+git -c diff.external=./x diff
+git -C .. status
+git -C /tmp/other status
+cd /tmp/other && git status
+cd .. && git log
+git grep -e a --open-files-in-pager
+git diff -o x
+git format-patch HEAD
+git archive HEAD
+git bundle create x HEAD
+git hook run pre-commit
+git update-ref a b
+git read-tree x
+git apply x
+git shortlog --output=x
+git stash show --ext-diff
+git diff-files --ext-diff
+git remote show origin
+git ls-remote
+git submodule status
+git credential fill
+git var GIT_EDITOR
+git instaweb
+git web--browse x
+git --html-path
+wc --files0-from=x
+sort --files0-from=x
+sort --random-source=x a
+sort -k1 -o x
+shuf -o x a
+split a
+csplit a 1
+date -f x
+file -m x a
+diff --to-file=x a
+fd -x rm
+fd --exec rm
+jq -L. . a
+rg --generate man
+sed 's|a|b|w x' a
+sed 's,a,b,e' a
+sed 's/a/b/1w x' a
+sed 's/a/id/me' a
+sed 's/a/id/Ie' a
+sed '1 e id' a
+sed '$e id' a
+sed '/a/e' a
+sed -nEi s/a/b/ a
+sed -i.bak s/a/b/ a
+sed --in-place=.bak s/a/b/ a
+awk '{print >> "x"}' a
+awk '{"id" | getline a; print a}' b
+awk 'BEGIN{getline l < "/etc/shadow"; print l}'
+awk '@load "x"' a
+awk '@include "x"' a
+awk -o/tmp/x '{print}' a
+awk --dump-variables=x '{print}' a
+awk -E x a
+gawk '{print}' a
+command -p ls
+hash
+history -w x
+umask 000
+chrt -i 0 ls
+taskset 1 ls
+unbuffer ls
+script -c ls
+flock x ls
+unshare ls
+nsenter -t 1 ls
+doas ls
+pkexec ls
+toybox ls
+strace ls
+ltrace ls
+gdb -batch a
+ldd ./a
+rsync -e 'sh -c id' a b:
+scp a b
+ssh -oProxyCommand=id x
+nc -l 1
+openssl s_client x
+gunzip a
+unzip a
+vim -c '!id'
+ed a
+emacs --batch a
+npm ls
+pip list
+docker ps
+systemctl status
+crontab -l
+mktemp
+mkfifo x
+tput reset
+ls | parallel echo
+ls | tee /dev/stderr
+cat a | tee
+dd if=a
+(( 1 ))
+select x in a; do ls; done
+until ls; do ls; done
+ls() { id; }; ls
+ls {1..3}
+ls ~+
+sort -- *
+cut -f1 *
+sed -n 1p *
+awk '{print}' *
+GIT_EXTERNAL_DIFF=id git diff
+GIT_DIR=x git log
+LD_PRELOAD=./x ls
+BASH_ENV=x ls
+PS4='$(id)' ls
+PROMPT_COMMAND=id
+export BASH_ENV=x
+trap id DEBUG
+enable -n echo
+mapfile -t x
+exec 3<>/dev/tcp/x/80
+echo x >&3
+echo x >/dev/udp/1.1.1.1/53
+cd -P x && ls
+ls |& cat
+CDPATH=/ cd x
 """.strip().splitlines()
 
 _DOING_MORE_IN_DISGUISE = [
@@ -346,6 +474,16 @@ _DOING_MORE_IN_DISGUISE = [
     "ls\x0bx",
     "sed 1p\nw a",
     "alias ls='touch x'\nls",
+    "ls\u3000-l",
+    "ls\u2028id",
+    "ls\u0085id",
+    "ls\r\nid",
+    "ls\x0cid",
+    "\u2170s",
+    "l\u0131s",
+    "ls\ufeff",
+    "#!/bin/sh\nls",
+    "ls\n#x",
 ]
 
 DOING_MORE = [

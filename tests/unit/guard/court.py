@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.guard.decide import Decider
-from agentcli.guard.hooks import Hook, Hooks
-from agentcli.guard.judge import PolicyJudge
+from agentcli.guard.hooks import Hook, HookGround, Hooks
+from agentcli.guard.judge import Opinion, PolicyJudge
 from agentcli.guard.readonly import ReadProver
 from agentcli.guard.rules import RuleDecision, parse_rule
 from agentcli.guard.subject import Subjects
@@ -85,14 +85,17 @@ def court_of(
     allow: tuple[str, ...] = (),
     ask: tuple[str, ...] = (),
     deny: tuple[str, ...] = (),
+    judged: tuple[str, ...] = (),
     person: Asker | None = None,
     hooks: tuple[Hook, ...] = (),
     is_confined: bool = True,
+    opinion: Opinion | None = None,
 ) -> Court:
     decisions: list[tuple[RuleDecision, tuple[str, ...]]] = [
         ("allow", allow),
         ("ask", ask),
         ("deny", deny),
+        ("judge", judged),
     ]
     rules = [
         parse_rule(text, decision, source="user", where="rules.toml:3")
@@ -107,6 +110,7 @@ def court_of(
         decider=Decider(rules=rules, prover=prover, is_confined=is_confined),
         subjects=Subjects(workspace=root, cwd=lambda: root),
         asker=person,
-        hooks=Hooks(hooks, session_id="s", cwd=root, env={"PATH": "/usr/bin:/bin"}),
+        hooks=Hooks(hooks, HookGround(session_id="s", cwd=root, env={"PATH": "/usr/bin:/bin"})),
+        opinion=opinion,
     )
     return Court(root, judge)

@@ -228,9 +228,7 @@ def test_without_a_sandbox_no_command_runs_by_itself(root: Path) -> None:
 
     assert court.hear("bash", command="ls").by == "nobody"
     assert court.hear("bash", command="make").by == "nobody"
-    assert court.hear("bash", command="pytest -q").decision == "allow"
-    assert court.hear("bash", command="cd src && pytest -q").decision == "allow"
-    assert court.hear("bash", command="pytest -q | head").decision == "deny"
+    assert court.hear("bash", command="pytest -q").by == "nobody"
     assert court.hear("read_file", path="a").decision == "allow"
 
 

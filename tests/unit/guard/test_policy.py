@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.decide import Decider
+from agentcli.guard.explain import call_of, explain
 from agentcli.guard.policy import (
-    call_of,
-    explain,
     load_rules,
     rules_from_options,
     rules_in,
@@ -77,7 +76,7 @@ def test_missing_file_has_no_rules_unless_it_was_asked_for(rules_file: Path) -> 
         ('rule = "bash"\n', r"written as \[\[rule\]\] tables"),
         ("rule = [1]\n", r"written as \[\[rule\]\] tables"),
         ('\n[[rule]]\ndecision = "permit"\nrule = "bash"\n', r":2: .*not \"permit\""),
-        ('[[rule]]\nrule = "bash"\n', ":1: decision must be allow, ask or deny, not null"),
+        ('[[rule]]\nrule = "bash"\n', ":1: decision must be allow, ask, deny or judge, not null"),
         ('[[rule]]\ndecision = "deny"\n', ":1: rule is missing"),
         ('[[rule]]\ndecision = "deny"\nrule = 3\n', ":1: rule is missing"),
         ('[[rule]]\ndecision = "deny"\nrule = "bsh"\n', ":1: .*Did you mean bash"),

@@ -203,6 +203,28 @@ def test_git_is_not_proven_where_the_configuration_lies_elsewhere(repository: Pa
     assert not _prover(repository).reads("git status")
 
 
+@pytest.mark.parametrize("name", [".gitconfig", ".config/git/config"])
+@pytest.mark.parametrize("text", ["[core]\nfsmonitor = ./x\n", "[core]\nhooksPath = x\n"])
+def test_git_is_not_proven_where_a_command_has_set_things_for_all_repositories(
+    repository: Path, tmp_path: Path, name: str, text: str
+) -> None:
+    home = tmp_path / "home-of-commands"
+    (home / name).parent.mkdir(parents=True)
+    prover = ReadProver(
+        workspace=repository,
+        resolve=lambda name: Path("/usr/bin", name),
+        cwd=lambda: repository,
+        home=home,
+    )
+    (home / name).write_text('[safe]\n\tdirectory = *\n[user]\n\tname = "a"\n')
+    assert prover.why_not("git status") is None
+
+    (home / name).write_text(text)
+
+    assert prover.why_not("git status") is not None
+    assert prover.why_not("ls") is None
+
+
 def test_git_is_proven_in_a_linked_working_tree(repository: Path) -> None:
     _git(repository, "worktree", "add", "-q", "../linked")
     linked = repository.parent / "linked"

@@ -126,6 +126,13 @@ def test_rule_that_means_nothing_is_refused_with_the_fix(text: str, message: str
         _rule(text, "deny")
 
 
+@pytest.mark.parametrize("begin", ["git -C", "git -C src", "git -c a=b", "git --no-pager"])
+def test_rule_for_git_names_the_command_of_git(begin: str) -> None:
+    with pytest.raises(RuleError, match="can be followed by any command"):
+        _rule(f"bash({begin}:*)")
+    assert _rule("bash(git -C src status:*)").decision == "allow"
+
+
 def test_project_may_not_allow() -> None:
     with pytest.raises(RuleError, match="a project may only add ask and deny rules"):
         parse_rule("bash(pytest:*)", "allow", source="project")

@@ -187,4 +187,28 @@ pytest() { touch x; }; pytest
 for i in 1 2; do pytest; done
 if pytest; then touch x; fi
 while pytest; do touch x; done
+cargo test --config build.rustc-wrapper="./x"
+cargo +evil test
+mypy --python-executable ./x src
+./gradlew test --init-script x
+./gradlew test -I x
+tar cfI x ./evil src
+tar -F ./evil -xf a
+tar --info-script=./evil -cf a src
+tar --rmt-command=./evil -cf h:a src
+tar xf h:a
+tar -xf a -T names
+tar --files-from=names -cf a
+echo 'all:;touch x' | make -f -
+make -f /dev/stdin
+make --file=-
+make --makefile=/dev/stdin
+git commit --template=x -m a
+uv run --python ./x pytest
+npm test --node-options=--require=./x
+go test -ldflags=x -toolexec ./x ./...
+pytest;touch x
+pytest	touch;touch x
+pytest|sh
+cd sub && make; cd .. && cd .. && make
 """.strip().splitlines()

@@ -32,8 +32,10 @@ def entered(ledger: Ledger, command: str, *, stdout: int = 1) -> tuple["Popen[by
 
 
 def in_background(ledger: Ledger, command: str) -> "Popen[bytes]":
-    child, mark = entered(ledger, command)
-    ledger.watch(child, mark=mark, then=lambda: ("Remarked.",))
+    pipe = Pipe(Dropped())
+    child, mark = entered(ledger, command, stdout=pipe.writer)
+    pipe.close_writer()
+    ledger.watch(child, mark=mark, pipe=pipe, then=lambda: ("Remarked.",))
     return child
 
 

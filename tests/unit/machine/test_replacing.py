@@ -1,12 +1,16 @@
+import fcntl
 import os
 import resource
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from agentcli.machine.workspace import Workspace
+from agentcli.types.errors import ToolError
 from tests.support.files import IS_ROOT, refusal, tree
 
 
@@ -102,3 +106,33 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path) -> None:
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_sessions_that_write_one_file_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "shared"
+    file.write_bytes(b"")
+
+    def append(line: bytes) -> None:
+        workspace = Workspace(tmp_path)
+        place = workspace.locate("shared")
+        while True:
+            before = file.read_bytes()
+            with suppress(ToolError):  # another one was faster
+                workspace.replace(place, before + line, expected=before)
+                return
+
+    lines = [b"%d\n" % number for number in range(60)]
+    with ThreadPoolExecutor(max_workers=6) as sessions:
+        list(sessions.map(append, lines))
+    assert sorted(file.read_bytes().splitlines(keepends=True)) == sorted(lines)
+
+
+def test_a_strangers_lock_does_not_stop_a_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    handle = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        replaced(tmp_path, "file", b"new")
+    finally:
+        os.close(handle)
+    assert tree(tmp_path) == {"file": b"new"}

@@ -203,6 +203,19 @@ def test_protected_places_are_not_written_even_before_they_exist(
     assert tree(workspace.root) == before
 
 
+def test_places_that_are_held_are_not_written_however_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "ws/.config/own").mkdir(parents=True)
+    (tmp_path / "ws/check.sh").write_text("x")
+    (tmp_path / "ws/link.sh").symlink_to("check.sh")
+    held = (tmp_path / "ws/.config/own", tmp_path / "ws/check.sh")
+    workspace = Workspace(tmp_path / "ws", protected=held)
+
+    for given in ("check.sh", "link.sh", ".config/own/new", ".config/../.config/own/a/b"):
+        message = refusal(workspace.replace, workspace.locate(given), b"", expected=None)
+        assert message == f"{given} is protected: agentcli uses it as it is."
+    assert workspace.replace(workspace.locate(".config/other"), b"", expected=None)
+
+
 def test_a_git_directory_with_another_name_is_protected(workspace: Workspace) -> None:
     (workspace.root / "meta").mkdir()
     (workspace.root / ".git").write_text("gitdir: meta\n")

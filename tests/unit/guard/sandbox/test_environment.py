@@ -33,14 +33,17 @@ def test_variables_that_the_person_names_are_passed(tmp_path: Path) -> None:
 
 def test_programs_are_not_found_in_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "ws/bin").mkdir(parents=True)
+    (tmp_path / "ws-other").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "ws/bin")
     entries = ["/usr/bin", "", ".", "bin", "node_modules/.bin", f"{tmp_path}/ws/bin"]
     entries += [f"{tmp_path}/link", f"{tmp_path}/ws-other", "/usr/bin", "/bin"]
+    entries += [f"{tmp_path}/not-there-yet"]
     path = clean_path({"PATH": ":".join(entries)}, tmp_path / "ws")
     assert path == f"/usr/bin:{tmp_path}/ws-other:/bin"
 
 
 def test_activated_environment_in_the_workspace_is_kept(tmp_path: Path) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
     environ = {
         "PATH": f"{tmp_path}/.venv/bin:{tmp_path}/bin:/bin",
         "VIRTUAL_ENV": f"{tmp_path}/.venv",

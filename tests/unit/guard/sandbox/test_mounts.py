@@ -22,6 +22,7 @@ def places(tmp_path: Path) -> Places:
         system=(Path("/usr"),),
         hidden=(Path("/usr/secret"),),
         protected=(),
+        records=(),
         toolchains=(tmp_path / "tools/bin",),
         variables={},
         is_home=False,

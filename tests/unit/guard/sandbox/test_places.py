@@ -80,8 +80,17 @@ def test_outermost_leaves_out_what_lies_in_another() -> None:
 
 def test_whole_machine_is_not_granted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/")
-    confinement = Confinement(writable=(Path("/"), tmp_path / "link", tmp_path, Path("/nowhere")))
-    assert granted(confinement, Path("/ws")) == (tmp_path,)
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "other").mkdir()
+    places = survey(
+        workspace=tmp_path / "ws",
+        private=tmp_path / "private",
+        readable=(),
+        protected=(),
+        environ={"HOME": str(tmp_path / "nobody")},
+    )
+    wanted = (Path("/"), tmp_path / "link", tmp_path / "other", tmp_path / "ws", Path("/nowhere"))
+    assert granted(Confinement(writable=wanted), places) == (tmp_path / "other",)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")

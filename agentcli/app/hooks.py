@@ -1,0 +1,178 @@
+"""The hooks of a session: the person's own and a trusted project's, and what comes of their words.
+
+Where there are none nothing is imported and nothing is started.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agentcli.agent.dispatch import After, Clean
+from agentcli.app.project import Project, project_hooks
+from agentcli.record.place import SessionPlace
+from agentcli.settings import Settings, hooks_file
+from agentcli.types.errors import SettingsError, ToolError
+from agentcli.types.events import Emit, Ending, HookRan, Told, TurnEnded, Warned
+from agentcli.types.messages import Json
+from agentcli.types.tools import Tool
+
+if TYPE_CHECKING:
+    from agentcli.guard.hook_answer import HookDecision, HookResult
+    from agentcli.guard.hooks import Hook, Hooks
+
+STOPS_MAX = 5
+"""How often in a row hooks may send the model back to work."""
+
+WHY = "hook"
+CHANGED = "the project's files changed since they were trusted; look at them: agentcli trust --show"
+
+_RAN: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'failed']]" = {
+    "none": "observed",
+    "allow": "allowed",
+    "ask": "asked",
+    "deny": "rejected",
+    "failed": "failed",
+}
+
+
+class SessionHooks:
+    def __init__(self, tell: Emit, *, source: Literal["startup", "resume"]) -> None:
+        """`source`: how the session began."""
+        self.engine: Hooks | None = None
+        """None: there are no hooks."""
+        self._tell = tell
+        self._source = source
+        self._has_begun = False
+        self._waiting: list[Told] = []
+        self._stops = 0
+
+    @property
+    def after(self) -> Sequence[After]:
+        return self.engine.after() if self.engine else ()
+
+    def notices(self) -> Sequence[Told]:
+        """What hooks want the model to know before its next reply."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    async def before_turn(self, prompt: str) -> TurnEnded | None:
+        """The end of a turn that a hook does not let begin; None: they all do."""
+        self._stops = 0
+        if self.engine is None:
+            return None
+        if not self._has_begun:
+            self._has_begun = True
+            await self.engine.at("SessionStart", self._source, source=self._source)
+        for result in await self.engine.at("UserPromptSubmit", prompt=prompt):
+            if result.decision == "deny" or result.is_broken:
+                message = f"the prompt was refused by hook {result.hook}: {result.reason}"
+                return TurnEnded(ending=Ending.DENIED, message=message)
+        return None
+
+    async def at_the_end(self, exit_code: int) -> None:
+        if self.engine and self._has_begun:
+            reason = "other" if exit_code else "exit"
+            await self.engine.at("SessionEnd", reason, reason=reason, exit_code=exit_code)
+
+    async def unfinished(self) -> Sequence[Told]:
+        """What the model is sent back to, when it thinks that it is done."""
+        if self.engine is None:
+            return ()
+        results = await self.engine.at("Stop", stop_hook_active=self._stops > 0)
+        asked = [one for one in results if one.decision == "deny"]
+        if asked and self._stops >= STOPS_MAX:
+            reason = f"hooks sent the model back {self._stops} times; the turn ends all the same"
+            self._tell(Warned(code="hook.stop", message=reason))
+            return ()
+        self._stops += bool(asked)
+        return [Told(text=one.reason, why=WHY) for one in asked]
+
+    def heard(self, result: "HookResult") -> None:
+        """Every result of every hook, as facts."""
+        if result.event != "PostToolUse":  # those are told by dispatch, with what came of them
+            decision = _RAN[result.decision]
+            self._tell(
+                HookRan(
+                    hook=result.hook,
+                    event=result.event,
+                    call_id=result.call_id,
+                    decision="transformed" if result.input is not None else decision,
+                    reason=result.reason,
+                )
+            )
+            if result.context:
+                self._waiting.append(Told(text=result.context, why=WHY))
+        if result.decision == "failed":
+            message = f"{result.event} hook {result.hook}: {result.reason}"
+            self._tell(Warned(code="hook.failed", message=message))
+        if result.message:
+            self._tell(Warned(code="hook.message", message=f"{result.hook}: {result.message}"))
+
+
+def open_hooks(
+    settings: Settings,
+    place: SessionPlace,
+    *,
+    project: Project | None,
+    tell: Emit,
+    clean: Clean,
+    resolve: Callable[[str], Tool],
+    mode: Callable[[], str],
+    is_resumed: bool,
+) -> SessionHooks:
+    """Raises SettingsError for a hooks file that cannot be understood."""
+    session = SessionHooks(tell, source="resume" if is_resumed else "startup")
+    hooks = (*own_hooks(hooks_file()), *project_hooks(project))
+    if not hooks:
+        return session
+    from agentcli.guard.hook_process import hook_environment
+    from agentcli.guard.hooks import HookGround, Hooks
+
+    def why_not(hook: "Hook") -> str:
+        stale = hook.project is not None and project is not None and not project.is_unchanged()
+        return CHANGED if stale else ""
+
+    ground = HookGround(
+        session_id=place.id,
+        cwd=settings.workspace,
+        env=hook_environment(
+            os.environ,
+            pass_env=settings.pass_env,
+            secret=(*(own.key_env for own in settings.providers), *settings.mask),
+            project=project.root if project else settings.workspace,
+        ),
+        transcript=place.log,
+        mode=mode,
+        clean=clean,
+        own_names=lambda tool, given: _own_names(resolve, tool, given),
+        why_not=why_not,
+    )
+    session.engine = Hooks(hooks, ground, tell=session.heard)
+    return session
+
+
+def own_hooks(path: Path) -> "tuple[Hook, ...]":
+    """The person's. Raises SettingsError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}", hint=f"chmod u+r {path}"
+        ) from error
+    from agentcli.guard.hooks_file import parse_hooks
+
+    return parse_hooks(data.decode("utf-8", "replace"), path)
+
+
+def _own_names(resolve: Callable[[str], Tool], name: str, given: Json) -> Json:
+    """What the tool understands under other names, under its own: a hook looks for those."""
+    if not isinstance(given, dict):
+        return given
+    try:
+        aliases = getattr(resolve(name).parse(given), "aliases", {})
+    except ToolError:
+        return given
+    return {aliases.get(key, key): value for key, value in given.items()}

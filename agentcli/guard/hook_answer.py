@@ -1,0 +1,156 @@
+"""What a hook's exit code and output mean: the form that hooks have in this field.
+
+Exit code 2 refuses, with stderr as the reason. Exit code 0 agrees to nothing by itself: an object
+on stdout may decide, change or add something, any other text is context where a prompt or a
+session begins and otherwise nothing. Every other exit code is a failure of the hook.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from agentcli.guard.hook_process import HookProblem, HookRun
+from agentcli.machine.bound import cap
+from agentcli.machine.plain import plain
+from agentcli.types.messages import Json
+
+HookEvent = Literal[
+    "PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop"
+]
+HookDecision = Literal["none", "allow", "ask", "deny", "failed"]
+Clean = Callable[[str], str]
+
+DENIED_EXIT_CODE = 2
+REASON_BYTES = 4_000
+CONTEXT_BYTES = 20_000
+"""Of what goes to the model: a hook may print more, and most of it is not meant for it."""
+
+_WORDS: dict[str, HookDecision] = {
+    "allow": "allow",
+    "approve": "allow",
+    "ask": "ask",
+    "deny": "deny",
+    "block": "deny",
+}
+_CONTEXT_BY_PRINTING: tuple[HookEvent, ...] = ("UserPromptSubmit", "SessionStart")
+_OUTPUT_FIELDS = ("updatedToolOutput", "updatedMCPToolOutput")
+
+
+class HookFailure(HookProblem):
+    """It ran to its end and says itself that it failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a hook said, before anybody looked at what it was asked."""
+
+    decision: HookDecision = "none"
+    reason: str = ""
+    input: dict[str, Json] | None = None
+    """With PreToolUse: the arguments to run instead, in the words the hook was told."""
+    output: str | None = None
+    """With PostToolUse: what the model gets instead."""
+    context: str = ""
+    """What it wants the model to know."""
+    message: str = ""
+    """What it wants the person to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookResult:
+    """What one hook made of one event."""
+
+    hook: str
+    event: HookEvent
+    decision: HookDecision
+    call_id: str = ""
+    reason: str = ""
+    input: Json = None
+    """The arguments to run instead; None: unchanged."""
+    output: str | None = None
+    context: str = ""
+    message: str = ""
+    is_broken: bool = False
+    """With `failed`: it did not even say so itself."""
+    duration_s: float = 0.0
+
+
+def understood(event: HookEvent, ran: HookRun, *, clean: Clean) -> Answer:
+    """Raises HookProblem for what means nothing. All text in the answer is clean and bounded."""
+    if ran.exit_code == DENIED_EXIT_CODE:
+        reason = ran.stderr or ran.stdout or "it gave no reason"
+        return Answer(decision="deny", reason=_text(reason, clean, REASON_BYTES))
+    if ran.exit_code != 0:
+        last = ran.stderr.splitlines()[-1:] or [""]
+        shown = _text(last[0], clean, REASON_BYTES)
+        raise HookFailure(f"ended with exit code {ran.exit_code} {shown}".rstrip())
+    if ran.stdout.startswith("{"):
+        return _cleaned(_answered(_fields(ran.stdout)), clean)
+    said = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
+    return Answer(context=_text(said, clean, CONTEXT_BYTES))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """The fields of the answer; what stands in `hookSpecificOutput` goes before the rest."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HookProblem(f"printed an object that is not JSON ({error})") from None
+    inner = answer.get("hookSpecificOutput") or {}
+    if not isinstance(inner, dict):
+        raise HookProblem("printed a hookSpecificOutput that is not an object")
+    return {**answer, **inner}
+
+
+def _answered(fields: dict[str, Any]) -> Answer:
+    changed = fields.get("updatedInput")
+    if changed is not None and not isinstance(changed, dict):
+        raise HookProblem("printed an updatedInput that is not an object")
+    answer = Answer(
+        decision=_decision(fields),
+        reason=str(fields.get("permissionDecisionReason", fields.get("reason", ""))),
+        input=changed,
+        output=_output(fields),
+        context=str(fields.get("additionalContext") or ""),
+        message=str(fields.get("systemMessage") or ""),
+    )
+    if fields.get("continue", True) is False:
+        reason = str(fields.get("stopReason") or answer.reason or "it said not to continue")
+        return replace(answer, decision="deny", reason=reason)
+    return answer
+
+
+def _decision(fields: dict[str, Any]) -> HookDecision:
+    word = fields.get("permissionDecision", fields.get("decision"))
+    if word is None:
+        return "none"
+    if not isinstance(word, str) or word not in _WORDS:
+        raise HookProblem(f"printed the decision {word!r}, which is not allow, ask or deny")
+    return _WORDS[word]
+
+
+def _output(fields: dict[str, Any]) -> str | None:
+    for name in _OUTPUT_FIELDS:
+        given = fields.get(name)
+        if isinstance(given, dict):
+            given = given.get("content", given.get("stdout"))
+        if isinstance(given, str):
+            return given
+        if given is not None:
+            raise HookProblem(f"printed an {name} that is neither text nor has one as content")
+    return None
+
+
+def _cleaned(answer: Answer, clean: Clean) -> Answer:
+    return replace(
+        answer,
+        reason=_text(answer.reason, clean, REASON_BYTES),
+        output=None if answer.output is None else clean(plain(answer.output)),
+        context=_text(answer.context, clean, CONTEXT_BYTES),
+        message=_text(answer.message, clean, REASON_BYTES),
+    )
+
+
+def _text(text: str, clean: Clean, limit_bytes: int) -> str:
+    return cap(clean(plain(text)), limit_bytes)[0]

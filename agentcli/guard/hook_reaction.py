@@ -1,0 +1,44 @@
+"""A tool's result as hooks are told of it, and what a hook's answer makes of it."""
+
+from dataclasses import replace
+
+from agentcli.guard.hook_answer import HookResult
+from agentcli.types.messages import Json, Text
+from agentcli.types.tools import Command, Diff, FileView, Output
+from agentcli.types.verdicts import Reaction
+
+
+def said_by(output: Output) -> str:
+    return "\n".join(block.text for block in output.content if isinstance(block, Text))
+
+
+def response(output: Output, said: str) -> Json:
+    """In the form that existing hooks look for, as far as it is ours to give."""
+    response: dict[str, Json] = {"content": said, "is_error": output.error is not None}
+    match output.details:
+        case Command(exit_code=exit_code):
+            response |= {"stdout": said, "stderr": "", "exit_code": exit_code}
+        case Diff(path=path) | FileView(path=path):
+            response["filePath"] = path
+        case _:
+            pass
+    return response
+
+
+def reaction_to(result: HookResult, output: Output) -> Reaction:
+    """A hook that broke may have been there to take something out: then nothing is let through."""
+    if result.decision == "deny" or result.is_broken:
+        return Reaction(hook=result.hook, decision="rejected", reason=result.reason)
+    if result.decision == "failed":
+        return Reaction(hook=result.hook, decision="failed", reason=result.reason)
+    content = output.content
+    if result.output is not None:
+        images = (block for block in content if not isinstance(block, Text))
+        content = (Text(text=result.output), *images)
+    if result.context:
+        content = (*content, Text(text=f"[hook: {result.context}]"))
+    if content == output.content:
+        return Reaction(hook=result.hook, decision="observed", reason=result.reason)
+    return Reaction(
+        hook=result.hook, decision="transformed", output=replace(output, content=content)
+    )

@@ -1,0 +1,63 @@
+"""Repositories that commands make below the root of the workspace, looked at while nobody waits.
+
+What was there before is held or put back at once. What is new is the command's own, but what it
+would have git run for the person is taken away: hooks, and settings that are not known to be
+harmless.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from agentcli.guard.sandbox.protect import Guarded, git_directory, repositories
+from agentcli.guard.sandbox.restore import Keeper
+
+_OF_LINKED_WORKTREE = "../.."
+_GUARDED = {"hooks": "directory", "config": "file", "config.worktree": "file", "commondir": "file"}
+
+
+class Newcomers:
+    def __init__(self, workspace: Path, *, rejected: Path) -> None:
+        self._workspace = workspace
+        self._rejected = rejected
+        self._known = {git_directory(root / ".git") for root in repositories(workspace)}
+        self._looker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="new repositories")
+        self._latest: Future[tuple[str, ...]] | None = None
+
+    def look(self) -> None:
+        """Begins to look. What comes of it is told later."""
+        if self._latest is None:
+            self._latest = self._looker.submit(self._swept)
+
+    def told(self) -> tuple[str, ...]:
+        """Waits for a look that was begun; a sentence for each place that was cleared."""
+        latest, self._latest = self._latest, None
+        return latest.result() if latest else ()
+
+    def close(self) -> None:
+        self.told()
+        self._looker.shutdown()
+
+    def _swept(self) -> tuple[str, ...]:
+        sentences: list[str] = []
+        for root in repositories(self._workspace):
+            git = git_directory(root / ".git")
+            if git and git not in self._known and git.is_relative_to(self._workspace):
+                guarded = tuple(_guards(git))
+                keeper = Keeper(guarded, roots=(self._workspace,), rejected=self._rejected)
+                sentences += keeper.undo(dict.fromkeys(guarded))
+        return tuple(sentences)
+
+
+def _guards(git: Path) -> Iterator[Guarded]:
+    for name, kind in _GUARDED.items():
+        if name != "commondir" or not _is_of_linked_worktree(git):
+            yield Guarded(git / name, "directory" if kind == "directory" else "file")
+
+
+def _is_of_linked_worktree(git: Path) -> bool:
+    """`git worktree add` makes one that says just this."""
+    pointer = git / "commondir"
+    if git.parent.name != "worktrees" or not pointer.is_file():
+        return False
+    return pointer.read_bytes()[:100].strip() == _OF_LINKED_WORKTREE.encode()

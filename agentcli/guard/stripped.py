@@ -1,0 +1,78 @@
+"""A text without its control characters and sequences, and where each part of it stood.
+
+A terminal shows a secret all the same when colours are set in the middle of it: whoever looks for
+one has to look at what is shown. C1 controls are left alone: as bytes they are parts of UTF-8.
+"""
+
+import re
+from bisect import bisect_right
+from typing import NamedTuple
+
+_CONTROL = r"\x00-\x08\x0b-\x1f\x7f"
+_NOISE = (
+    r"\x1b\[[0-?]*+[ -/]*+[@-~]?"
+    rf"|\x1b[\]PX^_][^{_CONTROL}\n]*+(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]*+[0-~]?"
+    rf"|[{_CONTROL}]"
+)
+_ORDINARY = bytes(set(range(256)) - {*range(0x20), 0x7F} | {*b"\t\n"})
+_BEGUN = rf"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^{_CONTROL}\n]*+\x1b?|[ -/]*+)\Z"
+
+
+class Stripped(NamedTuple):
+    text: str
+    starts: list[int]
+    """Where in `text` each part begins that nothing was taken out of."""
+    origins: list[int]
+    """Where in the original each of them stood."""
+
+    def origin(self, position: int) -> int:
+        """Where the character at this position stood."""
+        part = bisect_right(self.starts, position) - 1
+        return self.origins[part] + position - self.starts[part]
+
+    def span(self, begin: int, end: int) -> tuple[int, int]:
+        return self.origin(begin), self.origin(end - 1) + 1
+
+    def position(self, origin: int) -> int:
+        """Of the first character that stood there or later."""
+        part = bisect_right(self.origins, origin) - 1
+        if part < 0:
+            return 0
+        following = self.starts[part + 1 : part + 2] or [len(self.text)]
+        return min(self.starts[part] + origin - self.origins[part], following[0])
+
+    def before(self, origin: int) -> int:
+        """Where the last character stood that was shown before this place."""
+        position = self.position(origin)
+        return self.origin(position - 1) if position else 0
+
+
+def stripped(text: str, start: int = 0) -> Stripped | None:
+    """What is shown of the text from `start` on; None: it has no control characters."""
+    if not text.encode("utf-8", "surrogatepass").translate(None, _ORDINARY):
+        return None  # told ten times as quickly as by a pattern
+    pieces: list[str] = []
+    starts, origins = [0], [start]
+    size, position = 0, start
+    for noise in re.compile(_NOISE).finditer(text, start):
+        if noise.start() > position:
+            pieces.append(text[position : noise.start()])
+            size += noise.start() - position
+        position = noise.end()
+        if starts[-1] == size:
+            origins[-1] = position
+        else:
+            starts.append(size)
+            origins.append(position)
+    pieces.append(text[position:])
+    return Stripped("".join(pieces), starts, origins)
+
+
+def begun_sequence(text: str) -> int:
+    """Where a control sequence begins that is not complete yet; the length of the text: nowhere."""
+    last = text.rfind("\x1b")
+    for at in (text.rfind("\x1b", 0, max(last, 0)), last):
+        if at >= 0 and re.compile(_BEGUN).match(text, at):
+            return at
+    return len(text)

@@ -1,0 +1,101 @@
+"""What the person trusts: one small file for each project, named by where the project is.
+
+An answer is bound to the real path and to a hash of what it was given for: a moved project, a
+nested repository or a changed file is a new question. Since no two projects share a file, sessions
+that store an answer at the same time cannot lose each other's.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentcli.guard.project_files import ProjectFiles
+from agentcli.machine import clock
+from agentcli.types.errors import SettingsError
+
+VERSION = 1
+
+Standing = Literal["trusted", "unknown", "changed", "unusable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted:
+    root: Path
+    fingerprint: str
+    at: str
+
+
+class TrustStore:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def standing(self, files: ProjectFiles) -> Standing:
+        if files.problems:
+            return "unusable"
+        known = self._read(self._file(files.root))
+        if known is None or known.root != files.root:
+            return "unknown"
+        return "trusted" if known.fingerprint == files.fingerprint else "changed"
+
+    def trust(self, files: ProjectFiles) -> None:
+        """Raises SettingsError. Trusts what was read, whatever stands on disk by now."""
+        if files.problems:
+            raise SettingsError(
+                f"{files.root} cannot be trusted: {'; '.join(files.problems)}",
+                hint="put regular files in its place",
+            )
+        record = {
+            "v": VERSION,
+            "root": str(files.root),
+            "sha256": files.fingerprint,
+            "at": clock.now(),
+        }
+        target = self._file(files.root)
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+                json.dump(record, file, ensure_ascii=False)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except OSError as error:
+            raise _unwritable(self._directory, error) from error
+
+    def revoke(self, root: Path) -> None:
+        try:
+            self._file(root).unlink(missing_ok=True)
+        except OSError as error:
+            raise _unwritable(self._directory, error) from error
+
+    def all(self) -> list[Trusted]:
+        found = (self._read(path) for path in self._directory.glob("*.json"))
+        return sorted((one for one in found if one), key=lambda one: one.root)
+
+    def _file(self, root: Path) -> Path:
+        name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+        return self._directory / f"{name}.json"
+
+    def _read(self, path: Path) -> Trusted | None:
+        """None for anything we have not written ourselves: an answer is never guessed."""
+        try:
+            record = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            if record["v"] != VERSION:
+                return None
+            return Trusted(
+                root=Path(record["root"]), fingerprint=str(record["sha256"]), at=str(record["at"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def _unwritable(directory: Path, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"cannot store trust in {directory}: {error.strerror}",
+        hint="set XDG_STATE_HOME to a directory that can be written",
+    )

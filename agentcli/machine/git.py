@@ -1,0 +1,66 @@
+"""The few git commands we need, run so that nothing of a repository's own can make git run more."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agentcli.types.errors import SettingsError
+
+TIME_LIMIT_S = 300
+
+_CONFIG = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "core.untrackedCache": "false",
+    "diff.external": "",
+    "gc.auto": "0",
+}
+PLAIN_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames")
+
+
+def git(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    """What it prints. Raises SettingsError with its last words where it fails."""
+    own = {**_own_environment(), **(env or {})}
+    pairs = {**_CONFIG, **_without_filters(cwd, own)}.items()
+    settings = [part for pair in pairs for part in ("-c", "=".join(pair))]
+    ran = _run(settings, arguments, cwd=cwd, env=own)
+    if ran.returncode:
+        said = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise SettingsError(f"git {arguments[0]} failed: {''.join(said)}")
+    return ran.stdout.decode("utf-8", "replace")
+
+
+def _run(
+    settings: Sequence[str], arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+) -> "subprocess.CompletedProcess[bytes]":
+    try:
+        return subprocess.run(
+            ["git", *settings, *arguments],
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIME_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SettingsError(f"git did not work: {error}", hint="install git") from error
+
+
+def _without_filters(cwd: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """Reading a changed file runs the filters that are set for it: none is, for us."""
+    listed = _run((), ("config", "--list", "--name-only", "-z"), cwd=cwd, env=env)
+    names = listed.stdout.decode("utf-8", "replace").split("\0")
+    return {
+        name: "false" if name.endswith(".required") else ""
+        for name in names
+        if name.startswith("filter.")
+    }
+
+
+def _own_environment() -> dict[str, str]:
+    """Ours, without what would point git to another repository or make it wait for a person."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}

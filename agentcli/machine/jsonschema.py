@@ -1,0 +1,93 @@
+"""JSON Schema for the answers people ask for: a schema is checked once, values against it often.
+
+Nothing is fetched: a reference that leads out of the schema leads nowhere.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from referencing import Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
+
+from agentcli.types.messages import Json
+
+SHOWN_VALUE_CHARS = 80
+SHOWN_CHARS = 500
+
+
+def schema_fault(schema: Json) -> str:
+    """Why this cannot be the form of an answer; empty: it can."""
+    if not isinstance(schema, dict):
+        return "it is not an object"
+    if schema.get("type", "object") != "object":
+        return f'its "type" is {schema["type"]!r}, and an answer is always an object'
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+        return _lost_reference(schema)
+    except SchemaError as error:
+        return f"{_place(error)}: {error.message[:SHOWN_CHARS]}"
+    except RecursionError:
+        return "it is nested too deeply"
+
+
+def validator(schema: Json) -> Callable[[Json], str]:
+    """Says what is wrong with a value, in one sentence; empty: nothing."""
+    checker = _checker(schema)
+
+    def problem(value: Json) -> str:
+        try:
+            error = best_match(checker.iter_errors(value))
+        except (Unresolvable, RecursionError) as fault:
+            return f"the schema cannot be applied to it ({type(fault).__name__})"
+        return f"{_place(error)}: {_message(error)}" if error else ""
+
+    return problem
+
+
+def _checker(schema: Any) -> Validator:
+    kind = validator_for(schema, default=Draft202012Validator)
+    checker: Validator = kind(schema, registry=EMPTY_REGISTRY)
+    return checker
+
+
+def _lost_reference(schema: Json) -> str:
+    """References show that they lead nowhere only when a value comes to them: too late for us."""
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    address = resource.id() or ""
+    resolver = EMPTY_REGISTRY.with_resource(address, resource).resolver(base_uri=address)
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            return f"the reference {reference!r} leads nowhere"
+    return ""
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"]
+        for part in schema.values():
+            yield from _references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
+
+
+def _place(error: ValidationError | SchemaError) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.path)
+    return f"${path}"
+
+
+def _message(error: ValidationError) -> str:
+    """The library's sentence, which quotes the whole value, kept short."""
+    message = error.message
+    shown = repr(error.instance)
+    if len(shown) > SHOWN_VALUE_CHARS:
+        message = message.replace(shown, shown[:SHOWN_VALUE_CHARS] + "…")
+    return message[:SHOWN_CHARS]

@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import agentcli, script
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    (home / ".config/agentcli").mkdir(parents=True)
+    return home
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    return workspace
+
+
+def test_explanation_names_rule_file_line_and_parts(home: Path, workspace: Path) -> None:
+    rules = home / ".config/agentcli/rules.toml"
+    rules.write_text('# mine\n[[rule]]\ndecision = "deny"\nrule = "bash(git push:*)"\n')
+
+    ran = agentcli("policy", "explain", "-C", workspace, "bash: ls && git push", home=home)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert "would be denied" in ran.out
+    assert f"deny bash(git push:*), at {rules}:2" in ran.out
+    assert "part        ls: it only reads" in ran.out
+
+
+def test_explanation_as_json_tells_what_would_allow_it(home: Path, workspace: Path) -> None:
+    query = 'bash: {"command": "git status | head; make -j4"}'
+    ran = agentcli("policy", "explain", "-C", workspace, "-o", "json", query, home=home)
+
+    told = json.loads(ran.out)
+    assert (ran.code, told["decision"], told["by"]) == (0, "ask", "mode")
+    assert [(part["command"], part["reads"]) for part in told["parts"]] == [
+        ("git status", True),
+        ("head", True),
+        ("make -j4", False),
+    ]
+    assert told["to_allow"] == ["bash(make -j4)"] or told["to_allow"] == ["bash(make -j4:*)"]
+    options = [part for rule in told["to_allow"] for part in ("--allow", rule)]
+    again = agentcli("policy", "explain", "-C", workspace, "-o", "json", *options, query, home=home)
+    assert json.loads(again.out)["decision"] == "allow"
+
+
+@pytest.mark.parametrize("query", ["git push", "bash: {not json", "frob: x", "bash:"])
+def test_query_that_is_no_call_is_a_usage_error(query: str, home: Path, workspace: Path) -> None:
+    ran = agentcli("policy", "explain", "-C", workspace, query, home=home)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert "  fix: " in ran.err
+
+
+def test_past_calls_are_put_before_changed_rules(home: Path, workspace: Path) -> None:
+    calls = [{"bash": {"command": line}} for line in ("echo 1 > a", "touch x", "touch x y", "ls")]
+    model = script(home / "s.json", [{"calls": calls}, "ok"])
+    agentcli("run", "-C", workspace, "--mode", "auto", "--model", model, "x", home=home)
+
+    same = agentcli("policy", "test", "--runs", "30d", home=home)
+    assert (same.code, same.out) == (0, "4 calls of 1 sessions judged again: 0 differ\n")
+
+    rules = home / "policy.toml"
+    rules.write_text('[[rule]]\ndecision = "deny"\nrule = "bash(touch:*)"\n')
+    ran = agentcli("policy", "test", "--policy", rules, "-o", "json", home=home)
+    told = json.loads(ran.out)
+    assert ran.code == 7
+    assert [
+        (one["input"]["command"], one["was"], one["would_be"]) for one in told["differences"]
+    ] == [
+        ("echo 1 > a", "allow", "ask"),
+        ("touch x", "allow", "deny"),
+        ("touch x y", "allow", "deny"),
+    ]
+
+    asked = agentcli("policy", "test", "--mode", "ask", "-o", "json", home=home)
+    told = json.loads(asked.out)
+    assert (told["calls"], told["questions"]) == (4, 3)
+    assert told["suggestions"] == [
+        {"allow": ["bash(touch x y)"], "questions": 1},
+        {"allow": ["bash(touch x)"], "questions": 1},
+    ]
+
+
+def test_broken_log_is_named_and_the_rest_is_read(home: Path, workspace: Path) -> None:
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": "ls"}}]}, "ok"])
+    for _ in range(2):
+        agentcli("run", "-C", workspace, "--model", model, "x", home=home)
+    log = min(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
+    log.write_bytes(log.read_bytes().replace(b'"ls"', b'"rm"', 1))
+
+    ran = agentcli("policy", "test", home=home)
+
+    assert ran.code == 0
+    assert str(log) in ran.err
+    assert "of 2 sessions judged again: 0 differ" in ran.out
+    assert agentcli("policy", "test", "--runs", "soon", home=home).code == 2

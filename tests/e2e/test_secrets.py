@@ -1,0 +1,149 @@
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.confined import LAYERS
+from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+
+SECRET = "opensesame-0123456789"
+SHAPED = "ghp_" + "a1B2" * 9
+
+PRINTING = (
+    "printf opensesa; sleep 0.3; printf 'me-0123456789\\n';"
+    "printf 'opens\\033[31mesame\\033[0m-0123456789\\n';"
+    "printf 'o\\0p\\0e\\0n\\0s\\0e\\0s\\0a\\0m\\0e\\0-\\0001\\0002\\0003\\0004\\0005\\n';"
+    'printf %s "$PASSED_TOKEN" | base64; printf %s "$PASSED_TOKEN" | xxd -p;'
+    f"echo {SHAPED}; env; head -c 70000 /dev/zero | tr '\\0' x; echo; echo $PASSED_TOKEN"
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    return workspace
+
+
+def _holds(directory: Path, *texts: str) -> list[str]:
+    return [
+        str(path)
+        for path in directory.rglob("*")
+        if path.is_file() and any(text.encode() in path.read_bytes() for text in texts)
+    ]
+
+
+@pytest.mark.parametrize("layer", [*LAYERS, "off"])
+@pytest.mark.parametrize("form", ["text", "stream-json"])
+def test_secret_reaches_no_sink(layer: str, form: str, home: Path, workspace: Path) -> None:
+    model = script(
+        home.parent / "s.json",
+        [
+            {"text": f"I say {SECRET}", "calls": [{"bash": {"command": PRINTING}}]},
+            {"calls": [{"bash": {"command": PRINTING, "background": True}}]},
+            {"calls": [{"bash": {"command": "sleep 2"}}]},
+            {"calls": [{"write_file": {"path": "key.txt", "content": f"key={SECRET}\n"}}]},
+            {"calls": [{"read_file": {"path": "key.txt"}}, {"grep": {"pattern": "key"}}]},
+            {"calls": [{"read_file": {"path": f"no/{SECRET}"}}]},
+            f"The key is {SECRET}, or {SHAPED}.",
+        ],
+    )
+    ran = agentcli(
+        *("run", "-v", "-o", form, "-C", workspace, "--mode", "auto", "--sandbox", layer),
+        *("--pass-env", "PASSED_TOKEN", "--model", model, f"use {SECRET}"),
+        home=home,
+        env={"PASSED_TOKEN": SECRET},
+    )
+
+    assert ran.code == 0
+    assert (workspace / "key.txt").read_text() == f"key={SECRET}\n"
+    encoded = ("b3BlbnNlc2FtZS0wMTIz", SECRET.encode().hex())
+    assert [text for text in (SECRET, SHAPED, *encoded) if text in ran.out + ran.err] == []
+    assert _holds(home, SECRET, SHAPED, *encoded) == []
+    logs = list(home.rglob("out/*.log"))
+    assert len(logs) >= 2
+    assert all(b"PASSED_TOKEN=***" in log.read_bytes() for log in logs[:1])
+
+
+def test_passed_variable_reaches_the_command_and_others_do_not(home: Path, workspace: Path) -> None:
+    command = 'test ${#PASSED_TOKEN} = 21 && test -z "$OTHER_TOKEN$ANTHROPIC_API_KEY" && touch ok'
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "ok"])
+    for layer in (*LAYERS, "off"):
+        agentcli(
+            *("run", "-C", workspace, "--mode", "auto", "--sandbox", layer, "--model", model),
+            *("--pass-env", "PASSED_TOKEN", "x"),
+            home=home,
+            env={"PASSED_TOKEN": SECRET, "OTHER_TOKEN": "x" * 20, "ANTHROPIC_API_KEY": "y" * 20},
+        )
+        (workspace / "ok").unlink()
+
+
+def test_masked_variables_are_chosen_by_name_or_glob(home: Path, workspace: Path) -> None:
+    model = script(home / "s.json", ["plain-words and more-words and other-words"])
+    ran = agentcli(
+        *("run", "-C", workspace, "--model", model, "--mask", "PLAIN", "--mask", "MORE_*", "x"),
+        home=home,
+        env={"PLAIN": "plain-words", "MORE_1": "more-words", "OTHER": "other-words"},
+    )
+    assert ran.out == "*** and *** and other-words\n"
+
+
+def test_password_in_an_address_of_the_environment_is_masked(home: Path, workspace: Path) -> None:
+    model = script(home / "s.json", ["it is correct-horse"])
+    ran = agentcli(
+        *("run", "-C", workspace, "--model", model, "x"),
+        home=home,
+        env={"DATABASE_URL": "postgres://me:correct-horse@db/x"},
+    )
+    assert ran.out == "it is ***\n"
+
+
+def test_model_gets_masked_text_and_its_own_words_as_they_were(home: Path, workspace: Path) -> None:
+    (workspace / "a.txt").write_text(f"{SECRET}\n")
+    model = script(
+        home / "s.json", [{"text": SECRET, "calls": [{"read_file": {"path": "a.txt"}}]}, "ok"]
+    )
+    ran = agentcli(
+        *("run", "-o", "stream-json", "-C", workspace, "--model", model, "x"),
+        home=home,
+        env={"MY_KEY": SECRET},
+    )
+    finished = [one for one in ran.events if one["type"] == "tool.finished"]
+    assert SECRET not in json.dumps(finished)
+    assert "***" in finished[0]["model_text"]
+    assert SECRET not in session_log(home).read_text()
+
+
+def test_secret_in_an_interrupted_reply_is_masked(home: Path, workspace: Path) -> None:
+    command = f"echo {SECRET}; sleep 60"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "ok"])
+    process = subprocess.Popen(
+        [
+            *(str(PROGRAM), "run", "-o", "stream-json", "-C", str(workspace)),
+            *("--mode", "auto", "--model", model, "x"),
+        ],
+        cwd=home,
+        env=environment(home, MY_KEY=SECRET),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if '"tool.started"' in line:
+            break
+        assert SECRET not in line
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert SECRET not in out + err
+    assert _holds(home / ".local", SECRET) == []

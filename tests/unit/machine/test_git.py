@@ -1,0 +1,66 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.machine.git import PLAIN_DIFF, git
+from agentcli.types.errors import SettingsError
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (repo / "a.txt").write_text("one\n")
+    commands = "git init -q; git add -A; git -c user.name=n -c user.email=e commit -qm m"
+    subprocess.run(["bash", "-ec", commands], cwd=repo, check=True)
+    return repo
+
+
+def test_diff_is_what_git_says(repo: Path) -> None:
+    (repo / "a.txt").write_text("two\n")
+    assert "-one\n+two\n" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+
+
+def test_nothing_that_the_repository_has_set_is_run(repo: Path) -> None:
+    ran = repo.parent / "ran"
+    (repo / ".gitattributes").write_text("* filter=evil diff=evil\n")
+    settings = {
+        "filter.evil.clean": f"touch {ran}; cat",
+        "filter.evil.process": f"touch {ran}",
+        "filter.evil.required": "true",
+        "diff.evil.command": f"touch {ran}",
+        "diff.evil.textconv": f"touch {ran}",
+        "diff.external": f"touch {ran}",
+        "core.fsmonitor": f"touch {ran}; false",
+        "core.pager": f"touch {ran}",
+    }
+    for name, value in settings.items():
+        subprocess.run(["git", "config", name, value], cwd=repo, check=True)
+    (repo / "a.txt").write_text("two\n")
+    assert "+two" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+    git("ls-files", "--others", "--exclude-standard", cwd=repo)
+    assert not ran.exists()
+
+
+def test_environment_cannot_lead_to_another_repository(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "/nonexistent")
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", "false")
+    (repo / "a.txt").write_text("two\n")
+    assert "+two" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+
+
+def test_failure_is_told_in_the_words_of_git(repo: Path) -> None:
+    with pytest.raises(SettingsError, match="git rev-parse failed: fatal: "):
+        git("rev-parse", "--verify", "nowhere", cwd=repo)
+
+
+def test_missing_git_is_told(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(repo))
+    with pytest.raises(SettingsError, match="git did not work"):
+        git("status", cwd=repo)
