@@ -1,17 +1,27 @@
 """`agentcli` and `python -m agentcli`: the way in, and the last resort for errors."""
 
+import gc
 import os
 import sys
+from io import TextIOWrapper
 
 from agentcli import __version__
 
+GARBAGE_AFTER_OBJECTS = 50_000
+"""Garbage is looked for this late, because what is imported and set up until then is none."""
+
 
 def main() -> None:
+    gc.set_threshold(GARBAGE_AFTER_OBJECTS)
     _fill_standard_descriptors()
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without our typography is no bug
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"agentcli {__version__}\n")
     else:
-        sys.exit(_run(sys.argv[1:]))
+        code = _run(sys.argv[1:])
+        gc.freeze()  # or else all there is would be searched for garbage before we leave
+        sys.exit(code)
 
 
 def _fill_standard_descriptors() -> None:

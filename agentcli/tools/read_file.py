@@ -5,7 +5,6 @@ import base64
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Annotated, BinaryIO, ClassVar
 
 from pydantic import Field
@@ -14,7 +13,7 @@ from agentcli.machine.text import NotText, printable
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.contracts import contract
 from agentcli.tools.reading.bigfile import excerpt_of_big
-from agentcli.tools.reading.excerpt import Excerpt, excerpt_of
+from agentcli.tools.reading.excerpt import Excerpt, excerpt_of, first_index
 from agentcli.tools.reading.magic import binary_name, image_type
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.seen import Seen, sha256
@@ -27,7 +26,6 @@ LIMIT_LINES = 2000
 LIMIT_OUTPUT_BYTES = 50_000
 LIMIT_IMAGE_BYTES = 5_000_000
 LIMIT_ENTRIES = 500
-COUNTED_ENTRIES = 100_000
 MAGIC_BYTES = 16
 PDF = b"%PDF-"
 
@@ -78,7 +76,7 @@ class ReadFile:
     def _read(self, place: Place, args: Args) -> Output:
         found = self._workspace.stat(place)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            return self._listing(place)
+            return self._listing(place, args)
         with os.fdopen(self._workspace.open_file(place), "rb") as file:
             size_bytes = os.fstat(file.fileno()).st_size
             head = file.read(MAGIC_BYTES)
@@ -93,19 +91,24 @@ class ReadFile:
             except NotText:
                 return _binary(place, size_bytes, head)
 
-    def _listing(self, place: Place) -> Output:
+    def _listing(self, place: Place, args: Args) -> Output:
         with self._workspace.open_folder(place) as folder, folder.scan() as entries:
             names = sorted(
                 printable(entry.name) + "/" * entry.is_dir(follow_symlinks=False)
-                for entry in islice(entries, COUNTED_ENTRIES)
+                for entry in entries
             )
-        shown = names[:LIMIT_ENTRIES]
-        if len(names) > LIMIT_ENTRIES:
-            shown.append(f"[first {LIMIT_ENTRIES} of {len(names)} entries]")
+        start = first_index(args.offset, len(names))
+        if start >= len(names) > 0:
+            raise ToolError(f"It has {len(names)} entries; offset {args.offset} is past the end.")
+        rows = list(_within(names[start : start + min(args.limit, LIMIT_ENTRIES)]))
+        last = start + len(rows)
+        is_cut = last < len(names)
+        if is_cut or start:
+            rows.append(f"[entries {start + 1}-{last} of {len(names)}{_go_on(last + 1, is_cut)}]")
         return Output.of(
-            "\n".join(shown) or "[empty directory]",
+            "\n".join(rows) or "[empty directory]",
             details=FileView(path=place.given, media="directory", size_bytes=0),
-            truncated=len(names) > LIMIT_ENTRIES,
+            truncated=is_cut,
         )
 
     def _image(self, place: Place, media_type: str, data: bytes) -> Output:

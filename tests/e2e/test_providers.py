@@ -176,7 +176,7 @@ def workspace(tmp_path: Path) -> Path:
     return workspace
 
 
-def run(server: Server, provider: Provider, workspace: Path, *options: str) -> Ran:
+def run(server: Server, provider: Provider, workspace: Path, *options: str, **settings: str) -> Ran:
     return agentcli(
         "run",
         "-C",
@@ -186,7 +186,7 @@ def run(server: Server, provider: Provider, workspace: Path, *options: str) -> R
         *options,
         "fix it",
         home=workspace.parent,
-        env=server.env(provider),
+        env={**server.env(provider), **settings},
     )
 
 
@@ -260,6 +260,19 @@ def test_broken_stream_is_asked_again(make: Callable[[], Server], workspace: Pat
     assert (ran.code, ran.out) == (0, "Hello there.\n")
 
 
+@pytest.mark.parametrize(
+    "stall", [{"stall_at": 40}, {"stall_before_headers": True}], ids=["within", "before"]
+)
+def test_silent_reply_is_asked_again(stall: dict[str, Any], workspace: Path) -> None:
+    server = anthropic_server()
+    whole = server.says("Hello there.")
+    with Provider([whole.but(**stall), whole]) as provider:
+        settings = {"AGENTCLI_STALL_TIMEOUT": "0.3", "AGENTCLI_MAX_WAIT": "0.1"}
+        ran = run(server, provider, workspace, **settings)
+        assert len(provider.requests) == 2
+    assert (ran.code, ran.out) == (0, "Hello there.\n")
+
+
 BAD_ANSWERS: dict[str, Callable[[Server], Reply]] = {
     "HTML": lambda server: page("<html><body>Gateway login</body></html>", status=200),
     "half a JSON": lambda server: answer({"a": 1}).but(cut_at=3, framing="close"),
@@ -275,7 +288,7 @@ BAD_ANSWERS: dict[str, Callable[[Server], Reply]] = {
 def test_strange_answer_is_one_clear_error(case: str, workspace: Path) -> None:
     server = anthropic_server()
     with Provider([BAD_ANSWERS[case](server)] * 10) as provider:
-        ran = run(server, provider, workspace, "-q")
+        ran = run(server, provider, workspace, "-q", AGENTCLI_MAX_WAIT="0.1")
     assert ran.code in (3, 4), ran.err
     assert "Traceback" not in ran.err
     assert len(ran.err.splitlines()) <= 2

@@ -78,6 +78,8 @@ def _unescaped(old: str, new: str) -> Iterator[Reading]:
     plain_new = unescape(new) if "\n" not in new else new
     if plain_old is None or plain_old == old or plain_new is None:
         return
+    if "\n" in new and _DOUBLED in old and _DOUBLED in new:
+        return  # its newlines are real: are its backslashes?
     if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new):
         yield Reading(plain_old, plain_new, "escapes")
 

@@ -5,13 +5,20 @@ comes back is certain, or nothing comes back.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from agentcli.machine.diff import changes_between
 from agentcli.tools.editing.drift import Known, LineMap, canonical, learn
 from agentcli.tools.editing.evidence import new_text_is
 from agentcli.tools.editing.typography import plain_typography, typography_of
 from agentcli.tools.editing.view import Style
-from agentcli.tools.editing.whitespace import BLANK, indent_of, is_kind_of_indent, trail_of
+from agentcli.tools.editing.whitespace import (
+    BLANK,
+    indent_of,
+    is_blank,
+    is_kind_of_indent,
+    trail_of,
+)
 
 _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("", str),
@@ -19,6 +26,9 @@ _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("typographic characters", lambda line: plain_typography(line).rstrip(BLANK)),
     ("indentation", canonical),
 )
+
+_OPENING = (":", "{", "(", "[")
+_CLOSING = ("}", ")", "]")
 
 
 def difference(own: Sequence[str], old: Sequence[str]) -> str:
@@ -49,6 +59,8 @@ def rebuilt(
         return None  # the edit is of the very kind that was overlooked in finding the place
     known = _known(own, old)
     match new_text_is(known, new) if new else "own":
+        case "drifted" if _is_flat([*old, *new]) and not _is_flat(own) and _opens_block(new):
+            return None  # all indentation was lost, also that of the block
         case "drifted":
             result = _kept_and_added(known, new, learn(known, style))
         case "own":
@@ -83,6 +95,19 @@ def _kept_and_added(
             yield meant(line, counterpart), True
         reached = change.old_end
     yield from ((line.own, False) for line in known[reached:])
+
+
+def _is_flat(lines: Sequence[str]) -> bool:
+    return not any(indent_of(plain_typography(line)) for line in lines)
+
+
+def _opens_block(lines: Sequence[str]) -> bool:
+    """Whether a line looks as if the next one should be deeper."""
+    filled = [line.strip(BLANK) for line in lines if not is_blank(line)]
+    return any(
+        line.endswith(_OPENING) and not after.startswith(_CLOSING)
+        for line, after in pairwise(filled)
+    )
 
 
 def _verbatim(line: str, replaced: Known | None) -> str:

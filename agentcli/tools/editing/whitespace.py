@@ -35,18 +35,42 @@ def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> I
         yield str
         return
     seen = {drifted for drifted, _ in pairs}
-    for candidate in (*_shifts(*different), *_tab_maps(seen, indents)):
+    for candidate in (*_shifts(*different, indents), *_tab_maps(seen, indents)):
         if all(candidate(drifted) == own for drifted, own in pairs):
             yield candidate
 
 
-def _shifts(drifted: str, own: str) -> Iterator[IndentMap]:
+def _shifts(drifted: str, own: str, indents: Collection[str]) -> Iterator[IndentMap]:
+    scaled = _scaling(drifted, own, indents)
     if own.endswith(drifted):
         missing = own[: len(own) - len(drifted)]
-        yield lambda indent: missing + indent
+        yield lambda indent: None if scaled(indent) else missing + indent
     if drifted.endswith(own):
         surplus = drifted[: len(drifted) - len(own)]
-        yield lambda indent: indent.removeprefix(surplus) if indent.startswith(surplus) else None
+        yield (
+            lambda indent: (
+                indent.removeprefix(surplus)
+                if indent.startswith(surplus) and not scaled(indent)
+                else None
+            )
+        )
+
+
+def _scaling(drifted: str, own: str, indents: Collection[str]) -> Callable[[str], bool]:
+    """Whether an indentation may as well be one of another width, the file's being 2 or not.
+
+    A shift and a width of twice or half the file's are the same at one depth alone. Where the file
+    is nowhere as deep as the other width would make it, it was the shift.
+    """
+    may_be = own == 2 * drifted if "  " not in indents else drifted == 2 * own
+
+    def is_another_depth(indent: str) -> bool:
+        if not may_be or indent == drifted or "\t" in drifted + indent:
+            return False
+        depth, rest = divmod(len(indent) * len(own), len(drifted))
+        return depth > 0 and not rest and " " * depth in indents
+
+    return is_another_depth
 
 
 def _tab_maps(seen: Collection[str], indents: Collection[str]) -> Iterator[IndentMap]:
@@ -71,14 +95,13 @@ def _tabbed(width: int, seen: Collection[str], indent: str) -> str | None:
 
 
 def is_kind_of_indent(indent: str, indents: Collection[str]) -> bool:
-    """Whether the file indents that way: with tabs, with spaces, or with so many after tabs."""
+    """Whether the file indents that way: with spaces, with tabs, with such spaces around tabs."""
     return not indent or _kind(indent) in {_kind(each) for each in indents if each}
 
 
-def _kind(indent: str) -> tuple[bool, int]:
-    if "\t" not in indent:
-        return False, 0
-    return True, len(indent) - len(indent.rstrip(" "))
+def _kind(indent: str) -> tuple[str, str] | None:
+    before, tab, rest = indent.partition("\t")
+    return (before, rest.rpartition("\t")[2]) if tab else None
 
 
 def trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | None]:

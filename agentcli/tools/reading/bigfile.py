@@ -14,7 +14,7 @@ from agentcli.types.errors import ToolError
 BLOCK_BYTES = 1 << 20
 SCANNED_BYTES = 1 << 30
 TAIL_BYTES = 1 << 16
-LONGEST_TAIL_BYTES = 1 << 26
+LONGEST_TAIL_BYTES = 1 << 22
 LONGEST_LINE_CHARS = 1 << 26
 
 _ONE_BYTE = Encoding(codec="windows-1252")

@@ -33,7 +33,7 @@ def excerpt_of(data: bytes, *, offset: int, limit: int) -> Excerpt:
     has_final_newline = lines[-1] == ""
     if has_final_newline:
         lines.pop()
-    start = max(offset, 1) - 1 if offset >= 0 else max(len(lines) + offset, 0)
+    start = first_index(offset, len(lines))
     if start >= len(lines) > 0:
         raise past_the_end(len(lines), offset)
     return Excerpt(
@@ -45,6 +45,11 @@ def excerpt_of(data: bytes, *, offset: int, limit: int) -> Excerpt:
         ending=_ending(text),
         has_final_newline=has_final_newline,
     )
+
+
+def first_index(offset: int, total: int) -> int:
+    """Of what an offset means, counted from 0. It may be past the end."""
+    return max(offset, 1) - 1 if offset >= 0 else max(total + offset, 0)
 
 
 def past_the_end(total: int, offset: int) -> ToolError:

@@ -7,6 +7,7 @@ out, so ripgrep gets a filter of file names that is at least as wide, and `admit
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,9 +36,14 @@ class Scope:
     """Ignore rules of the directories above."""
     wanted: re.Pattern[str] | None = None
     """What paths below `cwd` must match; None: all."""
+    hides: Callable[[Path], bool] | None = None
+    """What must not be read; None: nothing is hidden."""
 
     def admits(self, found: bytes) -> bool:
-        return self.wanted is None or bool(self.wanted.fullmatch(_relative(found)))
+        path = _relative(found)
+        if self.wanted is not None and not self.wanted.fullmatch(path):
+            return False
+        return self.hides is None or not self.hides(self.cwd / path)
 
     def shown(self, found: bytes) -> str:
         path = self.prefix + _relative(found)
@@ -68,7 +74,7 @@ def covered(workspace: Workspace, *, path: str, glob: str | None) -> Scope:
     if not os.access(place.path, os.R_OK):
         raise ToolError(f"{place.given}: permission denied.")
     if stat.S_ISREG(found.st_mode):
-        return _of_file(place)
+        return _of_file(workspace, place)
     if not stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{place.given} is neither a file nor a directory.")
     try:
@@ -79,7 +85,7 @@ def covered(workspace: Workspace, *, path: str, glob: str | None) -> Scope:
         ) from None
 
 
-def _of_file(place: Place) -> Scope:
+def _of_file(workspace: Workspace, place: Place) -> Scope:
     """A file named outright is searched whatever it is and whatever ignores it."""
     return Scope(
         where=place.given,
@@ -87,6 +93,7 @@ def _of_file(place: Place) -> Scope:
         target=f"./{place.path.name}",
         prefix=_prefix(place).removesuffix(f"{place.path.name}/"),
         arguments=("--no-ignore", "--text"),
+        hides=workspace.hides,
     )
 
 
@@ -115,6 +122,7 @@ def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope
         arguments=tuple(arguments),
         rules=rules,
         wanted=re.compile(pattern, re.DOTALL) if wanted else None,
+        hides=workspace.hides,
     )
 
 

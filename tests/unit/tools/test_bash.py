@@ -234,7 +234,7 @@ def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
             workspace=tmp_path,
             out_dir=tmp_path,
             sandbox=None,
-            confinement=Confinement(),
+            confinement=lambda call_id: Confinement(),
             environ=os.environ,
             ledger=Ledger(),
             proves_read=lambda command: command in proven,
@@ -267,7 +267,7 @@ def test_bad_arguments_are_explained(
         workspace=tmp_path,
         out_dir=tmp_path,
         sandbox=None,
-        confinement=Confinement(),
+        confinement=lambda call_id: Confinement(),
         environ=os.environ,
         ledger=Ledger(),
     )

@@ -2,7 +2,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from subprocess import Popen
+from subprocess import DEVNULL, STDOUT, Popen
 
 import pytest
 
@@ -80,8 +80,12 @@ def test_cancelled_command_is_ended_and_its_output_logged(tmp_path: Path) -> Non
         )
         await until(lambda: session.told)
         running_call.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(asyncio.CancelledError) as stopped:
             await running_call
+        (partial,) = stopped.value.args
+        assert partial.error is ErrorKind.CANCELLED
+        said = r"before\n\[interrupted after [0-9.]+ s, 1 lines until then\]"
+        assert re.fullmatch(said, text(partial))
         assert running(seconds) == []
         assert session.ledger.running() == []
 
@@ -164,9 +168,11 @@ class Recorded:
         env: dict[str, str],
         stdout: int,
         confinement: Confinement,
+        stdin: int = DEVNULL,
+        stderr: int = STDOUT,
     ) -> "Popen[bytes]":
         self.asked.append((cwd, confinement))
-        return process.start(argv, cwd=cwd, env=env, stdout=stdout)
+        return process.start(argv, cwd=cwd, env=env, stdout=stdout, stdin=stdin, stderr=stderr)
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
         self.finished.append(process.returncode)

@@ -115,9 +115,20 @@ def test_a_directory_is_listed(tmp_path: Path) -> None:
 def test_a_long_listing_is_cut(tmp_path: Path) -> None:
     for number in range(503):
         (tmp_path / f"{number:03}").touch()
-    output = bench(tmp_path).read(".")
-    assert text_of(output).endswith("498\n499\n[first 500 of 503 entries]")
+    read = bench(tmp_path).read
+    output = read(".")
     assert output.truncated
+    assert text_of(output).endswith("498\n499\n[entries 1-500 of 503; continue with offset=501]")
+    assert text_of(read(".", offset=501)) == "500\n501\n502\n[entries 501-503 of 503]"
+    assert text_of(read(".", offset=-1)) == "502\n[entries 503-503 of 503]"
+    assert refusal(read, ".", offset=504) == "It has 503 entries; offset 504 is past the end."
+
+
+def test_a_listing_of_long_names_stays_within_the_limit(tmp_path: Path) -> None:
+    for number in range(250):
+        (tmp_path / f"{number:0250}").touch()
+    output = text_of(bench(tmp_path).read("."))
+    assert output.endswith("[entries 1-199 of 250; continue with offset=200]")
 
 
 def test_an_image_is_shown_to_models_that_take_them(tmp_path: Path) -> None:
@@ -261,7 +272,7 @@ def test_a_sparse_giant_costs_no_more_than_its_end(tmp_path: Path) -> None:
     assert text_of(bench(tmp_path).read("giant", offset=-1)) == (
         "-1\tlast\n[lines -1 to -1, counted from the end]"
     )
-    assert refusal(bench(tmp_path).read, "giant", offset=-9).startswith("The last 64 MB of the")
+    assert refusal(bench(tmp_path).read, "giant", offset=-9).startswith("The last 4 MB of the")
     assert text_of(bench(tmp_path).read("giant", limit=1)) == (
         "1\tstart\n[lines 1-1; continue with offset=2]"
     )

@@ -56,6 +56,7 @@ def test_escapes_are_resolved(old: str, new: str, plain_old: str, plain_new: str
         ("a\\nb", "a\\nx = 1\\ty"),
         ("a\\nb", "c\\nd"),
         ("a\\nb", "a\\nc \\\\n"),
+        ("s = /\\\\s/", "# space\ns = /\\\\s+/"),
         ("a\nb\\n", "x"),
     ],
 )

@@ -38,6 +38,9 @@ def test_the_difference_is_named(own: str, old: str, what: str) -> None:
         ("a|b", "a |b ", "a|x|b", "a|x|b"),
         # Nothing is left.
         ("  a|  b", "a|b", "", ""),
+        # As deep as the rest, nothing opens a block.
+        ("  a|  b", "a|b", "a|f()|y|b", "  a|  f()|  y|  b"),
+        ("  a|  b", "a|b", "a|f(|)|b", "  a|  f(|  )|  b"),
         # One line for one line.
         ("  a", "a", "b", "  b"),
         ("  a", "a", "  b", "  b"),
@@ -61,6 +64,10 @@ def test_lines_are_the_files_own_or_what_is_meant(
         # What is added has drifted in a way of its own.
         ("a|b", "a |b ", "a |x\u00a0y |b "),
         ("a|  b", "a |  b ", "a |\tx |  b "),
+        ("\ta|\t\tb", "\ta| \t\tb", "\ta| \t\tx|\t\tb"),
+        # All indentation is gone, also that of what is added.
+        ("  a|  b", "a|b", "a|if x:|y|b"),
+        ("  a|  b", "a|b", "a|f(|y|)|b"),
     ],
 )
 def test_what_is_not_certain_is_none(own: str, old: str, new: str) -> None:

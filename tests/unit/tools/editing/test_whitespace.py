@@ -27,6 +27,26 @@ def test_indentation_is_mapped_where_one_map_explains_all(
     assert mapped(pairs, indent, *(own for _, own in pairs)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("drifted", "own", "indent", "indents", "wanted"),
+    [
+        # Written with 2 for each 4 of the file, or 2 less: as deep as 8, or 6?
+        ("  ", "    ", "    ", ("    ", "        "), {None}),
+        ("  ", "    ", "    ", ("    ",), {"      "}),
+        ("  ", "    ", "  ", ("    ", "        "), {"    "}),
+        # The same for a file that has 2.
+        ("    ", "  ", "        ", ("  ", "    "), {None}),
+        ("    ", "  ", "      ", ("  ", "    "), {"    "}),
+        # Nobody writes 8 for each 4.
+        ("        ", "    ", "                ", ("    ", "        "), {"            "}),
+    ],
+)
+def test_a_shift_that_may_be_another_width_is_not_mapped(
+    drifted: str, own: str, indent: str, indents: tuple[str, ...], wanted: set[str | None]
+) -> None:
+    assert mapped([(drifted, own)], indent, *indents) == wanted
+
+
 def test_tabs_are_not_mapped_in_a_file_that_has_both() -> None:
     assert mapped([("\t", "    ")], "\t\t", "    ", "\t") == set()
     assert mapped([("    ", "\t")], "        ", "    ", "\t") == set()
@@ -41,6 +61,8 @@ def test_tabs_are_not_mapped_in_a_file_that_has_both() -> None:
         ("\t\t", ["\t"], True),
         ("\t ", ["\t"], False),
         ("\t\t ", ["\t "], True),
+        (" \t\t", ["\t"], False),
+        (" \t", [" \t\t"], True),
     ],
 )
 def test_kinds_of_indentation_are_told_apart(indent: str, indents: list[str], fits: bool) -> None:
