@@ -12,9 +12,17 @@ from typing import TypeAlias
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
 from agentcli.types.errors import ToolError
-from agentcli.types.events import CallJudged, Ending, Event, ModelReplied, Told, TurnEnded
+from agentcli.types.events import (
+    CallJudged,
+    Compacted,
+    Ending,
+    Event,
+    ModelReplied,
+    Told,
+    TurnEnded,
+)
 from agentcli.types.messages import Text, Usage, UserMessage
-from agentcli.types.tools import ErrorKind, Output, Raw, ToolContext
+from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 
 READING = ("read_file", "grep", "find_files")
 """The tools of a role that names none."""
@@ -77,7 +85,7 @@ class Children:
             ended = await child.loop.turn(UserMessage(content=(Text(text=task),)))
         finally:
             child.close()
-        return _output(ended, watch, child.log)
+        return _output(ended, watch.answer, watch.details(role.name, ended, child.log))
 
 
 class _Watch:
@@ -87,6 +95,7 @@ class _Watch:
         self._progress = progress
         self._calls = 0
         self._usage = Usage()
+        self._cost_usd: float | None = 0.0
         self.answer = ""
 
     def __call__(self, event: Event) -> None:
@@ -95,23 +104,36 @@ class _Watch:
                 self._calls += 1
                 target = next(iter(call.input.values()), "") if isinstance(call.input, dict) else ""
                 self._progress(f"{call.name} {target}\n")
-            case ModelReplied(message=message):
-                self._usage += message.usage
+            case ModelReplied(message=message, cost_usd=cost_usd):
+                self._spent(message.usage, cost_usd)
                 self.answer = message.text.strip() or self.answer
+            case Compacted(usage=usage, cost_usd=cost_usd):
+                self._spent(usage, cost_usd)
             case _:
                 pass
 
-    def summed_up(self, log: Path) -> str:
-        tokens = self._usage.prompt_tokens + self._usage.output_tokens
-        return f"{self._calls} calls, {tokens} tokens, log {log}"
+    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
+        self._usage += usage
+        known = self._cost_usd is not None and cost_usd is not None
+        self._cost_usd = (self._cost_usd or 0.0) + (cost_usd or 0.0) if known else None
+
+    def details(self, role: str, ended: TurnEnded, log: Path) -> ChildTurn:
+        return ChildTurn(
+            role=role,
+            ending=ended.ending,
+            calls=self._calls,
+            usage=self._usage,
+            cost_usd=self._cost_usd,
+            log_path=str(log),
+        )
 
 
-def _output(ended: TurnEnded, watch: _Watch, log: Path) -> Output:
+def _output(ended: TurnEnded, answer: str, details: ChildTurn) -> Output:
     """One clear result, however the child fared."""
-    answer, details = watch.answer, Raw(text=watch.summed_up(log))
     is_long = len(answer) > ANSWER_CHARS
     if is_long:
-        answer = f"{answer[:ANSWER_CHARS]}… [{len(answer)} characters; all of it is in {log}]"
+        whole = f"[{len(answer)} characters; all of it is in {details.log_path}]"
+        answer = f"{answer[:ANSWER_CHARS]}… {whole}"
     if ended.ending is Ending.DONE and answer:
         return Output.of(answer, details=details, truncated=is_long)
     why = ended.message or ended.ending.value.replace("_", " ")

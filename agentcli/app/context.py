@@ -10,7 +10,7 @@ from agentcli.app.briefing import Briefing
 from agentcli.record.reading import read_what_fits
 from agentcli.record.sessions import past_session
 from agentcli.settings import Settings
-from agentcli.tools.contracts import BUILT_IN, contract
+from agentcli.tools.contracts import ALSO, BUILT_IN, contract
 from agentcli.types.errors import AgentError
 from agentcli.types.events import Fact, ModelChanged, SessionResumed, SessionStarted, Told
 from agentcli.types.tools import ToolSpec
@@ -44,7 +44,7 @@ def opening(settings: Settings) -> Opening:
     told = Briefing(settings).at_start()
     return Opening(
         system=system_prompt(),
-        tools=tuple(contract(name) for name in BUILT_IN),
+        tools=tuple(contract(name) for name in (*BUILT_IN, "delegate")),
         told=tuple(fact for fact in told if isinstance(fact, Told)),
     )
 
@@ -56,14 +56,15 @@ def contents_of(named: str | None, workspace: Path) -> Contents:
     return contents(facts, session=place.id)
 
 
-def contents(facts: Sequence[Fact], *, session: str) -> Contents:
+def contents(facts: Sequence[Fact], *, session: str, window_tokens: int | None = None) -> Contents:
+    """`window_tokens`: of the model in use, where a session is running and knows it."""
     model, names = _terms(facts)
-    tools = [contract(name) for name in names if name in BUILT_IN]
+    tools = [contract(name) for name in names if name in (*BUILT_IN, *ALSO)]
     return Contents(
         session=session,
         model=model,
         sources=sources(system=system_prompt(), tools=tools, facts=facts),
-        window_tokens=_window(model),
+        window_tokens=window_tokens or _window(model),
     )
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from agentcli.types.messages import Image, Json, Text
+from agentcli.types.messages import Image, Json, Text, Usage
 from agentcli.types.record import dataclass
 
 
@@ -123,6 +123,20 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChildTurn:
+    """A child agent worked on something."""
+
+    role: str
+    ending: str
+    calls: int
+    usage: Usage
+    cost_usd: float | None
+    """None: the price is not known."""
+    log_path: str
+    type: Literal["child_turn"] = "child_turn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
     """Details of a tool that has no form of its own."""
 
@@ -130,7 +144,7 @@ class Raw:
     type: Literal["raw"] = "raw"
 
 
-Details: TypeAlias = Diff | Command | FileView | Matches | Raw
+Details: TypeAlias = Diff | Command | FileView | Matches | ChildTurn | Raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

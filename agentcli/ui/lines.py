@@ -4,7 +4,17 @@ import json
 
 from agentcli.machine.plain import visible
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Command, Diff, ErrorKind, FileView, Matches, Raw, ToolResult
+from agentcli.types.tools import (
+    ChildTurn,
+    Command,
+    Details,
+    Diff,
+    ErrorKind,
+    FileView,
+    Matches,
+    Raw,
+    ToolResult,
+)
 
 TARGET_CHARS = 72
 REASON_CHARS = 200
@@ -61,7 +71,11 @@ def duration(seconds: float) -> str:
 def _outcome(result: ToolResult) -> str:
     if result.error is not None and not isinstance(result.details, Command):
         return f"{_WORDS.get(result.error, 'failed')}: {_first_line(result.text)}"
-    match result.details:
+    return "ok" if result.details is None else _size(result.details)
+
+
+def _size(details: Details) -> str:
+    match details:
         case Diff() as diff:
             return f"{'new file, ' if diff.created else ''}+{diff.added} -{diff.removed}"
         case Command() as command:
@@ -70,10 +84,15 @@ def _outcome(result: ToolResult) -> str:
             return view_size(view)
         case Matches() as found:
             return found_size(found)
+        case ChildTurn() as child:
+            return child_size(child)
         case Raw(text=text):
             return _first_line(text)
-        case None:
-            return "ok"
+
+
+def child_size(child: ChildTurn) -> str:
+    tokens = child.usage.prompt_tokens + child.usage.output_tokens
+    return f"{counted(child.calls, 'call')}, {tokens} tokens"
 
 
 def view_size(view: FileView) -> str:

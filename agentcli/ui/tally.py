@@ -21,7 +21,7 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import Json, ToolCall, Usage
-from agentcli.types.tools import Diff
+from agentcli.types.tools import ChildTurn, Diff
 from agentcli.types.verdicts import Verdict
 
 
@@ -117,6 +117,8 @@ class Tally:
         result = event.result
         self.calls += 1
         self.failed_tools += result.status == "error"
+        if isinstance(result.details, ChildTurn):
+            self._spent(result.details.usage, result.details.cost_usd)
         if isinstance(result.details, Diff) and result.status == "ok":
             diff = result.details
             added, removed = self.changed.get(diff.path, (0, 0))

@@ -6,7 +6,7 @@ from rich.style import Style
 from rich.text import Text
 
 from agentcli.machine.plain import plain
-from agentcli.types.tools import Command, Diff, ErrorKind, Raw
+from agentcli.types.tools import ChildTurn, Command, Diff, ErrorKind, Raw
 from agentcli.ui.lines import counted
 from agentcli.ui.render.card import Card, State
 from agentcli.ui.render.diff import diff_body
@@ -37,6 +37,8 @@ def body(card: Card, paint: Paint, *, is_named: bool) -> str:
             )
         case Raw(text=text) if result.error is None:
             return first_lines(text, card, paint, PLAIN)
+        case ChildTurn():
+            return first_lines(result.text, card, paint, PLAIN)
         case _ if result.error not in (None, ErrorKind.CANCELLED):
             return first_lines(result.text, card, paint, PLAIN)
         case _:

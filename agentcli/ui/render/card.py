@@ -11,6 +11,7 @@ from rich.style import Style
 from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import (
+    ChildTurn,
     Command,
     Details,
     Diff,
@@ -21,7 +22,15 @@ from agentcli.types.tools import (
     ToolResult,
 )
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.lines import command_ending, counted, duration, found_size, subject, view_size
+from agentcli.ui.lines import (
+    child_size,
+    command_ending,
+    counted,
+    duration,
+    found_size,
+    subject,
+    view_size,
+)
 from agentcli.ui.render.paint import Paint
 
 
@@ -165,6 +174,8 @@ def _size(card: Card, paint: Paint) -> str:
             return _of_all(view)
         case Matches() as found:
             return found_size(found)
+        case ChildTurn() as child:
+            return child_size(child)
         case _:
             return ""
 

@@ -204,6 +204,7 @@ class Story:
         """What comes from now on fits the new size."""
         paint = self._paint()
         self.cards.paint = paint
+        self._markdown.use(paint)
         self._tail_next = 0.0
 
     def _tail_rows(self, rows: int) -> list[str]:

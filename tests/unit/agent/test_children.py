@@ -9,7 +9,7 @@ from agentcli.agent.limits import Limits
 from agentcli.types.errors import ToolError, WireError, WireErrorKind
 from agentcli.types.events import Event
 from agentcli.types.messages import Usage, UserMessage
-from agentcli.types.tools import ErrorKind, Output, Raw, ToolContext
+from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
 LOG = Path("child.jsonl")
@@ -51,7 +51,14 @@ def test_only_the_last_words_of_a_child_reach_its_parent() -> None:
     family = Family(looked, reply("In src/a.py:3.", usage=Usage(input_tokens=7)))
     output = family.run()
     assert (text(output), output.error) == ("In src/a.py:3.", None)
-    assert output.details == Raw(text="1 calls, 12 tokens, log child.jsonl")
+    assert output.details == ChildTurn(
+        role="",
+        ending="done",
+        calls=1,
+        usage=Usage(input_tokens=7, output_tokens=5),
+        cost_usd=None,
+        log_path="child.jsonl",
+    )
     assert family.shown == ["look src\n"]
     assert first_told(family) == OPENING
 

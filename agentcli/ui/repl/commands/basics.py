@@ -1,10 +1,15 @@
 """Commands about the session itself: help, keys, modes, models, leaving."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from agentcli.agent.history import messages
+from agentcli.app.swap import check_swap
 from agentcli.types.errors import UsageError
 from agentcli.types.verdicts import MODES
+from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.ui.swap import swap_lines
 from agentcli.wire.catalogue import ALIASES, known_names
 
 _MODES = {
@@ -38,8 +43,8 @@ def commands(listed: "Iterable[SlashCommand]") -> list[SlashCommand]:
         SlashCommand(name="keys", usage="", help="which key does what", run=_keys),
         SlashCommand(
             name="model",
-            usage="[NAME]",
-            help="which model, or use another",
+            usage="[NAME [--check]]",
+            help="which model, use another, or what that would drop",
             run=_model,
             complete=_models,
         ),
@@ -87,6 +92,11 @@ def _models(desk: Desk) -> list[tuple[str, str]]:
 async def _model(desk: Desk, rest: str) -> None:
     if not rest:
         desk.say(f"model {desk.session.model.name}; /model NAME uses another", "dim")
+        return
+    if rest.endswith("--check"):
+        wanted = replace(desk.settings, model=rest.removesuffix("--check").strip())
+        found = await check_swap(messages(desk.session.facts), wanted)
+        desk.say("\n".join(map(escape, swap_lines(found))), "dim")
         return
     await desk.session.use_model(rest)
     desk.say(f"model {desk.session.model.name} from the next request on", "dim")

@@ -4,11 +4,16 @@ import asyncio
 import subprocess
 
 from agentcli.agent.size import spec_tokens
+from agentcli.agent.skills import find_skills
+from agentcli.app.briefing import skill_folders
+from agentcli.app.context import contents
 from agentcli.machine.plain import visible
 from agentcli.settings import settings_file
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.types.errors import UsageError
-from agentcli.ui.render.summary import cost, elapsed, tokens
+from agentcli.ui.context import chart
+from agentcli.ui.render.escape import escape
+from agentcli.ui.render.summary import cost, elapsed
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 
@@ -20,7 +25,8 @@ def commands() -> list[SlashCommand]:
             help="a card, whole, or what the model got of it",
             run=_show,
         ),
-        SlashCommand(name="context", usage="", help="how full the model's window is", run=_context),
+        SlashCommand(name="context", usage="", help="what fills the model's window", run=_context),
+        SlashCommand(name="skills", usage="", help="what the model can read up on", run=_skills),
         SlashCommand(name="cost", usage="", help="tokens and money so far", run=_cost),
         SlashCommand(name="diff", usage="[PATH]", help="what has changed, by git", run=_diff),
         SlashCommand(name="tools", usage="", help="what the model can call", run=_tools),
@@ -45,11 +51,20 @@ async def _show(desk: Desk, rest: str) -> None:
 
 
 async def _context(desk: Desk, rest: str) -> None:
-    used, window = desk.stage.story.context_tokens, desk.session.model.window_tokens
-    if not window:
-        desk.say(f"{tokens(used)} tokens; the window of this model is not known", "dim")
-        return
-    desk.say(f"{tokens(used)} of {tokens(window)} tokens, {100 * used / window:.0f} %", "dim")
+    session = desk.session
+    found = contents(
+        session.facts, session=session.place.id, window_tokens=session.model.window_tokens
+    )
+    desk.say("\n".join(chart(found)), "dim")
+
+
+async def _skills(desk: Desk, rest: str) -> None:
+    skills, bad = find_skills(skill_folders(desk.settings))
+    desk.table([(skill.name, escape(skill.description)) for skill in skills])
+    for warning in bad:
+        desk.say(escape(warning.message), "dim")
+    if not skills and not bad:
+        desk.say("no skills: put one into .agentcli/skills/NAME/SKILL.md", "dim")
 
 
 async def _cost(desk: Desk, rest: str) -> None:

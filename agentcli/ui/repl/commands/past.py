@@ -28,7 +28,10 @@ def commands() -> list[SlashCommand]:
         SlashCommand(name="undo", usage="[CHANGE]", help="take back the latest change", run=_undo),
         SlashCommand(name="redo", usage="", help="put back what was taken back", run=_redo),
         SlashCommand(
-            name="compact", usage="", help="shorten the conversation to a summary", run=_compact
+            name="compact",
+            usage="[--undo]",
+            help="shorten the conversation to a summary, or tell it in full again",
+            run=_compact,
         ),
     ]
 
@@ -86,6 +89,10 @@ def _carry_out(desk: Desk, wanted: Wanted) -> None:
 async def _compact(desk: Desk, rest: str) -> None:
     if desk.is_busy:
         raise UsageError("a turn is running", hint="wait for its end, or esc")
+    if rest == "--undo":
+        desk.session.restore()
+        desk.say("the model is told everything in full again", "dim")
+        return
     before = desk.stage.story.context_tokens
     if not await desk.session.compact():
         raise UsageError("there is nothing to shorten yet", hint="/context")
