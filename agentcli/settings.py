@@ -57,6 +57,8 @@ class Settings:
     """Seconds for one turn of a conversation."""
     tool_timeout: float | None = None
     """Seconds that no command may exceed; None: what the model asks for, within its own limit."""
+    programs: bool = False
+    """Whether the model may write programs that call the tools: it costs a declaration."""
     parallel: bool = True
     """Whether calls that only read run together."""
     calls_per_minute: int = 1000
@@ -318,6 +320,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "max_tokens": _whole,
     "timeout": _seconds,
     "tool_timeout": _seconds,
+    "programs": _switch,
     "parallel": _switch,
     "calls_per_minute": _whole,
     "effort": _text,

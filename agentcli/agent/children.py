@@ -53,6 +53,8 @@ class Child:
     journal: Journal
     loop: Loop
     log: Path
+    head: Callable[[], str]
+    """The hash of the last record of its log."""
     close: Callable[[], None]
     """Nothing more will be recorded."""
 
@@ -85,7 +87,7 @@ class Children:
             ended = await child.loop.turn(UserMessage(content=(Text(text=task),)))
         finally:
             child.close()
-        return _output(ended, watch.answer, watch.details(role.name, ended, child.log))
+        return _output(ended, watch.answer, watch.details(role.name, ended, child))
 
 
 class _Watch:
@@ -117,14 +119,15 @@ class _Watch:
         known = self._cost_usd is not None and cost_usd is not None
         self._cost_usd = (self._cost_usd or 0.0) + (cost_usd or 0.0) if known else None
 
-    def details(self, role: str, ended: TurnEnded, log: Path) -> ChildTurn:
+    def details(self, role: str, ended: TurnEnded, child: Child) -> ChildTurn:
         return ChildTurn(
             role=role,
             ending=ended.ending,
             calls=self._calls,
             usage=self._usage,
             cost_usd=self._cost_usd,
-            log_path=str(log),
+            log_path=str(child.log),
+            log_head=child.head(),
         )
 
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter, defaultdict, deque
+from hashlib import sha256
 
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import ToolCall
@@ -91,7 +92,8 @@ def _fingerprint(call: ToolCall, result: ToolResult) -> str:
     text = result.text
     if isinstance(result.details, Command) and result.details.log_path:
         text = text.replace(result.details.log_path, "")  # numbered per call, so never the same
-    return json.dumps([call.name, call.input, result.status, text], sort_keys=True)
+    told = json.dumps([call.name, call.input, result.status, text], sort_keys=True)
+    return sha256(told.encode()).hexdigest()  # the text itself would keep all outputs once more
 
 
 def _ordinal(count: int) -> str:

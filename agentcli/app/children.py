@@ -115,7 +115,9 @@ class ChildAgents:
             limits=limits,
             parallel=self._settings.parallel,
         )
-        return Child(journal=journal, loop=loop, log=log.path, close=log.close)
+        return Child(
+            journal=journal, loop=loop, log=log.path, head=lambda: log.head, close=log.close
+        )
 
 
 def _effect(children: "Children", name: str) -> Effect:

@@ -7,11 +7,11 @@ from pathlib import Path
 from agentcli.agent.context import Source, sources
 from agentcli.agent.prompt import system_prompt
 from agentcli.app.briefing import Briefing
+from agentcli.app.model import window_of
 from agentcli.record.reading import read_what_fits
 from agentcli.record.sessions import past_session
 from agentcli.settings import Settings
 from agentcli.tools.contracts import ALSO, BUILT_IN, contract
-from agentcli.types.errors import AgentError
 from agentcli.types.events import Fact, ModelChanged, SessionResumed, SessionStarted, Told
 from agentcli.types.tools import ToolSpec
 
@@ -64,7 +64,7 @@ def contents(facts: Sequence[Fact], *, session: str, window_tokens: int | None =
         session=session,
         model=model,
         sources=sources(system=system_prompt(), tools=tools, facts=facts),
-        window_tokens=window_tokens or _window(model),
+        window_tokens=window_tokens or window_of(model),
     )
 
 
@@ -80,13 +80,3 @@ def _terms(facts: Sequence[Fact]) -> tuple[str, tuple[str, ...]]:
             case _:
                 pass
     return model, tools
-
-
-def _window(model: str) -> int | None:
-    from agentcli.wire.catalogue import resolve
-
-    try:
-        known = resolve(model)
-    except AgentError:
-        return None
-    return known.window_tokens

@@ -19,7 +19,7 @@ from agentcli.record.place import SessionPlace, fork_tree
 from agentcli.record.reading import read_what_fits
 from agentcli.record.rebuild import lay_out_at
 from agentcli.settings import Settings
-from agentcli.types.errors import EXIT_OF_ENDING, Exit, UsageError
+from agentcli.types.errors import EXIT_OF_ENDING, Exit, SettingsError, UsageError
 from agentcli.types.events import Entry, Fact, SessionStarted, TurnEnded
 from agentcli.types.messages import Text
 
@@ -55,11 +55,18 @@ class Branches:
     """Where the fork worked."""
     diff: str
     """From what the original made of the tree to what the fork made of it."""
+    exit_code: Exit
+    """Of the fork's turn."""
 
 
 def fork_session(origin: SessionPlace, wish: Wish, *, sessions: Path | None = None) -> Fork:
-    """Raises UsageError where there is no such turn or call."""
+    """Raises UsageError where there is no such turn or call, SettingsError where no session."""
     recorded = read_what_fits(origin.log)
+    if not recorded.entries:
+        raise SettingsError(
+            f"{origin.log} holds no session that could be forked",
+            hint=f"see why: agentcli audit verify {origin.log}",
+        )
     cut = cut_at(recorded.entries, wish.at)
     if wish.result is not None and cut.call is None:
         raise UsageError("a result is given to a call", hint="name the call: --at CALL_ID")
@@ -96,6 +103,7 @@ async def go_on(
         fork=course_of(seen),
         tree=tree,
         diff=_difference(made, tree),
+        exit_code=code,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.settings import OwnProvider, Settings
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import AgentError, SettingsError
 from agentcli.types.record import dataclass
 from agentcli.types.wire import Price, Wire
 
@@ -147,3 +147,14 @@ async def ask_about(model: "Model", provider: "Provider") -> "Model":
         key=key_of(provider, os.environ),
         environ=os.environ,
     )
+
+
+def window_of(model: str) -> int | None:
+    """Tokens that a model takes; None: not known."""
+    from agentcli.wire.catalogue import resolve
+
+    try:
+        known = resolve(model)
+    except AgentError:
+        return None
+    return known.window_tokens

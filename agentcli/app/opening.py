@@ -29,6 +29,7 @@ from agentcli.app.hooks import open_hooks
 from agentcli.app.model import ModelInUse, open_model
 from agentcli.app.opinion import SecondOpinion
 from agentcli.app.plugins import open_plugins
+from agentcli.app.programs import Programs
 from agentcli.app.project import Project, open_project, with_project
 from agentcli.app.resume import (
     Taken,
@@ -125,7 +126,8 @@ def _assembled(
         settings, place, boundary=boundary, workshop=workshop, checkpoints=checkpoints
     )
     plugins = open_plugins(settings.workspace)
-    own = (*workshop.offers(), *answer_offers(form))
+    programs = Programs(settings, place, boundary=boundary, workshop=workshop)
+    own = (*workshop.offers(), *programs.offers(), *answer_offers(form))
     toolset = Toolset((*checkpoints.around(own), *children.offers()))
     servers = open_servers(
         settings,
@@ -180,6 +182,7 @@ def _assembled(
         clean=boundary.clean,
         origin=boundary.origin,
     )
+    programs.connect(toolset, dispatcher)
     asking = Asking(
         wire=model.wire,
         template=Request(

@@ -6,7 +6,7 @@ It happens in a scratch copy of the tree the session began with: nothing of the 
 import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,7 @@ from agentcli.record.replay.likeness import Normal, diff_of, difference, normal_
 from agentcli.record.replay.played import PlayedCall, PlayedTurn, turns_of
 from agentcli.record.replay.relocate import Places, places_of
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import CallFinished, Fact, SessionStarted
+from agentcli.types.events import CallFinished, CallJudged, Fact, SessionStarted
 from agentcli.types.tools import ToolResult
 
 Sameness = Literal["same", "differs", "not re-runnable"]
@@ -62,7 +62,8 @@ def replay(place: SessionPlace, manner: Manner) -> Replayed:
         tree = lay_out_at(place, entries, 0, into=workspace, base=manner.base)
         recorded = [entry.fact for entry in entries]
         places, turns = places_of(recorded), turns_of(entries)
-        stage = Stage(started, manner, recorded=places, workspace=workspace, place=here)
+        known = replace(started, tools=tuple(dict.fromkeys((*started.tools, *_called(recorded)))))
+        stage = Stage(known, manner, recorded=places, workspace=workspace, place=here)
         again = asyncio.run(stage.play(turns))
         then = normal_for(places)
         now = normal_for(Places(workspaces=(str(workspace),), sessions=(here.id,)))
@@ -72,6 +73,11 @@ def replay(place: SessionPlace, manner: Manner) -> Replayed:
             flow=diff_of(flow(recorded, then, cut), flow(again, now, cut)),
             tree=tree,
         )
+
+
+def _called(recorded: Sequence[Fact]) -> Iterator[str]:
+    """Tools that there were: a server may have told of its own only after the start."""
+    return (fact.call.name for fact in recorded if isinstance(fact, CallJudged))
 
 
 def _compared(

@@ -114,6 +114,11 @@ class Workshop:
                 return self._bash()
 
     @property
+    def ledger(self) -> "Ledger":
+        """Of the processes of the session, for whoever else starts some."""
+        return self._ledger
+
+    @property
     def lacks_sandbox(self) -> bool:
         """Nobody turned it off, and yet none works here."""
         return self._boundary.sandbox is None and self._settings.sandbox != "off"

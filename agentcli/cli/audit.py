@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, AsJson, SessionName
+from agentcli.cli.options import STYLE, AsJson, SessionName, SessionOrLatest
 
 app = typer.Typer(help="Check a session's log; keep or sign its head.", **STYLE)
 
 
 @app.command()
 def verify(
-    session: SessionName,
+    session: SessionOrLatest = None,
     head: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A head that was kept: nothing before it may differ."),
@@ -31,7 +31,7 @@ def verify(
 
 @app.command("head")
 def head_(
-    session: SessionName,
+    session: SessionOrLatest = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to; default: stdout.")
     ] = None,

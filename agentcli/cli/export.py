@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, SessionName
+from agentcli.cli.options import STYLE, SessionOrLatest
 
 app = typer.Typer(**STYLE)
 
@@ -19,8 +19,15 @@ class Form(StrEnum):
 
 @app.command()
 def export(
-    session: SessionName,
-    form: Annotated[Form, typer.Option("--format", help="The form.")] = Form.MARKDOWN,
+    session: SessionOrLatest = None,
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--format",
+            metavar="markdown|html|json",
+            help="The form. Default: as FILE is named, else markdown.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to; default: stdout.")
     ] = None,
@@ -28,4 +35,9 @@ def export(
     """Write a session as Markdown, as one page of HTML, or as JSON."""
     from agentcli.ui.export import export as write
 
-    write(session, form=form.value, out=out)
+    write(session, form=(form or _form_of(out)).value, out=out)
+
+
+def _form_of(out: Path | None) -> Form:
+    ending = out.suffix.lower() if out else ""
+    return {".html": Form.HTML, ".htm": Form.HTML, ".json": Form.JSON}.get(ending, Form.MARKDOWN)

@@ -50,7 +50,8 @@ def _on_stdout(given: Given, answer_of: Callable[[Tally], str], *, on_github: bo
     if given.output is not OutputForm.TEXT:
         from agentcli.ui.jsonl import JsonFace
 
-        return JsonFace(stream=given.output is OutputForm.STREAM_JSON, partial=given.partial)
+        is_stream = given.output is OutputForm.STREAM_JSON
+        return JsonFace(stream=is_stream, partial=given.partial, window_of=_window_of)
     if on_github and not out_is_file():
         from agentcli.ui.ci.github import defanged
 
@@ -110,6 +111,12 @@ def _leaving(
 
 def _may_draw(given: Given) -> bool:
     return not given.is_ci and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _window_of(model: str) -> int | None:
+    from agentcli.app.model import window_of
+
+    return window_of(model)
 
 
 def _prose(text: str) -> str:

@@ -60,6 +60,13 @@ Model = Annotated[
         help="Which model; script/FILE plays a script. Default: whichever provider has a key.",
     ),
 ]
+SessionOrLatest = Annotated[
+    str | None,
+    typer.Argument(
+        help="Its id, the beginning or the end of it, its name, or a path to its log. "
+        "Default: the latest of this workspace.",
+    ),
+]
 SessionName = Annotated[
     str,
     typer.Argument(
@@ -117,6 +124,9 @@ Color = Annotated[
 Accessible = Annotated[
     bool,
     typer.Option("--accessible", help="For screen readers: whole lines, nothing redrawn."),
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Before the command: show the traceback of a bug, too.")
 ]
 
 

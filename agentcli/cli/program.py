@@ -16,6 +16,7 @@ from agentcli.cli.options import (
     Allow,
     Color,
     Continue,
+    Debug,
     Deny,
     Mask,
     McpConfig,
@@ -56,6 +57,9 @@ COMMANDS = {
     "stats": "Show what sessions used: tokens, cost, cache, tools, failures, denials.",
 }
 """Each is the module of that name beside this one, whose `app` is the command or the group."""
+
+WITH_A_RESULT = ("run", "review")
+"""Where `-o json` asks for a result however it ends, a command line that is wrong included."""
 
 
 class Commands(TyperGroup):
@@ -109,6 +113,7 @@ def _main(
     theme: ThemeName = None,
     color: Color = None,
     accessible: Accessible = False,
+    debug: Debug = False,
 ) -> int:
     if version:
         typer.echo(f"agentcli {__version__}")
@@ -155,17 +160,28 @@ def _unknown(name: str) -> UsageError:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Runs one command line. Every error a person can act on becomes two lines and an exit code."""
-    from agentcli.ui.plain import say_error
-
     try:
         code = app(list(arguments), prog_name="agentcli", standalone_mode=False)
     except typer.exceptions.TyperException as error:
-        say_error(_message(error), f"{_command_path(error)} --help")
-        return Exit.USAGE
+        hint = f"{_command_path(error, arguments)} --help"
+        return _refused(UsageError(_message(error), hint=hint), arguments)
     except AgentError as error:
-        say_error(str(error), error.hint)
-        return error.exit_code
+        return _refused(error, arguments)
     return code if isinstance(code, int) else Exit.DONE
+
+
+def _refused(error: AgentError, arguments: Sequence[str]) -> int:
+    from agentcli.ui.plain import say_error
+
+    say_error(str(error), error.hint)
+    if arguments and arguments[0] in WITH_A_RESULT:
+        from agentcli.ui.refused import say_result
+
+        try:
+            say_result(error.outcome, arguments)
+        except AgentError as lost:
+            return lost.exit_code
+    return error.exit_code
 
 
 def _message(error: typer.exceptions.TyperException) -> str:
@@ -173,6 +189,8 @@ def _message(error: typer.exceptions.TyperException) -> str:
     return formatted() if formatted else str(error)
 
 
-def _command_path(error: typer.exceptions.TyperException) -> str:
+def _command_path(error: typer.exceptions.TyperException, arguments: Sequence[str]) -> str:
     context = getattr(error, "ctx", None)
-    return context.command_path if context else "agentcli"
+    if context is not None:
+        return str(context.command_path)
+    return " ".join(["agentcli", *(word for word in arguments[:1] if word in COMMANDS)])

@@ -19,9 +19,9 @@ class JudgedBy(StrEnum):
 @app.command()
 def replay(
     sessions: Annotated[
-        list[str],
-        typer.Argument(metavar="SESSION...", help="Ids, names, or paths to logs."),
-    ],
+        list[str] | None,
+        typer.Argument(help="Ids, names, or paths to logs. Default: the latest of this workspace."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Fail when anything differs: a test without a key.")
     ] = False,
@@ -55,4 +55,4 @@ def replay(
         base=base,
         sandbox="off" if sandbox == "off" else "auto",
     )
-    return replay_all(sessions, manner, check=check, as_json=as_json)
+    return replay_all(sessions or [None], manner, check=check, as_json=as_json)

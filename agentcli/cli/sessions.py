@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, AsJson, SessionName, Workspace
+from agentcli.cli.options import STYLE, AsJson, SessionName, SessionOrLatest, Workspace
 
 app = typer.Typer(help="List, show, search, name and delete sessions.", **STYLE)
 
@@ -21,7 +21,7 @@ def list_(workspace: Workspace = Path(), everywhere: All = False, as_json: AsJso
 
 
 @app.command()
-def show(session: SessionName, as_json: AsJson = False) -> None:
+def show(session: SessionOrLatest = None, as_json: AsJson = False) -> None:
     """Show what one session was asked, what it did, and what it cost."""
     from agentcli.ui.session_sheet import show_one
 

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, SessionName
+from agentcli.cli.options import STYLE, SessionOrLatest
 
 app = typer.Typer(**STYLE)
 
 
 @app.command()
 def trace(
-    session: SessionName,
+    session: SessionOrLatest = None,
     full: Annotated[bool, typer.Option("--full", help="Nothing is shortened.")] = False,
 ) -> None:
     """Print a session from top to bottom: turns, requests, calls, outcomes, cost."""

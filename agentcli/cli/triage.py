@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, Form, SessionName, TextOrJson
+from agentcli.cli.options import STYLE, Form, SessionOrLatest, TextOrJson
 
 app = typer.Typer(**STYLE)
 
 
 @app.command()
 def triage(
-    session: SessionName,
+    session: SessionOrLatest = None,
     expect_tool: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A tool that should have been called; repeatable."),

@@ -46,7 +46,9 @@ def _run(
             timeout=TIME_LIMIT_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SettingsError(f"git did not work: {error}", hint="install git") from error
+        is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
+        why = "git is not installed" if is_missing else f"git did not work: {error}"
+        raise SettingsError(why, hint="install git") from error
 
 
 def _without_filters(cwd: Path, env: Mapping[str, str]) -> dict[str, str]:

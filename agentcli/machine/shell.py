@@ -18,7 +18,7 @@ from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
 _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
-_PATH_LIMIT_BYTES = 16_384
+_NOTE_LIMIT_BYTES = 16_384
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
 _EVALUATE = 'exec {fd}<{script} || exit 126; eval "$(<{script})"'
@@ -39,7 +39,7 @@ _QUIET = "__agentcli_status=$?; unset -f builtin; builtin trap - DEBUG; builtin 
 _NOTE_UNLESS_NOTED = (
     "{{ [[ ${{__agentcli_status-}} ]] || {{ {quiet}; {note}; }}; }} >/dev/null 2>&1"
 )
-_NOTE = "builtin pwd -P >|{cwd} || [[ noted ]]"
+_NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >|{cwd} || [[ noted ]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,16 @@ class Script:
 
     def directory_after(self) -> str | None:
         """Where the shell was when it ended; empty: in one that is gone; None: it did not tell."""
+        noted = self._noted()
+        return None if noted is None else noted[0].removesuffix("\n")
+
+    def left_jobs(self) -> bool:
+        """Whether something that it had put in the background was running when it ended."""
+        noted = self._noted()
+        return noted is not None and noted[2] != ""
+
+    def _noted(self) -> tuple[str, str, str] | None:
+        """The directory, a NUL, and the process ids of jobs."""
         try:
             # The command may have put anything in place of the file, even what blocks a reader.
             fd = os.open(self.note_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -61,7 +71,7 @@ class Script:
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 return None
-            return os.fsdecode(os.read(fd, _PATH_LIMIT_BYTES)).removesuffix("\n")
+            return os.fsdecode(os.read(fd, _NOTE_LIMIT_BYTES)).partition("\0")
         finally:
             os.close(fd)
 

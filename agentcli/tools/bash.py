@@ -30,6 +30,8 @@ from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
 from agentcli.types.verdicts import Confinement, Sandbox
 
+TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
+
 
 class Args(Arguments):
     command: str = Field(description="e.g. pytest -q")
@@ -172,16 +174,22 @@ class Bash:
             ) from None
         finally:
             live.stop_telling()
-            after = call.script.directory_after()
+            after, left_jobs = call.script.directory_after(), call.script.left_jobs()
             remarks = self._finished(call, child)
             left_running = self._ledger.leave(call.mark, left_running=left_running, pipe=pipe)
+        taken_down = self._sandbox and left_jobs and not (left_running or ended.timed_out)
         return report(
             call.args.command,
             replace(ended, left_running=left_running),
             kept=kept,
             cwd=call.cwd,
             timeout_s=timeout_s,
-            notes=(*call.notes, *map("[{}]".format, remarks), *self._move_to(after, call.cwd)),
+            notes=(
+                *call.notes,
+                *map("[{}]".format, remarks),
+                *([TAKEN_DOWN] if taken_down else []),
+                *self._move_to(after, call.cwd),
+            ),
         )
 
     def _start_in_background(self, call: _Call) -> Output:

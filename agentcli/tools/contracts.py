@@ -12,7 +12,7 @@ from agentcli.types.tools import ToolSpec
 
 BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash")
 """Declared always."""
-ALSO = ("delegate", "search_tools")
+ALSO = ("delegate", "search_tools", "run_program")
 """Declared where there is a use for them, and the person has not switched them off."""
 
 _SHIPPED = Path(__file__).with_name("contracts.json")

@@ -22,8 +22,10 @@ def report(
     cwd: Path,
     timeout_s: float,
     notes: tuple[str, ...],
+    remedy: str = "raise timeout or use background=true",
 ) -> Output:
-    """Its last line always says how the command ended; `notes` are lines before that."""
+    """Its last line always says how the command ended; `notes` are lines before that, and `remedy`
+    is what the model can do about a timeout."""
     shown, seen = _seen(command, kept, cwd)
     details = replace(
         seen,
@@ -38,7 +40,7 @@ def report(
         *_background(ended.left_running),
         *_log(kept),
         *notes,
-        f"[{_status(ended, timeout_s)}]",
+        f"[{_status(ended, timeout_s, remedy)}]",
     )
     return Output.of("\n".join(lines), details=details, error=_error(ended), truncated=shown.is_cut)
 
@@ -76,9 +78,9 @@ def _seen(command: str, kept: Bounded, cwd: Path) -> tuple[Excerpt, Command]:
     )
 
 
-def _status(ended: Ended, timeout_s: float) -> str:
+def _status(ended: Ended, timeout_s: float, remedy: str) -> str:
     if ended.timed_out:
-        return f"timed out after {timeout_s:g} s, killed; raise timeout or use background=true"
+        return f"timed out after {timeout_s:g} s, killed; {remedy}"
     death = killer(ended.returncode)
     return f"killed by {death}" if death else f"exit code {ended.returncode}"
 

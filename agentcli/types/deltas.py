@@ -1,5 +1,8 @@
 """What is shown while it happens and then forgotten: losing a delta loses nothing."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
 from typing import TypeAlias
 
 from agentcli.types.record import dataclass
@@ -44,3 +47,29 @@ class RetryDelta:
 
 
 Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | CallProgress | RetryDelta
+
+
+def joined(deltas: Iterable[Delta]) -> Iterator[Delta]:
+    """The same in fewer pieces: what came together need not be shown token by token."""
+    for _, group in groupby(deltas, key=_what_grows):
+        first, *more = group
+        text = "".join(map(_piece, (first, *more)))
+        match first:
+            case TextDelta() | ThinkingDelta():
+                yield replace(first, text=text)
+            case CallDelta():
+                yield replace(first, arguments=text)
+            case _:
+                yield from (first, *more)
+
+
+def _what_grows(delta: Delta) -> tuple[type, str]:
+    return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
+
+
+def _piece(delta: Delta) -> str:
+    match delta:
+        case TextDelta(text=text) | ThinkingDelta(text=text) | CallDelta(arguments=text):
+            return text
+        case _:
+            return ""

@@ -133,6 +133,8 @@ class ChildTurn:
     cost_usd: float | None
     """None: the price is not known."""
     log_path: str
+    log_head: str = ""
+    """The hash of its log's last record: what the child did is sealed with what its parent did."""
     type: Literal["child_turn"] = "child_turn"
 
 

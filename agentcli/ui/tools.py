@@ -1,28 +1,59 @@
 """What a model is told of its tools, where each comes from and what it costs, for people."""
 
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.agent.size import spec_tokens
+from agentcli.agent.toolset import Toolset
+from agentcli.app.catalogue import Catalogue
 from agentcli.app.plugins import open_plugins
+from agentcli.app.project import open_project
+from agentcli.app.server_entries import accepted_tools, read_entries
 from agentcli.machine.plain import visible
+from agentcli.settings import Settings, load
 from agentcli.tools.contracts import BUILT_IN, contract
-from agentcli.types.tools import ToolSpec
+from agentcli.types.tools import Tool, ToolSpec
 
 
 def show() -> None:
     plugins = open_plugins(Path.cwd().resolve())
-    specs = [contract(name) for name in BUILT_IN]
-    specs += [spec for spec, _ in plugins.offers()]
-    width = max(len(spec.name) for spec in specs)
-    for spec in specs:
-        sys.stdout.write(f"{spec.name:<{width}}  {_described(spec)}\n")
-    for warned in plugins.warnings:
-        sys.stderr.write(f"warning: {visible(warned.message)}\n")
-    total = sum(spec_tokens(spec) for spec in specs)
-    sys.stdout.write(
-        f"{'all':<{width}}  {total:>4} tokens  declared in every request (estimated)\n"
-    )
+    toolset = Toolset((contract(name), _never) for name in BUILT_IN)
+    servers, problems = _of_servers(load({}, workspace=Path()))
+    catalogue = Catalogue(toolset, servers=None, window_tokens=None)
+    catalogue.admit((*plugins.offers(), *((spec, _never) for spec in servers)))
+    declared = {spec.name for spec in toolset.declared}
+    width = max(len(spec.name) for spec in toolset.specs)
+    for spec in toolset.specs:
+        found = "" if spec.name in declared else "  (found by search_tools)"
+        sys.stdout.write(f"{spec.name:<{width}}  {_described(spec)}{found}\n")
+    for warning in (*(warned.message for warned in plugins.warnings), *problems):
+        sys.stderr.write(f"warning: {visible(warning)}\n")
+    for line in _sums(toolset):
+        sys.stdout.write(f"{line}\n")
+
+
+def _of_servers(settings: Settings) -> tuple[list[ToolSpec], tuple[str, ...]]:
+    entries = read_entries(settings, open_project(settings.workspace))
+    if entries is None:
+        return [], ()
+    return list(accepted_tools(entries)), entries.problems
+
+
+def _sums(toolset: Toolset) -> Iterator[str]:
+    """What each source would cost, and what every request really costs."""
+    costs: Counter[str] = Counter()
+    for spec in toolset.specs:
+        costs[spec.source] += spec_tokens(spec)
+    if len(costs) > 1:
+        yield from (f"{source}: {tokens} tokens in all" for source, tokens in costs.items())
+    total = sum(map(spec_tokens, toolset.declared))
+    yield f"{total} tokens are declared in every request (estimated)"
+
+
+def _never() -> Tool:
+    raise AssertionError("a tool that is only listed was called")
 
 
 def _described(spec: ToolSpec) -> str:

@@ -70,6 +70,18 @@ Complaint: TypeAlias = Callable[[str], Any]
 """The body of a 400."""
 
 
+def continues(key: str, before: Any, now: Any) -> bool:
+    """Whether a part of a request is what it was; tools may be added behind those there were."""
+    if key != "tools":
+        return bool(before == now)
+    known, declared = declared_tools(before), declared_tools(now)
+    return declared[: len(known)] == known
+
+
+def declared_tools(declared: Any) -> list[Any]:
+    return [one for part in declared or [] for one in part.get("functionDeclarations", [part])]
+
+
 def sse(events: Iterable[Any], *, named: bool = True, done: bool = False) -> bytes:
     """Events as a stream; `named` writes an `event:` line from each one's type."""
     lines = []

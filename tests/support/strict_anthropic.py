@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.support.provider import Recorded
+from tests.support.provider import Recorded, continues
 
 Body = dict[str, Any]
 
@@ -70,7 +70,7 @@ class StrictAnthropic:
         if self._before is None:
             return
         for key in ("model", "system", "tools", "thinking", "max_tokens", "output_config"):
-            same = _unmarked(self._before.get(key)) == _unmarked(body.get(key))
+            same = continues(key, _unmarked(self._before.get(key)), _unmarked(body.get(key)))
             _require(same, f"{key} changed in the middle of a conversation")
         sent, now = _unmarked(self._before["messages"]), _unmarked(body["messages"])
         _require(now[: len(sent)] == sent, "earlier messages changed: the prefix is not the same")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tests.support.provider import Recorded, Reply, sse, stream
+from tests.support.provider import Recorded, Reply, continues, sse, stream
 from tests.support.strict_openai import (
     Complaint,
     check_answer_format,
@@ -97,7 +97,7 @@ class StrictChat:
         if self._before is None:
             return
         for key in {*body, *self._before} - {"messages"}:
-            if body.get(key) != self._before.get(key):
+            if not continues(key, self._before.get(key), body.get(key)):
                 raise Complaint(f"'{key}' changed in the middle of the conversation.")
         before = self._before["messages"]
         if body["messages"][: len(before)] != before:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from tests.support.provider import Recorded, Reply, sse, stream
+from tests.support.provider import Recorded, Reply, continues, sse, stream
 
 Object: TypeAlias = dict[str, Any]
 
@@ -131,7 +131,9 @@ class StrictGemini:
         before = self._before
         if before is None:
             return
-        if any(body.get(key) != before.get(key) for key in ("systemInstruction", "tools")):
+        if not all(
+            continues(key, before.get(key), body.get(key)) for key in ("systemInstruction", "tools")
+        ):
             raise Complaint("The conversation's instructions or tools were changed.")
         known, contents = before["contents"], body["contents"]
         if "continuationToken" in body:

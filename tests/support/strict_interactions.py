@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tests.support.provider import Recorded, Reply, sse, stream
+from tests.support.provider import Recorded, Reply, continues, sse, stream
 
 Object: TypeAlias = dict[str, Any]
 
@@ -174,7 +174,10 @@ class StrictInteractions:
         before = self._before
         if before is None:
             return
-        if any(body.get(key) != before.get(key) for key in ("system_instruction", "tools")):
+        if not all(
+            continues(key, before.get(key), body.get(key))
+            for key in ("system_instruction", "tools")
+        ):
             raise Complaint("The conversation's instructions or tools were changed.")
         if body.get("continuation_token") != self._last("continuation_token"):
             raise Complaint("The continuation token does not belong to this interaction.")

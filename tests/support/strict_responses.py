@@ -7,7 +7,7 @@ conversation that was changed behind its back. Give it each reply with `reply` b
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tests.support.provider import Recorded, Reply, sse, stream
+from tests.support.provider import Recorded, Reply, continues, sse, stream
 from tests.support.responses_streams import Object, events
 from tests.support.strict_openai import Complaint, check_head
 from tests.support.strict_responses_shapes import check_shape
@@ -114,7 +114,7 @@ class StrictResponses:
             return
         moving = ("input", "previous_response_id")
         for key in {*body, *self._before} - {*moving}:
-            if body.get(key) != self._before.get(key):
+            if not continues(key, self._before.get(key), body.get(key)):
                 raise Complaint(f"'{key}' changed in the middle of the conversation.")
         before = self._before["input"]
         now = [*known, *body["input"]][: len(before)]

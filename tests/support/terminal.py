@@ -149,7 +149,8 @@ class PyteTerm(Term):
         self._screen = _Screen(cols, rows, self._reply)
         self._stream = pyte.ByteStream(self._screen)
         self._raw = bytearray()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._written = threading.Condition(self._lock)
         self._process: Any = pexpect.spawn(
             str(PROGRAM),
             list(arguments),
@@ -179,6 +180,14 @@ class PyteTerm(Term):
                 for line in self._screen.history.top
             ]
         return [*above, *self.screen()]
+
+    def shown_after(self, condition: Callable[[], object], what: str) -> float:
+        """The seconds until the screen meets a condition; looked at with every write to it."""
+        began = time.monotonic()
+        with self._written:
+            if not self._written.wait_for(condition, timeout=PATIENCE_S):
+                raise AssertionError(f"not within {PATIENCE_S} s: {what}")
+        return time.monotonic() - began
 
     def cursor(self) -> tuple[int, int]:
         with self._lock:
@@ -235,6 +244,7 @@ class PyteTerm(Term):
                 self._raw += data
                 # pyte prints what it does not know of these.
                 self._stream.feed(re.sub(rb"\x1b\[[>=<][0-9;]*[a-zA-Z]", b"", data))
+                self._written.notify_all()
 
     def _reply(self, data: str) -> None:
         threading.Thread(target=self.write, args=(data.encode(),), daemon=True).start()

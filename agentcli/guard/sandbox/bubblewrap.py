@@ -202,9 +202,11 @@ def _end_namespace(first: int, process: "Popen[bytes]") -> None:
     except OSError:
         return
     try:
-        # The number may be another's by now.
-        if Path(f"/proc/{first}/cmdline").read_bytes() == ours:
+        # The number may be another's by now; who is dying has no command line any more.
+        words_now = Path(f"/proc/{first}/cmdline").read_bytes()
+        if words_now == ours:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
+        if words_now in (ours, b""):
             select([handle], [], [], _END_S)
     except OSError:
         return  # it has ended

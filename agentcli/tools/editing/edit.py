@@ -112,7 +112,7 @@ def _hits(view: LfView, reading: Reading, wish: Wish) -> list[int]:
         return separate
     hits = overlapping_hits(view.text, reading.old)
     if len(hits) > 1:
-        count = f"{len(hits)}" if len(hits) < COUNTED_HITS else f"more than {COUNTED_HITS}"
+        count = f"{len(hits)}" if len(hits) < COUNTED_HITS else f"at least {COUNTED_HITS}"
         lines = _shown([view.line_at(hit) for hit in hits[: SHOWN_LINE_NUMBERS + 1]])
         raise refusal(
             f"old_text occurs {count} times in {wish.path} (lines {lines}). "

@@ -3,11 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice, zip_longest
 
 from agentcli.tools.editing.drift import canonical
 from agentcli.tools.editing.readings import Reading
 from agentcli.tools.editing.view import LfView
+from agentcli.tools.editing.whitespace import indent_of, trail_of
 
 SHOWN_LINES = 12
 SHOWN_LINE_CHARS = 240
@@ -19,6 +20,7 @@ _TELLING_CHARS = 12
 """Shorter text may well be in a file by chance."""
 
 _ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
+_NAMES = {" ": "space", "\t": "tab"}
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -29,16 +31,42 @@ def not_found(view: LfView, reading: Reading, *, path: str) -> str:
         return f"{said} new_text is already at line {view.line_at(already)}; nothing to do?"
     if _ELISION.search(reading.old):
         said += ' old_text must not leave code out ("...").'
-    first = _closest(view.lines, reading.old.strip("\n").split("\n"))
+    wanted = reading.old.strip("\n").split("\n")
+    first = _closest(view.lines, wanted)
     if first is None:
         return said
     last = min(first + min(len(reading.old.split("\n")), SHOWN_LINES), len(view.lines))
-    return f"{said} Closest, line {first + 1}:\n{numbered(view.lines[first:last], first + 1)}"
+    shown = f"{said} Closest, line {first + 1}:\n{numbered(view.lines[first:last], first + 1)}"
+    return "\n".join([shown, *islice(_unseen(view.lines[first:], wanted, first + 1), 1)])
 
 
 def numbered(lines: Sequence[str], first: int) -> str:
     """As read_file shows them, the first with this number."""
     return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
+
+
+def _unseen(lines: Sequence[str], wanted: Sequence[str], first: int) -> Iterator[str]:
+    """What does not show of lines that are the same but for it."""
+    for number, (own, old) in enumerate(zip(lines, wanted, strict=False), first):
+        if own == old or not canonical(own) or canonical(own) != canonical(old):
+            continue
+        if indent_of(own) != indent_of(old):
+            how = f"begins with {_spelled(indent_of(own))}, in old_text {_spelled(indent_of(old))}"
+        elif trail_of(own) != trail_of(old):
+            how = f"ends with {_spelled(trail_of(own))}, in old_text {_spelled(trail_of(old))}"
+        else:
+            there, given = next(
+                pair for pair in zip_longest(own, old, fillvalue="") if pair[0] != pair[1]
+            )
+            how = f"has {there!a}, old_text {given!a}"
+        yield f"[line {number} {how}]"
+
+
+def _spelled(blank: str) -> str:
+    """`1 tab, 2 spaces`"""
+    runs = ((char, len(list(run))) for char, run in groupby(blank))
+    named = (f"{count} {_NAMES[char]}{'s' * (count != 1)}" for char, count in runs)
+    return ", ".join(named) or "none"
 
 
 def _cut(line: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agentcli.machine.text import to_lf
 from agentcli.tools.editing.typography import plain_typography
 
 _NUMBERED = re.compile(r" *(\d{1,9})(?:\t(.*))?", re.DOTALL)
@@ -78,6 +79,7 @@ def _unescaped(old: str, new: str) -> Iterator[Reading]:
     plain_new = unescape(new) if "\n" not in new else new
     if plain_old is None or plain_old == old or plain_new is None:
         return
+    plain_old, plain_new = to_lf(plain_old), to_lf(plain_new)
     if "\n" in new and _DOUBLED in old and _DOUBLED in new:
         return  # its newlines are real: are its backslashes?
     if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new):

@@ -37,7 +37,17 @@ def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> I
     seen = {drifted for drifted, _ in pairs}
     for candidate in (*_shifts(*different, indents), *_tab_maps(seen, indents)):
         if all(candidate(drifted) == own for drifted, own in pairs):
-            yield candidate
+            yield candidate if len(seen) > 1 else partial(_plausible, candidate, {"", *indents})
+
+
+def _plausible(candidate: IndentMap, indents: Collection[str], indent: str) -> str | None:
+    """What a map that one depth shows says of another.
+
+    Not where the file has no such indentation, but has the one that it would be made from.
+    """
+    mapped = candidate(indent)
+    is_mixed = "\t" in indent and " " in indent
+    return None if mapped not in indents and (indent in indents or is_mixed) else mapped
 
 
 def _shifts(drifted: str, own: str, indents: Collection[str]) -> Iterator[IndentMap]:

@@ -1,9 +1,10 @@
 r"""The regular expressions of grep, and what a ripgrep of any version is given for one.
 
 The dialect is Rust's: no look-around, no backreferences. What models write out of habit and only
-newer versions or other engines know is accepted: `\"`, `(?<name>…)`, a `{` that counts nothing. The
-end of a line means the same in files with CRLF: `$` also stands before `\r\n`, and `\n` is either
-ending. A pattern that names the end of a line, or says `(?s)` or `[\s\S]`, matches across lines.
+newer versions or other engines know is accepted: `\"`, `(?<name>…)`, `\<word\>`, a `{` that counts
+nothing. The end of a line means the same in files with CRLF: `$` also stands before `\r\n`, and
+`\n` is either ending. A pattern that names the end of a line, or says `(?s)` or `[\s\S]`, matches
+across lines.
 """
 
 import re
@@ -21,6 +22,7 @@ _TOKEN = re.compile(
       (?P<newline>  \n | \\n )
     | (?P<anything> \[\\s\\S\] | \[\\S\\s\] )
     | (?P<dotall>   \(\?[a-zA-Z]*s[a-zA-Z-]*[:)] )
+    | (?P<word>     \\<(?=\w) | (?<=\w)\\> )
     | (?P<plain>    \\[pPxuUb]\{[^}]*\} | \{\d+(?:,\d*)?\} )
     | (?P<upto>     \{,\d+\} )
     | (?P<escaping> \\. | \[\^?+\]?+(?:\\.|\[:\^?\w+:\]|[^\]\\])*\] )
@@ -66,6 +68,8 @@ def _rewritten(token: re.Match[str]) -> str:
             return text.replace("{", "{0")
         case "escaping":
             return _ESCAPE.sub(lambda one: one[1] if one[1] in _NEEDLESS else one[0], text)
+        case "word":
+            return r"\b"
         case "named":
             return "(?P<"
         case "brace":

@@ -23,6 +23,7 @@ from agentcli.tools.searching.regex import RegexError, compiled
 from agentcli.tools.searching.walk import Walk
 
 FILE_LIMIT_BYTES = 8_000_000
+_REGEXP = "--regexp="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +183,18 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(flag, action="store_true")
     for flag in ("--with-filename", "--ignore-case", "--fixed-strings", "--multiline"):
         parser.add_argument(flag, action="store_true")
-    for option in ("--sort", "--path-separator", "--ignore-file", "--type", "--regexp"):
+    for option in ("--sort", "--path-separator", "--ignore-file", "--type"):
         parser.add_argument(option)
     for option in ("--glob", "--type-add"):
         parser.add_argument(option, action="append", default=[])
     parser.add_argument("--context", type=int, default=0)
     parser.add_argument("path")
-    return parser.parse_args(arguments)
+    # A pattern of two dashes would be the end of the options to argparse, whatever is before it.
+    options = parser.parse_args([one for one in arguments if not one.startswith(_REGEXP)])
+    options.regexp = "".join(
+        one.removeprefix(_REGEXP) for one in arguments if one.startswith(_REGEXP)
+    )
+    return options
 
 
 def _paths(options: argparse.Namespace) -> Iterator[bytes]:

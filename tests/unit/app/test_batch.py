@@ -26,7 +26,7 @@ def test_line_is_a_task_with_its_options(tmp_path: Path) -> None:
         '{"id": "a", "prompt": "go", "mode": "auto", "max_cost": 0.5, "max_turns": 3,'
         ' "allow": ["edit", "bash(ls:*)"], "verify": "pytest -q"}'
     )
-    assert read_tasks(file_of(tmp_path, line, "", '{"prompt": "go on"}\r')).tasks == (
+    assert read_tasks(file_of(tmp_path, f"\ufeff{line}", "", '{"prompt": "go on"}\r')).tasks == (
         Task(
             id="a",
             prompt="go",

@@ -75,6 +75,28 @@ def test_package_with_an_entry_point_is_a_plugin(
     assert (found(plugins), warnings(plugins)) == ({"make": "plugin made_tools"}, [])
 
 
+def test_package_counts_where_it_is_found_first(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        text = TOOL.format(name=name)
+        package(tmp_path / name, module=f"made_tools_{name}", text=text, target="Made")
+        monkeypatch.syspath_prepend(str(tmp_path / name))
+    plugins = opened(tmp_path, tmp_path / "first", tmp_path / "second", tmp_path / "none")
+    assert (found(plugins), warnings(plugins)) == ({"first": "plugin made_tools"}, [])
+
+
+def test_package_with_broken_metadata_is_one_warning(tmp_path: Path, folder: Path) -> None:
+    package(tmp_path / "site", module="made_tools_c", text="", target="Made")
+    (points,) = (tmp_path / "site").glob("*/entry_points.txt")
+    points.write_text("[agentcli.tools]\nno equals sign\n")
+    (folder / "good.py").write_text(TOOL.format(name="good"))
+    plugins = opened(tmp_path, tmp_path / "site")
+    assert found(plugins) == {"good": "plugin good.py"}
+    (warning,) = warnings(plugins)
+    assert warning.startswith("plugin made_tools is not used: ")
+
+
 def test_package_in_the_workspace_is_never_looked_at(tmp_path: Path, folder: Path) -> None:
     site = tmp_path / "work" / "lib"
     package(site, module="made_tools_b", text="raise RuntimeError", target="Made")

@@ -1,3 +1,5 @@
+import os
+import signal
 import stat
 import subprocess
 from pathlib import Path
@@ -122,6 +124,24 @@ def test_directory_that_is_gone_is_told_as_empty(tmp_path: Path) -> None:
     script = prepared(tmp_path, "mkdir sub; cd sub; rmdir ../sub; set -e")
     assert run(script, tmp_path).returncode == 0
     assert script.directory_after() == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        ("sleep 600 >/dev/null 2>&1 & echo $!; cd sub", True),
+        ("sleep 600 >/dev/null 2>&1 & echo $!; cd sub; exit 3", True),
+        ("true & echo $!; wait; cd sub", False),
+        ("(sleep 0; true); cd sub", False),
+    ],
+)
+def test_jobs_left_in_the_background_are_noted(tmp_path: Path, command: str, left: bool) -> None:
+    (tmp_path / "sub").mkdir()
+    script = prepared(tmp_path, command)
+    told = run(script, tmp_path).stdout
+    assert (script.left_jobs(), script.directory_after()) == (left, str(tmp_path / "sub"))
+    if left:
+        os.kill(int(told), signal.SIGKILL)
 
 
 def test_directory_may_have_any_name(tmp_path: Path) -> None:

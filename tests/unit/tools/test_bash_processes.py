@@ -1,12 +1,14 @@
 import asyncio
 import re
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
 import pytest
 
-from agentcli.machine import process
+from agentcli.machine import process, tree
+from agentcli.tools.bash import TAKEN_DOWN
 from agentcli.types.tools import ErrorKind
 from agentcli.types.verdicts import Confinement
 from tests.support.bash import Session, details, in_session, names, ran, text
@@ -226,3 +228,23 @@ def test_sandboxed_command_cannot_signal_anything_else_by_us(tmp_path: Path) -> 
 
     sandbox = Recorded()
     in_session(tmp_path, scenario, sandbox)
+
+
+class TakesDown(Recorded):
+    """One whose commands leave nothing behind, as in a process namespace."""
+
+    def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        if tree.tell_group(process.pid, signal.SIGKILL):
+            while tree.group_lives(process.pid):
+                pass
+        return ()
+
+
+def test_what_the_sandbox_took_down_is_not_called_running(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        output = await session.run("sleep 600 >/dev/null & echo started")
+        assert text(output) == f"started\n{TAKEN_DOWN}\n[exit code 0]"
+        assert details(output).left_running == ()
+        assert text(await session.run("true & wait; echo a")) == "a\n[exit code 0]"
+
+    in_session(tmp_path, scenario, TakesDown())

@@ -175,6 +175,7 @@ def test_pattern_may_begin_with_a_dash(tmp_path: Path, engine: Engine) -> None:
     plant(tmp_path, {"a": "--files\n", "-b": "-e x\n"})
     assert grep(tmp_path, engine, pattern="--files") == "a\n  1: --files"
     assert grep(tmp_path, engine, pattern="-e x", path="-b") == "-b\n  1: -e x"
+    assert grep(tmp_path, engine, pattern="--") == "a\n  1: --files"
 
 
 def test_dollar_and_newline_know_crlf(tmp_path: Path, engine: Engine) -> None:
@@ -197,7 +198,7 @@ def test_match_across_many_lines_is_bounded(tmp_path: Path, engine: Engine) -> N
 
 def test_habits_of_other_dialects_are_understood(tmp_path: Path, engine: Engine) -> None:
     plant(tmp_path, {"a": 'if (x) { print("a/b") }\n'})
-    for pattern in (r"\"a\/b\"", r"\(x\) {", r"(?<name>x)\)", r"a{,2}\/b", r"x\)\ {"):
+    for pattern in (r"\"a\/b\"", r"\(x\) {", r"(?<name>x)\)", r"a{,2}\/b", r"x\)\ {", r"\<print\>"):
         assert grep(tmp_path, engine, pattern=pattern).startswith("a\n  1: "), pattern
 
 

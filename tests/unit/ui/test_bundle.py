@@ -18,7 +18,7 @@ def test_reports_are_named_together_or_one_by_one() -> None:
     both = frozenset({ReportForm.JUNIT, ReportForm.SARIF})
     assert parse_reports(["junit, sarif"]) == parse_reports(["junit", "sarif"]) == both
     assert parse_reports([]) == frozenset()
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="there is no report 'html'"):
         parse_reports(["html"])
 
 
@@ -36,7 +36,9 @@ def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
         directory=tmp_path / "out",
         reports=frozenset(ReportForm) - {ReportForm.GITHUB},
     )
-    leavings.opened().write(ACCOUNT, settings=Settings(workspace=tmp_path), log=None)
+    bundle = leavings.opened()
+    bundle.write_named(answer=ACCOUNT.answer, patch=ACCOUNT.patch)
+    bundle.write(ACCOUNT, settings=Settings(workspace=tmp_path), log=None)
     assert (tmp_path / "answer.md").read_text() == "Hi.\n"
     assert (tmp_path / "p.diff").read_text() == "+x\n"
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
@@ -60,6 +62,8 @@ def test_disk_that_fails_later_is_said(tmp_path: Path) -> None:
     bundle = Leavings(directory=tmp_path / "out").opened()
     (tmp_path / "out").rmdir()
     with pytest.raises(SettingsError):
+        bundle.write_named(answer="", patch="")
+    with pytest.raises(SettingsError):
         bundle.write(ACCOUNT, settings=None, log=None)
 
 
@@ -77,6 +81,7 @@ def test_link_that_was_planted_meanwhile_is_not_followed(tmp_path: Path) -> None
     for name in ("p.diff", "m.md"):
         (tmp_path / name).unlink()
         (tmp_path / name).symlink_to(victim / "file")
+    bundle.write_named(answer=ACCOUNT.answer, patch=ACCOUNT.patch)
     bundle.write(ACCOUNT, settings=None, log=None)
     assert [file.name for file in victim.iterdir()] == ["file"]
     assert (victim / "file").read_text() == "mine"

@@ -63,6 +63,16 @@ def test_error_is_named_with_its_first_line(error: ErrorKind, said: str) -> None
     assert line(None, error=error, text="no\nmore") == f"t a: {said} (500ms)"
 
 
+def test_denial_says_so_once() -> None:
+    denied = line(None, error=ErrorKind.DENIED, text="Denied: no rule matches")
+    assert denied == "t a: denied: no rule matches (500ms)"
+
+
+def test_command_that_was_interrupted_has_no_exit_code() -> None:
+    command = Command(command="a", cwd=".", exit_code=None)
+    assert line(command, error=ErrorKind.CANCELLED) == "t a: interrupted, 0 lines (500ms)"
+
+
 @pytest.mark.parametrize(
     ("given", "shown"),
     [

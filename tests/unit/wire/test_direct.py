@@ -2,7 +2,7 @@ import asyncio
 import gzip
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from zlib import compress
@@ -24,7 +24,7 @@ QUICK = Timeouts(connect_s=5, first_byte_s=0.2, stall_s=0.2)
 
 async def exchanged(direct: Direct, body: bytes = b"{}") -> list[Event]:
     events = direct.exchange("/v1/messages", headers={"x-key": "k"}, body=body)
-    return [event async for event in events]
+    return [event async for together in events for event in together]
 
 
 def ask(provider: Provider, *, times: int = 1, timeouts: Timeouts | None = None) -> list[Event]:
@@ -221,8 +221,8 @@ def test_silence_in_the_answer_is_told() -> None:
         ask(provider, timeouts=QUICK)
 
 
-def test_quiet_server_is_told_by_an_empty_event() -> None:
-    async def first_two(provider: Provider) -> list[Event]:
+def test_quiet_server_is_told_by_no_events() -> None:
+    async def first_two(provider: Provider) -> list[Sequence[Event]]:
         direct = Direct(provider.base_url, environ={})
         events = direct.exchange("/v1/messages", headers={}, body=b"{}")
         async with aclosing(events):
@@ -230,7 +230,7 @@ def test_quiet_server_is_told_by_an_empty_event() -> None:
 
     end_of_first = STREAM.body.index(b"\n\n") + 2
     with Provider([STREAM.but(stall_at=end_of_first)]) as provider:
-        assert asyncio.run(first_two(provider)) == [EVENTS[0], {}]
+        assert asyncio.run(first_two(provider)) == [[EVENTS[0]], []]
         assert provider.client_left.wait(5)
 
 

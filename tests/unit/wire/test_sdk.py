@@ -46,7 +46,7 @@ EVENTS: list[Event] = [{"type": "response.a", "text": "é\u2028"}, {"type": "res
 async def exchanged(socket: Socket, path: str, body: Json) -> list[Event]:
     events = socket.exchange(path, headers={}, body=json.dumps(body).encode())
     try:
-        return [event async for event in events]
+        return [event async for together in events for event in together]
     finally:
         await socket.close()
 

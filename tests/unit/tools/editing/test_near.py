@@ -1,3 +1,5 @@
+import pytest
+
 from agentcli.tools.editing.near import not_found
 from agentcli.tools.editing.readings import Reading
 from agentcli.tools.editing.view import LfView
@@ -19,6 +21,21 @@ def test_without_a_shared_line_words_decide() -> None:
     assert told("def second(path, mode):") == (
         "old_text is not in f. Closest, line 8:\n8\tdef second(path):"
     )
+
+
+@pytest.mark.parametrize(
+    ("own", "old", "note"),
+    [
+        ("\t\tif word:\nx", "    if word:\ny", "begins with 2 tabs, in old_text 4 spaces"),
+        ("\t if word:\nx", "if word:\ny", "begins with 1 tab, 1 space, in old_text none"),
+        ("if word:  \nx", "if word:\ny", "ends with 2 spaces, in old_text none"),
+        ("if\u00a0word:\nx", "if word:\ny", r"has '\xa0', old_text ' '"),
+        ("“word”\nx", '"word"\ny', "has '\\u201c', old_text '\"'"),
+    ],
+)
+def test_what_does_not_show_is_said(own: str, old: str, note: str) -> None:
+    shown = not_found(LfView(own), Reading(old, ""), path="f")
+    assert shown.endswith(f"\n2\tx\n[line 1 {note}]")
 
 
 def test_nothing_close_is_nothing_shown() -> None:

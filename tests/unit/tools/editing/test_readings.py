@@ -43,6 +43,7 @@ def test_numbers_that_are_no_line_numbers_stay(old: str, new: str) -> None:
         ('say(\\"x\\")', 'say(\\"y\\")', 'say("x")', 'say("y")'),
         ('p(\\"\\\\n\\")\\nb', 'p(\\"\\\\n\\")\\nc', 'p("\\n")\nb', 'p("\\n")\nc'),
         ("a\\nb", "a\nc", "a\nb", "a\nc"),
+        ("a\r\\nb", "a\r\\nc", "a\nb", "a\nc"),
     ],
 )
 def test_escapes_are_resolved(old: str, new: str, plain_old: str, plain_new: str) -> None:

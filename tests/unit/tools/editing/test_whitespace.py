@@ -32,7 +32,7 @@ def test_indentation_is_mapped_where_one_map_explains_all(
     [
         # Written with 2 for each 4 of the file, or 2 less: as deep as 8, or 6?
         ("  ", "    ", "    ", ("    ", "        "), {None}),
-        ("  ", "    ", "    ", ("    ",), {"      "}),
+        ("  ", "    ", "    ", ("    ", "      "), {"      "}),
         ("  ", "    ", "  ", ("    ", "        "), {"    "}),
         # The same for a file that has 2.
         ("    ", "  ", "        ", ("  ", "    "), {None}),
@@ -45,6 +45,22 @@ def test_a_shift_that_may_be_another_width_is_not_mapped(
     drifted: str, own: str, indent: str, indents: tuple[str, ...], wanted: set[str | None]
 ) -> None:
     assert mapped([(drifted, own)], indent, *indents) == wanted
+
+
+@pytest.mark.parametrize(
+    ("pair", "indent", "wanted"),
+    [
+        # One line drifted by a space: did the others?
+        (("     ", "    "), "        ", {None}),
+        (("     ", "    "), "         ", {"        "}),
+        # A tab and a space are nothing that 8 or 4 spaces become.
+        (("\t", "    "), "\t ", {None}),
+    ],
+)
+def test_a_map_to_where_the_file_is_never_indented_is_doubted(
+    pair: tuple[str, str], indent: str, wanted: set[str | None]
+) -> None:
+    assert mapped([pair], indent, "    ", "        ") == wanted
 
 
 def test_tabs_are_not_mapped_in_a_file_that_has_both() -> None:

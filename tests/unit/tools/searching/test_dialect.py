@@ -19,6 +19,8 @@ from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, po
         (r"[\"\]]", r'["\]]'),
         (r"[\\ ]", r"[\\ ]"),
         (r"\.\<", r"\.\<"),
+        (r"\<foo\>", r"\bfoo\b"),
+        (r"[\<a]\\<a", r"[\<a]\\<a"),
         ("(?<name>a)", "(?P<name>a)"),
         (r"\(?self", r"\(?self"),
         (r"[^\n]*", r"[^\n]*"),

@@ -5,7 +5,15 @@ import pytest
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Question, Verdict
-from agentcli.ui.repl.approval import GRACE_S, PAUSE_S, Approvals, Asked, Letter, Offer
+from agentcli.ui.repl.approval import (
+    GRACE_S,
+    LETTERS,
+    PAUSE_S,
+    Approvals,
+    Asked,
+    Letter,
+    Offer,
+)
 
 OFFER = Offer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
 QUESTION = Question(
@@ -143,5 +151,19 @@ def test_lasting_answers_are_offered_where_a_rule_can_be_had(
 ) -> None:
     loop = asyncio.new_event_loop()
     asked = Asked(question=QUESTION, offer=offer, position=(1, 1), answer=loop.create_future())
+    asked.is_cut = False
     assert asked.offers(letter) is offered
     loop.close()
+
+
+def test_question_that_was_never_drawn_cannot_be_agreed_to() -> None:
+    async def asked_and_unseen() -> list[Letter]:
+        asked = Asked(
+            question=QUESTION,
+            offer=Offer(rules=("bash(ls:*)",), session="bash(ls:*)"),
+            position=(1, 1),
+            answer=asyncio.get_running_loop().create_future(),
+        )
+        return [letter for letter in LETTERS if asked.offers(letter)]
+
+    assert asyncio.run(asked_and_unseen()) == ["n", "e", "v"]

@@ -68,3 +68,46 @@ def test_panel_too_low_for_the_command_offers_no_yes(loop: asyncio.AbstractEvent
     for rows in range(1, 8):
         shown = "\n".join(drawn("touch 1\ntouch 2\ntouch 3", offer, loop, rows))
         assert ("touch 3" in shown) or ("[y]" not in shown), rows
+
+
+def test_answers_stand_closer_before_a_line_of_the_command_is_hidden(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    offer = Offer(rules=("bash(make test:*)",), session="bash(make test:*)")
+    assert drawn("make test\nmake more", offer, loop, rows=9) == [
+        "? bash  needs approval",
+        "  $ make test",
+        "    make more",
+        "  why: no rule matches",
+        "  in:  ~/src/demo · network off · timeout 120s",
+        "  [y] yes, once   [s] yes, this session  bash(make test:*)",
+        "  [a] always  saves: allow bash(make test:*) in rules.toml",
+        "  [n] no, and continue   [e] no, tell the agent what to do instead",
+        "  [v] view all   [m] modify before running",
+    ]
+    assert drawn("make test\nmake more", offer, loop, rows=8) == [
+        "? bash  needs approval",
+        "  $ make test",
+        "    make more",
+        "  why: no rule matches…",
+        "  [y] yes   [n] no   [e] no, instead   [v] view for more answers",
+        "  [m] modify",
+    ]
+
+
+def test_rule_too_long_for_its_row_is_told_whole(loop: asyncio.AbstractEventLoop) -> None:
+    rule = "bash(" + "x" * 90 + ":*)"
+    shown = drawn("x", Offer(rules=(rule,), session=rule), loop)
+    assert f"allow{rule}in" in "".join("".join(shown).split())
+
+
+def test_rules_that_do_not_fit_are_not_to_be_had_before_they_were_viewed(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    rules = tuple(f"bash(touch file_{index})" for index in range(74))
+    shown = drawn("touch file_*", Offer(rules=rules, session=", ".join(rules)), loop)
+    assert shown[6:9] == [
+        "  [s] yes, this session  view it first",
+        "  [a] always  view it first",
+        "  [n] no, and continue",
+    ]

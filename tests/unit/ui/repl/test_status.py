@@ -1,6 +1,4 @@
-import pytest
-
-from agentcli.ui.repl.status import Status, cut, short
+from agentcli.ui.repl.status import Status, cut
 
 
 class Clock:
@@ -59,14 +57,6 @@ def test_status_counts_down_to_the_next_attempt() -> None:
     assert status.is_waiting_to_retry
     clock.now += 16
     assert "retrying" not in status.line(100)
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(321, "321"), (1300, "1.3k"), (33_000, "33k"), (210_000, "210k"), (1_400_000, "1.4M")],
-)
-def test_counts_are_short(count: int, text: str) -> None:
-    assert short(count) == text
 
 
 def test_cut_counts_wide_characters_twice() -> None:

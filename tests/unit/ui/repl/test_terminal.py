@@ -1,14 +1,18 @@
+import asyncio
 import os
 import pty
+import re
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
-from agentcli.ui.repl.terminal import Keyboard, SynchronisedOutput
+from agentcli.ui.repl.terminal import InlineApplication, Keyboard, SynchronisedOutput, Terminal
 
 
 def test_private_names_of_prompt_toolkit_are_where_they_were() -> None:
@@ -61,6 +65,40 @@ def test_empty_flush_writes_nothing() -> None:
     output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
     output.flush()
     assert written.data == b""
+
+
+def test_terminal_with_ascii_alone_gets_one_sign_for_one() -> None:
+    written = Written()
+    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+    output.is_ascii = True
+    output.write_raw("ask · … 3 files +4 −1")
+    output.flush()
+    assert written.data == b"\x1b[?2026hask - . 3 files +4 -1\x1b[?2026l"
+
+
+def test_many_commits_are_few_frames_and_none_is_lost() -> None:
+    written = Written()
+    output = SynchronisedOutput(written, lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+
+    async def go() -> None:
+        with create_pipe_input() as keys:
+            app = InlineApplication(
+                layout=Layout(Window()), input=keys, output=output, erase_when_done=True
+            )
+            terminal = Terminal(app)
+            terminal.commit("before it runs")
+            running = asyncio.ensure_future(terminal.run(pre_run=lambda: None))
+            await asyncio.sleep(0)
+            for number in range(100):
+                terminal.commit(f"line {number}")
+            terminal.leave()
+            await running
+
+    asyncio.run(go())
+    text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", written.data).decode()
+    lines = ["before it runs", *(f"line {number}" for number in range(100))]
+    assert [row for row in text.split("\r\n") if row.strip()] == lines
+    assert written.data.count(b"\x1b[?2026h") < 10
 
 
 def read(*pieces: bytes) -> list[str]:

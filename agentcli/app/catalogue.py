@@ -1,0 +1,102 @@
+"""Everything beyond the built-in tools, and how much of it a model is told at once.
+
+A few tools are simply declared. Where there are many, or they are long, the model is told of one
+tool that finds them, and of each only once it was found.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agentcli.agent.size import spec_tokens
+from agentcli.agent.toolset import Load, Toolset
+from agentcli.tools.contracts import contract
+from agentcli.types.events import CallFinished, Fact
+from agentcli.types.tools import Raw, Tool, ToolResult, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.app.servers import Servers
+
+DECLARED_MOST = 10
+DECLARED_TOKENS = 8_000
+"""For all of them together, in every request."""
+DECLARED_SHARE = 0.04
+"""The same, of the model's window, where that is small."""
+
+Offer = tuple[ToolSpec, Load]
+
+
+class Catalogue:
+    def __init__(
+        self,
+        toolset: Toolset,
+        *,
+        servers: "Servers | None",
+        window_tokens: int | None,
+        before: Sequence[Fact] = (),
+    ) -> None:
+        """`before`: of a session that is taken up: what was found then is declared again."""
+        self._toolset = toolset
+        self._servers = servers
+        share = int(DECLARED_SHARE * window_tokens) if window_tokens else DECLARED_TOKENS
+        self._room_tokens = min(share, DECLARED_TOKENS)
+        self._found = tuple(_found(before))
+        self._count = 0
+        self._is_ready = servers is None
+
+    def admit(self, offers: Iterable[Offer]) -> None:
+        """All of them are declared from now on, or all of them can be found."""
+        new = [one for one in offers if one[0].name not in self._toolset.names]
+        if self._count + len(new) > DECLARED_MOST or self._cost(new) > self._room_tokens:
+            deferred = [(replace(spec, deferred=True), load) for spec, load in new]
+            self._toolset.add((*deferred, self._search(deferred)) if deferred else ())
+            self._toolset.declare(self._found)
+            return
+        self._count += len(new)
+        self._room_tokens -= self._cost(new)
+        self._toolset.add(new)
+
+    async def get_ready(self) -> None:
+        """Before the first request: servers that were never asked are asked for their tools."""
+        if self._is_ready or self._servers is None:
+            return
+        self.admit(await self._servers.ask_new())
+        self._is_ready = True
+
+    async def close(self) -> None:
+        if self._servers is not None:
+            await self._servers.close()
+
+    @staticmethod
+    def _cost(offers: Iterable[Offer]) -> int:
+        return sum(spec_tokens(spec) for spec, _ in offers)
+
+    def _deferred(self) -> tuple[ToolSpec, ...]:
+        return tuple(spec for spec in self._toolset.specs if spec.deferred)
+
+    def _search(self, new: Sequence[Offer]) -> Offer:
+        """Only the first counts: what a model was told of it stays as it was."""
+        counted = Counter(spec.source for spec in (*self._deferred(), *(one[0] for one in new)))
+        told = ", ".join(f"{count} of {source}" for source, count in counted.items())
+        plain = contract("search_tools")
+        spec = replace(plain, description=f"{plain.description} There are {told}.")
+        return spec, partial(self._search_tool, spec)
+
+    def _search_tool(self, spec: ToolSpec) -> Tool:
+        from agentcli.tools.search_tools import SearchTools
+
+        return SearchTools(deferred=self._deferred, declare=self._toolset.declare, spec=spec)
+
+
+def _found(before: Iterable[Fact]) -> Iterator[str]:
+    """What searches found, as their results tell it: every name on a line of its own."""
+    for fact in before:
+        match fact:
+            case CallFinished(
+                result=ToolResult(name="search_tools", status="ok", details=Raw(text=found))
+            ):
+                yield from found.splitlines()
+            case _:
+                pass

@@ -1,0 +1,76 @@
+"""Which MCP servers are written down for a workspace, and which of their tools were accepted.
+
+Where no file speaks of servers nothing of `agentcli.mcp` is loaded.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.app.project import Project, trust_directory
+from agentcli.settings import Settings, servers_file
+from agentcli.types.errors import SettingsError
+from agentcli.types.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.mcp.approved import Approvals
+    from agentcli.mcp.entries import Entries, ServerEntry
+
+
+def approvals() -> "Approvals":
+    from agentcli.mcp.approved import Approvals
+
+    return Approvals(trust_directory() / "mcp")
+
+
+def read_entries(settings: Settings, project: Project | None) -> "Entries | None":
+    """None: no file speaks of servers. Of two with the same name the person's own counts, and
+    before it the one of `--mcp-config`. Raises SettingsError where that file cannot be read."""
+    texts = [(text, path, True) for path in (servers_file(),) if (text := _text(path)) is not None]
+    if settings.mcp_config is not None:
+        texts.insert(0, (_needed(settings.mcp_config), settings.mcp_config, True))
+    if project is not None and (theirs := project.text("mcp.json")) is not None:
+        texts.append((theirs, project.files.directory / "mcp.json", False))
+    if not texts:
+        return None
+    from agentcli.mcp.entries import Entries, parse_entries
+
+    read = [
+        parse_entries(text, where=str(path), environ=os.environ, may_loosen=may_loosen)
+        for text, path, may_loosen in texts
+    ]
+    found: dict[str, ServerEntry] = {}
+    for one in read:
+        for entry in one.servers:
+            found.setdefault(entry.name, entry)
+    return Entries(
+        servers=tuple(found.values()),
+        problems=tuple(problem for one in read for problem in one.problems),
+    )
+
+
+def accepted_tools(entries: "Entries") -> Iterator[ToolSpec]:
+    """The tools of servers, as far as they are known without asking any of them."""
+    known = approvals()
+    for entry in entries.servers:
+        for tool in known.of(entry) or ():
+            yield tool.spec(entry.name)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}", hint=f"ls -l {path}"
+        ) from error
+
+
+def _needed(path: Path) -> str:
+    text = _text(path)
+    if text is None:
+        raise SettingsError(f"there is no file {path}", hint="--mcp-config FILE")
+    return text

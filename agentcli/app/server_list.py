@@ -1,0 +1,160 @@
+"""The servers a person has written down: added, removed, looked at and tried without a session."""
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.app.boundary import Boundary
+from agentcli.app.project import Project
+from agentcli.app.server_entries import read_entries
+from agentcli.app.servers import Servers
+from agentcli.mcp.entries import Entries, EntryError, ServerEntry, check_name, parse_entries
+from agentcli.record.place import SessionPlace
+from agentcli.settings import Settings, servers_file
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.events import Event
+
+TABLE = "mcpServers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewServer:
+    """What a command line says about a server."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    unconfined: bool = False
+    no_network: bool = False
+    writable: tuple[Path, ...] = ()
+
+    def as_entry(self) -> dict[str, Any]:
+        """Raises UsageError."""
+        if bool(self.command) == bool(self.url):
+            raise UsageError(
+                "a server is either a command or a --url",
+                hint="agentcli mcp add NAME -- COMMAND ARGS   or: agentcli mcp add NAME --url URL",
+            )
+        entry: dict[str, Any] = (
+            {"type": "http", "url": self.url}
+            if self.url
+            else {"command": self.command[0], "args": list(self.command[1:])}
+        )
+        if env := _pairs(self.env, "="):
+            entry["env"] = env
+        if headers := _pairs(self.headers, ":"):
+            entry["headers"] = headers
+        if self.unconfined:
+            entry["sandbox"] = False
+        if self.no_network:
+            entry["network"] = False
+        if self.writable:
+            entry["writable"] = [str(path.absolute()) for path in self.writable]
+        return entry
+
+
+def add_server(name: str, new: NewServer) -> Path:
+    """The file it now stands in. Raises AgentError."""
+    try:
+        check_name(name)
+    except EntryError as error:
+        raise UsageError(f"{name!r}: {error}", hint="agentcli mcp add --help") from None
+    document = _document()
+    table = document[TABLE]
+    if name in table:
+        raise UsageError(
+            f"there is a server {name} already", hint=f"agentcli mcp remove {name}, then add it"
+        )
+    table[name] = new.as_entry()
+    checked = parse_entries(
+        json.dumps({TABLE: {name: table[name]}}), where="the command line", environ=os.environ
+    )
+    for problem in checked.problems:
+        raise UsageError(problem, hint="agentcli mcp add --help")
+    return _write(document)
+
+
+def remove_server(name: str) -> Path:
+    """The file it stood in. Raises AgentError."""
+    document = _document()
+    if document[TABLE].pop(name, None) is None:
+        raise UsageError(f"there is no server {name} in {servers_file()}", hint="agentcli mcp list")
+    return _write(document)
+
+
+def entries(settings: Settings, project: Project | None) -> Entries:
+    return read_entries(settings, project) or Entries()
+
+
+def entry_named(name: str, found: Entries) -> ServerEntry:
+    """Raises UsageError."""
+    for entry in found.servers:
+        if entry.name == name:
+            return entry
+    why = next((problem for problem in found.problems if repr(name) in problem), "")
+    raise UsageError(why or f"there is no server {name}", hint="agentcli mcp list")
+
+
+@asynccontextmanager
+async def visit(settings: Settings, entry: ServerEntry) -> AsyncIterator[Servers]:
+    """One server outside of any session. What it says besides is dropped with its directory."""
+    with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
+        place = SessionPlace(id="visit", directory=Path(directory))
+        place.out.mkdir()
+        boundary = Boundary(settings, place, asker=None)
+        servers = Servers([entry], settings, boundary=boundary, place=place, tell=_unheard)
+        try:
+            yield servers
+        finally:
+            await servers.close()
+            boundary.close()
+
+
+def _unheard(event: Event) -> None:
+    """There is no session that it could be told to."""
+
+
+def _document() -> dict[str, Any]:
+    path = servers_file()
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        document = {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(f"cannot read {path}: {error}", hint=f"edit {path}") from error
+    if not isinstance(document, dict) or not isinstance(document.setdefault(TABLE, {}), dict):
+        raise SettingsError(f'{path} must be an object with "{TABLE}" in it', hint=f"edit {path}")
+    return document
+
+
+def _write(document: Mapping[str, Any]) -> Path:
+    """Readable by its owner only: there may be keys in it."""
+    path = servers_file()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+        temporary.replace(path)
+    except OSError as error:
+        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _pairs(texts: tuple[str, ...], mark: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, found, value = text.partition(mark)
+        if not found or not name.strip():
+            raise UsageError(f"{text!r} is not NAME{mark}VALUE", hint="agentcli mcp add --help")
+        pairs[name.strip()] = value.strip() if mark == ":" else value
+    return pairs

@@ -1,0 +1,216 @@
+"""The built-in tools for another program: the same judge, sandbox, checkpoints and record.
+
+A call that comes in is recorded as a turn of its own, so that whatever reads sessions reads these,
+too: undo, audit, triage. Nobody can be asked: what no rule and no mode allows is denied.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+
+from agentcli import __version__
+from agentcli.agent.dispatch import Dispatcher
+from agentcli.agent.journal import Journal
+from agentcli.agent.limits import Breaker, Pace
+from agentcli.agent.toolset import Load, Toolset
+from agentcli.app.boundary import SANDBOX_OFF, Boundary
+from agentcli.app.checkpoints import Checkpoints
+from agentcli.app.hooks import open_hooks
+from agentcli.app.model import ModelInUse
+from agentcli.app.opening import open_session
+from agentcli.app.project import open_project, with_project
+from agentcli.app.resume import take_new
+from agentcli.app.workshop import Workshop
+from agentcli.record.log import Log
+from agentcli.settings import Settings
+from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, ToolError
+from agentcli.types.events import (
+    Ending,
+    ModelReplied,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+    Warned,
+)
+from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
+from agentcli.types.tools import (
+    Effect,
+    ErrorKind,
+    Output,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+from agentcli.wire.scripted import Script, ScriptedWire
+
+CLIENT = "client/mcp"
+INSTRUCTIONS = (
+    "Tools of agentcli for the workspace {workspace}. Commands run in a sandbox. What is not "
+    "allowed is denied with the option that would allow it."
+)
+
+
+class Serving:
+    def __init__(self, settings: Settings) -> None:
+        """Raises AgentError."""
+        project = open_project(settings.workspace, trust_project=settings.trust_project)
+        self._settings = with_project(settings, project)
+        self._taken = take_new(settings.sessions)
+        place = self._taken.place
+        self._log = Log(place.log, prev=self._taken.last_hash)
+        self._boundary = Boundary(self._settings, place, asker=None, project=project)
+        self._journal = Journal(
+            self._taken.session, record=self._log.append, mask=self._boundary.mask
+        )
+        nobody = ModelInUse(
+            wire=ScriptedWire(Script(replies=())),
+            name=CLIENT,
+            price=lambda usage: 0.0,
+            images=True,
+        )
+        self._workshop = Workshop(self._settings, place, boundary=self._boundary, model=nobody)
+        self._checkpoints = Checkpoints(
+            place, workspace=settings.workspace, tell=self._journal.tell
+        )
+        self._toolset = Toolset(self._offers())
+        self._boundary.source = lambda name: self._toolset.resolve(name).spec.source
+        self._hooks = open_hooks(
+            self._settings,
+            place,
+            project=project,
+            tell=self._journal.tell,
+            clean=self._boundary.clean,
+            resolve=self._toolset.resolve,
+            mode=lambda: self._boundary.mode,
+            is_resumed=False,
+        )
+        self._boundary.hooks = self._hooks.engine
+        self._breaker = Breaker()
+        self._dispatcher = Dispatcher(
+            toolset=self._toolset,
+            judge=self._boundary.judge,
+            tell=self._journal.tell,
+            workspace=settings.workspace,
+            breaker=self._breaker,
+            pace=Pace(settings.calls_per_minute),
+            after=self._hooks.after,
+            clean=self._boundary.clean,
+            origin=self._boundary.origin,
+        )
+        self._one_at_a_time = asyncio.Lock()
+        self._numbers = count(1)
+        self._begin()
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._toolset.specs
+
+    @property
+    def instructions(self) -> str:
+        return INSTRUCTIONS.format(workspace=self._settings.workspace)
+
+    async def call(self, name: str, arguments: Json) -> ToolResult:
+        call = ToolCall(id=f"call_{next(self._numbers)}", name=name, input=arguments)
+        async with self._one_at_a_time:
+            asked = UserMessage(content=(Text(text=f"A client calls {name}."),))
+            self._journal.tell(TurnStarted(message=asked))
+            self._journal.tell(ModelReplied(message=_reply(call)))
+            self._breaker.begin_turn()
+            ending = Ending.CANCELLED
+            try:
+                result = await self._dispatcher.dispatch(call)
+                ending = Ending.DONE
+            finally:
+                self._journal.tell(TurnEnded(ending=ending))
+        return result
+
+    async def close(self) -> None:
+        await self._hooks.at_the_end(Exit.DONE)
+        await self._workshop.close()
+        self._checkpoints.close()
+        self._boundary.close()
+        self._journal.tell(SessionEnded(exit_code=Exit.DONE))
+        self._log.close()
+        self._taken.lock.release()
+
+    def _offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+        yield from self._checkpoints.around(self._workshop.offers())
+        run: Tool = RunTask(self._run)
+        yield run.spec, lambda: run
+
+    async def _run(self, task: str) -> Output:
+        """In a session of its own, with the model of the settings."""
+        try:
+            session = open_session(self._settings, listeners=())
+        except AgentError as error:
+            raise ToolError(f"{error} ({error.hint})" if error.hint else str(error)) from error
+        code = Exit.INTERRUPTED
+        try:
+            ended = await session.turn(task)
+            code = EXIT_OF_ENDING[ended.ending]
+        finally:
+            await session.close(code)
+        replies = [fact.message.text for fact in session.facts if isinstance(fact, ModelReplied)]
+        answer = replies[-1] if replies else ""
+        if ended.ending is Ending.DONE:
+            return Output.of(answer)
+        return Output.of(
+            f"{answer}\n[Not done: {ended.message or ended.ending}]".lstrip(),
+            error=ErrorKind.FAILED,
+        )
+
+    def _begin(self) -> None:
+        self._journal.tell(
+            SessionStarted(
+                session=self._taken.session,
+                version=__version__,
+                workspace=str(self._settings.workspace),
+                model=CLIENT,
+                mode=self._settings.mode,
+                tools=self._toolset.names,
+                tools_sha256=self._toolset.sha256(),
+            )
+        )
+        if self._settings.sandbox == "off":
+            self._journal.tell(Warned(code="sandbox.off", message=SANDBOX_OFF))
+
+
+class RunTask:
+    """A whole task for a model. What it does is judged call by call, in a session of its own."""
+
+    def __init__(self, run: Callable[[str], Awaitable[Output]]) -> None:
+        self._run = run
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            name="run",
+            description="Give agentcli a task in words; its model works on it and answers.",
+            schema={
+                "type": "object",
+                "properties": {"task": {"type": "string"}},
+                "required": ["task"],
+                "additionalProperties": False,
+            },
+        )
+
+    def parse(self, raw: Json) -> str:
+        task = raw.get("task") if isinstance(raw, dict) else None
+        if not isinstance(task, str) or not task.strip():
+            raise ToolError("Invalid input: task must be a text.", kind=ErrorKind.INVALID_INPUT)
+        return task
+
+    def effect(self, args: str) -> Effect:
+        return Effect.READ
+
+    async def preview(self, args: str, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: str, context: ToolContext) -> Output:
+        return await self._run(args)
+
+
+def _reply(call: ToolCall) -> AssistantMessage:
+    return AssistantMessage(content=(call,), stop="tool_calls", protocol="mcp", model=CLIENT)

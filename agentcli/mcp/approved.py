@@ -1,0 +1,100 @@
+"""The lists of tools that a person has accepted, one file for each server.
+
+A server is asked for its tools once. From then on the list stored here is what models are told, so
+that a session starts no server before its first call, and whatever the server says otherwise later
+is a change that the person has to accept again.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from agentcli.machine import clock
+from agentcli.mcp.entries import ServerEntry
+from agentcli.mcp.offered import Offered
+from agentcli.types.errors import SettingsError
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+    def __str__(self) -> str:
+        parts = (("new", self.added), ("changed", self.changed), ("gone", self.removed))
+        return "; ".join(f"{word}: {_few(names)}" for word, names in parts if names)
+
+
+def change(before: Iterable[Offered], now: Iterable[Offered]) -> Change:
+    old = {tool.name: tool.fingerprint for tool in before}
+    new = {tool.name: tool.fingerprint for tool in now}
+    return Change(
+        added=tuple(name for name in new if name not in old),
+        changed=tuple(name for name in new if name in old and new[name] != old[name]),
+        removed=tuple(name for name in old if name not in new),
+    )
+
+
+class Approvals:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def of(self, entry: ServerEntry) -> tuple[Offered, ...] | None:
+        """None: nothing was accepted yet, or nothing that we have written ourselves."""
+        try:
+            record = json.loads(self._file(entry).read_text(encoding="utf-8"))
+            if record["v"] != VERSION or record["identity"] != entry.identity:
+                return None
+            return tuple(Offered(**tool) for tool in record["tools"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def store(self, entry: ServerEntry, tools: Sequence[Offered]) -> None:
+        """Raises SettingsError."""
+        record = {
+            "v": VERSION,
+            "identity": entry.identity,
+            "at": clock.now(),
+            "tools": [asdict(tool) for tool in tools],
+        }
+        target = self._file(entry)
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(record, file)
+            temporary.replace(target)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def forget(self, entry: ServerEntry) -> None:
+        try:
+            self._file(entry).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _file(self, entry: ServerEntry) -> Path:
+        name = hashlib.sha256(entry.identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return self._directory / f"{name}.json"
+
+    def _unwritable(self, error: OSError) -> SettingsError:
+        return SettingsError(
+            f"cannot store accepted tools in {self._directory}: {error.strerror}",
+            hint="set XDG_STATE_HOME to a directory that can be written",
+        )
+
+
+def _few(names: Sequence[str], most: int = 5) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest

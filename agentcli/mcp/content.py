@@ -1,0 +1,160 @@
+"""A server's answer as an output of ours: text and images within limits, the rest kept in files.
+
+Nothing of it is believed: sizes are checked before anything is decoded, an image is what its first
+bytes say, and text is shown as characters alone.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from agentcli.machine.bound import Bounded, grouped
+from agentcli.types.messages import Image, Text
+from agentcli.types.tools import ErrorKind, Output
+
+TEXT_BYTES = 32_000
+HEAD_BYTES = 12_000
+IMAGE_BYTES = 5_000_000
+IMAGES_LIMIT = 8
+KEPT_BYTES = 50_000_000
+
+_IMAGE_STARTS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """Where a session puts what is too much for a model, and what its model takes."""
+
+    directory: Path
+    takes_images: Callable[[], bool]
+
+
+def output_of(result: CallToolResult, keeping: Keeping) -> Output:
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in result.content:
+        for one in _block(block, keeping):
+            if isinstance(one, str):
+                texts.append(one)
+            elif len(images) < IMAGES_LIMIT:
+                images.append(one)
+            else:
+                texts.append("[one more image is not shown]")
+    if not result.content and result.structured_content is not None:
+        texts.append(json.dumps(result.structured_content, ensure_ascii=False, indent=1))
+    text, is_cut = _bounded("\n".join(texts), keeping.directory)
+    said = (Text(text=text),) if text or not images else ()
+    return Output(
+        content=(*said, *images),
+        error=ErrorKind.FAILED if result.is_error else None,
+        truncated=is_cut,
+    )
+
+
+def _block(block: ContentBlock, keeping: Keeping) -> Iterator[str | Image]:
+    match block:
+        case TextContent(text=text):
+            yield text
+        case ImageContent(data=data, mime_type=media_type):
+            yield _image(data, media_type, keeping)
+        case AudioContent(data=data, mime_type=media_type):
+            yield _kept("audio", data, media_type, keeping)
+        case ResourceLink():
+            about = [str(block.mime_type or ""), block.description or ""]
+            yield f"[resource {block.name}: {block.uri} {' '.join(filter(None, about))}]".strip()
+        case EmbeddedResource(resource=TextResourceContents() as resource):
+            yield f"[resource {resource.uri}]\n{resource.text}"
+        case EmbeddedResource(resource=BlobResourceContents() as resource):
+            media_type = resource.mime_type or "application/octet-stream"
+            is_image = media_type.startswith("image/")
+            yield f"[resource {resource.uri}]"
+            yield (
+                _image(resource.blob, media_type, keeping)
+                if is_image
+                else _kept("file", resource.blob, media_type, keeping)
+            )
+
+
+def _image(data: str, media_type: str, keeping: Keeping) -> str | Image:
+    if not keeping.takes_images() or len(data) > IMAGE_BYTES * 4 // 3:
+        return _kept("image", data, media_type, keeping)
+    raw = _decoded(data)
+    if raw is None:
+        return "[an image that is not base64]"
+    really = _image_type(raw)
+    if really is None:
+        return _kept("image", data, media_type, keeping)
+    return Image(media_type=really, data=base64.b64encode(raw).decode("ascii"))
+
+
+def _image_type(raw: bytes) -> str | None:
+    if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _IMAGE_STARTS if raw.startswith(start)), None)
+
+
+def _kept(what: str, data: str, media_type: str, keeping: Keeping) -> str:
+    """A note on what a model cannot be shown, and where it is."""
+    named = f"{what} of type {media_type[:80]}"
+    if len(data) > KEPT_BYTES * 4 // 3:
+        return f"[{named}, more than {grouped(KEPT_BYTES)} bytes: not kept]"
+    raw = _decoded(data)
+    if raw is None:
+        return f"[{named} that is not base64]"
+    path = _path(keeping.directory, raw, "bin")
+    return f"[{named}, {grouped(len(raw))} bytes: {_written(path, raw)}]"
+
+
+def _decoded(data: str) -> bytes | None:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _bounded(text: str, directory: Path) -> tuple[str, bool]:
+    data = text.encode("utf-8", "replace")
+    if len(data) <= TEXT_BYTES:
+        return text, False
+    path = _path(directory, data, "txt")
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    whole = Bounded(path, handle)
+    try:
+        whole.feed(data)
+    finally:
+        whole.close()
+    excerpt = whole.settled().excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
+    return excerpt.text, excerpt.is_cut
+
+
+def _written(path: Path, raw: bytes) -> str:
+    try:
+        path.write_bytes(raw)
+    except OSError as error:
+        return f"not kept, {error.strerror}"
+    return str(path)
+
+
+def _path(directory: Path, data: bytes, suffix: str) -> Path:
+    return directory / f"mcp-{hashlib.sha256(data).hexdigest()[:12]}.{suffix}"

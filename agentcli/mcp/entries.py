@@ -1,0 +1,207 @@
+"""Servers as a person writes them down: the common `mcpServers` shape, read and checked.
+
+One entry that cannot be used costs one sentence, never the others. Keys that only other programs
+know are kept apart and named, not obeyed.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+START_TIMEOUT_S = 30.0
+CALL_TIMEOUT_S = 120.0
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,31}(?<!_)")
+
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_COMMON = ("type", "command", "args", "env", "cwd", "url", "headers", "disabled", "description")
+_OURS = ("sandbox", "network", "writable", "reads", "timeout_s", "start_timeout_s")
+_HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp")
+_LOOSENING = ("sandbox", "writable", "reads")
+"""What only the person's own files may say."""
+
+
+class EntryError(ValueError):
+    """An entry that cannot be used; the message says what it would have to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEntry:
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""
+    url: str = ""
+    """Of Streamable HTTP; then there is no command."""
+    headers: tuple[tuple[str, str], ...] = ()
+    is_confined: bool = True
+    """Whether its process runs in the sandbox."""
+    network: bool = True
+    """Whether it may use the network there."""
+    writable: tuple[str, ...] = ()
+    """Where else it may write there."""
+    reads: tuple[str, ...] = ()
+    """Globs for tools that only read, as far as the server says so, too."""
+    start_timeout_s: float = START_TIMEOUT_S
+    call_timeout_s: float = CALL_TIMEOUT_S
+    ignored: tuple[str, ...] = ()
+    """Keys that mean nothing here."""
+    where: str = ""
+    """The file it stands in."""
+    written: str = ""
+    """Its address or command as it stands there: without the values of variables."""
+
+    @property
+    def is_remote(self) -> bool:
+        return bool(self.url)
+
+    @property
+    def shown(self) -> str:
+        """What it is, for people and for models."""
+        return self.written or self.url or " ".join([self.command, *self.args])
+
+    @property
+    def identity(self) -> str:
+        """What an approval is bound to: the same name with another command is another server."""
+        return json.dumps([self.name, self.shown], ensure_ascii=False)
+
+    def only_reads(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, glob) for glob in self.reads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    servers: tuple[ServerEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def parse_entries(
+    text: str, *, where: str, environ: Mapping[str, str], may_loosen: bool = True
+) -> Entries:
+    """`may_loosen`: whether the file is the person's own, and may take a server out of the sandbox.
+
+    Variables are put in here, so that a file can be shared without what is secret in it."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return Entries(problems=(f"{where} is not JSON: {error}",))
+    table = document.get("mcpServers", document) if isinstance(document, dict) else None
+    if not isinstance(table, dict):
+        return Entries(problems=(f'{where} must be an object with "mcpServers" in it',))
+    servers: list[ServerEntry] = []
+    problems: list[str] = []
+    for name, entry in table.items():
+        try:
+            server = _entry(name, entry, where=where, environ=environ, may_loosen=may_loosen)
+        except EntryError as error:
+            problems.append(f"{where}: server {name!r}: {error}")
+        else:
+            if server is not None:
+                servers.append(server)
+    return Entries(servers=tuple(servers), problems=tuple(problems))
+
+
+def _entry(
+    name: str, entry: Any, *, where: str, environ: Mapping[str, str], may_loosen: bool
+) -> ServerEntry | None:
+    """None: it is switched off."""
+    check_name(name)
+    if not isinstance(entry, dict):
+        raise EntryError("it must be an object")
+    if entry.get("disabled") is True:
+        return None
+    for key in () if may_loosen else _LOOSENING:
+        if key in entry:
+            raise EntryError(f"a project may not say {key!r}; put the server into your own file")
+    fields = _Fields(entry, environ)
+    command, url = fields.text("command"), fields.text("url")
+    kind = entry.get("type", "http" if url else "stdio")
+    if bool(command) == bool(url):
+        raise EntryError('it must have either a "command" or a "url"')
+    if kind not in (*_HTTP, "stdio") or (kind == "stdio") is bool(url):
+        raise EntryError(f"type {kind!r} is not known; a command is stdio, a url is http")
+    if url and not url.startswith(("http://", "https://")):
+        raise EntryError("url must begin with https:// or http://")
+    return ServerEntry(
+        name=name,
+        command=command,
+        args=fields.texts("args"),
+        env=fields.pairs("env"),
+        cwd=fields.text("cwd"),
+        url=url,
+        headers=fields.pairs("headers"),
+        is_confined=fields.switch("sandbox", default=True),
+        network=fields.switch("network", default=True),
+        writable=fields.texts("writable"),
+        reads=fields.texts("reads"),
+        start_timeout_s=fields.seconds("start_timeout_s", default=START_TIMEOUT_S),
+        call_timeout_s=fields.seconds("timeout_s", default=CALL_TIMEOUT_S),
+        ignored=tuple(key for key in entry if key not in _COMMON + _OURS),
+        where=where,
+        written=entry["url"] if url else " ".join([entry["command"], *entry.get("args", [])]),
+    )
+
+
+def check_name(name: str) -> None:
+    """Raises EntryError."""
+    if not NAME.fullmatch(name):
+        raise EntryError(
+            "a server's name is 1 to 32 letters, digits, - and single _, beginning with a letter "
+            "or a digit"
+        )
+
+
+class _Fields:
+    """The values of an entry in their types, with variables put in. Raises EntryError."""
+
+    def __init__(self, entry: dict[str, Any], environ: Mapping[str, str]) -> None:
+        self._entry = entry
+        self._environ = environ
+
+    def text(self, key: str) -> str:
+        value = self._entry.get(key, "")
+        if not isinstance(value, str) or "\0" in value:
+            raise EntryError(f"{key} must be a text")
+        return self._expanded(value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self._entry.get(key, [])
+        if not isinstance(value, list) or not all(_is_plain(one) for one in value):
+            raise EntryError(f"{key} must be a list of texts")
+        return tuple(self._expanded(one) for one in value)
+
+    def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
+        value = self._entry.get(key, {})
+        if not isinstance(value, dict) or not all(_is_plain(one) for one in value.values()):
+            raise EntryError(f"{key} must be an object of texts")
+        return tuple((name, self._expanded(one)) for name, one in value.items())
+
+    def switch(self, key: str, *, default: bool) -> bool:
+        value = self._entry.get(key, default)
+        if not isinstance(value, bool):
+            raise EntryError(f"{key} must be true or false")
+        return value
+
+    def seconds(self, key: str, *, default: float) -> float:
+        value = self._entry.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+            raise EntryError(f"{key} must be a number of seconds above 0")
+        return float(value)
+
+    def _expanded(self, text: str) -> str:
+        for name in _missing(text, self._environ):
+            raise EntryError(f"the variable {name} is not set; set it, or write ${{{name}:-…}}")
+        return _VARIABLE.sub(lambda found: self._environ.get(found[1], found[2] or ""), text)
+
+
+def _missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
+    for found in _VARIABLE.finditer(text):
+        if found[2] is None and found[1] not in environ:
+            yield found[1]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value

@@ -1,0 +1,51 @@
+"""All tools of a server, page by page, within limits: a list without end is cut, not awaited."""
+
+from collections.abc import AsyncIterator
+
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND, Tool
+
+from agentcli.mcp.offered import Offered, offered
+
+PAGES_LIMIT = 200
+TOOLS_LIMIT = 2_000
+
+
+async def all_tools(client: Client) -> dict[str, Offered]:
+    """None at all where the server has prompts or resources only."""
+    try:
+        return await _listed(client)
+    except MCPError as error:
+        if error.code == METHOD_NOT_FOUND:
+            return {}
+        raise
+
+
+async def _listed(client: Client) -> dict[str, Offered]:
+    tools: dict[str, Offered] = {}
+    async for tool in _paged(client):
+        if len(tools) >= TOOLS_LIMIT:
+            break
+        hints = tool.annotations
+        tools.setdefault(
+            tool.name,
+            offered(
+                name=tool.name,
+                description=tool.description or tool.title or "",
+                schema=tool.model_dump(by_alias=True)["inputSchema"],
+                says_read_only=bool(hints and hints.read_only_hint),
+            ),
+        )
+    return tools
+
+
+async def _paged(client: Client) -> AsyncIterator[Tool]:
+    cursor: str | None = None
+    for _ in range(PAGES_LIMIT):
+        page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+        for tool in page.tools:
+            yield tool
+        if page.next_cursor is None or page.next_cursor == cursor:
+            return
+        cursor = page.next_cursor

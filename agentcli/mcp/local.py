@@ -1,0 +1,56 @@
+"""A server that is a process of ours: where its complaints are kept, and how it ended."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from agentcli.machine.bound import Bounded
+from agentcli.machine.filtered import Filter, Filtered
+from agentcli.machine.process import killer
+from agentcli.mcp.link import Transport
+from agentcli.mcp.stdio import Demise, Launch, stdio_transport
+
+LAST_LINES = 8
+
+
+class LocalServer:
+    def __init__(self, launch: Launch, *, log_path: Path, clean: Callable[[], Filter]) -> None:
+        """`clean`: takes out of what it says what may be kept nowhere."""
+        self._launch = launch
+        self._log_path = log_path
+        self._clean = clean
+        self._demise = Demise()
+        self._said: Bounded | None = None
+
+    def transport(self) -> Transport:
+        self._demise = Demise()
+        self._log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._said = Bounded(self._log_path, handle)
+        log = Filtered(self._said, self._clean())
+        return stdio_transport(self._launch, log=log, demise=self._demise)
+
+    def is_lost(self) -> bool:
+        return self._demise.is_silent
+
+    def last_words(self) -> str:
+        """To be put behind a sentence: how it ended, and where its stderr is."""
+        code = self._demise.returncode
+        if code is None:
+            how = ""
+        elif signal := killer(code):
+            how = f" (killed by {signal})"
+        else:
+            how = f" (exit code {code})"
+        remarks = "".join(f"; {remark.rstrip('.')}" for remark in self._demise.remarks)
+        where = f"; what it wrote to stderr is in {self._log_path}" if self._has_spoken else ""
+        return f"{how}{remarks}{where}"
+
+    @property
+    def said(self) -> str:
+        """The last lines of its stderr, for people."""
+        return self._said.last_lines(LAST_LINES) if self._said else ""
+
+    @property
+    def _has_spoken(self) -> bool:
+        return self._said is not None and self._said.size_bytes > 0

@@ -1,0 +1,98 @@
+"""A tool as its server describes it, made fit to be shown to a model: bounded and without tricks.
+
+What a server says about its tools is text from elsewhere. Characters that nobody sees are taken
+out, long texts are cut, and a change after a person has accepted it shows in the fingerprint.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agentcli.machine.plain import visible
+from agentcli.mcp.names import public_name
+from agentcli.types.messages import Json
+from agentcli.types.tools import ToolSpec
+
+DESCRIPTION_CHARS = 2_000
+FIELD_CHARS = 500
+SCHEMA_CHARS = 20_000
+DEPTH = 24
+_ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    name: str
+    """The server's own."""
+    description: str
+    schema: Json
+    says_read_only: bool = False
+    """A hint of the server's, which proves nothing."""
+
+    @property
+    def fingerprint(self) -> str:
+        told = [self.name, self.description, self.schema, self.says_read_only]
+        text = json.dumps(told, ensure_ascii=False, sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def spec(self, server: str) -> ToolSpec:
+        described = f"{self.description} " if self.description else ""
+        return ToolSpec(
+            name=public_name(server, self.name),
+            description=f"{described}(tool of the MCP server {server})",
+            schema=self.schema,
+            source=f"mcp {server}",
+        )
+
+
+def offered(*, name: str, description: str, schema: Json, says_read_only: bool) -> Offered:
+    """As a model may see it."""
+    return Offered(
+        name=name,
+        description=_clean(description, DESCRIPTION_CHARS).strip(),
+        schema=_fit(schema),
+        says_read_only=says_read_only,
+    )
+
+
+def _fit(schema: Json) -> Json:
+    if not isinstance(schema, dict) or _depth(schema) > DEPTH:
+        return dict(_ANY_OBJECT)
+    cleaned = _cleaned(schema)
+    assert isinstance(cleaned, dict)
+    if len(json.dumps(cleaned)) > SCHEMA_CHARS:
+        return dict(_ANY_OBJECT)
+    return {**_ANY_OBJECT, **{key: value for key, value in cleaned.items() if key != "$schema"}}
+
+
+def _cleaned(value: Json) -> Json:
+    match value:
+        case str():
+            return _clean(value, FIELD_CHARS)
+        case list():
+            return [_cleaned(one) for one in value]
+        case dict():
+            return {_clean(key, FIELD_CHARS): _cleaned(one) for key, one in value.items()}
+        case _:
+            return value
+
+
+def _clean(text: str, limit_chars: int) -> str:
+    shown = visible(text.encode("utf-8", "replace").decode()).replace("\ufffd", "")
+    return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
+
+
+def _depth(value: Json) -> int:
+    """Counted without recursion: a hostile schema may be deeper than the stack."""
+    depth, level = 0, [value]
+    while level and depth <= DEPTH:
+        depth += 1
+        level = [inner for one in level for inner in _inner(one)]
+    return depth
+
+
+def _inner(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

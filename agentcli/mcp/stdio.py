@@ -1,0 +1,170 @@
+"""Messages over the standard streams of a process that somebody else has started, confined or not.
+
+One line is one message. Whatever else a server prints goes to its log and costs nothing more; bytes
+that are no UTF-8 are replaced; a line without end closes the connection, not the session.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from subprocess import Popen
+from typing import TypeAlias
+
+import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from agentcli.machine import process
+from agentcli.machine.process import AFTER_TIMEOUT, Pipe, Sink
+
+LINE_LIMIT_BYTES = 64 * 1024 * 1024
+STOP_GRACE_S = 2.0
+NOISE_BYTES = 500
+
+Incoming: TypeAlias = SessionMessage | Exception
+Streams: TypeAlias = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[SessionMessage]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handles:
+    """The ends of a server's streams that are the server's."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    process: "Popen[bytes]"
+    mark: str
+    """In the environment of all that it starts."""
+    finish: Callable[[], tuple[str, ...]]
+    """Once, after it has ended: clears up, and says what has to be said about it."""
+
+
+Launch: TypeAlias = Callable[[Handles], Started]
+"""Raises OSError. Takes milliseconds, from any thread."""
+
+
+@dataclass(slots=True)
+class Demise:
+    """How a server's process ended, as far as it has."""
+
+    is_silent: bool = False
+    """It has closed its stdout, and will say nothing more."""
+    returncode: int | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def stdio_transport(launch: Launch, *, log: Sink, demise: Demise) -> AsyncIterator[Streams]:
+    """`log` takes what the server says to people; it is closed in the end."""
+    errors = Pipe(log)
+    stdin, to_server = os.pipe()
+    from_server, stdout = os.pipe()
+    try:
+        handles = Handles(stdin=stdin, stdout=stdout, stderr=errors.writer)
+        started = await asyncio.to_thread(launch, handles)
+    except BaseException:
+        os.close(to_server)
+        os.close(from_server)
+        errors.close()
+        raise
+    finally:
+        os.close(stdin)
+        os.close(stdout)
+    errors.close_writer()
+    try:
+        async with _exchanged(to_server, from_server, log, demise) as streams:
+            yield streams
+    finally:
+        await process.to_its_end(_ended(started, demise))
+        errors.close()
+
+
+async def _ended(started: Started, demise: Demise) -> None:
+    """Its stdin is closed already, which tells it to leave; whoever does not is made to."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STOP_GRACE_S):
+            demise.returncode = await process.exited(started.process)
+    await process.end(started.process, mark=started.mark, steps=AFTER_TIMEOUT)
+    demise.returncode = started.process.poll()
+    demise.remarks = await asyncio.to_thread(started.finish)
+
+
+@asynccontextmanager
+async def _exchanged(
+    to_server: int, from_server: int, log: Sink, demise: Demise
+) -> AsyncIterator[Streams]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
+    reading, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(from_server, "rb", 0)
+    )
+    writing, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(to_server, "wb", 0)
+    )
+    writer = asyncio.StreamWriter(writing, protocol, None, loop)
+    received, incoming = anyio.create_memory_object_stream[Incoming](0)
+    outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_receive, reader, received, log, demise)
+            group.start_soon(_send, to_send, writer, received)
+            try:
+                yield incoming, outgoing
+            finally:
+                group.cancel_scope.cancel()
+    finally:
+        for stream in (received, incoming, outgoing, to_send):
+            stream.close()
+        if not writing.is_closing():
+            writing.abort()
+        reading.close()
+
+
+async def _receive(
+    reader: asyncio.StreamReader,
+    received: ObjectSendStream[Incoming],
+    log: Sink,
+    demise: Demise,
+) -> None:
+    async with received:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            while line := await _line(reader, log):
+                try:
+                    text = line.decode("utf-8", "replace")
+                    message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+                except ValueError:
+                    log.feed(b"[on stdout, and no message] " + line[:NOISE_BYTES].rstrip() + b"\n")
+                    continue
+                await received.send(SessionMessage(message))
+        demise.is_silent = True
+
+
+async def _line(reader: asyncio.StreamReader, log: Sink) -> bytes:
+    """Empty: there is no more."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        log.feed(b"[a line longer than %d bytes: given up]\n" % LINE_LIMIT_BYTES)
+        return b""
+
+
+async def _send(
+    to_send: ObjectReceiveStream[SessionMessage],
+    writer: asyncio.StreamWriter,
+    received: ObjectSendStream[Incoming],
+) -> None:
+    try:
+        async with to_send:
+            async for sent in to_send:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                writer.write(text.encode("utf-8", "replace") + b"\n")
+                await writer.drain()
+    except OSError:
+        await received.aclose()  # so that whoever waits for an answer learns that none will come

@@ -1,0 +1,131 @@
+"""The session's end of a program: takes its calls one by one, and answers each.
+
+Only the program's own time is counted: not how long its calls take, nor how long a person thinks
+about them. Whatever a program sends, it is a call like a model's, or it ends the program.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import ErrorKind, ToolResult
+
+CALL_LIMIT_BYTES = 16 * 1024 * 1024
+CALLS_MAX = 1000
+
+Dispatch: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
+T = TypeVar("T")
+
+
+class OutOfTime(Exception):
+    """The program's time is over."""
+
+
+class NotACall(Exception):
+    """What came is no call, so nothing can be answered any more."""
+
+
+class Channel:
+    def __init__(self, *, dispatch: Dispatch, call_id: str, own_time_s: float) -> None:
+        """`call_id`: of the call that runs the program; it is the caller of all others."""
+        self._dispatch = dispatch
+        self._call_id = call_id
+        self._left_s = own_time_s
+        self._calls, self.child_stderr = os.pipe()
+        self.child_stdin, self._answers = os.pipe()
+        self._transports: list[asyncio.BaseTransport] = []
+        self._tools: Mapping[str, Sequence[str]] = {}
+        self.made = 0
+        self.origins: dict[str, None] = {}
+        """Where text comes from that the program was given, if not from the workspace."""
+
+    def close_child_ends(self) -> None:
+        os.close(self.child_stderr)
+        os.close(self.child_stdin)
+
+    def abandon(self) -> None:
+        """There is no child, and nothing was opened."""
+        self.close_child_ends()
+        os.close(self._calls)
+        os.close(self._answers)
+
+    async def serve(self, program: str, tools: Mapping[str, Sequence[str]]) -> None:
+        """Until it is cancelled; raises OutOfTime or NotACall where the program must end."""
+        self._tools = tools
+        reader, writer = await self._opened()
+        try:
+            order: Json = {"program": program, "tools": {it: list(tools[it]) for it in tools}}
+            await self._send(writer, order)
+            while line := await self._in_own_time(_line(reader)):
+                name, given = _call(line)
+                await self._send(writer, await self._answer(name, given))
+            await self._in_own_time(asyncio.Event().wait())  # it calls no more, and still runs
+        except ConnectionError:
+            await self._in_own_time(asyncio.Event().wait())  # it has ended, or closed the line
+        finally:
+            for transport in self._transports:
+                transport.close()
+
+    async def _answer(self, name: str, given: Json) -> Json:
+        if name not in self._tools:
+            known = ", ".join(self._tools)
+            return {"error": ErrorKind.UNKNOWN_TOOL, "text": f"No {name} here, but {known}."}
+        if self.made == CALLS_MAX:
+            limit = f"A program may make {CALLS_MAX} calls. Run another one."
+            return {"error": ErrorKind.LIMITED, "text": limit}
+        self.made += 1
+        call_id = f"{self._call_id}.{self.made}"
+        result = await self._dispatch(
+            ToolCall(id=call_id, name=name, input=given, caller=self._call_id)
+        )
+        if result.origin:
+            self.origins[result.origin] = None
+        return {"error": result.error, "text": result.text}
+
+    async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=CALL_LIMIT_BYTES)
+        incoming, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._calls, "rb")
+        )
+        outgoing, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+            os.fdopen(self._answers, "wb"),
+        )
+        self._transports = [incoming, outgoing]
+        return reader, asyncio.StreamWriter(outgoing, protocol, None, loop)
+
+    async def _send(self, writer: asyncio.StreamWriter, message: Json) -> None:
+        writer.write(json.dumps(message).encode() + b"\n")
+        await self._in_own_time(writer.drain())
+
+    async def _in_own_time(self, work: Awaitable[T]) -> T:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._left_s):
+                return await work
+        except TimeoutError:
+            raise OutOfTime from None
+        finally:
+            self._left_s -= time.monotonic() - began
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError as error:
+        raise NotACall(f"a call may have {CALL_LIMIT_BYTES} bytes") from error
+
+
+def _call(line: bytes) -> tuple[str, Json]:
+    try:
+        match json.loads(line):
+            case {"name": str(name), "input": dict(given)}:
+                return name, given
+    except (ValueError, RecursionError):
+        pass
+    raise NotACall("something was sent that is no call")

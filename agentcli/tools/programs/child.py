@@ -1,0 +1,131 @@
+"""The inside of `run_program`: runs a model's program with the tools as functions.
+
+It is given to whatever Python the sandbox has, as text, so it needs nothing but the standard
+library. Calls leave by what was stderr, and answers come by what was stdin; the program itself gets
+an empty stdin and one stream to print to. The sandbox is the wall. The audit hook only keeps a
+program on the way on which its calls are judged and recorded.
+"""
+
+import json
+import linecache
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+NAME = "<program>"
+OURS = "<string>"
+"""How Python calls what it is given by `-c`."""
+
+_REFUSED = (
+    *("subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty."),
+    *("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "ctypes."),
+    *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate"),
+    *("os.chmod", "os.chown", "os.utime", "shutil.", "sqlite3.connect"),
+)
+_LOOKS = ("open", "os.listdir", "os.scandir")
+_NOT_IMPORTED = ("ctypes", "_ctypes", "_posixsubprocess", "subprocess", "multiprocessing")
+
+
+class ToolError(Exception):
+    """A call failed or was denied. `kind` is why, in a word."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Line:
+    """The connection to the session: one call at a time, whichever thread makes it."""
+
+    def __init__(self) -> None:
+        self._answers = os.fdopen(os.dup(0), "rb")
+        self._calls = os.fdopen(os.dup(2), "wb")
+        self._one_at_a_time = threading.Lock()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(1, 2)
+
+    def receive(self) -> Any:
+        line = self._answers.readline()
+        if not line:
+            raise SystemExit(1)  # the session has ended, and nobody reads on
+        return json.loads(line)
+
+    def call(self, name: str, given: "dict[str, Any]") -> str:
+        data = json.dumps({"name": name, "input": given}).encode() + b"\n"
+        with self._one_at_a_time:
+            self._calls.write(data)
+            self._calls.flush()
+            answer = self.receive()
+        if answer["error"]:
+            raise ToolError(answer["text"], answer["error"])
+        return str(answer["text"])
+
+
+def function(line: Line, name: str, parameters: "Sequence[str]") -> "Callable[..., str]":
+    def call(*positional: Any, **named: Any) -> str:
+        if len(positional) > len(parameters):
+            raise TypeError(f"{name} takes {', '.join(parameters)}")
+        given = dict(zip(parameters, positional))  # noqa: B905 - older Pythons have no strict
+        twice = sorted(given.keys() & named.keys())
+        if twice:
+            raise TypeError(f"{name} got {twice[0]} twice")
+        return line.call(name, {**given, **named})
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def keep_on_the_way() -> None:
+    own = tuple(os.path.join(os.path.realpath(place), "") for place in sys.path if place)  # noqa: PTH118
+
+    def is_library(path: Any) -> bool:
+        if isinstance(path, int):
+            return True
+        try:
+            return os.path.join(os.path.realpath(os.fsdecode(path)), "").startswith(own)  # noqa: PTH118
+        except (TypeError, ValueError):
+            return False
+
+    def watch(event: str, given: "tuple[Any, ...]") -> None:
+        if event.startswith(_REFUSED) or (
+            event == "import" and str(given[0]).partition(".")[0] in _NOT_IMPORTED
+        ):
+            raise PermissionError(f"{event}: a program reaches files and commands by tools alone")
+        if event in _LOOKS and not is_library(given[0]):
+            raise PermissionError(f"{given[0]}: a program reads and writes files by tools alone")
+        if event == "open" and len(given) > 2 and (given[2] or 0) & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(f"{given[0]}: a program writes files by tools alone")
+
+    sys.addaudithook(watch)
+
+
+def main() -> None:
+    line = Line()
+    order = line.receive()
+    program: str = order["program"]
+    functions = {name: function(line, name, given) for name, given in order["tools"].items()}
+    scope = {
+        "__name__": "__main__",
+        "ToolError": ToolError,
+        "call": lambda name, **given: line.call(name, given),
+        **functions,
+    }
+    linecache.cache[NAME] = (len(program), None, program.splitlines(True), NAME)
+    keep_on_the_way()
+    try:
+        exec(compile(program, NAME, "exec"), scope)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # noqa: BLE001 - the program's own, told to whoever wrote it
+        told = traceback.TracebackException.from_exception(error)
+        frames = [frame for frame in told.stack if frame.filename != OURS]
+        told.stack = traceback.StackSummary.from_list(frames)
+        sys.stdout.write("".join(told.format()))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

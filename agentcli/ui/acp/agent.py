@@ -1,0 +1,160 @@
+"""The agent's side of the Agent Client Protocol: what an editor can ask for, method by method.
+
+Terminals of the editor are not used: a command runs in the sandbox, which an editor does not have.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from acp import PROTOCOL_VERSION, RequestError
+from acp.helpers import ContentBlock
+from acp.interfaces import Client
+from acp.schema import (
+    AgentCapabilities,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    McpCapabilities,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+    SessionCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionMode,
+    SessionModeState,
+)
+
+from agentcli import __version__
+from agentcli.record.place import SessionPlace
+from agentcli.record.sessions import Summary, find_session, list_sessions
+from agentcli.settings import Settings
+from agentcli.types.errors import AgentError
+from agentcli.types.verdicts import MODES, Mode
+from agentcli.ui.acp.conversation import Conversation, failure
+from agentcli.ui.acp.servers import servers_file
+
+MODE_WORDS: dict[Mode, tuple[str, str]] = {
+    "plan": ("Plan", "Only reads"),
+    "ask": ("Ask", "Asks before it changes or runs anything"),
+    "auto-edit": ("Edit", "Edits files in the workspace without asking"),
+    "auto": ("Auto", "Edits, and runs commands in the sandbox, without asking"),
+}
+LISTED = 100
+
+SettingsOf = Callable[[Path], Settings]
+
+
+class EditorAgent:
+    def __init__(self, settings_of: SettingsOf) -> None:
+        """`settings_of`: of a workspace; raises AgentError."""
+        self._settings_of = settings_of
+        self._client: Client | None = None
+        self._open: dict[str, Conversation] = {}
+
+    def on_connect(self, conn: Client) -> None:
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_info=Implementation(name="agentcli", title="agentcli", version=__version__),
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                mcp_capabilities=McpCapabilities(http=True),
+                prompt_capabilities=PromptCapabilities(embedded_context=True),
+                session_capabilities=SessionCapabilities(list=SessionListCapabilities()),
+            ),
+        )
+
+    async def new_session(
+        self, cwd: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> NewSessionResponse:
+        conversation = self._opened(cwd, mcp_servers)
+        return NewSessionResponse(session_id=conversation.id, modes=_modes(conversation))
+
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> LoadSessionResponse:
+        if session_id in self._open:
+            await self._open.pop(session_id).close()
+        try:
+            place = find_session(session_id)
+        except AgentError as error:
+            raise failure(error) from error
+        conversation = self._opened(cwd, mcp_servers, resume=place)
+        await conversation.tell_past()
+        return LoadSessionResponse(modes=_modes(conversation))
+
+    async def list_sessions(self, cwd: str | None = None, **_: Any) -> ListSessionsResponse:
+        found = await asyncio.to_thread(_kept, cwd)
+        return ListSessionsResponse(
+            sessions=[
+                SessionInfo(
+                    session_id=one.id,
+                    cwd=one.workspace,
+                    title=one.title or None,
+                    updated_at=one.last or None,
+                )
+                for one in found
+            ]
+        )
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
+        mode = next((mode for mode in MODES if mode == mode_id), None)
+        if mode is None:
+            raise RequestError.invalid_params(
+                {"details": f"there is no mode {mode_id}; there are {', '.join(MODES)}"}
+            )
+        self._conversation(session_id).session.set_mode(mode)
+
+    async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: Any) -> PromptResponse:
+        return await self._conversation(session_id).prompt(prompt)
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        self._conversation(session_id).cancel()
+
+    async def close(self) -> None:
+        """Nothing a session has started is left running."""
+        while self._open:
+            _, conversation = self._open.popitem()
+            await conversation.close()
+
+    def _opened(
+        self, cwd: str, mcp_servers: list[Any] | None, *, resume: SessionPlace | None = None
+    ) -> Conversation:
+        assert self._client is not None
+        try:
+            settings = self._settings_of(Path(cwd))
+            with servers_file(mcp_servers or ()) as path:
+                conversation = Conversation(
+                    self._client, replace(settings, mcp_config=path), resume=resume
+                )
+        except AgentError as error:
+            raise failure(error) from error
+        self._open[conversation.id] = conversation
+        return conversation
+
+    def _conversation(self, session_id: str) -> Conversation:
+        if session_id not in self._open:
+            raise RequestError.invalid_params({"details": f"there is no session {session_id}"})
+        return self._open[session_id]
+
+
+def _kept(cwd: str | None) -> list[Summary]:
+    found = list_sessions(workspace=Path(cwd).resolve() if cwd else None)
+    return [one for one in found if one.turns][:LISTED]
+
+
+def _modes(conversation: Conversation) -> SessionModeState:
+    return SessionModeState(
+        current_mode_id=conversation.session.mode,
+        available_modes=[
+            SessionMode(id=mode, name=name, description=description)
+            for mode, (name, description) in MODE_WORDS.items()
+        ],
+    )

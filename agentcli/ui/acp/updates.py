@@ -1,0 +1,187 @@
+"""Events of a session as the updates an editor shows: text, thoughts, tool calls with their diffs.
+
+Every call is announced once before anything else is said about it.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp.helpers import (
+    SessionUpdate,
+    ToolCallContentVariant,
+    image_block,
+    start_tool_call,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_current_mode,
+    update_tool_call,
+    update_user_message_text,
+)
+from acp.schema import ToolCallLocation, ToolKind
+
+from agentcli.types.deltas import CallProgress, TextDelta, ThinkingDelta
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Event,
+    ModeChanged,
+    ModelReplied,
+    TurnStarted,
+)
+from agentcli.types.messages import Image, Text, Thinking, ToolCall
+from agentcli.types.tools import Details, Diff, FileView, Matches, ToolResult
+from agentcli.ui.lines import target
+from agentcli.ui.render.patch import PatchLine, read_patch
+
+KINDS: dict[str, ToolKind] = {
+    "read_file": "read",
+    "grep": "search",
+    "find_files": "search",
+    "write_file": "edit",
+    "edit_file": "edit",
+    "apply_patch": "edit",
+    "bash": "execute",
+    "run_program": "execute",
+    "delegate": "think",
+}
+
+
+class Updates:
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._announced: set[str] = set()
+        self._has_streamed = False
+        """Whether the text of the reply that is coming was shown as it came."""
+
+    def of(self, event: Event) -> Iterator[SessionUpdate]:
+        match event:
+            case TextDelta(text=text):
+                self._has_streamed = True
+                yield update_agent_message_text(text)
+            case ThinkingDelta(text=text):
+                self._has_streamed = True
+                yield update_agent_thought_text(text)
+            case ModelReplied():
+                yield from self._replied(event)
+            case ModeChanged(mode=mode):
+                yield update_current_mode(mode)
+            case _:
+                yield from self._of_call(event)
+
+    def of_past(self, event: Event) -> Iterator[SessionUpdate]:
+        """The same for what happened before the editor looked: what the person said, too."""
+        if isinstance(event, TurnStarted):
+            for block in event.message.content[:1]:
+                if isinstance(block, Text):
+                    yield update_user_message_text(block.text)
+        elif not isinstance(event, ModeChanged):
+            yield from self.of(event)
+
+    def _replied(self, event: ModelReplied) -> Iterator[SessionUpdate]:
+        for block in event.message.content:
+            match block:
+                case Text(text=text) if text and not self._has_streamed:
+                    yield update_agent_message_text(text)
+                case Thinking(text=text) if text and not self._has_streamed:
+                    yield update_agent_thought_text(text)
+                case ToolCall():
+                    yield from self._announce(block)
+                case _:
+                    pass
+        self._has_streamed = False
+
+    def _of_call(self, event: Event) -> Iterator[SessionUpdate]:
+        match event:
+            case CallJudged(call=call, verdict=verdict):
+                yield from self._announce(call)
+                if verdict.decision != "deny":
+                    yield update_tool_call(call.id, status="in_progress", raw_input=call.input)
+            case CallProgress(call_id=call_id, text=text) if call_id in self._announced:
+                yield update_tool_call(call_id, content=[_said(text)])
+            case CallFinished(result=result):
+                yield from self._finished(result)
+            case _:
+                pass
+
+    def _announce(self, call: ToolCall) -> Iterator[SessionUpdate]:
+        if call.id not in self._announced:
+            self._announced.add(call.id)
+            yield start_tool_call(
+                call.id,
+                title(call),
+                kind=KINDS.get(call.name, "other"),
+                status="pending",
+                raw_input=call.input,
+                locations=self._named_in(call),
+            )
+
+    def _finished(self, result: ToolResult) -> Iterator[SessionUpdate]:
+        yield from self._announce(ToolCall(id=result.call_id, name=result.name, input={}))
+        yield update_tool_call(
+            result.call_id,
+            status="completed" if result.status == "ok" else "failed",
+            content=self._content(result),
+            locations=self._touched(result.details) or None,
+        )
+
+    def _content(self, result: ToolResult) -> list[ToolCallContentVariant]:
+        if isinstance(result.details, Diff) and result.status == "ok":
+            return diffs(result.details, self._workspace) or [_said(result.text)]
+        images = [
+            tool_content(image_block(block.data, block.media_type))
+            for block in result.content
+            if isinstance(block, Image)
+        ]
+        return [*([_said(result.text)] if result.text else []), *images]
+
+    def _named_in(self, call: ToolCall) -> list[ToolCallLocation]:
+        path = call.input.get("path") if isinstance(call.input, dict) else None
+        return [self._location(path)] if isinstance(path, str) and path else []
+
+    def _touched(self, details: Details | None) -> list[ToolCallLocation]:
+        match details:
+            case Diff(path=path, first_line=line) | FileView(path=path, first_line=line):
+                return [self._location(path, line)]
+            case Matches(path=path):
+                return [self._location(path)]
+            case _:
+                return []
+
+    def _location(self, path: str, line: int = 0) -> ToolCallLocation:
+        return ToolCallLocation(path=str(self._workspace / path), line=line or None)
+
+
+def title(call: ToolCall) -> str:
+    about = target(call)
+    return f"{call.name}: {about}" if about else call.name
+
+
+def diffs(diff: Diff, workspace: Path) -> list[ToolCallContentVariant]:
+    """A change hunk by hunk: what was there, and what is there instead."""
+    path = str(workspace / diff.path)
+    return [
+        tool_diff_content(
+            path, _side(hunk, without="-"), None if diff.created else _side(hunk, without="+")
+        )
+        for file in read_patch(diff.unified) or ()
+        for hunk in file.hunks
+    ]
+
+
+def preview(details: Details | None, workspace: Path) -> list[ToolCallContentVariant]:
+    return diffs(details, workspace) if isinstance(details, Diff) else []
+
+
+def _side(hunk: list[PatchLine], *, without: str) -> str:
+    return "".join(line.raw for line in hunk if line.sign != without)
+
+
+def _said(text: str) -> ToolCallContentVariant:
+    """To the letter: an editor would take it for Markdown."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return tool_content(text_block(f"{fence}\n{text}\n{fence}"))

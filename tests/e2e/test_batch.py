@@ -1,0 +1,238 @@
+import json
+import signal
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.program import PROGRAM, Ran, agentcli, environment, script
+
+EDIT = [
+    {"calls": [{"write_file": {"path": "made.txt", "content": "made\n"}}]},
+    "Made.",
+]
+
+
+class Ground:
+    def __init__(self, tmp_path: Path) -> None:
+        self.home, self.work = tmp_path / "home", tmp_path / "work"
+        self.home.mkdir()
+        self.work.mkdir()
+        (self.work / "a.txt").write_text("one\n")
+        self.out = tmp_path / "tasks.out"
+        self.file = tmp_path / "tasks.jsonl"
+        self.tmp_path = tmp_path
+
+    def with_git(self) -> "Ground":
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):
+            subprocess.run(["git", *identity, *words], cwd=self.work, check=True)
+        return self
+
+    def tasks(self, *tasks: dict[str, Any] | str) -> None:
+        self.file.write_text(
+            "".join(f"{it if isinstance(it, str) else json.dumps(it)}\n" for it in tasks)
+        )
+
+    def task(self, name: str, replies: list[Any], **more: Any) -> dict[str, Any]:
+        model = script(self.tmp_path / f"{name}.json", replies)
+        return {"id": name, "prompt": "go", "model": model, **more}
+
+    def run(self, *options: str) -> Ran:
+        return agentcli(
+            "batch", self.file, "-C", self.work, "--mode", "auto-edit", *options, home=self.home
+        )
+
+    def begun(self, *options: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [PROGRAM, "batch", self.file, "-C", self.work, *options],
+            env=environment(self.home),
+            cwd=self.home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads((self.out / "report.json").read_text())
+        return report
+
+    def sessions(self) -> dict[str, str]:
+        return {result["id"]: result["session"] for result in self.report["results"]}
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    return Ground(tmp_path)
+
+
+WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+ENGINES = ["local", pytest.param("ray", marks=WITH_RAY)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_fifty_tasks_on_two_workers(engine: str, ground: Ground) -> None:
+    model = script(ground.tmp_path / "s.json", ["Done."])
+    names = [f"t{number}" for number in range(50)]
+    ground.tasks(*({"id": name, "prompt": f"make {name}"} for name in names))
+    batch = ground.with_git().begun("--model", model, "--workers", "2", "--engine", engine)
+    out, err = batch.communicate(timeout=110)
+    assert (batch.returncode, out) == (0, f"50 of 50 succeeded: {ground.out / 'report.md'}\n")
+    report = ground.report
+    assert [result["id"] for result in report["results"]] == names
+    assert (report["ok"], report["failed"], report["not_run"]) == (50, 0, [])
+    assert len(set(ground.sessions().values())) == 50
+    assert err.count("ok     t") == 50
+
+
+def test_results_inside_the_repository_are_no_changes_of_it(ground: Ground) -> None:
+    ground.with_git().tasks(ground.task("a", EDIT))
+    out = ground.work / "results"
+    for _ in range(2):
+        assert "warning" not in ground.run("--out", str(out)).err
+    assert subprocess.check_output(["git", "status", "--porcelain"], cwd=ground.work) == b""
+    ground.tasks(ground.task("b", EDIT))
+    (ground.work / "a.txt").write_text("two\n")
+    assert "warning: what is not committed" in ground.run("--out", str(out)).err
+
+
+def test_every_task_changes_a_worktree_of_its_own_and_leaves_a_patch(ground: Ground) -> None:
+    ground.with_git().tasks(ground.task("a", EDIT), ground.task("b", EDIT))
+    assert ground.run().code == 0
+    for name in ("a", "b"):
+        patch = (ground.out / "tasks" / name / "patch.diff").read_text()
+        assert "+++ b/made.txt\n@@ -0,0 +1 @@\n+made\n" in patch
+    assert not (ground.work / "made.txt").exists()
+    listed = ["git", "worktree", "list"]
+    assert subprocess.check_output(listed, cwd=ground.work).count(b"\n") == 1
+    before = ground.sessions()
+    again = ground.run()
+    assert (again.code, again.err) == (0, "2 of 2 tasks are done already\n")
+    assert ground.sessions() == before
+
+
+def test_wrong_lines_and_failures_are_told_and_the_rest_is_done(ground: Ground) -> None:
+    ground.tasks(
+        ground.task("good", EDIT),
+        "{broken",
+        ground.task("denied", [{"calls": [{"bash": {"command": "touch x"}}]}, "x"]),
+        ground.task("no-model", [], model="script/nowhere.json"),
+    )
+    ran = ground.run()
+    assert ran.code == 5
+    assert ran.out == (
+        f"1 of 3 succeeded, 2 failed, 1 line of the file wrong: {ground.out / 'report.md'}\n"
+    )
+    assert ran.err.startswith("error: line 2 is not a task: not JSON: ")
+    results = {result["id"]: result for result in ground.report["results"]}
+    assert {name: result["status"] for name, result in results.items()} == {
+        "good": "ok",
+        "denied": "denied",
+        "no-model": "error",
+    }
+    assert results["good"]["tree"] is None
+    assert (Path(results["denied"]["tree"]) / "a.txt").read_text() == "one\n"
+    assert "| [denied](tasks/denied/answer.md) | denied |" in (ground.out / "report.md").read_text()
+
+
+def test_failed_task_runs_again_when_wanted_or_changed(ground: Ground) -> None:
+    ground.tasks(ground.task("a", ["Yes."]), ground.task("b", []))
+    assert ground.run().code != 0
+    script(ground.tmp_path / "b.json", ["Now."])
+    first = ground.sessions()
+    assert ground.run().code != 0
+    assert ground.sessions() == first
+    assert ground.run("--retry-failed").code == 0
+    second = ground.sessions()
+    assert (second["a"], second["b"] != first["b"]) == (first["a"], True)
+    ground.tasks(ground.task("a", ["Yes."], prompt="go on"), ground.task("b", ["Now."]))
+    assert ground.run().code == 0
+    assert (ground.sessions()["a"] != first["a"], ground.sessions()["b"]) == (True, second["b"])
+
+
+@pytest.mark.parametrize(
+    ("engine", "victim"),
+    [
+        ("local", "$PPID"),
+        pytest.param("ray", "$PPID", marks=WITH_RAY),
+        pytest.param("ray", "$(ps -o ppid= -p $PPID)", marks=WITH_RAY),
+    ],
+)
+def test_killed_worker_loses_nothing(engine: str, victim: str, ground: Ground) -> None:
+    seen = ground.tmp_path / "seen"
+    dying = f"echo x > half; [ -e {seen} ] || {{ touch {seen}; kill -9 {victim}; }}; ls"
+    replies = [{"calls": [{"bash": {"command": dying}}]}, "Survived."]
+    ground.tasks(ground.task("a", replies, mode="auto"), ground.task("b", ["Done."]))
+    ran = ground.run("--sandbox", "off", "--engine", engine)
+    assert ran.code == 0
+    assert "a: its worker was killed by SIGKILL; nothing of it is kept\n" in ran.err
+    results = {it["id"]: (it["answer"], it["attempts"]) for it in ground.report["results"]}
+    assert results == {"a": ("Survived.", 2), "b": ("Done.", 1)}
+
+
+def test_worker_that_always_dies_is_a_failed_task(ground: Ground) -> None:
+    replies = [{"calls": [{"bash": {"command": "kill -9 $PPID"}}]}]
+    ground.tasks(ground.task("a", replies, mode="auto"), ground.task("b", ["Done."]))
+    ran = ground.run("--sandbox", "off")
+    assert ran.code == 1
+    failed, done = ground.report["results"]
+    assert (failed["status"], failed["error"]["message"], failed["attempts"]) == (
+        "error",
+        "killed by SIGKILL, 3 times",
+        3,
+    )
+    assert done["status"] == "ok"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_stopped_batch_goes_on_where_it_was(
+    number: signal.Signals, engine: str, ground: Ground
+) -> None:
+    slow = ground.tmp_path / "slow"
+    slow.touch()
+    waits = f"while [ -e {slow} ]; do sleep 0.05; done"
+    ground.tasks(
+        ground.task("a", ["Done."]),
+        ground.task("b", [{"calls": [{"bash": {"command": waits}}]}, "Done."], mode="auto"),
+        ground.task("c", ["Done."]),
+    )
+    batch = ground.begun("--sandbox", "off", "--workers", "1", "--engine", engine)
+    assert batch.stderr is not None
+    assert batch.stderr.readline().startswith("[1/3] ok     a")
+    batch.send_signal(number)
+    out, _ = batch.communicate(timeout=60)
+    slow.unlink()
+    if number is signal.SIGKILL:
+        assert batch.returncode == -9
+    else:
+        assert (batch.returncode, out) == (
+            128 + number,
+            f"1 of 3 succeeded, 2 not run: {ground.out / 'report.md'}\n",
+        )
+        assert ground.report["not_run"] == ["b", "c"]
+    kept = json.loads((ground.out / "tasks" / "a" / "done.json").read_text())["session"]
+    ran = ground.run("--sandbox", "off")
+    assert (ran.code, ground.sessions()["a"], ground.report["ok"]) == (0, kept, 3)
+    assert "1 of 3 tasks are done already\n" in ran.err
+
+
+def test_two_batches_do_not_write_to_one_place(ground: Ground) -> None:
+    slow = ground.tmp_path / "slow"
+    slow.touch()
+    waits = f"while [ -e {slow} ]; do sleep 0.05; done"
+    ground.tasks(
+        ground.task("a", ["Done."]),
+        ground.task("b", [{"calls": [{"bash": {"command": waits}}]}, "Done."], mode="auto"),
+    )
+    first = ground.begun("--sandbox", "off", "--workers", "1")
+    assert first.stderr is not None
+    first.stderr.readline()
+    second = ground.run()
+    slow.unlink()
+    first.communicate(timeout=60)
+    assert (first.returncode, second.code) == (0, 3)
+    assert second.err.startswith(f"error: another batch is writing to {ground.out}\n")

@@ -1,0 +1,422 @@
+"""The SDK's own client drives the installed program."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
+from acp.client.connection import ClientSideConnection
+from acp.helpers import embedded_text_resource, image_block, resource_block, resource_link_block
+from acp.interfaces import Client
+from acp.schema import (
+    AllowedOutcome,
+    DeniedOutcome,
+    McpServerStdio,
+    PermissionOption,
+    RequestPermissionResponse,
+    SseMcpServer,
+    ToolCallUpdate,
+)
+
+from tests.support.mcp_links import NASTY
+from tests.support.program import PROGRAM, environment, script, session_log
+
+EDIT = {"calls": [{"edit_file": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"}}]}
+NEVER = "never"
+READ = {"calls": [{"read_file": {"path": "a.py"}}]}
+
+
+@dataclass
+class Editor:
+    """Keeps what it is told, and answers every question alike."""
+
+    answer: str | None = "allow"
+    """None: the question is put away without an answer."""
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[tuple[ToolCallUpdate, list[PermissionOption]]] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update.model_dump(mode="json", by_alias=True, exclude_none=True))
+        self.changed.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
+    ) -> RequestPermissionResponse:
+        self.asked.append((tool_call, options))
+        self.changed.set()
+        if self.answer == NEVER:
+            await asyncio.Event().wait()
+        if self.answer is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(
+            outcome=AllowedOutcome(outcome="selected", option_id=self.answer)
+        )
+
+    def on_connect(self, conn: Any) -> None:
+        """There is nothing to prepare."""
+
+    async def until(self, is_there: Callable[[], object]) -> None:
+        while not is_there():
+            self.changed.clear()
+            await self.changed.wait()
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [update for update in self.updates if update["sessionUpdate"] == kind]
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        return "".join(update["content"]["text"] for update in self.of(kind))
+
+
+@dataclass
+class Desk:
+    """An editor with agentcli at its other end, and a project open."""
+
+    home: Path
+    work: Path
+    editor: Editor
+    agent: ClientSideConnection
+
+    async def new(self) -> str:
+        return (await self.agent.new_session(cwd=str(self.work), mcp_servers=[])).session_id
+
+    async def say(self, session: str, text: str = "go") -> str:
+        answer = await self.agent.prompt(session_id=session, prompt=[text_block(text)])
+        return answer.stop_reason
+
+
+def drive(
+    tmp_path: Path,
+    replies: list[Any],
+    play: Callable[[Desk], Awaitable[None]],
+    *options: str,
+    answer: str | None = "allow",
+) -> Desk:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    (work / "a.py").write_text("x = 1\n")
+    model = script(tmp_path / "script.json", replies)
+
+    async def played() -> Desk:
+        async with at_work(home, work, Editor(answer), "--model", model, *options) as desk:
+            await play(desk)
+        return desk
+
+    return asyncio.run(played())
+
+
+@asynccontextmanager
+async def at_work(home: Path, work: Path, editor: Editor, *options: str) -> AsyncIterator[Desk]:
+    async with spawn_agent_process(
+        cast(Client, editor), str(PROGRAM), "acp", *options, env=environment(home), cwd=home
+    ) as (agent, _):
+        await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        yield Desk(home, work, editor, agent)
+
+
+def test_prompt_is_streamed_and_ends(tmp_path: Path) -> None:
+    usage = {"input_tokens": 7, "output_tokens": 3}
+
+    async def play(desk: Desk) -> None:
+        session = await desk.new()
+        answer = await desk.agent.prompt(
+            session_id=session,
+            prompt=[
+                text_block("Look at "),
+                resource_link_block("a.py", f"file://{desk.work}/a.py"),
+                resource_block(embedded_text_resource("file:///notes.txt", "a note")),
+            ],
+        )
+        assert (answer.stop_reason, answer.usage and answer.usage.total_tokens) == ("end_turn", 10)
+
+    desk = drive(tmp_path, [{"thinking": "Hm.", "text": "Hello.", "usage": usage}], play)
+    assert desk.editor.text() == "Hello."
+    assert desk.editor.text("agent_thought_chunk") == "Hm."
+    facts = [json.loads(line) for line in session_log(desk.home).read_text().splitlines()]
+    (started,) = [line["fact"] for line in facts if line["fact"]["type"] == "turn_started"]
+    assert [block["text"] for block in started["message"]["content"]] == [
+        f"Look at [a.py](file://{desk.work}/a.py)",
+        "file:///notes.txt:\n\na note",
+    ]
+    assert facts[-1]["fact"]["type"] == "session_ended"
+
+
+def test_read_shows_its_place_and_text(tmp_path: Path) -> None:
+    async def play(desk: Desk) -> None:
+        assert await desk.say(await desk.new()) == "end_turn"
+
+    editor = drive(tmp_path, [READ, "Done."], play).editor
+    (started,) = editor.of("tool_call")
+    place = str(tmp_path / "work" / "a.py")
+    assert (started["kind"], started["status"], started["title"], started["locations"]) == (
+        "read",
+        "pending",
+        "read_file: a.py",
+        [{"path": place}],
+    )
+    *_, finished = editor.of("tool_call_update")
+    assert finished["status"] == "completed"
+    assert finished["locations"] == [{"path": place, "line": 1}]
+    assert "x = 1" in finished["content"][0]["content"]["text"]
+    assert editor.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "text"),
+    [
+        ("allow", "completed", "x = 2\n"),
+        ("always", "completed", "x = 2\n"),
+        ("deny", "failed", "x = 1\n"),
+        (None, "failed", "x = 1\n"),
+    ],
+)
+def test_edit_is_asked_about_with_its_diff(
+    answer: str | None, status: str, text: str, tmp_path: Path
+) -> None:
+    async def play(desk: Desk) -> None:
+        assert await desk.say(await desk.new()) == "end_turn"
+
+    desk = drive(tmp_path, [READ, EDIT, "Done."], play, answer=answer)
+    ((call, options),) = desk.editor.asked
+    diff = {
+        "type": "diff",
+        "path": str(desk.work / "a.py"),
+        "oldText": "x = 1\n",
+        "newText": "x = 2\n",
+    }
+    assert call.content is not None
+    assert [
+        part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in call.content
+    ] == [diff]
+    assert [option.kind for option in options] == ["allow_once", "allow_always", "reject_once"]
+    *_, finished = desk.editor.of("tool_call_update")
+    assert (finished["status"], (desk.work / "a.py").read_text()) == (status, text)
+    if status == "completed":
+        assert finished["content"] == [diff]
+
+
+def test_always_is_a_rule_for_the_next_session(tmp_path: Path) -> None:
+    async def play(desk: Desk) -> None:
+        assert await desk.say(await desk.new()) == "end_turn"
+
+    assert len(drive(tmp_path, [READ, EDIT, "Done."], play, answer="always").editor.asked) == 1
+    assert drive(tmp_path, [READ, EDIT, "Done."], play, answer="deny").editor.asked == []
+
+
+def test_cancel_ends_the_command_and_the_prompt(tmp_path: Path) -> None:
+    command = {"calls": [{"bash": {"command": "echo begun; touch began; sleep 600"}}]}
+
+    async def play(desk: Desk) -> None:
+        session = await desk.new()
+        prompted = asyncio.ensure_future(desk.say(session))
+        await desk.editor.until(lambda: "begun" in json.dumps(desk.editor.of("tool_call_update")))
+        await desk.agent.cancel(session_id=session)
+        assert await prompted == "cancelled"
+        assert desk.editor.of("tool_call_update")[-1]["status"] == "failed"
+        assert await desk.say(session) == "end_turn"
+
+    desk = drive(tmp_path, [command, "After it."], play, "--mode", "auto", "--sandbox", "off")
+    assert desk.editor.text() == "After it."
+
+
+def test_cancel_while_a_question_is_open_ends_the_prompt(tmp_path: Path) -> None:
+    async def play(desk: Desk) -> None:
+        session = await desk.new()
+        prompted = asyncio.ensure_future(desk.say(session))
+        await desk.editor.until(lambda: desk.editor.asked)
+        await desk.agent.cancel(session_id=session)
+        assert await prompted == "cancelled"
+
+    desk = drive(tmp_path, [READ, EDIT], play, answer=NEVER)
+    assert (desk.work / "a.py").read_text() == "x = 1\n"
+
+
+def test_server_of_the_editor_is_used_like_the_persons_own(tmp_path: Path) -> None:
+    server = McpServerStdio(
+        name="My server!", command=sys.executable, args=[str(NASTY), "plain"], env=[]
+    )
+
+    async def play(desk: Desk) -> None:
+        opened = await desk.agent.new_session(cwd=str(desk.work), mcp_servers=[server])
+        assert await desk.say(opened.session_id) == "end_turn"
+        refused = SseMcpServer(type="sse", name="old", url="http://127.0.0.1:1", headers=[])
+        with pytest.raises(RequestError, match="Invalid params"):
+            await desk.agent.new_session(cwd=str(desk.work), mcp_servers=[refused])
+
+    call = {"calls": [{"My-server__echo": {"text": "from the server"}}]}
+    editor = drive(tmp_path, [call, "Done."], play).editor
+    ((asked, _),) = editor.asked
+    assert asked.title == 'My-server__echo: text="from the server"'
+    *_, finished = editor.of("tool_call_update")
+    assert "from the server" in finished["content"][0]["content"]["text"]
+
+
+def test_mode_can_be_chosen(tmp_path: Path) -> None:
+    async def play(desk: Desk) -> None:
+        opened = await desk.agent.new_session(cwd=str(desk.work), mcp_servers=[])
+        assert opened.modes is not None
+        assert opened.modes.current_mode_id == "ask"
+        assert [mode.id for mode in opened.modes.available_modes] == [
+            "plan",
+            "ask",
+            "auto-edit",
+            "auto",
+        ]
+        await desk.agent.set_session_mode(session_id=opened.session_id, mode_id="auto-edit")
+        assert await desk.say(opened.session_id) == "end_turn"
+        with pytest.raises(RequestError) as refused:
+            await desk.agent.set_session_mode(session_id=opened.session_id, mode_id="fast")
+        assert refused.value.data == {
+            "details": "there is no mode fast; there are plan, ask, auto-edit, auto"
+        }
+
+    desk = drive(tmp_path, [READ, EDIT, "Done."], play)
+    assert (desk.editor.asked, (desk.work / "a.py").read_text()) == ([], "x = 2\n")
+    assert desk.editor.of("current_mode_update") == [
+        {"sessionUpdate": "current_mode_update", "currentModeId": "auto-edit"}
+    ]
+
+
+def test_session_is_listed_and_loaded_with_all_that_was_said(tmp_path: Path) -> None:
+    ids: list[str] = []
+
+    async def first(desk: Desk) -> None:
+        ids.append(await desk.new())
+        await desk.say(ids[0], "Read it.")
+
+    async def second(desk: Desk) -> None:
+        listed = await desk.agent.list_sessions(cwd=str(desk.work))
+        assert [(one.session_id, one.title) for one in listed.sessions] == [(ids[0], "Read it.")]
+        await desk.agent.load_session(cwd=str(desk.work), session_id=ids[0], mcp_servers=[])
+        assert desk.editor.text("user_message_chunk") == "Read it."
+        assert desk.editor.text() == "It says 1."
+        assert [call["kind"] for call in desk.editor.of("tool_call")] == ["read"]
+        assert await desk.say(ids[0], "And now?") == "end_turn"
+
+    drive(tmp_path, [READ, "It says 1."], first)
+    assert drive(tmp_path, ["Again."], second).editor.text() == "It says 1.Again."
+
+
+def test_failures_are_errors_of_the_request_and_the_process_goes_on(tmp_path: Path) -> None:
+    error = {"error": {"kind": "credentials", "message": "the key was rejected", "hint": "buy one"}}
+
+    async def play(desk: Desk) -> None:
+        for refused in (
+            desk.agent.new_session(cwd=str(tmp_path / "nowhere"), mcp_servers=[]),
+            desk.agent.load_session(cwd=str(desk.work), session_id="none", mcp_servers=[]),
+            desk.agent.prompt(session_id="none", prompt=[text_block("x")]),
+        ):
+            with pytest.raises(RequestError):
+                await refused
+        session = await desk.new()
+        for bad in (image_block("aGk=", "image/png"), text_block(" ")):
+            with pytest.raises(RequestError, match="Invalid params"):
+                await desk.agent.prompt(session_id=session, prompt=[bad])
+        with pytest.raises(RequestError) as failed:
+            await desk.say(session)
+        assert failed.value.data == {"details": "the key was rejected", "hint": "buy one"}
+        assert await desk.say(session) == "end_turn"
+
+    assert drive(tmp_path, [error, "Back."], play).editor.text() == "Back."
+
+
+def test_second_prompt_waits_for_nobody(tmp_path: Path) -> None:
+    command = {"calls": [{"bash": {"command": "sleep 600"}}]}
+
+    async def play(desk: Desk) -> None:
+        session = await desk.new()
+        prompted = asyncio.ensure_future(desk.say(session))
+        await desk.editor.until(lambda: desk.editor.of("tool_call_update"))
+        with pytest.raises(RequestError, match="Invalid request"):
+            await desk.say(session)
+        await desk.agent.cancel(session_id=session)
+        assert await prompted == "cancelled"
+
+    drive(tmp_path, [command, "x"], play, "--mode", "auto", "--sandbox", "off")
+
+
+def started(tmp_path: Path, *options: str, **streams: Any) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [PROGRAM, "acp", *options], cwd=tmp_path, env=environment(tmp_path), **streams
+    )
+
+
+def test_editor_that_leaves_or_terminates_leaves_nothing_running(tmp_path: Path) -> None:
+    for end in ("leave", "terminate"):
+        home = tmp_path / end
+        home.mkdir()
+        model = script(home / "s.json", [{"calls": [{"bash": {"command": "echo $$; sleep 600"}}]}])
+        agent = started(
+            home,
+            *("--model", model, "--mode", "auto", "--sandbox", "off"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert agent.stdin is not None and agent.stdout is not None
+        blocks = [{"type": "text", "text": "go"}]
+        say(agent, 1, "session/new", cwd=str(home), mcpServers=[])
+        session = json.loads(agent.stdout.readline())["result"]["sessionId"]
+        say(agent, 2, "session/prompt", sessionId=session, prompt=blocks)
+        text = ""
+        while not (text.startswith("```") and text.split()[1].isdigit()):
+            update = json.loads(agent.stdout.readline())["params"]["update"]
+            content = update.get("content") or [{}]
+            text = content[0].get("content", {}).get("text", "") if content else ""
+        pid = int(text.split()[1])
+        if end == "leave":
+            agent.stdin.close()
+        else:
+            agent.send_signal(signal.SIGTERM)
+        assert agent.wait(timeout=30) == 0
+        agent.stdout.close()
+        agent.stdin.close()
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        last = json.loads(session_log(home).read_text().splitlines()[-1])
+        assert last["fact"]["type"] == "session_ended"
+
+
+def say(agent: "subprocess.Popen[bytes]", number: int, method: str, **params: Any) -> None:
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    assert agent.stdin is not None
+    agent.stdin.write(json.dumps(message).encode() + b"\n")
+    agent.stdin.flush()
+
+
+def test_stdout_holds_the_protocol_alone(tmp_path: Path) -> None:
+    tools = tmp_path / ".config" / "agentcli" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "loud.py").write_text("import os\nos.system('echo loud')\nTOOLS = []\n")
+    agent = started(
+        tmp_path,
+        *("--model", script(tmp_path / "s.json", ["Hi."])),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert agent.stdin is not None
+    agent.stdin.write(b"this is not JSON\n\xff\xfe\n\n")
+    say(agent, 1, "session/new", cwd=str(tmp_path), mcpServers=[])
+    assert agent.stdout is not None
+    answer = json.loads(agent.stdout.readline())
+    assert answer["result"]["sessionId"]
+    out, err = agent.communicate(timeout=30)
+    assert (out, agent.returncode) == (b"", 0)
+    assert b"loud" in err
+
+
+def test_without_an_editor_it_says_so(tmp_path: Path) -> None:
+    agent = started(tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=-1)
+    _, err = agent.communicate(timeout=30)
+    assert agent.returncode == 2
+    assert err.startswith(b"error: agentcli acp is for an editor at the other end of its pipes\n")

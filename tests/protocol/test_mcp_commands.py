@@ -1,0 +1,112 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.mcp_links import NASTY
+from tests.support.program import agentcli
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+def mcp(home: Path, *arguments: str) -> tuple[int, str]:
+    ran = agentcli("mcp", *arguments, home=home)
+    return ran.code, ran.out + ran.err
+
+
+def test_server_is_added_listed_tested_and_removed(home: Path) -> None:
+    file = home / ".config/agentcli/mcp.json"
+    command = ("--", sys.executable, str(NASTY), "plain")
+    code, told = mcp(home, "add", "one", "--env", "A=b=c", "--no-network", *command)
+    assert (code, told) == (
+        0,
+        f"added one to {file}; see what it offers: agentcli mcp test one\n",
+    )
+    assert json.loads(file.read_text()) == {
+        "mcpServers": {
+            "one": {
+                "command": sys.executable,
+                "args": [str(NASTY), "plain"],
+                "env": {"A": "b=c"},
+                "network": False,
+            }
+        }
+    }
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    code, told = mcp(home, "list")
+    assert "not asked yet; in the sandbox, without network" in told
+
+    code, told = mcp(home, "test")
+    assert code == 0
+    assert told.startswith("  echo  Says the text again.\n  other\none: 2 tools, ")
+    assert "protocol 2025-11-25, ready in " in told
+
+    assert mcp(home, "remove", "one") == (0, f"removed one from {file}\n")
+    assert mcp(home, "list")[1].startswith("no servers")
+
+
+def test_server_elsewhere_is_added_by_its_address(home: Path) -> None:
+    mcp(home, "add", "web", "--url", "https://x.test/mcp", "--header", "A: Bearer ${T:-none}")
+    assert json.loads((home / ".config/agentcli/mcp.json").read_text()) == {
+        "mcpServers": {
+            "web": {
+                "type": "http",
+                "url": "https://x.test/mcp",
+                "headers": {"A": "Bearer ${T:-none}"},
+            }
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("add", "a"), "a server is either a command or a --url"),
+        (("add", "a b", "--", "x"), "a server's name is 1 to 32 letters"),
+        (("add", "a", "--url", "x"), "url must begin with"),
+        (("add", "a", "--env", "A", "--", "x"), "'A' is not NAME=VALUE"),
+        (("remove", "a"), "there is no server a in"),
+        (("test", "a"), "there is no server a"),
+        (("test",), "there is no server to test"),
+        (("approve", "a"), "there is no server a"),
+        (("list", "--mcp-config", "/no/such/file"), "there is no file /no/such/file"),
+    ],
+)
+def test_mistake_is_one_clear_error(arguments: tuple[str, ...], why: str, home: Path) -> None:
+    code, told = mcp(home, *arguments)
+    assert code in (2, 3)
+    assert why in told
+    assert "Traceback" not in told
+
+
+def test_failing_server_shows_its_last_words(home: Path) -> None:
+    mcp(home, "add", "dead", "--", sys.executable, str(NASTY), "dies_at_once")
+    code, told = mcp(home, "test", "dead")
+    assert code == 4
+    assert told.startswith("dead: The MCP server dead ended the connection (exit code 7)")
+    assert told.endswith("  | no licence\n")
+
+
+def test_broken_file_is_never_written_over(home: Path) -> None:
+    file = home / ".config/agentcli/mcp.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{ not json")
+    code, told = mcp(home, "add", "one", "--", "x")
+    assert (code, f"cannot read {file}" in told) == (3, True)
+    assert file.read_text() == "{ not json"
+
+
+def test_tools_are_listed_with_what_each_server_costs(home: Path) -> None:
+    mcp(home, "add", "many", "--", sys.executable, str(NASTY), "many")
+    assert mcp(home, "approve", "many", "--yes")[0] == 0
+    listed = agentcli("tools", home=home).out
+    assert "many__find_invoice" in listed
+    assert "(found by search_tools)" in listed
+    assert "mcp many: " in listed

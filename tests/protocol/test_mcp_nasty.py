@@ -1,0 +1,259 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.mcp.link import ServerFault
+from agentcli.mcp.names import public_name
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Image, Text
+from agentcli.types.tools import ErrorKind, Output
+from tests.support.mcp_links import Nasty
+from tests.support.processes import until
+
+
+def answered(mode: str, directory: Path, **arguments: Any) -> Output:
+    server = Nasty(mode, directory)
+
+    async def scenario(server: Nasty) -> Output:
+        return await server.call(**arguments)
+
+    return asyncio.run(server.use(scenario))
+
+
+def said(output: Output) -> str:
+    return "\n".join(block.text for block in output.content if isinstance(block, Text))
+
+
+def listed(mode: str, directory: Path, *more: str, **entry: Any) -> list[str]:
+    async def scenario(server: Nasty) -> list[str]:
+        return list(await server.link.tools())
+
+    return asyncio.run(Nasty(mode, directory, *more, **entry).use(scenario))
+
+
+def fault(mode: str, directory: Path, **entry: Any) -> ServerFault:
+    with pytest.raises(ServerFault) as raised:
+        listed(mode, directory, **entry)
+    return raised.value
+
+
+def test_server_that_behaves_is_called(tmp_path: Path) -> None:
+    assert answered("plain", tmp_path, text="hé") == Output.of("hé")
+
+
+def test_server_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    server = Nasty("plain", tmp_path)
+    server.entry = type(server.entry)(name="nasty", command="/no/such/program")
+
+    async def scenario(server: Nasty) -> None:
+        await server.link.tools()
+
+    with pytest.raises(ServerFault, match=r"nasty cannot be started: .*: /no/such/program"):
+        asyncio.run(server.use(scenario))
+
+
+def test_slow_start_ends_at_its_limit(tmp_path: Path) -> None:
+    late = fault("slow_start", tmp_path, start_timeout_s=0.3)
+    assert (str(late), late.timed_out) == (
+        "The MCP server nasty was not ready within 0.3 s (killed by SIGTERM).",
+        True,
+    )
+
+
+def test_server_that_dies_at_once_says_where_its_words_are(tmp_path: Path) -> None:
+    assert str(fault("dies_at_once", tmp_path)) == (
+        "The MCP server nasty ended the connection (exit code 7); what it wrote to stderr is in "
+        f"{tmp_path}/nasty.log."
+    )
+    assert (tmp_path / "nasty.log").read_text() == "no licence\n"
+
+
+def test_server_that_needs_a_terminal_has_none(tmp_path: Path) -> None:
+    assert "nasty ended the connection (exit code 1)" in str(fault("needs_terminal", tmp_path))
+    assert "/dev/tty" in (tmp_path / "nasty.log").read_text()
+
+
+def test_line_without_end_costs_the_connection_only(tmp_path: Path) -> None:
+    assert "nasty ended the connection" in str(fault("endless_line", tmp_path))
+
+
+def test_noise_on_stdout_goes_to_the_log(tmp_path: Path) -> None:
+    assert listed("noise", tmp_path) == ["echo", "other"]
+    log = (tmp_path / "nasty.log").read_bytes().decode("utf-8", "replace")
+    assert "[on stdout, and no message] Password:" in log
+    assert "warming up" in log
+
+
+def test_crash_in_a_call_is_an_error_and_the_server_is_started_again_once(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> list[str]:
+        tool = await server.tool("echo")
+        return [said(await server.call("echo", text="x")) for _ in range(2)] + [
+            said(await tool.run(tool.parse({"text": "x"}), server.context))
+        ]
+
+    first, second, third = asyncio.run(Nasty("crash", tmp_path).use(scenario))
+    assert first.startswith("The MCP server nasty ended the connection (exit code 3)")
+    assert second == first
+    assert "was started 2 times in this session and ended each time" in third
+
+
+def test_server_that_left_between_calls_is_started_again(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> list[Output]:
+        first = await server.call(text="one")
+        await until(server.local.is_lost)
+        return [first, await server.call(text="two")]
+
+    outputs = asyncio.run(Nasty("dies_idle", tmp_path).use(scenario))
+    assert outputs == [Output.of("one"), Output.of("two")]
+
+
+def test_call_without_an_answer_times_out(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> Output:
+        return await server.call(text="x")
+
+    output = asyncio.run(Nasty("silent", tmp_path, call_timeout_s=0.3).use(scenario))
+    assert output == Output.of(
+        "The MCP server nasty took longer than 0.3 s to answer echo.", error=ErrorKind.TIMEOUT
+    )
+
+
+def test_cancelled_call_leaves_the_server_usable(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> list[str]:
+        call = asyncio.create_task(server.call(text="x"))
+        await until(lambda: bool(server.lists))
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return list(await server.link.tools())
+
+    assert asyncio.run(Nasty("silent", tmp_path).use(scenario)) == ["echo", "other"]
+
+
+def test_result_of_20_mb_is_bounded_and_kept(tmp_path: Path) -> None:
+    output = answered("huge", tmp_path, text="x")
+    (kept,) = tmp_path.glob("mcp-*.txt")
+    assert output.truncated
+    assert len(said(output)) < 40_000
+    assert str(kept) in said(output)
+    assert kept.stat().st_size == 20_000_000
+
+
+def test_bytes_that_are_no_utf8_are_replaced(tmp_path: Path) -> None:
+    assert answered("bytes", tmp_path, text="x") == Output.of("a\ufffd\ufffdb")
+
+
+def test_error_of_the_tool_is_the_servers_own_answer(tmp_path: Path) -> None:
+    assert answered("is_error", tmp_path, text="x") == Output.of(
+        "the disk is full", error=ErrorKind.FAILED
+    )
+
+
+def test_answer_that_is_no_result_is_named_as_such(tmp_path: Path) -> None:
+    output = answered("not_a_result", tmp_path, text="x")
+    assert output.error is ErrorKind.FAILED
+    assert said(output).startswith("The MCP server nasty gave an answer that cannot be used")
+
+
+def test_structured_content_alone_is_shown_as_json(tmp_path: Path) -> None:
+    assert answered("structured", tmp_path) == Output.of('{\n "n": 3\n}')
+
+
+def test_structured_content_against_its_own_schema_is_an_error(tmp_path: Path) -> None:
+    output = answered("wrong_structure", tmp_path)
+    assert output.error is ErrorKind.FAILED
+    assert "nasty gave an answer that cannot be used: Invalid structured content" in said(output)
+
+
+def test_media_becomes_images_and_notes(tmp_path: Path) -> None:
+    output = answered("media", tmp_path, text="x")
+    (kept,) = tmp_path.glob("mcp-*.bin")
+    images = [block.media_type for block in output.content if isinstance(block, Image)]
+    assert images == ["image/png"]
+    assert said(output) == (
+        "[an image that is not base64]\n"
+        f"[audio of type audio/wav, 4 bytes: {kept}]\n"
+        "[resource a: file:///a.txt text/plain]\n"
+        "[resource file:///b.txt]\ninside"
+    )
+
+
+def test_progress_is_shown(tmp_path: Path) -> None:
+    server = Nasty("progress", tmp_path)
+
+    async def scenario(server: Nasty) -> Output:
+        return await server.call(text="x")
+
+    assert asyncio.run(server.use(scenario)) == Output.of("done")
+    assert server.shown == ["1 of 2: half\n"]
+
+
+def test_question_is_declined_and_told(tmp_path: Path) -> None:
+    server = Nasty("asks", tmp_path)
+
+    async def scenario(server: Nasty) -> Output:
+        return await server.call(text="x")
+
+    output = asyncio.run(server.use(scenario))
+    assert (said(output), server.asked) == ('{"action": "decline"}', ["Your password?"])
+
+
+def test_root_is_the_workspace(tmp_path: Path) -> None:
+    assert said(answered("roots", tmp_path, text="x")).rstrip("/") == tmp_path.as_uri()
+
+
+def test_all_pages_are_listed(tmp_path: Path) -> None:
+    assert len(listed("many", tmp_path)) == 301
+
+
+def test_pages_without_end_are_cut(tmp_path: Path) -> None:
+    assert 100 < len(listed("endless_pages", tmp_path)) <= 2_000
+
+
+def test_tool_named_bash_is_known_by_its_server(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> list[str]:
+        return [tool.spec("nasty").name for tool in (await server.link.tools()).values()]
+
+    assert asyncio.run(Nasty("bash", tmp_path).use(scenario)) == ["nasty__bash", "nasty__echo"]
+
+
+def test_what_nobody_can_see_is_taken_out_of_descriptions(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> str:
+        return (await server.link.tools())["echo"].description
+
+    description = asyncio.run(Nasty("hidden", tmp_path).use(scenario))
+    assert description.startswith("Adds.[31mxxx")
+    assert len(description) == 2_000
+
+
+def test_odd_names_stay_apart(tmp_path: Path) -> None:
+    names = [public_name("nasty", tool) for tool in listed("odd_names", tmp_path)]
+    assert len(set(names)) == 7
+    assert all(len(name) <= 64 for name in names)
+
+
+def test_tool_that_changes_in_mid_session_is_refused(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> str:
+        tool = await server.tool("echo")
+        assert said(await tool.run(tool.parse({}), server.context)) == "said"
+        while True:
+            try:
+                await tool.run(tool.parse({}), server.context)
+            except ToolError as error:
+                assert error.kind is ErrorKind.DENIED
+                return str(error)
+
+    refused = asyncio.run(Nasty("changing", tmp_path, str(tmp_path / "changed")).use(scenario))
+    assert refused == (
+        "The MCP server nasty has changed its tool echo since it was accepted. It can be used "
+        "again when a person has run: agentcli mcp approve nasty"
+    )
+
+
+def test_missing_arguments_never_reach_the_server(tmp_path: Path) -> None:
+    async def scenario(server: Nasty) -> None:
+        (await server.tool("echo")).parse({})
+
+    with pytest.raises(ToolError, match=r"Invalid input: text missing\."):
+        asyncio.run(Nasty("plain", tmp_path).use(scenario))

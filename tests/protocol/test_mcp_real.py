@@ -1,0 +1,144 @@
+"""Servers that others wrote, in the sandbox, where they are installed.
+
+They are looked for on the PATH and in the directories that MCP_TEST_SERVERS names.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from agentcli.app.server_list import visit
+from agentcli.mcp.content import Keeping, output_of
+from agentcli.mcp.entries import ServerEntry
+from agentcli.settings import Settings
+from agentcli.types.messages import Image, Text
+from agentcli.types.tools import Output
+from tests.support.files import ignore
+
+Calls = list[tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    return workspace
+
+
+def installed(name: str) -> str:
+    places = os.pathsep.join([os.environ.get("MCP_TEST_SERVERS", ""), os.environ["PATH"]])
+    found = shutil.which(name, path=places)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def answers(program: str, workspace: Path, calls: Calls, *args: str, **env: str) -> list[Output]:
+    command = installed(program)
+    entry = ServerEntry(name="real", command=command, args=args, env=tuple(env.items()))
+    keeping = Keeping(directory=workspace, takes_images=lambda: True)
+
+    async def scenario() -> list[Output]:
+        async with visit(Settings(workspace=workspace), entry) as servers:
+            offered = {tool.name for tool in await servers.listed(entry)}
+            assert offered >= {name for name, _ in calls}
+            link = servers.link(entry)
+            results = [await link.call(name, given, show=ignore) for name, given in calls]
+            return [output_of(result, keeping) for result in results]
+
+    return asyncio.run(scenario())
+
+
+def said(output: Output) -> str:
+    return "\n".join(block.text for block in output.content if isinstance(block, Text))
+
+
+def test_everything(workspace: Path) -> None:
+    calls: Calls = [
+        ("echo", {"message": "hé"}),
+        ("get-tiny-image", {}),
+        ("get-structured-content", {"location": "Chicago"}),
+        ("get-sum", {"a": "x", "b": 2}),
+    ]
+    echo, image, structured, wrong = answers("mcp-server-everything", workspace, calls)
+    assert echo == Output.of("Echo: hé")
+    assert [block.media_type for block in image.content if isinstance(block, Image)] == [
+        "image/png"
+    ]
+    assert '"temperature"' in said(structured)
+    assert wrong.error is not None
+
+
+def test_filesystem_works_in_the_workspace_only(workspace: Path) -> None:
+    calls: Calls = [
+        ("write_file", {"path": str(workspace / "a.txt"), "content": "hello"}),
+        ("read_text_file", {"path": str(workspace / "a.txt")}),
+        ("read_text_file", {"path": "/etc/passwd"}),
+    ]
+    wrote, read, outside = answers("mcp-server-filesystem", workspace, calls, str(workspace))
+    assert (wrote.error, said(read)) == (None, "hello")
+    assert (workspace / "a.txt").read_text() == "hello"
+    assert outside.error is not None
+
+
+def test_memory(workspace: Path) -> None:
+    entity = {"name": "Ada", "entityType": "person", "observations": ["counts"]}
+    calls: Calls = [
+        ("create_entities", {"entities": [entity]}),
+        ("search_nodes", {"query": "counts"}),
+    ]
+    memory = str(workspace / "memory.json")
+    _, found = answers("mcp-server-memory", workspace, calls, MEMORY_FILE_PATH=memory)
+    assert "Ada" in said(found)
+
+
+def test_git(workspace: Path) -> None:
+    author = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), (*author, "commit", "-q", "--allow-empty", "-m", "the first")):
+        subprocess.run(["git", *words], cwd=workspace, check=True)
+    calls: Calls = [("git_log", {"repo_path": str(workspace)})]
+    (log,) = answers("mcp-server-git", workspace, calls)
+    assert "the first" in said(log)
+
+
+def test_time(workspace: Path) -> None:
+    calls: Calls = [
+        ("get_current_time", {"timezone": "Asia/Kolkata"}),
+        ("get_current_time", {"timezone": "Nowhere/At_All"}),
+    ]
+    now, nowhere = answers("mcp-server-time", workspace, calls, "--local-timezone", "UTC")
+    assert "+05:30" in said(now)
+    assert nowhere.error is not None
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(404 if self.path == "/robots.txt" else 200)
+        self.send_header("Content-Type", "text/plain")
+        self.end_headers()
+        self.wfile.write(b"a page of words")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody reads it."""
+
+
+def test_fetch_reaches_the_network(workspace: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as pages:
+        Thread(target=pages.serve_forever, daemon=True).start()
+        calls: Calls = [("fetch", {"url": f"http://127.0.0.1:{pages.server_port}/"})]
+        (page,) = answers("mcp-server-fetch", workspace, calls, "--allow-private-ips")
+        pages.shutdown()
+    assert "a page of words" in said(page)

@@ -1,0 +1,106 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.app.server_list import visit
+from agentcli.mcp.content import Keeping, output_of
+from agentcli.mcp.entries import ServerEntry
+from agentcli.record.reading import read
+from agentcli.settings import Settings
+from agentcli.types.events import CallFinished, CallJudged, SessionEnded
+from agentcli.types.messages import Text
+from tests.support.files import ignore
+from tests.support.program import PROGRAM, agentcli, script
+
+Calls = list[tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\n")
+    return workspace
+
+
+def answers(home: Path, workspace: Path, calls: Calls, *options: str) -> list[str]:
+    """As another program would use it."""
+    entry = ServerEntry(
+        name="own",
+        command=str(PROGRAM),
+        args=("mcp", "serve", *options),
+        env=(("HOME", str(home)), ("XDG_STATE_HOME", ""), ("XDG_CONFIG_HOME", "")),
+        is_confined=False,
+    )
+    keeping = Keeping(directory=home, takes_images=lambda: True)
+
+    async def scenario() -> list[str]:
+        async with visit(Settings(workspace=workspace), entry) as servers:
+            names = [tool.name for tool in await servers.listed(entry)]
+            assert names == [
+                *("read_file", "write_file", "edit_file", "grep", "find_files", "bash", "run")
+            ]
+            told = []
+            for name, given in calls:
+                output = output_of(
+                    await servers.link(entry).call(name, given, show=ignore), keeping
+                )
+                text = "".join(one.text for one in output.content if isinstance(one, Text))
+                told.append(f"{'error: ' if output.error else ''}{text}")
+            return told
+
+    return asyncio.run(scenario())
+
+
+def test_calls_pass_the_same_guard_and_record(home: Path, workspace: Path) -> None:
+    edit = {"path": "a.txt", "old_text": "one", "new_text": "two"}
+    calls: Calls = [
+        ("read_file", {"path": "a.txt"}),
+        ("edit_file", edit),
+        ("bash", {"command": "touch b.txt"}),
+        ("read_file", {"path": "/etc/shadow"}),
+        ("nothing", {}),
+    ]
+    told = answers(home, workspace, calls, "--mode", "auto-edit")
+    assert told[0] == "1\tone"
+    assert (workspace / "a.txt").read_text() == "two\n"
+    assert told[2].startswith("error: Denied: no rule matches touch b.txt")
+    assert told[3].startswith("error: ")
+    assert told[4].startswith("error: There is no tool 'nothing'.")
+
+    (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+    facts = [entry.fact for entry in read(log).entries]
+    judged = [fact.verdict.decision for fact in facts if isinstance(fact, CallJudged)]
+    assert judged[:3] == ["allow", "allow", "deny"]
+    assert len([fact for fact in facts if isinstance(fact, CallFinished)]) == 5
+    assert isinstance(facts[-1], SessionEnded)
+    assert agentcli("undo", log.parent.name, "-C", workspace, home=home).code == 0
+    assert (workspace / "a.txt").read_text() == "one\n"
+
+
+def test_task_runs_in_a_session_of_its_own(home: Path, workspace: Path) -> None:
+    model = script(home / "s.json", [{"calls": [{"read_file": {"path": "a.txt"}}]}, "It says one."])
+    told = answers(home, workspace, [("run", {"task": "What does it say?"})], "--model", model)
+    assert told == ["It says one."]
+    assert len(list(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))) == 2
+
+
+def test_task_without_a_model_is_an_error_and_the_server_goes_on(
+    home: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    calls: Calls = [("run", {"task": "x"}), ("run", {}), ("read_file", {"path": "a.txt"})]
+    first, second, third = answers(home, workspace, calls)
+    assert first.startswith("error: no model")
+    assert second == "error: Invalid input: task must be a text."
+    assert third == "1\tone"

@@ -1,0 +1,105 @@
+"""MCP over HTTP on loopback: a server of the older protocol, well-behaved or not."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+class Web:
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.sessions = 0
+        self.expired: set[str] = set()
+        self.headers: list[str] = []
+        self.calls: list[str] = []
+        self.url = ""
+
+    def expire(self) -> None:
+        """From now on nobody knows the sessions that there are."""
+        self.expired = {str(number) for number in range(1, self.sessions + 1)}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append(request["method"])
+        match request["method"]:
+            case "initialize":
+                self.sessions += 1
+                return {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "web", "version": "1"},
+                }
+            case "tools/list":
+                tool = {"name": "echo", "description": "", "inputSchema": {"type": "object"}}
+                return {"tools": [tool]}
+            case _:
+                size = 5_000_000 if self.mode == "large" else 5
+                return {"content": [{"type": "text", "text": "x" * size}]}
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, state: Web) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.state = state
+        state.url = f"http://127.0.0.1:{self.server_port}/mcp"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_POST(self) -> None:
+        state = self.server.state
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        state.headers.append(self.headers.get("Authorization", ""))
+        if state.mode == "locked":
+            self._reply(401, b"who are you", "text/plain")
+        elif state.mode == "page":
+            self._reply(200, b"<html>hello</html>", "text/html")
+        elif self.headers.get("Mcp-Session-Id") in state.expired:
+            self._reply(404, b"", "text/plain")
+        else:
+            self._answer(json.loads(body))
+
+    def do_GET(self) -> None:
+        self._reply(405, b"", "text/plain")
+
+    def do_DELETE(self) -> None:
+        self._reply(200, b"", "text/plain")
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        if "id" not in request:
+            self._reply(202, b"", "application/json")
+            return
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+        if request["method"] == "server/discover":
+            message["error"] = {"code": -32601, "message": "Method not found"}
+        else:
+            message["result"] = self.server.state.answer(request)
+        event = b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n"
+        self._reply(200, event, "text/event-stream")
+
+    def _reply(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Mcp-Session-Id", str(self.server.state.sessions))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody reads it."""
+
+
+@contextmanager
+def web(mode: str = "plain") -> Iterator[Web]:
+    state = Web(mode)
+    with _Server(state) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield state
+        finally:
+            server.shutdown()
+            thread.join()

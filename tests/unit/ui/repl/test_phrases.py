@@ -1,0 +1,44 @@
+import re
+
+from agentcli.ui.render.paint import Paint
+from agentcli.ui.render.palette import NONE
+from agentcli.ui.repl.phrases import error, interrupted, prompt, warning
+
+PAINT = Paint(columns=30, theme=NONE, color="none")
+
+
+def rows(ansi: str) -> list[str]:
+    return re.sub(r"\x1b\[[0-9;]*m", "", ansi).split("\n")
+
+
+def test_warning_is_wrapped_between_words() -> None:
+    assert rows(warning(PAINT, "the price of this model is not known")) == [
+        "warning: the price of this",
+        "  model is not known",
+    ]
+
+
+def test_error_is_wrapped_and_its_fix_is_not() -> None:
+    fix = "export ANTHROPIC_API_KEY=… or agentcli login"
+    assert rows(error(PAINT, "no API key was found anywhere\nlooked at: X", fix)) == [
+        "error: no API key was found",
+        "  anywhere",
+        "  looked at: X",
+        f"  fix: {fix}",
+    ]
+
+
+def test_prompt_is_wrapped_behind_its_sign() -> None:
+    assert rows(prompt(PAINT, "words that go on beyond the last column\nmore")) == [
+        "> words that go on beyond the",
+        "  last column",
+        "  more",
+    ]
+
+
+def test_interrupt_says_what_stays() -> None:
+    assert rows(interrupted(PAINT, 12, changed=1)) == [
+        "■ interrupted after 12s · 1",
+        "  file changed, /rewind to",
+        "  undo",
+    ]

@@ -1,0 +1,29 @@
+from agentcli.types.deltas import TextDelta
+from agentcli.ui.render.paint import Paint
+from agentcli.ui.render.palette import NONE
+from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.story import Story
+
+PAINT = Paint(columns=60, rows=24, theme=NONE, color="none")
+
+
+def told(*texts: str) -> tuple[str, list[str]]:
+    """What was committed of a text, and the tail below it."""
+    committed: list[str] = []
+    story = Story(commit=committed.append, paint=lambda: PAINT, status=Status())
+    for text in texts:
+        story(TextDelta(text=text))
+    return "".join(committed), story.tail(8)
+
+
+def test_tail_of_code_goes_on_right_below_the_lines_before_it() -> None:
+    assert told("```python\n", "one = 1\n", "two =") == ("\none = 1\n", ["two ="])
+
+
+def test_tail_is_apart_where_its_block_will_be() -> None:
+    assert told("Some") == ("", ["", "Some"])
+    assert told("A paragraph.\n\n", "Another") == ("\nA paragraph.\n", ["", "Another"])
+
+
+def test_marks_that_say_nothing_yet_are_not_shown() -> None:
+    assert told("A paragraph.\n\n", "``") == ("\nA paragraph.\n", [])
