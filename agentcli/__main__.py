@@ -7,7 +7,7 @@ from io import TextIOWrapper
 
 from agentcli import __version__
 
-GARBAGE_AFTER_OBJECTS = 50_000
+GARBAGE_AFTER_OBJECTS = 10_000
 """Garbage is looked for this late, because what is imported and set up until then is none."""
 
 
@@ -42,10 +42,10 @@ def _run(arguments: list[str]) -> int:
         # Whoever read our output has left. Nothing more can be flushed there, not at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
-    except Exception as bug:  # noqa: BLE001 - the last resort: one line and a report, no traceback
+    except Exception as bug:  # noqa: BLE001 - the last resort: two lines and a report
         from agentcli.ui.crash import report
 
-        return report(bug)
+        return report(bug, is_debugging="--debug" in arguments)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from agentcli.app.model import window_of
 from agentcli.record.reading import read_what_fits
 from agentcli.record.sessions import past_session
 from agentcli.settings import Settings
-from agentcli.tools.contracts import ALSO, BUILT_IN, contract
+from agentcli.tools.contracts import ALSO, BUILT_IN, USUAL, contract
 from agentcli.types.events import Fact, ModelChanged, SessionResumed, SessionStarted, Told
 from agentcli.types.tools import ToolSpec
 
@@ -44,7 +44,7 @@ def opening(settings: Settings) -> Opening:
     told = Briefing(settings).at_start()
     return Opening(
         system=system_prompt(),
-        tools=tuple(contract(name) for name in (*BUILT_IN, "delegate")),
+        tools=tuple(contract(name) for name in USUAL),
         told=tuple(fact for fact in told if isinstance(fact, Told)),
     )
 

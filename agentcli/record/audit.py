@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.record.log import lines, seal_of
-from agentcli.record.order import is_closed, order_faults
+from agentcli.record.order import is_childs, is_closed, order_faults
 from agentcli.record.reading import Fault, Recorded, read_what_fits
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
+    CallFinished,
     Entry,
     SessionForked,
     SessionNamed,
     Told,
+    TurnEnded,
     Undone,
 )
+from agentcli.types.tools import ChildTurn
 
 Status = Literal["intact", "open", "broken"]
 
@@ -56,15 +59,17 @@ class Audit:
         return "intact" if self.is_closed else "open"
 
 
-def audit(path: Path, *, kept: Head | None = None) -> Audit:
+def audit(path: Path, *, kept: Head | None = None, with_children: bool = True) -> Audit:
     """Raises SettingsError when there is no log to look at."""
     recorded = read_what_fits(path)
     entries = recorded.entries
+    child_faults, child_notes = _children(path, entries) if with_children else ([], [])
     faults = [
         *identity_faults(entries),
         *order_faults(entries),
         *([recorded.fault] if recorded.fault else []),
         *(_head_faults(path, recorded, kept) if kept else []),
+        *child_faults,
     ]
     head = None
     if recorded.last_seq:
@@ -74,9 +79,40 @@ def audit(path: Path, *, kept: Head | None = None) -> Audit:
         records=recorded.last_seq,
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
-        notes=tuple(_notes(path, recorded)),
-        is_closed=is_closed([one.fact for one in entries]) and recorded.fault is None,
+        notes=(*_notes(path, recorded), *child_notes),
+        is_closed=_has_ended(entries) and recorded.fault is None,
     )
+
+
+def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[Fault], list[str]]:
+    """What is wrong with the logs of child agents, by the record that tells of each."""
+    faults: list[Fault] = []
+    notes: list[str] = []
+    for entry in entries:
+        fact = entry.fact
+        if not isinstance(fact, CallFinished) or not isinstance(fact.result.details, ChildTurn):
+            continue
+        child = fact.result.details
+        log = path.parent / "out" / Path(child.log_path).name
+        if not log.is_file():
+            notes.append(f"record {entry.seq}: its child agent's log, out/{log.name}, is not here")
+            continue
+        found = audit(log, with_children=False)
+        faults += [
+            Fault(line=entry.seq, reason=f"out/{log.name}, record {fault.line}: {fault.reason}")
+            for fault in found.faults
+        ]
+        is_same = found.head is not None and found.head.hash == child.log_head
+        if child.log_head and not found.faults and not is_same:
+            reason = f"out/{log.name} is not the log that was written, or its end is missing"
+            faults.append(Fault(line=entry.seq, reason=reason))
+    return faults, notes
+
+
+def _has_ended(entries: Sequence[Entry]) -> bool:
+    if is_childs(entries):
+        return isinstance(entries[-1].fact, TurnEnded)
+    return is_closed([entry.fact for entry in entries])
 
 
 def identity_faults(entries: Sequence[Entry]) -> list[Fault]:
@@ -131,7 +167,7 @@ def _notes(path: Path, recorded: Recorded) -> list[str]:
                 f"record {recorded.last_seq + 1} is unfinished: {unfinished_bytes} bytes "
                 "without an end, which are not part of the log"
             )
-        if not is_closed([entry.fact for entry in recorded.entries]):
+        if not _has_ended(recorded.entries):
             notes.append(
                 f"no closing record after {recorded.last_seq}: the session is running, was "
                 "killed, or was cut off at its end"

@@ -42,6 +42,11 @@ class Log:
         except OSError as error:
             raise _unwritable(path, error) from error
 
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self._prev
+
     def append(self, entry: Entry) -> None:
         line, sealed = _line(entry, self._prev)
         try:

@@ -4,7 +4,7 @@ A turn begins before anything happens in it. A reply's calls are judged before t
 answered once, before the next reply. Nothing happens in a session that has ended.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentcli.record.reading import Fault
@@ -45,14 +45,19 @@ class Impossible(Exception):
     """The fact cannot follow those before it; the message says why."""
 
 
-def order_faults(entries: Iterable[Entry]) -> list[Fault]:
-    order, faults = Order(), []
+def order_faults(entries: Sequence[Entry]) -> list[Fault]:
+    order, faults = Order(of_child=is_childs(entries)), []
     for entry in entries:
         try:
             order.follow(entry.fact)
         except Impossible as impossible:
             faults.append(Fault(line=entry.seq, reason=str(impossible)))
     return faults
+
+
+def is_childs(entries: Sequence[Entry]) -> bool:
+    """A child agent's log is one turn of a session that another log tells of."""
+    return bool(entries) and "/" in entries[0].session
 
 
 def is_closed(facts: Sequence[Fact]) -> bool:
@@ -63,8 +68,8 @@ def is_closed(facts: Sequence[Fact]) -> bool:
 
 
 class Order:
-    def __init__(self) -> None:
-        self._began = False
+    def __init__(self, *, of_child: bool = False) -> None:
+        self._began = of_child
         self._ended = False
         self._in_turn = False
         self._forked = False

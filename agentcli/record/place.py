@@ -9,15 +9,18 @@ from agentcli.machine import clock
 from agentcli.types.errors import SettingsError
 from agentcli.types.record import dataclass
 
+LOG = "log.jsonl"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPlace:
     id: str
     directory: Path
+    log_name: str = LOG
 
     @property
     def log(self) -> Path:
-        return self.directory / "log.jsonl"
+        return self.directory / self.log_name
 
     @property
     def out(self) -> Path:

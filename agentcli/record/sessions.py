@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.record.log import lines, unsealed
-from agentcli.record.place import SessionPlace, sessions_directory
+from agentcli.record.place import LOG, SessionPlace, sessions_directory
 from agentcli.types.errors import SettingsError, UsageError
 
 TITLE_CHARS = 80
@@ -76,7 +76,7 @@ def past_session(named: str | None, workspace: Path) -> Summary:
     if not summary.started:
         raise SettingsError(
             f"{summary.place.log} holds no session that could be continued",
-            hint=f"see why: agentcli audit verify {summary.id}",
+            hint=f"see why: agentcli audit verify {summary.place.log}",
         )
     return summary
 
@@ -103,6 +103,26 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPlace:
     )
 
 
+def log_of(named: str | None, workspace: Path = Path()) -> Path:
+    """Of a session, or any log by its path; None: of the latest that worked in the workspace."""
+    return place_to_read(named, workspace).log
+
+
+def place_to_read(named: str | None, workspace: Path = Path()) -> SessionPlace:
+    """The same for readers who need what lies beside the log, too."""
+    if named is None:
+        return latest_session(workspace.resolve()).place
+    path = Path(named)
+    try:
+        if path.is_file() and path.name != LOG:
+            return SessionPlace(id=path.stem, directory=path.parent.resolve(), log_name=path.name)
+        return find_session(named)
+    except PermissionError as error:
+        raise SettingsError(
+            f"cannot read {named}: {error.strerror}", hint="name a log that you may read"
+        ) from error
+
+
 def summary_of(place: SessionPlace) -> Summary:
     """Of what can be read: a damaged log gives what stands before the damage."""
     summary = Summary(place=place)
@@ -122,7 +142,7 @@ def _places(sessions: Path) -> Iterator[SessionPlace]:
     if not sessions.is_dir():
         return
     for directory in sorted(sessions.iterdir()):
-        if (directory / "log.jsonl").is_file():
+        if (directory / LOG).is_file():
             yield SessionPlace(id=directory.name, directory=directory)
 
 
@@ -132,12 +152,12 @@ def _written(place: SessionPlace) -> tuple[int, str]:
 
 
 def _at_path(path: Path) -> SessionPlace:
-    log = path / "log.jsonl" if path.is_dir() else path
+    log = path / LOG if path.is_dir() else path
     if not log.is_file():
         raise SettingsError(f"there is no log at {log}", hint="agentcli sessions list --all")
-    if log.name != "log.jsonl":
+    if log.name != LOG:
         raise SettingsError(
-            f"{log} is not named log.jsonl", hint="put it into a directory of its own, so named"
+            f"{log} is not named {LOG}", hint="put it into a directory of its own, so named"
         )
     directory = log.parent.resolve()
     return SessionPlace(id=directory.name, directory=directory)
@@ -175,7 +195,8 @@ def _turn_started(summary: Summary, record: dict[str, Any]) -> None:
     summary.is_closed = False
     if not summary.first_prompt:
         blocks = _fact(record).get("message", {}).get("content", ())
-        summary.first_prompt = "".join(str(block.get("text", "")) for block in blocks)
+        # What is attached, such as stdin, is no title.
+        summary.first_prompt = next((str(block.get("text", "")) for block in blocks), "")
 
 
 def _turn_ended(summary: Summary, record: dict[str, Any]) -> None:

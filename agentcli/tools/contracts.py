@@ -12,6 +12,8 @@ from agentcli.types.tools import ToolSpec
 
 BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash")
 """Declared always."""
+USUAL = (*BUILT_IN, "delegate")
+"""What a session declares where nothing else was set up."""
 ALSO = ("delegate", "search_tools", "run_program")
 """Declared where there is a use for them, and the person has not switched them off."""
 

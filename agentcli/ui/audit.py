@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentcli.machine.plain import visible
 from agentcli.record.audit import Audit, Head, audit, read_head
-from agentcli.record.sessions import find_session
+from agentcli.record.sessions import log_of
 from agentcli.record.signing import check
 from agentcli.record.signing import sign as sign_file
 from agentcli.types.errors import Exit, SettingsError, UsageError
@@ -19,6 +19,11 @@ CHAINED = (
     "judged before, and every call was answered once"
 )
 HELD = "proven: nothing up to record {seq} differs from when the head was kept"
+UNFINISHED = (
+    "proven: no record was changed, dropped, moved or inserted by itself; every call that ran was "
+    "judged before. The last turn may lack answers: its process was killed, or is at work"
+)
+EMPTY = "nothing is proven: there is no record"
 NOT_PROVEN = (
     "not proven: that the model said this, that nothing else happened on the machine, or who ran it"
 )
@@ -28,12 +33,12 @@ NO_HEAD = (
 )
 
 
-def verify(named: str, *, head: Path | None, key: Path | None, as_json: bool) -> Exit:
+def verify(named: str | None, *, head: Path | None, key: Path | None, as_json: bool) -> Exit:
     if key is not None and head is None:
         raise UsageError("--key needs the head it signed", hint="add --head FILE")
     kept = read_head(head) if head else None
     signed = check(head, key) if head and key else ""
-    found = audit(find_session(named).log, kept=kept)
+    found = audit(log_of(named), kept=kept)
     if as_json:
         _write_json(found, signed)
     else:
@@ -42,7 +47,7 @@ def verify(named: str, *, head: Path | None, key: Path | None, as_json: bool) ->
     return Exit.VERIFY_FAILED if found.status == "broken" else Exit.DONE
 
 
-def write_head(named: str, out: Path | None) -> None:
+def write_head(named: str | None, out: Path | None) -> None:
     text = _head_text(_sound_head(named))
     if out is None:
         sys.stdout.write(text)
@@ -58,11 +63,12 @@ def sign(named: str, *, key: Path, out: Path | None) -> None:
     sys.stdout.write(f"{out} and {signature}: keep both where the log is not\n")
 
 
-def _sound_head(named: str) -> Head:
-    found = audit(find_session(named).log)
+def _sound_head(named: str | None) -> Head:
+    found = audit(log_of(named))
     if found.status == "broken" or found.head is None:
         raise SettingsError(
-            "this log has no sound head", hint=f"see why: agentcli audit verify {named}"
+            "this log has no sound head",
+            hint=f"see why: agentcli audit verify {named or ''}".rstrip(),
         )
     return found.head
 
@@ -89,7 +95,7 @@ def _lines(found: Audit, kept: Head | None, signed: str) -> list[str]:
         f"{'intact' if found.is_closed else 'sound so far'}: {found.records} records",
         *([signed] if signed else []),
         *found.notes,
-        CHAINED,
+        (CHAINED if found.is_closed else UNFINISHED) if found.records else EMPTY,
         HELD.format(seq=kept.seq) if kept else NO_HEAD,
         NOT_PROVEN,
     ]

@@ -6,6 +6,7 @@ ended.
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -68,21 +69,24 @@ class Bundle:
     last_message: FileOutlet | None = None
     reports: frozenset[ReportForm] = frozenset()
 
+    def write_named(self, *, answer: str, patch: str) -> None:
+        """The files that have a name of their own. Raises SettingsError, also where the directory
+        takes nothing any more: that is to be known before the log is closed."""
+        with _told("the answer or the patch"):
+            if self.last_message is not None:
+                self.last_message.put(answer.rstrip("\n") + "\n")
+            if self.patch is not None:
+                self.patch.put(patch)
+        with _told("to the output directory"):
+            if self.directory is not None:
+                self.directory.probe()
+
     def write(self, account: Account, *, settings: Settings | None, log: Path | None) -> None:
         """Raises SettingsError where the disk no longer takes what it did before."""
-        try:
-            if self.last_message is not None:
-                self.last_message.put(account.answer.rstrip("\n") + "\n")
-            if self.patch is not None:
-                self.patch.put(account.patch)
+        with _told("what the run leaves"):
             if self.directory is not None:
                 for name, text in self._files(account, settings, log):
                     self.directory.put(name, text)
-        except OSError as error:
-            what = error.filename or "what the run leaves"
-            raise SettingsError(
-                f"cannot write {what}: {error.strerror}", hint="free some space"
-            ) from error
         if ReportForm.GITHUB in self.reports:
             self._tell_the_job(account)
 
@@ -109,6 +113,17 @@ class Bundle:
                 yield _FILE_OF_FORM[form], _report(form, account)
 
 
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write {what}: {error.strerror}",
+            hint="write to a place that has room and that the run leaves alone",
+        ) from error
+
+
 _FILE_OF_FORM = {
     ReportForm.JUNIT: "junit.xml",
     ReportForm.MARKDOWN: "report.md",
@@ -118,11 +133,11 @@ _FILE_OF_FORM = {
 
 def parse_reports(given: Iterable[str]) -> frozenset[ReportForm]:
     names = [name.strip() for text in given for name in text.split(",") if name.strip()]
-    try:
-        return frozenset(map(ReportForm, names))
-    except ValueError as error:
-        known = ", ".join(ReportForm)
-        raise UsageError(f"no such report: {error}", hint=f"--report takes {known}") from None
+    known = ", ".join(ReportForm)
+    for name in names:
+        if name not in list(ReportForm):
+            raise UsageError(f"there is no report {name!r}", hint=f"--report takes {known}")
+    return frozenset(map(ReportForm, names))
 
 
 def settings_json(settings: Settings) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import sys
 import tempfile
 import traceback
 
@@ -11,13 +12,16 @@ from agentcli.types.errors import Exit
 from agentcli.ui.plain import say_error
 
 
-def report(bug: Exception) -> int:
+def report(bug: Exception, *, is_debugging: bool = False) -> int:
     clean = Redactor(environ=os.environ).text
     what = f"agentcli {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     with tempfile.NamedTemporaryFile(
         "w", prefix="agentcli-crash-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:
-        file.write(what + clean("".join(traceback.format_exception(bug))))
+        told = clean("".join(traceback.format_exception(bug)))
+        file.write(what + told)
+    if is_debugging:
+        sys.stderr.write(told)
     said = f"internal error: {type(bug).__name__}: {clean(str(bug))}"
     say_error(said, f"report it with {file.name}")
     return Exit.INTERNAL

@@ -8,12 +8,18 @@ from agentcli.record.export.json import json_document
 from agentcli.record.export.markdown import markdown
 from agentcli.record.export.transcript import transcript
 from agentcli.record.reading import read_what_fits
-from agentcli.record.sessions import find_session
+from agentcli.record.sessions import log_of
 from agentcli.types.errors import SettingsError
 
 
-def export(named: str, *, form: str, out: Path | None) -> None:
-    recorded = read_what_fits(find_session(named).log)
+def export(named: str | None, *, form: str, out: Path | None) -> None:
+    log = log_of(named)
+    recorded = read_what_fits(log)
+    if not recorded.entries:
+        raise SettingsError(
+            f"{log} holds no session that could be exported",
+            hint=f"see why: agentcli audit verify {log}",
+        )
     made = transcript(recorded.entries)
     match form:
         case "html":

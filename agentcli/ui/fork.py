@@ -49,7 +49,7 @@ def fork_and_compare(named: str, *, at: str | None, prompt: str, otherwise: Othe
     )
     for line in _lines(made, branches):
         sys.stdout.write(visible(line) + "\n")
-    return Exit.DONE
+    return branches.exit_code
 
 
 def _content(path: Path | None) -> str | None:

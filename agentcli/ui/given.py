@@ -122,17 +122,19 @@ class Given:
 
     def _refuse_conflicts(self) -> None:
         conflicts = {
-            "-q and -v": self.quiet and self.verbose,
-            "--partial without -o stream-json": (
+            ("-q and -v contradict each other", "leave one of them out"): (
+                self.quiet and self.verbose
+            ),
+            ("--partial needs -o stream-json", "add -o stream-json"): (
                 self.partial and self.output is not OutputForm.STREAM_JSON
             ),
-            "--strict-cost without --max-cost": (
+            ("--strict-cost needs a limit to keep", "add --max-cost USD"): (
                 bool(self.flags.get("strict_cost")) and not self.flags.get("max_cost")
             ),
         }
-        for what, is_so in conflicts.items():
+        for (problem, fix), is_so in conflicts.items():
             if is_so:
-                raise UsageError(f"{what} makes no sense", hint="agentcli run --help")
+                raise UsageError(problem, hint=fix)
         if any(not command.strip() for command in self.checks):
             raise UsageError("--verify needs a command", hint="--verify 'pytest -q'")
 

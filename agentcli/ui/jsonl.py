@@ -5,6 +5,7 @@ not know. The published form is `docs/reference/stream-json.schema.json`.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from agentcli.machine import clock
@@ -15,6 +16,7 @@ from agentcli.types.events import (
     CallJudged,
     Event,
     HookRan,
+    ModelChanged,
     ModelReplied,
     SessionResumed,
     SessionStarted,
@@ -22,6 +24,7 @@ from agentcli.types.events import (
     Verified,
     Warned,
 )
+from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
 from agentcli.ui.streams import write_out
 from agentcli.ui.tally import Tally, usage_json
@@ -32,9 +35,19 @@ Row: TypeAlias = dict[str, Any]
 
 
 class JsonFace:
-    def __init__(self, *, stream: bool, partial: bool = False) -> None:
-        """`stream`: every event, not the result alone. `partial`: deltas, too."""
+    def __init__(
+        self,
+        *,
+        stream: bool,
+        partial: bool = False,
+        window_of: Callable[[str], int | None] = lambda model: None,
+    ) -> None:
+        """`stream`: every event, not the result alone. `partial`: deltas, too.
+
+        `window_of`: tokens that a model takes, where it is known."""
         self._stream = stream
+        self._window_of = window_of
+        self._model = ""
         self._partial = partial
         self._seq = 0
         self._session = ""
@@ -44,6 +57,8 @@ class JsonFace:
     def __call__(self, event: Event) -> None:
         if isinstance(event, SessionStarted | SessionResumed):
             self._session = event.session
+        if isinstance(event, SessionStarted | SessionResumed | ModelChanged):
+            self._model = event.model
         if self._stream:
             self._tell(event)
 
@@ -63,7 +78,7 @@ class JsonFace:
             case ModelReplied():
                 self._replies += 1
                 self._begin_turn(self._replies)
-                for row in _replied(event, self._turn):
+                for row in _replied(event, self._turn, self._window_of(self._model)):
                     self._line(row)
             case CallProgress():
                 if self._partial:
@@ -142,18 +157,22 @@ def _started(event: SessionStarted | SessionResumed) -> Row:
     }
 
 
-def _replied(event: ModelReplied, turn: int) -> list[Row]:
+def _replied(event: ModelReplied, turn: int, window_tokens: int | None) -> list[Row]:
     message = event.message
     said = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
     usage = {"type": "usage", "turn": turn, **usage_json(message.usage)}
+    filled = message.usage.prompt_tokens + message.usage.output_tokens
+    share_pct = round(100 * filled / window_tokens, 1) if window_tokens else None
     return [
         *said,
-        {**usage, "cost_usd": event.cost_usd},
-        *(
-            {"type": "tool.requested", "id": call.id, "tool": call.name, "input": call.input}
-            for call in message.tool_calls
-        ),
+        {**usage, "cost_usd": event.cost_usd, "context_pct": share_pct},
+        *map(_requested, message.tool_calls),
     ]
+
+
+def _requested(call: ToolCall) -> Row:
+    row: Row = {"type": "tool.requested", "id": call.id, "tool": call.name, "input": call.input}
+    return {**row, "caller": call.caller} if call.caller else row
 
 
 def _judged(event: CallJudged) -> list[Row]:
@@ -169,7 +188,8 @@ def _judged(event: CallJudged) -> list[Row]:
     }
     if verdict.decision == "modify":
         approval["input"] = verdict.input
-    return [approval, {"type": "tool.started", "id": call_id}] if allowed else [approval]
+    rows = [approval, {"type": "tool.started", "id": call_id}] if allowed else [approval]
+    return [_requested(event.call), *rows] if event.call.caller else rows
 
 
 def _verified(run: Verified) -> Row:

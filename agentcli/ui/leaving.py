@@ -32,6 +32,8 @@ class Leaving:
         self._findings_of = findings_of
         self._session: Session | None = None
         self._snapshot: Snapshot | None = None
+        self._patch = ""
+        self._is_gathered = False
 
     def check(self) -> None:
         """Raises UsageError where it could not be left; then nothing will be."""
@@ -52,31 +54,41 @@ class Leaving:
                 raise
             # Nobody insists on a patch: the reports show what the tools recorded.
 
+    def gather(self, tally: Tally) -> None:
+        """Writes the files that were asked for by name. Raises SettingsError."""
+        if self._bundle is None or self._is_gathered:
+            return
+        self._is_gathered = True
+        fault = self._take_patch(tally)
+        self._bundle.write_named(answer=self._answer_of(tally), patch=self._patch)
+        if fault is not None and self._bundle.patch is not None:
+            raise fault
+
     def leave(self, run: Run) -> None:
+        """Writes what tells of the outcome, too. Raises SettingsError."""
         if self._bundle is None:
             return
+        self.gather(run.tally)
         outcome, tally = run.outcome, run.tally
-        patch, fault = self._patch(run)
         account = Account(
             outcome=outcome,
             tally=tally,
             findings=tuple(self._findings_of(tally, outcome)),
             answer=self._answer_of(tally),
-            patch=patch,
+            patch=self._patch,
         )
         settings = run.order.settings if run.order else None
         self._bundle.write(account, settings=settings, log=run.log)
-        if fault is not None and self._bundle.patch is not None:
-            raise fault
 
-    def _patch(self, run: Run) -> tuple[str, SettingsError | None]:
+    def _take_patch(self, tally: Tally) -> SettingsError | None:
         """All that has changed; or what the tools have recorded of it, and why it is no more."""
-        recorded = "".join(diff.unified for diff in run.tally.diffs)
+        self._patch = "".join(diff.unified for diff in tally.diffs)
         if self._session is None or self._snapshot is None:
-            return recorded, None
+            return None
         try:
-            return self._session.clean(self._snapshot.patch()), None
+            self._patch = self._session.clean(self._snapshot.patch())
         except SettingsError as fault:
-            return recorded, fault
+            return fault
         finally:
             self._snapshot.close()
+        return None

@@ -70,7 +70,8 @@ def duration(seconds: float) -> str:
 
 def _outcome(result: ToolResult) -> str:
     if result.error is not None and not isinstance(result.details, Command):
-        return f"{_WORDS.get(result.error, 'failed')}: {_first_line(result.text)}"
+        word = _WORDS.get(result.error, "failed")
+        return f"{word}: {_first_line(result.text.removeprefix('Denied: '))}"
     return "ok" if result.details is None else _size(result.details)
 
 
@@ -121,6 +122,8 @@ def command_ending(command: Command) -> str:
         return f"in the background, pid {command.background_pid}"
     if command.timed_out:
         return "timed out"
+    if command.signal is None and command.exit_code is None:
+        return "interrupted"
     return f"killed by {command.signal}" if command.signal else f"exit {command.exit_code}"
 
 

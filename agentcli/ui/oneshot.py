@@ -42,6 +42,10 @@ class Leaver(Protocol):
         """Before the first request. Raises AgentError where it could not be left later."""
         ...
 
+    def gather(self, tally: Tally) -> None:
+        """After the last turn, while the log is still open: a failure is the outcome then."""
+        ...
+
     def leave(self, run: "Run") -> None:
         """Raises AgentError where something could not be left."""
         ...
@@ -113,10 +117,7 @@ def _finish(run: Run, faces: Sequence[Face], leaver: Leaver | None) -> Exit:
         if leaver is not None:
             leaver.leave(run)
     except AgentError as error:
-        if run.outcome.exit_code is Exit.DONE:
-            run.outcome = error.outcome
-        else:
-            say_error(str(error), error.hint)
+        run.outcome = _worse(run.outcome, error)
     try:
         for face in faces:
             face.finish(run.outcome, run.tally)
@@ -126,6 +127,14 @@ def _finish(run: Run, faces: Sequence[Face], leaver: Leaver | None) -> Exit:
         say_error(str(error), error.hint)
         return error.exit_code
     return run.outcome.exit_code
+
+
+def _worse(outcome: Outcome, error: AgentError) -> Outcome:
+    """What could not be left is the outcome only of a run that had no other trouble."""
+    if outcome.exit_code is Exit.DONE:
+        return error.outcome
+    say_error(str(error), error.hint)
+    return outcome
 
 
 class _Carrying:
@@ -157,7 +166,17 @@ class _Carrying:
             outcome = error.outcome
         finally:
             self._is_closing = True
+            outcome = await self._gathered(outcome)
             await session.close(outcome.exit_code, outcome=outcome)
+        return outcome
+
+    async def _gathered(self, outcome: Outcome) -> Outcome:
+        if self._leaver is None:
+            return outcome
+        try:
+            await asyncio.to_thread(self._leaver.gather, self._run.tally)
+        except AgentError as error:
+            return _worse(outcome, error)
         return outcome
 
     async def _worked(self, session: Session, order: Order) -> Outcome:
@@ -171,6 +190,8 @@ class _Carrying:
             if self._why is None:
                 raise
             raise self._why from None
+        if self._why is not None:  # it was too late to interrupt anything, but not to be told
+            raise self._why
         return Outcome(ending=ended.ending, message=ended.message, hint=ended.hint)
 
     def _tell(self, face: Face, event: Event) -> None:

@@ -40,13 +40,17 @@ class FolderOutlet:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._folder = Folder.open(path.resolve())
-            self.put(_PROBE, "")
-            self._folder.unlink(_PROBE)
+            self.probe()
         except OSError as error:
             raise UsageError(
                 f"cannot write to the output directory {path}: {error.strerror}",
                 hint="name one that can be written: --output-dir DIR",
             ) from None
+
+    def probe(self) -> None:
+        """Raises OSError where nothing could be put."""
+        self.put(_PROBE, "")
+        self._folder.unlink(_PROBE)
 
     def put(self, name: str, text: str) -> None:
         """In place of whatever has that name. Raises OSError."""

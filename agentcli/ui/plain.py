@@ -22,8 +22,8 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import ToolCall
-from agentcli.types.tools import Command, Diff
-from agentcli.ui.lines import call_line, duration, target
+from agentcli.types.tools import Command, Diff, FileView, Matches
+from agentcli.ui.lines import call_line, counted, duration, target
 from agentcli.ui.streams import out_is_terminal, write_err, write_out
 from agentcli.ui.tally import Tally
 
@@ -72,6 +72,7 @@ class Story:
                 if message.tool_calls and message.text.strip():
                     self._say(visible(message.text.strip()))
             case CallJudged(call=call):
+                self._calls.setdefault(call.id, call)
                 self._running[call.id] = (call, time.monotonic())
             case CallFinished(result=result):
                 self._running.pop(result.call_id, None)
@@ -132,7 +133,10 @@ class Story:
     def _called(self, event: CallFinished) -> None:
         result = event.result
         unknown = ToolCall(id=result.call_id, name=result.name, input=None)
-        line = call_line(self._calls.get(result.call_id, unknown), result, event.duration_s)
+        call = self._calls.get(result.call_id, unknown)
+        if call.caller and isinstance(result.details, FileView | Matches):
+            return  # a program looks around: its own line counts its calls
+        line = call_line(call, result, event.duration_s)
         match result.details:
             case Diff(unified=unified):
                 self._card(line, unified)
@@ -208,6 +212,6 @@ def _summary(tally: Tally) -> str:
     thought = f" ({usage.reasoning_tokens} thinking)" if usage.reasoning_tokens else ""
     cost = "price not known" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
     return (
-        f"{tally.turns} requests · {usage.prompt_tokens} tokens in{cached}, "
+        f"{counted(tally.turns, 'request')} · {usage.prompt_tokens} tokens in{cached}, "
         f"{usage.output_tokens} out{thought} · {cost}"
     )

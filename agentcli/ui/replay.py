@@ -9,14 +9,15 @@ from dataclasses import asdict
 from agentcli.app.replay import Replayed, replay
 from agentcli.app.stage import Manner
 from agentcli.machine.plain import visible
-from agentcli.record.sessions import find_session
+from agentcli.record.sessions import place_to_read
 from agentcli.types.errors import Exit
 
 INDENT = "    "
 
 
-def replay_all(named: Sequence[str], manner: Manner, *, check: bool, as_json: bool) -> Exit:
-    found = {name: replay(find_session(name), manner) for name in named}
+def replay_all(named: Sequence[str | None], manner: Manner, *, check: bool, as_json: bool) -> Exit:
+    places = {name: place_to_read(name) for name in named}
+    found = {name or place.id: replay(place, manner) for name, place in places.items()}
     if as_json:
         report = {name: {"same": one.is_same, **asdict(one)} for name, one in found.items()}
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")

@@ -99,6 +99,7 @@ def review_order(given: Given, scope: Scope, wish: str | None) -> Order:
 
 def _change(scope: Scope, workspace: Path) -> tuple[str, str]:
     """What it is called, and its diff."""
+    _said("rev-parse", "--git-dir", cwd=workspace, else_say=f"{workspace} is in no git repository")
     try:
         if scope.base is not None:
             base = _commit(scope.base, workspace)
@@ -113,13 +114,23 @@ def _change(scope: Scope, workspace: Path) -> tuple[str, str]:
         raise UsageError(str(error), hint=error.hint or "name a commit that exists") from error
 
 
+def _said(*arguments: str, cwd: Path, else_say: str) -> str:
+    try:
+        return git(*arguments, cwd=cwd)
+    except SettingsError as error:
+        is_git_at_fault = bool(error.hint)
+        said = str(error) if is_git_at_fault else else_say
+        raise UsageError(said, hint=error.hint or "git log shows what there is") from error
+
+
 def _commit(name: str, workspace: Path) -> str:
-    found = git("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}", cwd=workspace)
-    return found.split()[-1]
+    asked = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    return _said(*asked, cwd=workspace, else_say=f"there is no commit {name!r}").split()[-1]
 
 
 def _uncommitted(workspace: Path) -> str:
-    changed = git("diff", *PLAIN_DIFF, "HEAD", cwd=workspace)
+    has_commits = git("rev-list", "--all", "--max-count=1", cwd=workspace).strip()
+    changed = git("diff", *PLAIN_DIFF, *(["HEAD"] if has_commits else ["--cached"]), cwd=workspace)
     untracked = git("ls-files", "--others", "--exclude-standard", "-z", cwd=workspace)
     new = [name for name in untracked.split("\0") if name]
     return changed + "".join(f"new file, read it: {name}\n" for name in new)

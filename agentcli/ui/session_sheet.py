@@ -6,16 +6,23 @@ from typing import Any
 
 from agentcli.machine.plain import visible
 from agentcli.record.reading import read_what_fits
-from agentcli.record.sessions import Summary, find_session, summary_of
+from agentcli.record.sessions import Summary, place_to_read, summary_of
+from agentcli.types.errors import SettingsError
 from agentcli.types.events import Fact, TurnEnded, TurnStarted
 from agentcli.types.messages import UserMessage
+from agentcli.ui.lines import counted
 from agentcli.ui.sessions import age, row, state, write_json
 from agentcli.ui.tally import Tally, usage_json
 
 
-def show_one(named: str, *, as_json: bool) -> None:
-    place = find_session(named)
+def show_one(named: str | None, *, as_json: bool) -> None:
+    place = place_to_read(named)
     summary, recorded = summary_of(place), read_what_fits(place.log)
+    if not recorded.entries:
+        raise SettingsError(
+            f"{place.log} holds no session that could be shown",
+            hint=f"see why: agentcli audit verify {place.log}",
+        )
     facts = [entry.fact for entry in recorded.entries]
     tally = Tally()
     for fact in facts:
@@ -44,7 +51,8 @@ def _turns(facts: Iterable[Fact]) -> list[tuple[str, str]]:
 
 
 def _prompt(message: UserMessage) -> str:
-    return "".join(block.text for block in message.content if block.type == "text")
+    """Without what is attached to it."""
+    return next((block.text for block in message.content if block.type == "text"), "")
 
 
 def _described(summary: Summary, facts: list[Fact], tally: Tally) -> list[str]:
@@ -58,7 +66,7 @@ def _described(summary: Summary, facts: list[Fact], tally: Tally) -> list[str]:
         f"  model      {visible(summary.model)}, {summary.mode} mode",
         f"  when       {summary.started} to {summary.last} ({age(summary.last)})",
         f"  state      {state(summary)}",
-        f"  used       {tally.turns} requests, {usage.prompt_tokens} tokens in "
+        f"  used       {counted(tally.turns, 'request')}, {usage.prompt_tokens} tokens in "
         f"({usage.cache_read_tokens} cached), {usage.output_tokens} out, {cost}",
         *(
             f"  changed    {visible(path)} +{added} -{removed}"

@@ -41,7 +41,7 @@ def list_line(summary: Summary) -> str:
     """One line: short id, age, turns, ending, title; also what a picker shows."""
     turns = f"{summary.turns} turn{'' if summary.turns == 1 else 's'}"
     title = visible(summary.title) or "(nothing was asked)"
-    return f"{summary.id[-4:]}  {age(summary.last):>8}  {turns:>9}  {state(summary):<14}  {title}"
+    return f"{summary.id[-4:]}  {age(summary.last):>8}  {turns:>9}  {state(summary):<17}  {title}"
 
 
 def show_hits(words: str) -> Exit:

@@ -13,13 +13,13 @@ from agentcli.app.project import open_project
 from agentcli.app.server_entries import accepted_tools, read_entries
 from agentcli.machine.plain import visible
 from agentcli.settings import Settings, load
-from agentcli.tools.contracts import BUILT_IN, contract
+from agentcli.tools.contracts import USUAL, contract
 from agentcli.types.tools import Tool, ToolSpec
 
 
 def show() -> None:
     plugins = open_plugins(Path.cwd().resolve())
-    toolset = Toolset((contract(name), _never) for name in BUILT_IN)
+    toolset = Toolset((contract(name), _never) for name in USUAL)
     servers, problems = _of_servers(load({}, workspace=Path()))
     catalogue = Catalogue(toolset, servers=None, window_tokens=None)
     catalogue.admit((*plugins.offers(), *((spec, _never) for spec in servers)))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from agentcli.machine.plain import visible
+from agentcli.record.sessions import log_of
 from agentcli.record.triage.trace import Trace, TracedTurn, read_trace
 from agentcli.types.events import (
     CallFinished,
@@ -31,15 +32,14 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import Text, Thinking, ToolCall, Usage
-from agentcli.ui.lines import call_line, duration, target
-from agentcli.ui.triage import log_of
+from agentcli.ui.lines import call_line, counted, duration, target
 
 BODY_LINES = 6
 BODY_CHARS = 160
 MARGIN = " " * 18
 
 
-def show(session: str, *, full: bool) -> None:
+def show(session: str | None, *, full: bool) -> None:
     trace = read_trace(log_of(session))
     for line in lines(trace, full=full):
         sys.stdout.write(line + "\n")
@@ -128,8 +128,8 @@ class _Telling:
             return f"ended {ended.ending}{said}"
         used = sum((reply.message.usage for _, reply in turn.replies), Usage())
         return (
-            f"ended {ended.ending}{said} · {len(turn.replies)} requests · "
-            f"{len(turn.calls)} calls · {_tokens(used)} · ${turn.cost_usd:.4f}"
+            f"ended {ended.ending}{said} · {counted(len(turn.replies), 'request')} · "
+            f"{counted(len(turn.calls), 'call')} · {_tokens(used)} · ${turn.cost_usd:.4f}"
         )
 
     def _body(self, text: str) -> Iterator[str]:

@@ -4,11 +4,10 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from agentcli.record.lock import is_held
-from agentcli.record.sessions import find_session
+from agentcli.record.sessions import log_of
 from agentcli.record.triage.checks import findings
 from agentcli.record.triage.finding import Case, Finding, Level
 from agentcli.record.triage.trace import Trace, read_trace
@@ -21,7 +20,7 @@ SHOWN_OF_A_KIND = 5
 _MARKS = {Level.ERROR: "ERROR", Level.WARNING: "WARN", Level.NOTE: "note"}
 
 
-def show(session: str, *, expected: Sequence[str], is_strict: bool, as_json: bool) -> Exit:
+def show(session: str | None, *, expected: Sequence[str], is_strict: bool, as_json: bool) -> Exit:
     log = log_of(session)
     case = Case(
         trace=read_trace(log),
@@ -39,12 +38,6 @@ def show(session: str, *, expected: Sequence[str], is_strict: bool, as_json: boo
         for line in (_summary(case.trace), *_lines(found)):
             sys.stdout.write(line + "\n")
     return code
-
-
-def log_of(session: str) -> Path:
-    """Of a session that is kept, or any log by its path."""
-    path = Path(session)
-    return path if path.is_file() else find_session(session).log
 
 
 def _summary(trace: Trace) -> str:

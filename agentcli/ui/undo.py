@@ -95,11 +95,10 @@ def list_lines(stack: Stack) -> Iterator[str]:
 
 
 def report_lines(report: Report, *, dry_run: bool) -> Iterator[str]:
-    verb = "take back" if report.action == "undo" else "put back"
-    head = f"would {verb}" if dry_run else verb.replace("take", "took")
-    calls = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in report.changes)
-    yield f"{head} change {calls}"
     done, conflicts = report.result.done, report.result.conflicts
+    calls = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in report.changes)
+    changes = "change" if len(report.changes) == 1 else "changes"
+    yield f"{_did(report, dry_run=dry_run)} {changes} {calls}"
     for outcome in done[:OUTCOMES_SHOWN]:
         words = outcome.words if report.action == "undo" else _AGAIN[outcome.words]
         yield f"  {outcome.path}: {words}"
@@ -114,6 +113,14 @@ def report_lines(report: Report, *, dry_run: bool) -> Iterator[str]:
     not_kept = [path for change in report.changes for path in change.fact.not_kept]
     if not_kept:
         yield f"  not kept, and so left as they are: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+
+
+def _did(report: Report, *, dry_run: bool) -> str:
+    verb = "take back" if report.action == "undo" else "put back"
+    if report.result.conflicts and not report.result.done:
+        return f"{'would not' if dry_run else 'could not'} {verb}"
+    did = f"would {verb}" if dry_run else verb.replace("take", "took")
+    return f"{did} part of" if report.result.conflicts else did
 
 
 def _paths(changed: Changed) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta
+from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta, joined
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.record import dataclass
@@ -21,6 +21,7 @@ from agentcli.wire.dialect import Decoder, Dialect, Model
 from agentcli.wire.explain import Explainer, Failure, failure_of, reason
 from agentcli.wire.http.body import BodyText
 from agentcli.wire.http.sockets import Broken, HttpError, Socket
+from agentcli.wire.http.sse import Event
 from agentcli.wire.learning import Learning
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import own_names, wire_name
@@ -122,11 +123,10 @@ class Connection:
         events = self._socket.exchange(path, headers=self._headers, body=body)
         try:
             async with aclosing(events):
-                async for event in events:
-                    if not event and _is_complete(decoder):
+                async for together in events:
+                    if not together and _is_complete(decoder):
                         break  # nothing more will come, only the connection has not ended
-                    for delta in decoder.feed(event):
-                        screen.show(delta)
+                    _decode(together, decoder, screen)
         except Broken as broken:
             if broken.kind is WireErrorKind.CUT and _is_complete(decoder):
                 return decoder.message()  # it broke after the last word
@@ -166,6 +166,16 @@ class Connection:
                 await self._hurried.wait()
         except TimeoutError:
             return
+
+
+def _decode(events: Sequence[Event], decoder: Decoder, screen: "_Screen") -> None:
+    deltas: list[Delta] = []
+    try:
+        for event in events:
+            deltas += decoder.feed(event)
+    finally:
+        for delta in joined(deltas):
+            screen.show(delta)
 
 
 class _Screen:

@@ -5,7 +5,7 @@ accumulation are not used. `sdk_anthropic` and `sdk_openai` are the only importe
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,17 +28,17 @@ class Sdk:
 
     async def exchange(
         self, path: str, *, headers: Mapping[str, str], body: bytes
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[Sequence[Event], None]:
         """The SDK sends headers of its own, with credentials it finds by itself."""
         try:
             async for event in await self.post(path, json.loads(body)):
                 if isinstance(event, dict):
-                    yield event
+                    yield (event,)
         except self.errors as error:
             ours = self.translated(error)
             if not isinstance(ours, dict):
                 raise ours from None
-            yield ours
+            yield (ours,)
 
     async def prepare(self) -> None:
         """The SDKs open their connections with the first request."""

@@ -51,6 +51,7 @@ def test_whole_command_is_shown_or_its_approval_is_locked(tmp_path: Path) -> Non
         term = session.term
         term.ready()
         term.send("go")
+        _open(term)
         term.wait("[y] yes, once")
         joined = "".join(row.strip() for row in term.screen())
         assert long.replace(" ", "")[-20:] in joined.replace(" ", "")
@@ -74,6 +75,7 @@ def test_letters_mean_the_same_for_every_tool(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
+        _open(term)
         term.wait("? edit_file")
         edit = _letters(term)
         _answer(term, "n")
@@ -90,6 +92,7 @@ def test_saved_rule_lets_the_next_identical_call_pass(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
+        _open(term)
         term.wait("saves: allow bash(make build:*)")
         _answer(term, "a")
         term.wait("The end.")
@@ -105,6 +108,7 @@ def test_stray_enter_is_no_answer_and_arrows_are(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
+        _open(term)
         term.wait("[y] yes, once")
         _takes_keys(term)
         term.key("enter", "enter")
@@ -121,6 +125,7 @@ def test_person_can_say_what_to_do_instead(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
+        _open(term)
         term.wait("[y] yes, once")
         _answer(term, "e")
         term.wait("instead:")
@@ -140,6 +145,7 @@ def test_person_can_change_a_command_before_it_runs(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
+        _open(term)
         term.wait("[y] yes, once")
         _answer(term, "m")
         term.wait("End.")
@@ -164,12 +170,22 @@ def test_hidden_characters_of_a_command_are_shown(tmp_path: Path) -> None:
         term = session.term
         term.ready()
         term.send("go")
+        _open(term)
         term.wait("[n] no")
         assert term.shows("\\u202e")
         assert term.shows("\\u200b")
         assert term.shows("\\x1b")
         _answer(term, "n")
         term.wait("End.")
+
+
+def _open(term: PyteTerm) -> None:
+    """It waits for the message just typed, or is there already, where that took long."""
+    term.wait_for(
+        lambda: term.shows("tab to answer") or term.shows("[n] no"), "there is a question"
+    )
+    if term.shows("tab to answer"):
+        term.key("tab")
 
 
 def _answer(term: PyteTerm, letter: str) -> None:

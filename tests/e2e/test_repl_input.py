@@ -86,6 +86,8 @@ def test_history_is_per_project_searched_and_hides_what_begins_with_a_blank(
         term.wait("find the needle")
         term.key("enter")
         term.wait("> find the needle")
+        term.key("c-e", "c-u", "c-d")
+        assert term.code() == 0
     with live(tmp_path, []) as session:
         term = session.term
         term.ready()

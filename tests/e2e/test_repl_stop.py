@@ -155,7 +155,7 @@ def test_rate_limit_counts_down_and_enter_tries_now(tmp_path: Path) -> None:
         term.wait("Through.")
 
 
-def test_rejected_key_is_said_with_a_fix_and_the_session_lives(tmp_path: Path) -> None:
+def test_rejected_key_is_said_with_a_fix_and_the_message_is_kept(tmp_path: Path) -> None:
     with live(tmp_path, [anthropic_error(401, {}), says("Through.")]) as session:
         term = session.term
         term.ready()
@@ -163,8 +163,13 @@ def test_rejected_key_is_said_with_a_fix_and_the_session_lives(tmp_path: Path) -
         term.wait("error:")
         term.wait("fix:")
         assert len(session.model.requests) == 1
-        term.send("again")
+        term.wait_for(lambda: _count(term, "> go") == 2, "the message is in the input again")
+        term.key("enter")
         term.wait("Through.")
+
+
+def _count(term: PyteTerm, row: str) -> int:
+    return term.screen().count(row)
 
 
 def _number_after(term: PyteTerm, words: str) -> int:

@@ -157,4 +157,16 @@ def test_folder_without_a_repository_is_a_usage_error(tmp_path: Path) -> None:
     model = script(tmp_path / "s.json", ["x"])
     ran = agentcli("review", "--model", model, home=tmp_path)
     assert ran.code == 2
-    assert "git" in ran.err
+    assert ran.err.splitlines()[0] == f"error: {tmp_path} is in no git repository"
+
+
+def test_commit_that_is_not_there_is_named(home: Path) -> None:
+    assert review(home, "--base", "nowhere").err.startswith("error: there is no commit 'nowhere'\n")
+
+
+def test_first_files_of_a_repository_can_be_reviewed(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path / "new"], check=True)
+    (tmp_path / "new/a.py").write_text("x\n")
+    model = script(tmp_path / "s.json", [{"calls": [{"answer": {"summary": "", "findings": []}}]}])
+    ran = agentcli("review", "--model", model, home=tmp_path, cwd=tmp_path / "new")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "# Review: 0 findings")

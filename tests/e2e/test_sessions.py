@@ -145,7 +145,8 @@ def test_log_of_a_newer_version_is_refused_with_the_reason(desk: Desk) -> None:
     )
     ran = desk.run(["x"], "--resume", "abcd")
     assert ran.code == 3
-    assert "see why: agentcli audit verify 20260101-000000-abcd" in ran.err
+    log = desk.sessions / "20260101-000000-abcd/log.jsonl"
+    assert f"see why: agentcli audit verify {log}" in ran.err
     assert "20260101-000000-abcd" in desk.ask("sessions", "list", "--all", "--json").out
     assert (place / "log.jsonl").read_text() == '{"v":2,"seq":1}\n'
 
@@ -228,3 +229,97 @@ def test_audit_names_a_changed_record_and_fails(desk: Desk) -> None:
     ran = desk.ask("audit", "verify", desk.log, "--json")
     report = json.loads(ran.out)
     assert (ran.code, report["status"], report["faults"][0]["line"]) == (7, "broken", 3)
+
+
+DELEGATES: list[Any] = [
+    {"calls": [{"delegate": {"task": "look at a.txt"}}]},
+    {"calls": [{"read_file": {"path": "a.txt"}}]},
+    "It says one.",
+    "The child says: one.",
+]
+
+
+def test_logs_of_child_agents_are_verified_with_their_session(desk: Desk) -> None:
+    desk.run(DELEGATES)
+    child = desk.log.parent / "out/child-1.jsonl"
+    assert desk.ask("audit", "verify", desk.log.parent).out.startswith("intact: 8 records\n")
+    assert desk.ask("audit", "verify", child).out.startswith("intact: 7 records\n")
+    assert desk.ask("triage", child).code == 0
+    assert "read_file a.txt: 1 line" in desk.ask("trace", child).out
+
+    whole = child.read_text()
+    child.write_text(whole.replace("It says one.", "It says two."))
+    changed = desk.ask("audit", "verify", desk.log.parent)
+    assert (changed.code, changed.out.splitlines()[0]) == (7, "BROKEN")
+    assert changed.out.splitlines()[1].startswith("record 5: out/child-1.jsonl, record 6: ")
+
+    child.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+    cut = desk.ask("audit", "verify", desk.log.parent)
+    assert "record 5: out/child-1.jsonl is not the log that was written" in cut.out
+
+    child.unlink()
+    gone = desk.ask("audit", "verify", desk.log.parent)
+    assert gone.code == 0
+    assert "record 5: its child agent's log, out/child-1.jsonl, is not here" in gone.out
+
+
+def test_without_a_name_it_is_the_latest_session_of_the_workspace(desk: Desk) -> None:
+    desk.run(["Hi."], prompt="greet")
+    desk.run(["Other."], "-C", desk.home, prompt="far away")
+    for command in (
+        ["trace"],
+        ["triage"],
+        ["replay"],
+        ["export"],
+        ["sessions", "show"],
+        ["audit", "verify"],
+        ["audit", "head"],
+    ):
+        ran = agentcli(*command, home=desk.home, cwd=desk.workspace)
+        assert (ran.code, "far away" in ran.out) == (0, False), command
+    assert "greet" in agentcli("trace", home=desk.home, cwd=desk.workspace).out
+
+
+def test_log_under_another_name_can_be_read_and_replayed(desk: Desk, tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "parallel", tmp_path / "kept")
+    (tmp_path / "kept/log.jsonl").rename(tmp_path / "kept/parallel.jsonl")
+    log = tmp_path / "kept/parallel.jsonl"
+    assert desk.ask("replay", "--check", log).code == 0
+    assert desk.ask("audit", "verify", log).code == 0
+    assert desk.ask("export", log).code == 0
+    assert desk.ask("sessions", "show", log).code == 0
+    refused = desk.run(["Hi."], "--resume", log)
+    assert (refused.code, "is not named log.jsonl" in refused.err) == (3, True)
+
+
+def test_export_takes_its_form_from_the_name_of_the_file(desk: Desk) -> None:
+    desk.run(["Hi."])
+    for name, opening in (("page.html", "<!doctype html>"), ("data.json", "{"), ("a.md", "# ")):
+        desk.ask("export", desk.log, "-o", desk.home / name)
+        assert (desk.home / name).read_text().startswith(opening)
+
+
+def test_what_is_attached_is_no_title(desk: Desk) -> None:
+    model = script(desk.home / "s.json", ["Hi."])
+    agentcli("run", "--model", model, "why?", home=desk.home, cwd=desk.workspace, stdin="a pipe\n")
+    listed = agentcli("sessions", "list", home=desk.home, cwd=desk.workspace)
+    assert listed.out.rstrip().endswith("  why?")
+    traced = agentcli("trace", home=desk.home, cwd=desk.workspace).out
+    assert [line.strip() for line in traced.splitlines()[2:5]] == ["why?", "<stdin>", "a pipe"]
+
+
+@pytest.mark.parametrize("content", ["", "not a log\n", '{"v":99,"seq":1}\n'])
+@pytest.mark.parametrize("command", [["export"], ["fork"], ["sessions", "show"], ["replay"]])
+def test_log_without_a_session_is_refused_in_words(
+    desk: Desk, command: list[str], content: str
+) -> None:
+    (desk.home / "x").mkdir()
+    (desk.home / "x/log.jsonl").write_text(content)
+    ran = desk.ask(*command, desk.home / "x/log.jsonl")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (3, "", 2)
+
+
+def test_fork_tells_how_it_ended_by_its_exit_code(desk: Desk) -> None:
+    desk.run([{"calls": [{"bash": {"command": "touch x"}}]}, "Done."], "--mode", "auto")
+    model = script(desk.home / "o.json", [{"error": {"kind": "refused", "message": "no"}}])
+    assert desk.ask("fork", desk.log, "--at", "1", "--model", model).code == 8

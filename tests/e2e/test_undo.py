@@ -97,6 +97,7 @@ def test_conflict_stays_as_the_person_has_it_and_nothing_is_lost(
     (workspace / "a.txt").write_text("one\nzwei\nthree\n")
     undone = agentcli("undo", "-C", workspace, home=home)
     assert undone.code == 7
+    assert undone.out.startswith("could not take back change 1 (edit_file)\n")
     assert "CONFLICT a.txt: was changed since in the same place" in undone.out
     assert files(workspace) == {"a.txt": "one\nzwei\nthree\n"}
     saved = session_log(home).parent / "conflicts" / "undo-1" / "1-a.txt"

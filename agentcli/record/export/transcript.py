@@ -97,7 +97,7 @@ def transcript(entries: Sequence[Entry]) -> Transcript:
 
 
 def prompt_text(message: UserMessage) -> str:
-    return "".join(block.text for block in message.content if isinstance(block, Text))
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 
 def _add(made: Transcript, entry: Entry) -> None:

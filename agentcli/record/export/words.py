@@ -86,7 +86,8 @@ def session_sums(made: Transcript) -> list[tuple[str, str]]:
         ("when", f"{made.started} to {made.last}"),
         (
             "used",
-            f"{made.requests} requests, {usage.prompt_tokens} tokens in "
+            f"{made.requests} request{'' if made.requests == 1 else 's'}, "
+            f"{usage.prompt_tokens} tokens in "
             f"({usage.cache_read_tokens} cached), {usage.output_tokens} out, {cost(made.cost_usd)}",
         ),
         ("changed", changed or "nothing"),

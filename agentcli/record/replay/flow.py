@@ -26,6 +26,8 @@ def flow(facts: Iterable[Fact], normal: Normal, cut_turns: Container[int] = ()) 
     pending: list[tuple[int, str]] = []
     for fact in facts:
         call_id = _call_id(fact)
+        if call_id is not None and call_id.rpartition(".")[0] in order:
+            continue  # a program's: its result is told, and its own calls are in that
         if call_id is not None:
             place = order.index(call_id) if call_id in order else len(order)
             pending.append((place, _line(fact, normal)))

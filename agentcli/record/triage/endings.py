@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from agentcli.record.order import is_childs
 from agentcli.record.triage.finding import Case, Finding, Level
 from agentcli.types.events import (
     AnswerChecked,
@@ -63,9 +64,9 @@ def crash(case: Case) -> Iterator[Finding]:
         return
     ends = [entry.seq for entry in entries if isinstance(entry.fact, SessionEnded)]
     begins = [entry.seq for entry in entries if isinstance(entry.fact, SessionResumed)]
-    if ends and (not begins or begins[-1] < ends[-1]):
-        return
     in_turn = bool(case.trace.turns) and case.trace.turns[-1].ended is None
+    if (ends and (not begins or begins[-1] < ends[-1])) or (is_childs(entries) and not in_turn):
+        return
     if case.is_running:
         yield Finding(
             level=Level.NOTE,

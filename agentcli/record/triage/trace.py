@@ -139,11 +139,13 @@ class _Fold:
     def add(self, entry: Entry) -> None:
         match entry.fact:
             case TurnStarted(message=message):
-                prompt = "".join(getattr(block, "text", "") for block in message.content)
+                prompt = "\n".join(getattr(block, "text", "") for block in message.content)
                 self._begin(entry.seq, prompt)
             case ModelReplied() as reply:
                 self._reply(entry.seq, reply)
             case CallJudged(call=call) as judged:
+                if call.caller:
+                    self._ask(entry.seq, call)
                 self._open(call.id).judged = judged
             case CallFinished() as finished:
                 self._finish(entry.seq, finished)
@@ -163,17 +165,24 @@ class _Fold:
         return self._trace.turns[-1] if self._trace.turns else self._begin(record, "")
 
     def _reply(self, record: int, reply: ModelReplied) -> None:
+        self._turn(record).replies.append((record, reply))
+        for call in reply.message.tool_calls:
+            self._ask(record, call)
+
+    def _ask(self, record: int, call: ToolCall) -> None:
         turn = self._turn(record)
-        turn.replies.append((record, reply))
-        asked = [
-            TracedCall(call=call, record=record, turn=turn.number)
-            for call in reply.message.tool_calls
-        ]
-        turn.calls += asked
-        self._waiting += asked
+        asked = TracedCall(call=call, record=record, turn=turn.number)
+        turn.calls.append(asked)
+        self._waiting.append(asked)
 
     def _finish(self, record: int, finished: CallFinished) -> None:
-        found = self._open(finished.result.call_id)
+        result = finished.result
+        found = self._open(result.call_id)
+        caller = self._open(result.call_id.rpartition(".")[0])
+        if not found.record and caller.record:  # a program's, refused before it was judged
+            call = ToolCall(id=result.call_id, name=result.name, input={}, caller=caller.call.id)
+            self._ask(record, call)
+            found = self._open(call.id)
         if found.record:
             found.finished, found.finished_record = finished, record
             self._waiting.remove(found)

@@ -16,7 +16,7 @@ from pygments.util import ClassNotFound
 from rich.style import Style
 from rich.text import Text
 
-from agentcli.ui.render.escape import escaped
+from agentcli.ui.render.escape import append_escaped
 from agentcli.ui.render.palette import PLAIN, Theme
 
 STYLED_CHARS = 2_000
@@ -63,7 +63,7 @@ class Highlighter:
         styled = Text()
         for style, run in groupby(pieces, key=lambda piece: base + self._theme.token(piece[0])):
             characters = "".join(piece for _, piece in run)
-            styled.append_text(escaped(characters, style, mark=self._theme.escaped))
+            append_escaped(styled, characters, style, mark=self._theme.escaped)
         return styled
 
 

@@ -29,6 +29,8 @@ def escape(text: str) -> str:
 
 def escape_marked(text: str) -> tuple[str, list[Span]]:
     """The text, and where in it an escape stands."""
+    if _HIDDEN.search(text) is None:
+        return text, []
     pieces: list[str] = []
     marks: list[Span] = []
     end = size = 0
@@ -43,10 +45,15 @@ def escape_marked(text: str) -> tuple[str, list[Span]]:
 
 def escaped(text: str, style: Style, *, mark: Style) -> Text:
     """The text in a style, with what had to be escaped standing out."""
+    return append_escaped(Text(), text, style, mark=mark)
+
+
+def append_escaped(shown: Text, text: str, style: Style, *, mark: Style) -> Text:
     safe, marks = escape_marked(text)
-    shown = Text().append(safe, style)
+    before = len(shown)
+    shown.append(safe, style)
     for start, end in marks:
-        shown.stylize(mark, start, end)
+        shown.stylize(mark, before + start, before + end)
     return shown
 
 

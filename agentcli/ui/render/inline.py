@@ -20,6 +20,8 @@ _STYLES = {
 
 def inline(node: SyntaxTreeNode, paint: Paint, style: Style = PLAIN) -> Text:
     """All that stands in a node, on as few lines as its author wanted."""
+    if len(node.children) == 1:
+        return _piece(node.children[0], paint, style)
     shown = Text()
     for child in node.children:
         shown.append_text(_piece(child, paint, style))

@@ -29,6 +29,8 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _OPENING = re.compile(rf"{_HEADING.pattern}|{_ITEM.pattern}| {{0,3}}[>|<]")
 _TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*")
+_MARKS = re.compile(r"[\s`~|:=#*_>+-]*")
+"""The beginning of a line that does not say yet what it will be."""
 _LISTS = frozenset(("bullet_list", "ordered_list"))
 _CLOSED_AT_ONCE = frozenset(("heading", "hr"))
 _CLOSED_BY_EMPTY_LINE = frozenset(("paragraph", "table", "blockquote"))
@@ -218,6 +220,8 @@ class MarkdownStream:
                 return []
             line = self._fence.indent.sub("", partial, count=1)[-TAIL_CHARS:]
             return [*_gap(self._place), self._fence.highlighter.peek(line)]
+        if _MARKS.fullmatch(partial):
+            partial = ""
         nodes = self._parsed(_last_part([*self._lines, partial]), dict(self._names))
         return self._drawn(nodes, self._place)
 

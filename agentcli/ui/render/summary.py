@@ -3,6 +3,7 @@
 Without rich: the toolbar needs it for the first paint.
 """
 
+import locale
 from typing import TYPE_CHECKING
 
 from agentcli.types.messages import Usage
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from agentcli.ui.render.paint import Paint
 
 QUIET_TURN_S = 5.0
+
+
+def is_ascii() -> bool:
+    """Whether the locale has no more than ASCII to show."""
+    return "utf" not in locale.getpreferredencoding(False).lower()
 
 
 def tokens(count: int) -> str:

@@ -27,7 +27,7 @@ def table_lines(node: SyntaxTreeNode, paint: Paint, *, width: int) -> list[Text]
     rule = [run(("-" if paint.ascii else "─") * size, paint.theme.dim) for size in sizes]
     for cell in head:
         cell.stylize(paint.theme.strong)
-    laid_out = [_row(row, sizes, alignment, paint) for row in (head, rule, *body)]
+    laid_out = [_row(row, sizes, alignment) for row in (head, rule, *body)]
     # Rows that were wrapped run into each other without something between them.
     is_wrapped = any(len(lines) > 1 for lines in laid_out)
     lines: list[Text] = []
@@ -67,28 +67,26 @@ def _fitted(wanted: Sequence[int], room: int) -> list[int] | None:
     return sizes if sum(sizes) <= room and is_readable else None
 
 
-def _row(cells: Row, sizes: Sequence[int], alignment: Sequence[str], paint: Paint) -> list[Text]:
+def _row(cells: Row, sizes: Sequence[int], alignment: Sequence[str]) -> list[Text]:
     columns = [
         wrapped(cell, size) if cell.plain else [Text()]
         for cell, size in zip(cells, sizes, strict=True)
     ]
     lines = []
     for index in range(max(map(len, columns))):
-        line = Text()
-        for column, (parts, size) in enumerate(zip(columns, sizes, strict=True)):
+        line, gap = Text(), 0
+        for parts, size, side in zip(columns, sizes, alignment, strict=True):
             part = parts[index] if index < len(parts) else Text()
-            line.append_text(_aligned(part, size, alignment[column]))
-            line.append(GAP)
-        line.rstrip()
+            room = max(0, size - cell_len(part.plain))
+            before = {"right": room, "center": room // 2}.get(side, 0)
+            if part.plain:
+                line.append(" " * (gap + before)).append_text(part)
+                gap = 0
+            else:
+                gap += before
+            gap += room - before + len(GAP)
         lines.append(line)
     return lines
-
-
-def _aligned(part: Text, size: int, alignment: str) -> Text:
-    room = max(0, size - cell_len(part.plain.rstrip()))
-    before = {"right": room, "center": room // 2}.get(alignment, 0)
-    part.rstrip()
-    return Text(" " * before) + part + Text(" " * (room - before))
 
 
 def _as_pairs(head: Row, body: Sequence[Row], paint: Paint, *, width: int) -> list[Text]:

@@ -248,7 +248,7 @@ class Actions:
         self._repl.screen.layout.focus(self._repl.screen.input_window)
 
     async def _view(self, asked: Asked) -> None:
-        await self.page(self._repl.stage.whole_question(asked))
+        await self.page(self._repl.stage.viewed_question(asked))
         self._repl.approvals.viewed()
 
     async def _modify(self, asked: Asked) -> None:

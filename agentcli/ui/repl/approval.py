@@ -21,7 +21,8 @@ GRACE_S = 0.3
 
 Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
 LETTERS: tuple[Letter, ...] = ("y", "s", "a", "n", "e", "v", "m")
-LOCKABLE = frozenset({"y", "s", "a", "m"})
+AGREEING = frozenset({"y", "s", "a", "m"})
+LASTING = frozenset({"s", "a"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +54,22 @@ class Asked:
     opened: bool = False
     counts_from: float = float("inf")
     """When keys begin to be answers."""
-    is_cut: bool = False
-    """Not all of it is on the screen."""
+    is_cut: bool = True
+    """Not all of it is on the screen; so it is until it was drawn."""
+    hides_rules: bool = False
+    """What the lasting answers would store is not on the screen."""
     was_viewed: bool = False
     selected: int | None = None
     instead: bool = False
     """What to do instead is being typed."""
 
-    @property
-    def is_locked(self) -> bool:
-        return self.is_cut and not self.was_viewed
-
     def offers(self, letter: Letter) -> bool:
-        return not (self.is_locked and letter in LOCKABLE) and not self.offer.why_not(letter)
+        return not self.offer.why_not(letter) and not self._is_locked(letter)
+
+    def _is_locked(self, letter: Letter) -> bool:
+        """Whether it agrees to something that was not shown."""
+        hidden = (self.is_cut and letter in AGREEING) or (self.hides_rules and letter in LASTING)
+        return hidden and not self.was_viewed
 
 
 class Approvals:

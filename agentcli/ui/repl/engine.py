@@ -44,7 +44,6 @@ class Opening:
     answer: Answer
     color: str = "auto"
     resume: "SessionPlace | None" = None
-    is_ascii: bool = False
 
 
 class Engine:

@@ -11,21 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platformdirs import user_state_path
+from prompt_toolkit.utils import get_cwidth
 
 from agentcli import __version__
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
+from agentcli.ui.render.summary import is_ascii
 from agentcli.ui.repl.background import Answer, ask_background
 from agentcli.ui.repl.branch import Branch
 from agentcli.ui.repl.engine import Late, Opening
 from agentcli.ui.repl.guard_child import Guard
 from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.status import cut
+from agentcli.ui.repl.terminal import IN_ASCII
 
 if TYPE_CHECKING:
     from agentcli.record.place import SessionPlace
 
-HINTS = "/help · @file · !shell · ctrl+j newline · ctrl+d exit"
+DOT = " · "
+HINTS = ("/help", "@file", "!shell", "ctrl+j newline", "ctrl+d exit")
+PATH_COLUMNS_MIN = 10
+"""With less room for it, the folder is left out."""
 
 
 def converse(
@@ -72,13 +78,26 @@ def _log_to_file() -> None:
 
 def _greet(settings: Settings, opening: Opening) -> None:
     """Exactly two lines, which also keep the live region off the first row."""
+    width = shutil.get_terminal_size().columns - 1
+    shown = f"{first_line(settings, opening, width)}\n{hints(width)}\n"
+    sys.stdout.write(shown.translate(IN_ASCII) if is_ascii() else shown)
+    sys.stdout.flush()
+
+
+def first_line(settings: Settings, opening: Opening, width: int) -> str:
     branch = f" ({opening.branch.name})" if opening.branch.name else ""
     model = opening.model.rpartition("/")[2] or opening.model
-    before, after = f"agentcli {__version__} · {model} · ", f"{branch} · {settings.mode} mode"
-    width = shutil.get_terminal_size().columns - 1
-    where = shortened(short_path(settings.workspace), width - len(before) - len(after))
-    sys.stdout.write(f"{cut(before + where + after, width)}\n{cut(HINTS, width)}\n")
-    sys.stdout.flush()
+    parts = [f"agentcli {__version__}", model, f"{settings.mode} mode"]
+    room = width - sum(map(get_cwidth, parts)) - 3 * len(DOT) - get_cwidth(branch)
+    if room >= PATH_COLUMNS_MIN:
+        parts.insert(2, shortened(short_path(settings.workspace), room) + branch)
+    return cut(DOT.join(parts), width)
+
+
+def hints(width: int) -> str:
+    """As many as fit."""
+    fitting = [DOT.join(HINTS[:count]) for count in range(len(HINTS) + 1)]
+    return next(shown for shown in reversed(fitting) if len(shown) <= width or not shown)
 
 
 def shortened(path: str, width: int) -> str:

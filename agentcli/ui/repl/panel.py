@@ -9,40 +9,24 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from agentcli.settings import rules_file
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Diff
 from agentcli.types.verdicts import Question
 from agentcli.ui.lines import target
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape, escaped
-from agentcli.ui.render.paint import Paint, folded
-from agentcli.ui.repl.approval import LETTERS, Asked, Letter
+from agentcli.ui.render.paint import Paint, folded, wrapped
+from agentcli.ui.repl.answers import Density, answer_rows, shows_rules
+from agentcli.ui.repl.approval import Asked
 
 BODY_SHARE = 0.6
-LOW_ROWS = 13
 WHY_ROWS = 3
-
-_WORDS: dict[Letter, str] = {
-    "y": "yes, once",
-    "s": "yes, this session",
-    "a": "always",
-    "n": "no, and continue",
-    "e": "no, tell the agent what to do instead",
-    "v": "view all",
-    "m": "modify before running",
-}
-
-_SHORT: dict[Letter, str] = {
-    "y": "once",
-    "s": "session",
-    "a": "always",
-    "n": "no",
-    "e": "instead",
-    "v": "view",
-    "m": "modify",
-}
-"""Where the terminal is too low for a row each."""
+LOW_ROWS = 13
+"""With fewer, few words for each answer, where the call does not fit anyway."""
+DENSITIES: tuple[Density, ...] = ("rows", "flowing", "short")
+ROOMY = 60
+"""Columns that are enough to say more than that a question waits."""
+WAITS = "keys go to your message until you pause"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +38,34 @@ class Place:
 
 
 def panel(asked: Asked, paint: Paint, *, place: Place, rows: int, takes_keys: bool) -> list[str]:
-    """At most `rows` rows. Notes in `asked` whether all of the call is among them."""
-    head, body = [_header(asked, paint)], body_rows(asked, paint)
+    """At most `rows` rows. Notes in `asked` what of the question is not among them.
+
+    The answers make room for the call: they stand closer together rather than hide a line of it.
+    """
+    head, body = _header(asked, paint, takes_keys=takes_keys), body_rows(asked, paint)
     asked.is_cut = False
-    foot = _foot(asked, paint, place=place, is_low=rows < LOW_ROWS, takes_keys=takes_keys)
-    room = min(int(BODY_SHARE * paint.rows), rows - len(head) - len(foot))
-    asked.is_cut = len(body) > room
-    if asked.is_cut:
-        foot = _foot(asked, paint, place=place, is_low=rows < LOW_ROWS, takes_keys=takes_keys)
-        body = _ends_of(body, max(1, room), paint, was_viewed=asked.was_viewed)
+    why = _why(asked.question, paint, place)
+    for density in DENSITIES:
+        asked.hides_rules = not shows_rules(asked, paint, density)
+        foot = _foot(asked, paint, why, density)
+        if len(body) <= _room(paint, rows - len(head) - len(foot)):
+            return [*head, *body, *foot]
+    density = "rows" if rows >= LOW_ROWS else "short"
+    asked.is_cut, asked.hides_rules = True, not shows_rules(asked, paint, density)
+    foot = _foot(asked, paint, why, density)
+    room = _room(paint, rows - len(head) - len(foot))
+    body = _ends_of(body, max(1, room), paint, was_viewed=asked.was_viewed)
     return [*head, *body, *foot][:rows]
 
 
-def _foot(asked: Asked, paint: Paint, *, place: Place, is_low: bool, takes_keys: bool) -> list[str]:
-    why = _why(asked.question, paint, place)
-    foot = [*why[: 1 if is_low else None], *_answers(asked, paint, is_low=is_low)]
-    if not takes_keys:
-        foot.append(_dim(paint, "  keys go to your message until you pause"))
-    return foot
+def _room(paint: Paint, rows: int) -> int:
+    return min(int(BODY_SHARE * paint.rows), rows)
+
+
+def _foot(asked: Asked, paint: Paint, why: list[str], density: Density) -> list[str]:
+    if density == "short" and len(why) > 1:
+        why = [why[0] + _dim(paint, paint.ellipsis)]
+    return [*why, *answer_rows(asked, paint, density)]
 
 
 def body_rows(asked: Asked, paint: Paint) -> list[str]:
@@ -87,18 +81,31 @@ def body_rows(asked: Asked, paint: Paint) -> list[str]:
 
 
 def whole_text(asked: Asked, paint: Paint) -> str:
-    """For a pager."""
-    return "\n".join([_header(asked, paint), *body_rows(asked, paint)]) + "\n"
+    head = _header(asked, paint, takes_keys=True)
+    return "\n".join([*head, *body_rows(asked, paint)]) + "\n"
 
 
-def _header(asked: Asked, paint: Paint) -> str:
+def viewed_text(asked: Asked, paint: Paint) -> str:
+    """For a pager: with what the lasting answers would store."""
+    lasting = [
+        _dim(paint, f"  [{letter}] {what}")
+        for letter, what in (("s", asked.offer.session), ("a", ", ".join(asked.offer.rules)))
+        if what
+    ]
+    return whole_text(asked, paint) + "".join(f"\n{row}\n" for row in lasting)
+
+
+def _header(asked: Asked, paint: Paint, *, takes_keys: bool) -> list[str]:
+    """On a second row what does not fit in the first."""
     call = asked.question.call
     index, count = asked.position
-    of = f"  {index} of {count}" if count > 1 else ""
-    path = "" if isinstance(asked.question.preview, Command) else f" {escape(target(call))}"
-    mark = paint.styled("?", paint.theme.warning)
-    name = paint.styled(call.name, paint.theme.strong)
-    return f"{mark} {name}{path}  " + paint.styled(f"needs approval{of}", paint.theme.dim)
+    note = "needs approval" if takes_keys else WAITS if paint.width >= ROOMY else "not yet"
+    note += f"  {index} of {count}" if count > 1 else ""
+    shown = Text.assemble(("?", paint.theme.warning), " ", (call.name, paint.theme.strong))
+    if not isinstance(asked.question.preview, Command):
+        shown.append(f" {escape(target(call))}")
+    shown.append(f"  {note}", paint.theme.dim)
+    return [paint.lines([row]).rstrip("\n") for row in wrapped(shown, paint.width)]
 
 
 def _command_rows(command: str, asked: Asked, paint: Paint) -> list[str]:
@@ -120,11 +127,16 @@ def _wrapped(text: Text, paint: Paint) -> list[str]:
 
 
 def _ends_of(body: list[str], room: int, paint: Paint, *, was_viewed: bool) -> list[str]:
+    if len(body) <= room:
+        return body
     last = (room - 1) // 2
     first = max(0, room - 1 - last)
     hidden = len(body) - first - last
-    says = "press v to view, then y/s/a become active" if not was_viewed else "viewed"
-    note = f"  {paint.ellipsis} {hidden} of {len(body)} lines not shown: {says}"
+    count = f"  {paint.ellipsis} {hidden} of {len(body)} lines not shown: "
+    says = "viewed" if was_viewed else "press v to view, then y/s/a become active"
+    if cell_len(count + says) > paint.width:
+        count, says = f"  {paint.ellipsis} {hidden} more: ", "viewed" if was_viewed else "v"
+    note = count + says
     return [*body[:first], paint.styled(note, paint.theme.warning), *body[len(body) - last :]]
 
 
@@ -143,41 +155,6 @@ def _why(question: Question, paint: Paint, place: Place) -> list[str]:
 def _prose(text: str, paint: Paint) -> list[str]:
     wrapped = Text(text).wrap(paint.console(), max(8, paint.width - 7))
     return [f"  {'' if index == 0 else '     '}{row.plain}" for index, row in enumerate(wrapped)]
-
-
-def _answers(asked: Asked, paint: Paint, *, is_low: bool) -> list[str]:
-    if is_low:
-        shown = [f"[{letter}] {_SHORT[letter]}" for letter in LETTERS if asked.offers(letter)]
-        return _prose("  ".join(shown), paint)
-    rows = [_answer(asked, letter, paint) for letter in LETTERS[:5]]
-    last = "   ".join(_answer(asked, letter, paint).strip() for letter in LETTERS[5:])
-    return ["", *rows, f"  {last}"]
-
-
-def _answer(asked: Asked, letter: Letter, paint: Paint) -> str:
-    is_selected = asked.selected is not None and LETTERS[asked.selected] == letter
-    words = f"[{letter}] {_WORDS[letter]}"
-    note = _note(asked, letter)
-    if not asked.offers(letter):
-        return _dim(paint, f"  {words}  {note}".rstrip())
-    key = paint.styled(f"[{letter}]", paint.theme.strong)
-    shown = f"{'>' if is_selected else ' '} {key} {_WORDS[letter]}"
-    room = paint.width - cell_len(f"  {words}  ")
-    if note and room > 8:
-        shown += "  " + _dim(paint, note if cell_len(note) <= room else note[: room - 1] + "…")
-    return shown
-
-
-def _note(asked: Asked, letter: Letter) -> str:
-    if asked.is_locked and letter in ("y", "s", "a", "m"):
-        return "view it first" if letter in ("y", "s", "a") else ""
-    if why_not := asked.offer.why_not(letter):
-        return f"not offered: {escape(why_not)}"
-    if letter == "s":
-        return escape(asked.offer.session)
-    if letter != "a":
-        return ""
-    return escape(f"saves: allow {', '.join(asked.offer.rules)} in {rules_file().name}")
 
 
 def _arguments(question: Question) -> list[tuple[str, Json]]:

@@ -10,6 +10,8 @@ from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.summary import elapsed
 from agentcli.ui.repl.status import cut
 
+PROSE_CHARS = 4_000
+
 
 def styled(paint: Paint, text: str, style: str) -> str:
     """Each row on its own: a style never reaches over the end of a line."""
@@ -17,16 +19,20 @@ def styled(paint: Paint, text: str, style: str) -> str:
 
 
 def prompt(paint: Paint, shown: str) -> str:
-    rows = escape(shown).split("\n")
+    rows = [row for line in escape(shown).split("\n") for row in _rows(paint, line, indent=2)]
     lines = [f"{'> ' if index == 0 else '  '}{row}" for index, row in enumerate(rows)]
     return styled(paint, "\n".join(lines), "strong")
 
 
+def warning(paint: Paint, message: str) -> str:
+    return styled(paint, _hanging(paint, f"warning: {escape(message)}"), "warning")
+
+
 def error(paint: Paint, message: str, hint: str) -> str:
-    first, *more = escape(message).split("\n")
-    rows = [paint.styled("error:", paint.theme.failed) + f" {first}"]
-    rows += [f"  {row}" for row in more]
-    return "\n".join([*rows, f"  fix: {escape(hint)}"] if hint else rows)
+    """The fix is not wrapped: it may be a command to copy."""
+    text = _hanging(paint, f"error: {escape(message)}").removeprefix("error:")
+    said = paint.styled("error:", paint.theme.failed) + text
+    return f"{said}\n  fix: {escape(hint)}" if hint else said
 
 
 def interrupted(paint: Paint, seconds: float, *, changed: int) -> str:
@@ -34,7 +40,7 @@ def interrupted(paint: Paint, seconds: float, *, changed: int) -> str:
     if changed:
         files = "1 file" if changed == 1 else f"{changed} files"
         text += f"{paint.dot}{files} changed, /rewind to undo"
-    return paint.styled(text, paint.theme.warning)
+    return styled(paint, _hanging(paint, text), "warning")
 
 
 def thought(paint: Paint, text: str, seconds: float, *, is_shown: bool) -> str:
@@ -61,3 +67,17 @@ def table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
         lines.append(f"  {paint.styled(name, paint.theme.strong)}{pad}  {first}".rstrip())
         lines += [f"  {' ' * width}  {row}" for row in more]
     return "\n".join(lines)
+
+
+def _hanging(paint: Paint, text: str) -> str:
+    """All rows but the first stand two columns in."""
+    rows = [row for line in text.split("\n") for row in _rows(paint, line, indent=2)]
+    return "\n  ".join(rows)
+
+
+def _rows(paint: Paint, line: str, *, indent: int) -> list[str]:
+    """Between words. What is too long to be prose, the terminal may wrap."""
+    room = paint.prose_width - indent
+    if len(line) > PROSE_CHARS or cell_len(line) <= room:
+        return [line]
+    return [row.plain.rstrip() for row in Text(line).wrap(paint.console(), max(8, room))]

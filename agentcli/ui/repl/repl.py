@@ -16,6 +16,7 @@ from prompt_toolkit.styles import DynamicStyle
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
 from agentcli.types.verdicts import Mode
+from agentcli.ui.render.summary import is_ascii
 from agentcli.ui.repl.actions import Actions
 from agentcli.ui.repl.approval import Approvals, Asked
 from agentcli.ui.repl.composer import Composer
@@ -46,7 +47,7 @@ class Repl:
         self._stopped = 0
         """Commands that were still running at the end."""
         self._complaints: set[str] = set()
-        self.status = Status(is_ascii=opening.is_ascii)
+        self.status = Status(is_ascii=is_ascii())
         directory = project_directory(settings.workspace)
         self._drafts = Drafts(directory)
         self._history = ProjectHistory(directory / "history.jsonl", mask=self._masked)
@@ -62,6 +63,7 @@ class Repl:
             self.composer,
             Sources(
                 rows=lambda: self.terminal.size.rows,
+                columns=lambda: self.terminal.size.columns,
                 live=lambda rows: self.view.live(rows),
                 toolbar=lambda: self.view.toolbar(),
                 is_answering=self.is_answering,
@@ -110,6 +112,8 @@ class Repl:
             self._exit = Exit.HANGUP
         finally:
             drafts.cancel()
+            if self._exit is Exit.HANGUP and self.turns.is_running and self.engine.session:
+                self.kill_running()  # nobody is left to see a command end politely
             await self.turns.close()
             self._drafts.save(self.composer.text)
             self._stopped = self.engine.in_background()
@@ -307,6 +311,7 @@ class Repl:
         app.ttimeoutlen, app.timeoutlen = 0.05, 0.2
         app.before_render += lambda _: self.screen.prepare()
         app.key_processor.before_key_press += lambda _: self.actions.key_pressed()
+        app.key_processor.after_key_press += lambda _: self.terminal.draw_soon()
         return app
 
 

@@ -24,6 +24,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.paste import ShowAtoms
+from agentcli.ui.repl.status import cut
 
 INPUT_ROWS = 10
 MENU_ROWS = 8
@@ -37,6 +38,7 @@ class Sources:
     """Where the rows come from, asked at each drawing."""
 
     rows: Callable[[], int]
+    columns: Callable[[], int]
     live: Callable[[int], list[str]]
     """Rows of terminal codes, at most so many."""
     toolbar: Callable[[], StyleAndTextTuples]
@@ -138,13 +140,14 @@ class Screen:
         start = max(0, min(at - room + 1, len(state.completions) - room))
         shown = state.completions[start : start + room]
         width = max(get_cwidth(one.display_text) for one in shown)
+        room = max(0, self._sources.columns() - width - 6)
         rows: StyleAndTextTuples = []
         for index, one in enumerate(shown, start):
             is_selected = index == state.complete_index
             mark = "> " if is_selected else "  "
             pad = " " * (width - get_cwidth(one.display_text))
             rows.append(("bold" if is_selected else "", f"{mark}{one.display_text}"))
-            rows.append(("class:dim", f"{pad}  {one.display_meta_text}\n"))
+            rows.append(("class:dim", f"{pad}  {cut(one.display_meta_text, room)}\n"))
         last_style, last_text, *_ = rows[-1]
         rows[-1] = (last_style, last_text.rstrip("\n"))
         return rows

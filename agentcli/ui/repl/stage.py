@@ -1,10 +1,9 @@
 """Everything that lays out text for the session, made once the first prompt is on the screen."""
 
-import locale
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.color import ColorType
@@ -13,17 +12,17 @@ from rich.style import Style
 from agentcli.app.session import Session
 from agentcli.settings import Settings
 from agentcli.types.events import TurnStarted
-from agentcli.types.messages import ToolCall, Usage
+from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Diff
 from agentcli.ui.lines import target
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import ColorDepth, Theme
-from agentcli.ui.render.summary import cost, elapsed, traffic
+from agentcli.ui.render.summary import exit_lines, is_ascii
 from agentcli.ui.render.theme import When, choose_theme
 from agentcli.ui.repl.approval import Asked
-from agentcli.ui.repl.panel import Place, panel, whole_text
+from agentcli.ui.repl.panel import Place, panel, viewed_text, whole_text
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.story import Story
 
@@ -97,24 +96,17 @@ class Stage:
         turns = sum(isinstance(fact, TurnStarted) for fact in session.facts)
         if not turns:
             return []
-        tally, place = self.story.tally, session.place
-        usage = tally.usage
-        facts = [f"session {place.id}", f"{turns} {'turn' if turns == 1 else 'turns'}"]
-        facts += [elapsed(seconds), traffic(usage, ascii=self.paint.ascii) + _cached(usage)]
-        facts += [cost(tally.cost_usd)] if tally.cost_usd else []
-        lines = [self.paint.dot.join(facts)]
-        done = []
-        if tally.changed:
-            added = sum(plus for plus, _ in tally.changed.values())
-            removed = sum(minus for _, minus in tally.changed.values())
-            count = len(tally.changed)
-            done.append(f"{count} {'file' if count == 1 else 'files'} changed +{added} -{removed}")
-        if stopped:
-            commands = "1 command" if stopped == 1 else f"{stopped} commands"
-            done.append(f"{commands} still running {'was' if stopped == 1 else 'were'} stopped")
-        lines += [self.paint.dot.join(done)] if done else []
-        log = str(place.log).replace(str(Path.home()), "~", 1)
-        return ["", *lines, f"resume: agentcli --resume {place.id}      log: {log}"]
+        place = session.place
+        said = exit_lines(
+            replace(self.story.tally, session=place.id),
+            turns=turns,
+            duration_s=seconds,
+            stopped=stopped,
+            resume=f"agentcli --resume {place.id}",
+            log_path=str(place.log).replace(str(Path.home()), "~", 1),
+            ascii=self.paint.ascii,
+        )
+        return ["", *said]
 
     def patch(self, unified: str) -> str:
         """A patch of several files, each under its name."""
@@ -136,6 +128,9 @@ class Stage:
 
     def whole_question(self, asked: Asked) -> str:
         return whole_text(asked, self.paint)
+
+    def viewed_question(self, asked: Asked) -> str:
+        return viewed_text(asked, self.paint)
 
     def _chosen(self) -> tuple[Theme, ColorDepth]:
         return choose_theme(
@@ -166,17 +161,6 @@ def _live_style(style: Style) -> str:
         named = style.color.type is ColorType.STANDARD
         words.append(f"ansi{style.color.name}" if named else style.color.get_truecolor().hex)
     return " ".join(words)
-
-
-def _cached(usage: Usage) -> str:
-    if not usage.cache_read_tokens:
-        return ""
-    return f" (cache {100 * usage.cache_read_tokens / usage.prompt_tokens:.0f} %)"
-
-
-def is_ascii() -> bool:
-    """Whether the locale has no more than ASCII to show."""
-    return "utf" not in locale.getpreferredencoding(False).lower()
 
 
 def make_stage(

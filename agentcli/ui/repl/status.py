@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from prompt_toolkit.utils import get_cwidth
 
+from agentcli.ui.render.summary import tokens
+
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASCII_FRAMES = "|/-\\"
 FRAME_S = 0.125
@@ -90,8 +92,8 @@ class Status:
         received = self.received_tokens + self._arriving_characters // CHARACTERS_PER_TOKEN
         if not (self.sent_tokens or received):
             return []
-        sent = f"{self._up}{short(self.sent_tokens)} " if self.sent_tokens else ""
-        return [f"{sent}{self._down}{short(received)} tok"]
+        sent = f"{self._up}{tokens(self.sent_tokens)} " if self.sent_tokens else ""
+        return [f"{sent}{self._down}{tokens(received)} tok"]
 
 
 def cut(text: str, width: int) -> str:
@@ -105,12 +107,3 @@ def cut(text: str, width: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + ("…" if width > 0 else "")
-
-
-def short(count: int) -> str:
-    """321, 12.3k, 210k, 1.4M."""
-    if count < 1000:
-        return str(count)
-    if count < 100_000:
-        return f"{count / 1000:.1f}k".replace(".0k", "k")
-    return f"{count / 1000:.0f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"

@@ -111,7 +111,7 @@ class Story:
             case Told(text=text, why=why):
                 self._told(text, why)
             case Warned(message=message):
-                self.say(self._styled(f"warning: {escape(message)}", "warning"))
+                self.say(phrases.warning(self._paint(), message))
             case TurnEnded():
                 self._ended(event)
             case _:
@@ -191,14 +191,29 @@ class Story:
     def plain_transcript(self) -> str:
         return _CODES.sub("", self.transcript()).lstrip("\n")
 
+    @property
+    def was_answered(self) -> bool:
+        """Whether the model said anything in this turn."""
+        return self._turn.turns > 0
+
     # What is on the screen for now
 
-    def live(self, rows: int) -> list[str]:
-        """Never more than so many rows: first the tail of the text, then the running calls."""
-        running = self._running_rows()[: min(RUNNING_ROWS, rows)]
-        room = rows - len(running)
-        tail = self._tail_rows(room) if room > 0 else []
-        return [*tail, *running]
+    def tail(self, rows: int) -> list[str]:
+        """The end of the text that is being written, never more than so many rows of it."""
+        if not self._is_writing or rows <= 0:
+            return []
+        now = time.monotonic()
+        if now >= self._tail_next:
+            self._tail = self._markdown.tail(rows).split("\n")
+            if self._is_first and any(self._tail):
+                self._tail.insert(0, "")
+            spent_s = time.monotonic() - now
+            self._tail_next = now + min(RENDER_MAX_S, max(RENDER_MIN_S, 10 * spent_s))
+        return self._tail[-rows:] if any(self._tail) else []
+
+    def doing(self, rows: int) -> list[str]:
+        """The calls that run, and what the newest of them says."""
+        return self._running_rows()[: max(0, min(RUNNING_ROWS, rows))]
 
     def resized(self) -> None:
         """What comes from now on fits the new size."""
@@ -206,16 +221,6 @@ class Story:
         self.cards.paint = paint
         self._markdown.use(paint)
         self._tail_next = 0.0
-
-    def _tail_rows(self, rows: int) -> list[str]:
-        if not self._is_writing:
-            return []
-        now = time.monotonic()
-        if now >= self._tail_next:
-            self._tail = self._markdown.tail(rows).split("\n")
-            spent_s = time.monotonic() - now
-            self._tail_next = now + min(RENDER_MAX_S, max(RENDER_MIN_S, 10 * spent_s))
-        return self._tail[-rows:] if any(self._tail) else []
 
     def _running_rows(self) -> list[str]:
         now, rows = time.monotonic(), []
@@ -287,7 +292,7 @@ class Story:
         usage = message.usage
         self._note(event)
         self._status.replied(sent=usage.prompt_tokens, received=usage.output_tokens)
-        self._status.doing("Working" if message.tool_calls else "Waiting for model")
+        self._status.doing(_next_verb(message.tool_calls))
 
     def _note(self, event: ModelReplied) -> None:
         usage = event.message.usage
@@ -349,3 +354,7 @@ class Story:
 
     def _styled(self, text: str, style: str) -> str:
         return phrases.styled(self._paint(), text, style)
+
+
+def _next_verb(calls: Sequence[ToolCall]) -> str:
+    return f"Preparing {calls[0].name}" if calls else "Waiting for model"

@@ -1,9 +1,11 @@
 """One inline prompt-toolkit application for a whole session; only this module knows its insides.
 
-What was committed is never touched again. A commit erases the live region, writes, and draws the
-region anew below, in one flush; so nothing flickers, and nothing is lost that scrolled away.
+What was committed is never touched again. A frame erases the live region, writes what has been
+committed since the last one, and draws the region anew below, in one flush; so nothing flickers,
+nothing is lost that scrolled away, and a hundred commits cost no more frames than one.
 """
 
+import asyncio
 import errno
 import math
 import os
@@ -24,12 +26,17 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from agentcli.ui.render.summary import is_ascii
+
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show all in between at once; the others ignore them."""
 
 READ_BYTES = 65536
 PASTE_NEWLINES = 3
 """So many line ends in one read are a paste, where the terminal does not mark pastes."""
+
+IN_ASCII = str.maketrans("…·−─│•↑↓✓✗⊘■", ".---|*^v+x!#")
+"""One sign for one sign: what is laid out stays so where a terminal has ASCII alone."""
 
 _PASTE_BEGIN, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _LATE_REPLY = re.compile(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
@@ -39,6 +46,7 @@ class SynchronisedOutput(Vt100_Output):
     """Sends each flush as one frame. A terminal that has gone away is told of once."""
 
     held = 0
+    is_ascii = False
     on_gone: Callable[[], None] = staticmethod(lambda: None)
 
     def flush(self) -> None:
@@ -50,6 +58,12 @@ class SynchronisedOutput(Vt100_Output):
         except OSError:
             self._buffer = []
             self.on_gone()
+
+    def write(self, data: str) -> None:
+        super().write(data.translate(IN_ASCII) if self.is_ascii else data)
+
+    def write_raw(self, data: str) -> None:
+        super().write_raw(data.translate(IN_ASCII) if self.is_ascii else data)
 
     def disable_autowrap(self) -> None:
         """Never: a frame that meets a terminal just made narrower must wrap as the others did.
@@ -115,6 +129,11 @@ class InlineApplication(Application[None]):
 
     output: SynchronisedOutput
 
+    def __init__(self, **more: Any) -> None:
+        self.committed: list[str] = []
+        """What the next frame adds above the live region."""
+        super().__init__(**more)
+
     def _on_resize(self) -> None:
         with self.output.hold():
             self._climb_over_wrapped_rows()
@@ -122,9 +141,20 @@ class InlineApplication(Application[None]):
 
     def _redraw(self, render_as_done: bool = False) -> None:
         with self.output.hold():
-            if self._was_resized() and not self.is_handed_over:
-                self.erase()
+            if self.is_running and not self.is_handed_over:
+                self._settle()
             super()._redraw(render_as_done)
+
+    def _settle(self) -> None:
+        """What stands above the live region is as it has to be."""
+        if self._was_resized() or self.committed:
+            self.erase()
+        self.write_committed()
+
+    def write_committed(self) -> None:
+        if self.committed:
+            self.output.write_raw("".join(self.committed).replace("\n", "\r\n"))
+            self.committed.clear()
 
     def erase(self) -> None:
         if self._was_resized():
@@ -159,9 +189,9 @@ class Terminal:
 
     def __init__(self, app: InlineApplication) -> None:
         self._app = app
-        self._waiting: list[str] = []
         self._is_suspended = False
         """By ourselves: then all is put back on the way."""
+        self._draws_soon = False
         app.output.on_gone = self._gone
 
     @property
@@ -170,20 +200,22 @@ class Terminal:
 
     def commit(self, ansi: str) -> None:
         """Adds lines above the live region, for good. Only on the event loop's thread."""
-        if not ansi:
-            return
-        if not ansi.endswith("\n"):
-            ansi += "\n"
-        if self._app.is_handed_over or not self._app.is_running:
-            self._waiting.append(ansi)
-            return
-        with self._app.output.hold():
-            self._app.erase()
-            self._app.output.write_raw(ansi.replace("\n", "\r\n"))
-            self._app._redraw()
+        if ansi:
+            self._app.committed.append(ansi if ansi.endswith("\n") else f"{ansi}\n")
+            self._app.invalidate()
 
     def redraw(self) -> None:
         self._app.invalidate()
+
+    def draw_soon(self) -> None:
+        """After the keys of one read, without waiting for the next frame: they are seen at once."""
+        if not self._draws_soon:
+            self._draws_soon = True
+            asyncio.get_running_loop().call_soon(self._draw)
+
+    def _draw(self) -> None:
+        self._draws_soon = False
+        self._app._redraw()
 
     def repaint(self) -> None:
         """Draws the live region anew, whatever stands there."""
@@ -203,7 +235,7 @@ class Terminal:
         """Gives the terminal, as it was found, to something else for a while."""
         async with in_terminal():
             result = await work()
-        self._catch_up()
+        self._app.invalidate()
         return result
 
     def suspend(self) -> None:
@@ -236,17 +268,8 @@ class Terminal:
                     pre_run=pre_run, set_exception_handler=False, handle_sigint=True
                 )
         finally:
-            self._catch_up()
-
-    def _catch_up(self) -> None:
-        waiting, self._waiting = "".join(self._waiting), []
-        if not waiting:
-            return
-        if self._app.is_running:
-            self.commit(waiting)
-            return
-        self._app.output.write_raw(waiting.replace("\n", "\r\n"))
-        self._app.output.flush()
+            self._app.write_committed()
+            self._app.output.flush()
 
     def _gone(self) -> None:
         self.leave(EOFError())
@@ -257,6 +280,7 @@ def open_output(stdout: TextIO) -> SynchronisedOutput:
     output = SynchronisedOutput.from_pty(stdout, term=os.environ.get("TERM"))
     assert isinstance(output, SynchronisedOutput)
     output.enable_cpr = False
+    output.is_ascii = is_ascii()
     return output
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from prompt_toolkit.utils import get_cwidth
 
-from agentcli.ui.repl.status import short
+from agentcli.ui.render.summary import cost, tokens
 
 WARN_PERCENT = 70
 SOON_PERCENT = 85
@@ -74,5 +74,5 @@ def _cost(figures: Figures) -> list[Field]:
     if not figures.sent_tokens:
         return []
     if figures.cost_usd is not None:
-        return [("dim", f"${figures.cost_usd:.2f}")]
-    return [("dim", f"↑{short(figures.sent_tokens)} ↓{short(figures.received_tokens)}")]
+        return [("dim", cost(figures.cost_usd))]
+    return [("dim", f"↑{tokens(figures.sent_tokens)} ↓{tokens(figures.received_tokens)}")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.settings import Settings
 from agentcli.types.errors import AgentError
-from agentcli.types.events import CallFinished, CallJudged
+from agentcli.types.events import CallFinished, CallJudged, Ending
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.stage import Stage
 
 LONG_TURN_S = 30.0
+UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED)
+"""Endings after which the same message can be sent again with one key."""
 
 
 class Turns:
@@ -142,7 +144,10 @@ class Turns:
             attached = await asyncio.to_thread(attach, text, self._settings.workspace)
             for note in attached.notes:
                 stage.story.add(stage.ink(f"  {note}", "dim"))
-            await session.turn(text, attached=attached.texts)
+            ended = await session.turn(text, attached=attached.texts)
+            if ended.ending in UNANSWERED and not stage.story.was_answered:
+                self._give_back(session, text)
+                return ""
         except asyncio.CancelledError:
             self._was_interrupted(session, stage)
             return ""
@@ -159,7 +164,11 @@ class Turns:
         while task is not None and task.cancelling():
             task.uncancel()
         stage.story.interrupted(self._status.elapsed_s)
-        waited = [*session.steering.take_back(), *filter(None, [self.queue.take()])]
+        self._give_back(session)
+
+    def _give_back(self, session: "Session", *unsent: str) -> None:
+        """To the input, with all that waited."""
+        waited = [*unsent, *session.steering.take_back(), *filter(None, [self.queue.take()])]
         if waited:
             self._composer.put_before("\n".join(waited))
 

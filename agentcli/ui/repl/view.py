@@ -11,6 +11,7 @@ from agentcli.ui.repl.approval import Approvals
 from agentcli.ui.repl.branch import Branch
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.engine import Engine
+from agentcli.ui.repl.screen import LOW_ROWS
 from agentcli.ui.repl.status import Status, cut
 from agentcli.ui.repl.terminal import Terminal
 from agentcli.ui.repl.toolbar import HINT_COLUMNS, HINTS, Figures, fields, fitted
@@ -76,9 +77,13 @@ class View:
         asyncio.get_running_loop().call_later(seconds, forget)
 
     def live(self, rows: int) -> list[str]:
-        """An empty row sets it apart from what is done."""
-        above = self._rows(rows - 1)
-        return ["", *above] if rows > 2 else above
+        """The text goes on below what was committed; an empty row sets apart what is not text."""
+        below = self._below(max(1, rows - 1))
+        room = rows - len(below)
+        if room < 1 or self._engine.stage is None or self._approvals.is_open:
+            return ["", *below] if room > 0 else below
+        tail = self._engine.stage.story.tail(min(room - 1, self._tail_rows()))
+        return [*tail, "", *below]
 
     def toolbar(self) -> StyleAndTextTuples:
         width = self._terminal.size.columns - 2
@@ -93,7 +98,7 @@ class View:
         )
         return [(f"class:{style}", text) for style, text in shown]
 
-    def _rows(self, rows: int) -> list[str]:
+    def _below(self, rows: int) -> list[str]:
         stage, width = self._engine.stage, self._terminal.size.columns - 1
         status = self._status_row(width)
         if stage is None:
@@ -103,15 +108,16 @@ class View:
             return stage.panel(asked, rows=rows, takes_keys=self._approvals.takes_keys)
         queue = [stage.ink(cut(row, width), "dim") for row in self._turns.queue.rows()]
         room = max(0, rows - len(queue) - len(status))
-        above = [*stage.story.live(min(room, self._tail_rows(rows))), *self._shell_rows(width)]
+        doing = [*stage.story.doing(room), *self._shell_rows(width)]
         return [
-            *(above[-room:] if room else []),
+            *(doing[-room:] if room else []),
             *queue,
             *(stage.ink(row, "accent") for row in status),
         ]
 
-    def _tail_rows(self, rows: int) -> int:
-        return max(TAIL_ROWS_MIN, self._terminal.size.rows // 3) + 4 if rows > 6 else 1
+    def _tail_rows(self) -> int:
+        rows = self._terminal.size.rows
+        return max(TAIL_ROWS_MIN, rows // 3) if rows >= LOW_ROWS else 1
 
     def _shell_rows(self, width: int) -> list[str]:
         output = self._turns.shell_output.rstrip("\n")

@@ -112,13 +112,13 @@ class Reply:
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         match event:
+            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
+                return _grown(self._blocks[index], delta) if index in self._blocks else ()
             case {"type": "message_start", "message": {"usage": dict(usage)}}:
                 self._usage |= usage
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
                 self._blocks[index] = growing = _Growing(dict(block))
                 return _opened(growing)
-            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
-                return _grown(self._blocks[index], delta) if index in self._blocks else ()
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._end(delta, event.get("usage"))
             case {"type": "message", "content": list(blocks)}:  # a server that does not stream

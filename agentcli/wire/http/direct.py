@@ -6,7 +6,7 @@ to be dead before the first byte of an answer. Redirects are told, not followed.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
@@ -54,11 +54,11 @@ class Direct:
 
     async def exchange(
         self, path: str, *, headers: Mapping[str, str], body: bytes
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[Sequence[Event], None]:
         answer = await self._answered("POST", path, headers=headers, body=body)
         try:
-            async for event in _events(self._pieces(answer)):
-                yield event
+            async for events in _events(self._pieces(answer)):
+                yield events
         finally:
             self._release(answer)
 
@@ -235,14 +235,14 @@ def _answer(link: Link, response: Response, *, head: Head, first: bytes) -> _Ans
     return _Answer(link=link, response=response, head=head, plain=plain, first=plain(first))
 
 
-async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
     """Told apart by their first character: an event stream, one document, or somebody's page."""
     opening = b""
     async for piece in pieces:
         opening = piece.lstrip()
         if opening:
             break
-        yield {}
+        yield ()
     match opening[:1]:
         case b"<":
             page = one_line(opening.decode("utf-8", "replace"))
@@ -254,26 +254,24 @@ async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
             )
         case b"{" | b"[":
             rest = [piece async for piece in pieces]
-            for event in _as_events(_document(opening + b"".join(rest))):
-                yield event
+            yield _as_events(_document(opening + b"".join(rest)))
         case _:
-            async for event in _streamed(opening, pieces):
-                yield event
+            async for events in _streamed(opening, pieces):
+                yield events
 
 
-async def _streamed(opening: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+async def _streamed(opening: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
     stream = EventStream()
-    for event in stream.feed(opening):
-        yield event
+    if events := stream.feed(opening):
+        yield events
     async for piece in pieces:
         if not piece and stream.done:
             return
-        if not piece:
-            yield {}
-        for event in stream.feed(piece):
-            yield event
-    for event in stream.end():
-        yield event
+        events = stream.feed(piece)
+        if events or not piece:
+            yield events
+    if events := stream.end():
+        yield events
 
 
 def _document(text: bytes) -> Json:
@@ -284,7 +282,6 @@ def _document(text: bytes) -> Json:
     return document
 
 
-def _as_events(document: Json) -> Iterator[Event]:
-    for item in document if isinstance(document, list) else [document]:
-        if isinstance(item, dict):
-            yield item
+def _as_events(document: Json) -> Sequence[Event]:
+    items = document if isinstance(document, list) else [document]
+    return [item for item in items if isinstance(item, dict)]

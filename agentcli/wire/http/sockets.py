@@ -4,7 +4,7 @@ There are two: `direct`, which is lean and the default, and `sdk`, for the platf
 and routing the official clients alone do well.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Protocol
 
 from agentcli.types.errors import WireErrorKind
@@ -68,11 +68,12 @@ class Socket(Protocol):
 
     def exchange(
         self, path: str, *, headers: Mapping[str, str], body: bytes
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[Sequence[Event], None]:
         """Posts the body and gives the events of the answer as they come.
 
-        An empty dictionary among them means: nothing has come for a while. Raises HttpError and
-        Broken. Closing the iterator, or cancelling it, ends the exchange at once.
+        What came together is given together; none at all means: nothing has come for a while.
+        Raises HttpError and Broken. Closing the iterator, or cancelling it, ends the exchange at
+        once.
         """
         ...
 

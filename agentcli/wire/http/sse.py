@@ -6,7 +6,6 @@ neither a cut inside a character nor an exotic line separator inside a text can 
 
 import json
 import re
-from collections.abc import Iterator
 from typing import TypeAlias
 
 from agentcli.types.errors import WireError, WireErrorKind
@@ -38,25 +37,27 @@ class EventStream:
         self._after_return = False
         """The last chunk ended in \\r: a \\n at the start of the next belongs to it."""
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
+    def feed(self, chunk: bytes) -> list[Event]:
         if not chunk:
-            return
+            return []
         if self._after_return:
             chunk = chunk.removeprefix(b"\n")
-        start = 0
-        for end in _LINE_END.finditer(chunk):
-            self._keep(chunk[start : end.start()])
-            start = end.end()
-            yield from self._line(self._joined())
         self._after_return = chunk.endswith(b"\r")
-        self._keep(chunk[start:])
+        *lines, rest = _LINE_END.split(chunk)
+        if lines and self._pieces:
+            self._keep(lines[0])
+            lines[0] = self._joined()
+        events = [event for line in lines if (event := self._line(line)) is not None]
+        self._keep(rest)
+        return events
 
-    def end(self) -> Iterator[Event]:
+    def end(self) -> list[Event]:
         """The event that was there but for its empty line; half an event is left out."""
         try:
-            yield from [*self._line(self._joined() or b":"), *self._line(b"")]
+            last = (self._line(self._joined() or b":"), self._line(b""))
         except WireError:
-            return
+            return []
+        return [event for event in last if event is not None]
 
     def _keep(self, piece: bytes) -> None:
         if piece:
@@ -70,28 +71,27 @@ class EventStream:
         self._pieces_bytes = 0
         return line
 
-    def _line(self, line: bytes) -> Iterator[Event]:
+    def _line(self, line: bytes) -> Event | None:
         if self._is_first_line:
             self._is_first_line = False
             line = line.removeprefix(_BYTE_ORDER_MARK)
         if not line:
-            yield from self._dispatched()
-            return
+            return self._dispatched()
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
             self._data_bytes += len(value)
             self._check_size()
+        return None
 
-    def _dispatched(self) -> Iterator[Event]:
+    def _dispatched(self) -> Event | None:
         data = "\n".join(self._data)
         self._data.clear()
         self._data_bytes = 0
         if data.strip() == DONE:
             self.done = True
-            yield {"type": DONE}
-        elif data:
-            yield _decoded(data)
+            return {"type": DONE}
+        return _decoded(data) if data else None
 
     def _check_size(self) -> None:
         if self._pieces_bytes + self._data_bytes > LIMIT_BYTES:

@@ -29,7 +29,9 @@ class Family:
         look = FunctionTool(name="look", act=lambda args, context: "seen")
         made = bench(self._replies, [look], limits=self._limits, listeners=[listen])
         self.benches.append(made)
-        return Child(journal=made.journal, loop=made.loop, log=LOG, head=lambda: "", close=lambda: None)
+        return Child(
+            journal=made.journal, loop=made.loop, log=LOG, head=lambda: "", close=lambda: None
+        )
 
     def run(self, task: str = "Where is it?", role: str = "") -> Output:
         context = ToolContext(call_id="c", workspace=Path(), progress=self.shown.append)

@@ -30,7 +30,7 @@ def commands() -> list[SlashCommand]:
         SlashCommand(
             name="compact",
             usage="[--undo]",
-            help="shorten the conversation to a summary, or tell it in full again",
+            help="shorten the conversation, or tell it in full again",
             run=_compact,
         ),
     ]

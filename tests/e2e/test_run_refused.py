@@ -1,0 +1,74 @@
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import PROGRAM, agentcli, environment, script, session_log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--on-deny", "perhaps"], "--on-deny cannot be 'perhaps'"),
+        (["--continue", "--resume", "x"], "--continue and --resume name two sessions"),
+        (["--no-such-option"], "No such option: --no-such-option"),
+        (["--max-cost"], "Option '--max-cost' requires an argument."),
+    ],
+)
+@pytest.mark.parametrize("form", [["-o", "json"], ["-ostream-json"], ["--output=json"]])
+def test_command_line_that_is_wrong_has_a_result_too(
+    tmp_path: Path, form: list[str], arguments: list[str], message: str
+) -> None:
+    ran = agentcli("run", *form, "go", *arguments, home=tmp_path)
+    (result,) = ran.events
+    assert ran.code == result["exit_code"] == 2
+    assert result["error"]["message"].startswith(message)
+    assert ran.err.startswith(f"error: {message}")
+    assert "  fix: " in ran.err
+
+
+def test_missing_value_names_the_help_of_the_command(tmp_path: Path) -> None:
+    assert "  fix: agentcli run --help\n" in agentcli("run", "x", "--max-cost", home=tmp_path).err
+
+
+def test_text_has_no_result(tmp_path: Path) -> None:
+    assert agentcli("run", "--no-such-option", "go", home=tmp_path).out == ""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_stdout_that_is_full_is_an_error(tmp_path: Path, form: str) -> None:
+    model = script(tmp_path / "s.json", ["Hi."])
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [PROGRAM, "run", "--model", model, "-o", form, "go"],
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ran.returncode == 3
+    assert "error: cannot write to stdout: No space left on device\n" in ran.stderr
+
+
+@pytest.mark.parametrize("lost", ["{out}", "{state}/*/snapshot.git"])
+def test_what_cannot_be_left_is_the_same_in_exit_code_result_and_log(
+    tmp_path: Path, lost: str
+) -> None:
+    home, work, out = tmp_path / "home", tmp_path / "work", tmp_path / "out"
+    home.mkdir()
+    work.mkdir()
+    gone = lost.format(out=out, state=home / ".local/state/agentcli/sessions")
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": f"rm -r {gone}"}}]}, "Done."])
+    options = ["--mode", "auto", "--sandbox", "off", "-o", "json"]
+    files: list[str | Path] = ["--output-dir", out, "--patch", tmp_path / "p.diff"]
+    ran = agentcli("run", "--model", model, *options, *files, "go", home=home, cwd=work)
+    (result,) = ran.events
+    ended = json.loads(session_log(home).read_text().splitlines()[-1])["fact"]
+    assert (ran.code, result["exit_code"], ended["exit_code"]) == (3, 3, 3)
+    assert (result["ending"], ended["ending"]) == ("misconfigured", "misconfigured")
+    assert result["error"]["message"] == ended["message"]
+    if out.exists():
+        assert json.loads((out / "result.json").read_text())["exit_code"] == 3
