@@ -1,16 +1,13 @@
-"""What the bash tool costs: `python -m tests.bench.bash`.
-
-Time of one call beside a bare subprocess that runs the same command, and the growth of memory while
-a command prints a gigabyte.
-"""
+"""What the bash tool costs: a call beside a bare `subprocess`, and a command that prints much."""
 
 import asyncio
 import os
 import resource
-import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from agentcli.guard.secrets import Redactor
@@ -18,48 +15,56 @@ from agentcli.machine.ledger import Ledger
 from agentcli.tools.bash import Args, Bash
 from agentcli.types.tools import Command, ToolContext
 from agentcli.types.verdicts import Confinement
+from tests.bench.figures import Figure, in_turns, wall_ms
 
-CALLS = 300
-GIGABYTE = 1_000_000_000
-
-
-def bare_ms() -> float:
-    began = time.perf_counter()
-    subprocess.run(["bash", "-c", "echo x"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    return (time.perf_counter() - began) * 1000
+CALLS = 200
+MUCH_BYTES = 5_000_000
+FLOOD_BYTES = 100_000_000
 
 
-async def call_ms(tool: Bash, context: ToolContext) -> float:
-    began = time.perf_counter()
-    await tool.run(Args(command="echo x"), context)
-    return (time.perf_counter() - began) * 1000
+def figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as name, asyncio.Runner() as runner:
+        home = Path(name)
+        context = ToolContext(call_id="bench", workspace=home, progress=lambda text: None)
+        ledger = Ledger()
+        tool = _tool(home, ledger)
+
+        def run(command: str) -> None:
+            output = runner.run(tool.run(Args(command=command), context))
+            assert isinstance(output.details, Command) and output.details.exit_code == 0
+
+        def bare(command: str) -> None:
+            argv = ["bash", "-c", command]
+            subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+
+        much = f"yes | head -c {MUCH_BYTES}"
+        for what, command, runs in (
+            ("bash call, echo", "echo x", CALLS),
+            (f"bash call, {MUCH_BYTES // 1_000_000} MB of output", much, 10),
+        ):
+            taken = in_turns(
+                {
+                    "bare": partial(wall_ms, partial(bare, command)),
+                    "tool": partial(wall_ms, partial(run, command)),
+                },
+                runs=runs,
+            )
+            yield Figure(
+                what=what, value=taken["tool"], floor=taken["bare"], floor_is="bare subprocess"
+            )
+        before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        began = time.perf_counter()
+        run(f"yes | head -c {FLOOD_BYTES}")
+        yield Figure(
+            what="bash call, 100 MB of output", value=time.perf_counter() - began, unit="s"
+        )
+        grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
+        yield Figure(what="100 MB of output, memory", value=grown_kb / 1000, unit="MB", at_most=20)
+        runner.run(ledger.close())
 
 
-async def overhead(tool: Bash, context: ToolContext) -> None:
-    bare, called = [], []
-    for _ in range(CALLS):  # in turns, so that both see the same weather
-        bare.append(bare_ms())
-        called.append(await call_ms(tool, context))
-    for name, times in (("bare subprocess", bare), ("bash tool", called)):
-        ninth = statistics.quantiles(times, n=10)[8]
-        print(f"{name:<16} median {statistics.median(times):5.2f} ms   p90 {ninth:5.2f} ms")
-    print(f"{'overhead':<16} median {statistics.median(called) - statistics.median(bare):5.2f} ms")
-
-
-async def memory(tool: Bash, context: ToolContext) -> None:
-    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.perf_counter()
-    output = await tool.run(Args(command=f"yes | head -c {GIGABYTE}"), context)
-    took_s = time.perf_counter() - began
-    grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
-    assert isinstance(output.details, Command)
-    assert output.details.output_bytes == GIGABYTE
-    print(f"1 GB of output   {took_s:5.2f} s   peak memory +{grown_kb / 1024:.1f} MB")
-
-
-async def measure(home: Path) -> None:
-    ledger = Ledger()
-    tool = Bash(
+def _tool(home: Path, ledger: Ledger) -> Bash:
+    return Bash(
         workspace=home,
         out_dir=home / "out",
         sandbox=None,
@@ -68,12 +73,3 @@ async def measure(home: Path) -> None:
         ledger=ledger,
         clean=Redactor(environ={f"TOKEN_{n}": f"{n}" * 40 for n in range(4)}).bytes_stream,
     )
-    context = ToolContext(call_id="bench", workspace=home, progress=lambda text: None)
-    await overhead(tool, context)
-    await memory(tool, context)
-    await ledger.close()
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        asyncio.run(measure(Path(name)))

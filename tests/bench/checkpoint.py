@@ -1,35 +1,35 @@
-"""What keeping the state around a call costs: `python -m tests.bench.checkpoint [FILES]`."""
+"""What keeping the state of a workspace around a call costs."""
 
 import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentcli.app.ignoring import Ignoring
 from agentcli.record.checkpoint.keep import Keeper
 from agentcli.record.checkpoint.store import Store
+from tests.bench.figures import Figure
 
+FILES = 20_000
 RUNS = 25
 LIMIT_MS = 30
 LINES = 150
 
 
-def main() -> None:
-    files = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+def figures() -> Iterator[Figure]:
     with TemporaryDirectory() as folder:
         root = Path(folder, "work")
-        _fill(root, files)
+        _fill(root, FILES)
         store = Path(folder, "kept.git")
         first_ms, keeper = _first(root, store)
-        print(f"{files} files, first call of a workspace: {first_ms:.0f} ms")
+        yield Figure(what=f"{FILES} files, first call of a workspace", value=first_ms)
         keeper.close()
         again_ms, keeper = _first(root, store)
-        print(f"{files} files, first call of a later session: {again_ms:.0f} ms")
+        yield Figure(what=f"{FILES} files, first call of a later session", value=again_ms)
         for name, change in CASES.items():
-            _report(name, keeper, root, change)
-        _report("edit_file", keeper, root, _edit, named=[b"p0/d0/f0.py"])
+            yield _kept(name, keeper, root, change)
+        yield _kept("edit_file", keeper, root, _edit, named=[b"p0/d0/f0.py"])
         keeper.close()
 
 
@@ -55,14 +55,14 @@ CASES: dict[str, Callable[[Path, int], None]] = {
 }
 
 
-def _report(
+def _kept(
     name: str,
     keeper: Keeper,
     root: Path,
     change: Callable[[Path, int], None],
     *,
     named: list[bytes] | None = None,
-) -> None:
+) -> Figure:
     times_ms = []
     for run in range(RUNS):
         began = time.perf_counter()
@@ -72,9 +72,7 @@ def _report(
         changed = time.perf_counter()
         keeper.after(before)
         times_ms.append((kept - began + time.perf_counter() - changed) * 1000)
-    median = statistics.median(times_ms)
-    verdict = "ok" if median < LIMIT_MS else "SLOW"
-    print(f"{name:20} {median:6.1f} ms  (most {max(times_ms):.1f})  {verdict}")
+    return Figure(what=f"checkpoint, {name}", value=statistics.median(times_ms), at_most=LIMIT_MS)
 
 
 def _first(root: Path, store: Path) -> tuple[float, Keeper]:
@@ -91,7 +89,3 @@ def _fill(root: Path, files: int) -> None:
         (folder / f"f{number}.py").write_text(f"x = {number}\n" * LINES)
     for part in range(10):
         (root / f"p{part}" / "d0").mkdir(parents=True, exist_ok=True)
-
-
-if __name__ == "__main__":
-    main()

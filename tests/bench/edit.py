@@ -1,11 +1,12 @@
-"""How long an edit of a 5 MB file takes, to bytes on disk: `python -m tests.bench.edit`."""
+"""How long an edit of a 5 MB file takes, to bytes on disk."""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.bench.figures import Figure
 from tests.support.files import Bench, bench
 
 SIZE_BYTES = 5_000_000
@@ -15,10 +16,9 @@ LIMIT_MS = 100
 LINE = "        self.total_{n} = compute(left_{n}, right_{n}, scale={n})  # line {n}\n"
 
 
-def main() -> None:
+def figures() -> Iterator[Figure]:
     text = "".join(LINE.format(n=n) for n in range(SIZE_BYTES // len(LINE.format(n=10_000))))
     place = LINE.format(n=40_000) + LINE.format(n=40_001)
-    print(f"{len(text) / 1e6:.1f} MB, {text.count(chr(10))} lines, median of {RUNS} runs")
     cases: dict[str, Callable[[Bench, int], object]] = {
         "exact": lambda tools, run: tools.edit("f.py", f"# line {40_000 + run}\n", f"# {run}\n"),
         "exact, CRLF": lambda tools, run: tools.edit(
@@ -35,9 +35,9 @@ def main() -> None:
     }
     for name, case in cases.items():
         times_ms = [_timed(case, text, run) for run in range(RUNS)]
-        median = statistics.median(times_ms)
-        verdict = "ok" if median < LIMIT_MS else "SLOW"
-        print(f"{name:12} {median:6.1f} ms  (least {min(times_ms):.1f})  {verdict}")
+        yield Figure(
+            what=f"edit of 5 MB, {name}", value=statistics.median(times_ms), at_most=LIMIT_MS
+        )
 
 
 def _timed(case: Callable[[Bench, int], object], text: str, run: int) -> float:
@@ -49,7 +49,3 @@ def _timed(case: Callable[[Bench, int], object], text: str, run: int) -> float:
         start = time.perf_counter()
         case(tools, run)
         return (time.perf_counter() - start) * 1000
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,6 @@ The floor is a process that does no more than to send such a request and to read
 """
 
 import statistics
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from tempfile import TemporaryDirectory
 from tests.bench.dialects import DIALECTS, Stream, of_anthropic
 from tests.bench.figures import Figure
 from tests.bench.model import Model
-from tests.bench.process import timed, weighed
+from tests.bench.process import INTERPRETER, timed, weighed
 from tests.support.program import PROGRAM, environment
 
 RUNS = 15
@@ -58,7 +57,7 @@ def figures() -> Iterator[Figure]:
 
 def _argv(name: str) -> list[str | Path]:
     if name == BARE:
-        return [sys.executable, "-c", BARE_CLIENT]
+        return [*INTERPRETER, "-c", BARE_CLIENT]
     return [PROGRAM, "run", "--model", name, "hi"]
 
 

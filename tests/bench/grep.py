@@ -1,14 +1,9 @@
-"""What grep and find_files cost beside bare ripgrep: `python -m tests.bench.grep [files]`.
-
-Times are wall milliseconds, the least of several runs taken in turns; compare ratios, not times.
-"""
+"""What grep and find_files cost beside bare ripgrep."""
 
 import asyncio
 import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,8 +14,9 @@ from agentcli.tools.searching import ripgrep
 from agentcli.tools.searching.ripgrep import STAND_IN, Engine
 from agentcli.types.messages import Json
 from agentcli.types.tools import Output, Tool, ToolContext
+from tests.bench.figures import Figure, in_turns, wall_ms
 
-FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
+FILES = 30_000
 ROUNDS = 7
 LINE = "    value = compute(first, second)  # an ordinary line of code\n"
 FLAGS = ["--no-config", "--hidden", "--no-require-git", "--glob=!.git", "--no-mmap"]
@@ -59,42 +55,32 @@ def called(tool: Tool, raw: Json) -> Output:
     return asyncio.run(tool.run(tool.parse(raw), context))
 
 
-def took_ms(act: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    act()
-    return (time.perf_counter() - began) * 1000
+def row(name: str, reference: Callable[[], object], ours: Callable[[], object]) -> Figure:
+    taken = in_turns(
+        {"reference": lambda: wall_ms(reference), "ours": lambda: wall_ms(ours)}, runs=ROUNDS
+    )
+    return Figure(what=name, value=taken["ours"], floor=taken["reference"], floor_is="bare rg")
 
 
-def row(name: str, reference: Callable[[], object], ours: Callable[[], object]) -> None:
-    pairs = [(took_ms(reference), took_ms(ours)) for _ in range(ROUNDS)]
-    theirs, mine = (min(times) for times in zip(*pairs, strict=True))
-    print(f"{name:28}{theirs:10.0f}{mine:10.0f}{mine / theirs:10.2f}")
-
-
-def main() -> None:
+def figures() -> Iterator[Figure]:
     found = ripgrep.find(Path("/nonexistent"))
     if found is None:
-        sys.exit("there is no ripgrep to compare with")
+        return  # there is nothing to compare with
     engine = ripgrep.at(found)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         plant(root)
         workspace = Workspace(root)
         grep = Grep(workspace=workspace, engine=engine)
-        print(f"{FILES} files, {found}\n{'':28}{'rg ms':>10}{'tool ms':>10}{'ratio':>10}")
         for name, raw, options in CASES:
-            row(name, partial(bare, engine, root, options), partial(called, grep, raw))
+            yield row(
+                f"grep in {FILES} files, {name}",
+                partial(bare, engine, root, options),
+                partial(called, grep, raw),
+            )
         finder = FindFiles(workspace=workspace, engine=engine)
         listed = partial(called, finder, {"glob": "*.py"})
-        row("find_files *.py", partial(bare, engine, root, ["--files"]), listed)
-        search: Json = {"pattern": r"rare_\w+"}
+        yield row("find_files *.py", partial(bare, engine, root, ["--files"]), listed)
         fallback = Grep(workspace=workspace, engine=STAND_IN)
-        row(
-            "60 found without ripgrep",
-            partial(called, grep, search),
-            partial(called, fallback, search),
-        )
-
-
-if __name__ == "__main__":
-    main()
+        alone = partial(called, fallback, {"pattern": r"rare_\w+"})
+        yield Figure(what="grep without ripgrep, 60 found", value=wall_ms(alone))

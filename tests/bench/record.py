@@ -1,7 +1,8 @@
-"""How long a long log takes to write, list, verify and load. Run: python tests/bench/record.py"""
+"""How long a long log takes to write, list, verify, load and fold, as a resumed session does."""
 
 import tempfile
-import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from agentcli.agent.journal import Journal
@@ -22,6 +23,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import AssistantMessage, Block, Text, ToolCall, UserMessage
 from agentcli.types.tools import Effect, FileView, ToolResult
 from agentcli.types.verdicts import Verdict
+from tests.bench.figures import Figure, wall_ms
 
 RECORDS = 10_000
 OUTPUT = "a line of a file that was read\n" * 60
@@ -74,34 +76,14 @@ def turn(journal: Journal) -> None:
     journal.tell(TurnEnded(ending=Ending.DONE))
 
 
-def timed(what: str, began: float) -> None:
-    print(f"{what:<28}{(time.perf_counter() - began) * 1000:8.0f} ms")
-
-
-def main() -> None:
+def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "log.jsonl"
-        began = time.perf_counter()
-        write(path)
-        timed(f"write {RECORDS} records", began)
-        print(f"{path.stat().st_size / 1e6:.1f} MB")
-
-        began = time.perf_counter()
-        summary_of(SessionPlace(id="bench", directory=Path(scratch)))
-        timed("summarise", began)
-
-        began = time.perf_counter()
-        recorded = read(path)
-        timed("load", began)
-
-        began = time.perf_counter()
-        audit(path)
-        timed("verify", began)
-
-        began = time.perf_counter()
-        Journal("bench", record=lambda entry: None, before=recorded.entries).messages()
-        timed("fold into messages", began)
-
-
-if __name__ == "__main__":
-    main()
+        yield Figure(what=f"log, write {RECORDS} records", value=wall_ms(partial(write, path)))
+        place = SessionPlace(id="bench", directory=Path(scratch))
+        yield Figure(what="log, summarise", value=wall_ms(partial(summary_of, place)))
+        yield Figure(what="log, load", value=wall_ms(partial(read, path)), at_most=1000)
+        yield Figure(what="log, verify", value=wall_ms(partial(audit, path)))
+        entries = read(path).entries
+        journal = Journal("bench", record=lambda entry: None, before=entries)
+        yield Figure(what="log, fold into messages", value=wall_ms(journal.messages))

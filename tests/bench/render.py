@@ -1,16 +1,18 @@
-"""What it costs to lay out a long reply while it streams: `python -m tests.bench.render`.
+"""What it costs to lay out a long reply while it streams.
 
 100 000 tokens of each kind of text, four characters at a time, with the tail drawn as often as a
 screen would that is drawn at most 25 times a second and gets 1 000 tokens in each.
 """
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.ui.render import markdown
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import DARK
+from tests.bench.figures import Figure
 from tests.support.scenes import ANSWER
 
 TOKENS, TOKEN_CHARS = 100_000, 4
@@ -35,7 +37,7 @@ KINDS = {
 }
 
 
-def main() -> None:
+def figures() -> Iterator[Figure]:
     for name, piece in KINDS.items():
         size = TOKENS * TOKEN_CHARS
         text = (piece * (size // len(piece) + 1))[:size]
@@ -49,8 +51,5 @@ def main() -> None:
             slowest_s = max(slowest_s, time.process_time() - start)
         stream.finish()
         spent_s = time.process_time() - began
-        print(f"{name:10} {spent_s:5.2f} s CPU, slowest step {slowest_s * 1000:5.1f} ms")
-
-
-if __name__ == "__main__":
-    main()
+        yield Figure(what=f"{TOKENS} tokens of {name}, CPU", value=spent_s, unit="s", at_most=3)
+        yield Figure(what=f"{name}, slowest step", value=slowest_s * 1000)

@@ -1,17 +1,13 @@
-"""How long the wire takes: run by hand, `python -m tests.bench.wire`.
+"""The wire alone: an exchange with a loopback provider, and writing the next request.
 
-Printed are medians, in milliseconds: the way from a process's start to its first request, a whole
-exchange with a loopback provider, and what it costs to write the next request of a conversation.
-The last is processor time, so that other work on the machine does not count. `turns.py` measures
+The latter is processor time, so that other work on the machine does not count. `turns.py` measures
 whole sessions.
 """
 
 import asyncio
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
@@ -22,8 +18,9 @@ from agentcli.wire.http.body import BodyText
 from agentcli.wire.normalize import Normal
 from agentcli.wire.providers import Key
 from agentcli.wire.transport import dialect_of, open_wire
-from tests.support.anthropic_streams import call, calls, says
-from tests.support.provider import Provider, Recorded, Reply
+from tests.bench.figures import Figure
+from tests.support.anthropic_streams import call, calls
+from tests.support.provider import Provider
 
 MODELS = ["opus", "sol", "openai-chat/gpt-6.1-sol", "argon", "gemini-interactions/gemini-4-argon"]
 STEPS = (10, 300)
@@ -72,23 +69,21 @@ def median_ms(run: Callable[[], object], *, times: int) -> float:
     return statistics.median(taken)
 
 
-def next_request_ms(model: Model, steps: int) -> tuple[float, float, int]:
+def next_request_ms(model: Model, steps: int) -> tuple[float, float]:
     """The first request of a resumed conversation, and each one after it."""
     history = conversation(model, steps + 30)
     normal, writer = Normal(model), BodyText()
     dialect = dialect_of(model.protocol)
-    size = 0
 
     def write(length: int) -> None:
-        nonlocal size
         wired = Request(
             model=model.name, system=SYSTEM, messages=normal.of(history[:length]), tools=TOOLS
         )
-        size = len(writer.of(dialect.encode(wired, model), dialect.HISTORY_KEY))
+        writer.of(dialect.encode(wired, model), dialect.HISTORY_KEY)
 
     cold = median_ms(lambda: write(2 * steps + 1), times=1)
     lengths = iter(range(2 * steps + 3, 2 * steps + 61, 2))
-    return cold, median_ms(lambda: write(next(lengths)), times=25), size
+    return cold, median_ms(lambda: write(next(lengths)), times=25)
 
 
 def round_trip_ms(steps: int) -> float:
@@ -122,49 +117,16 @@ def round_trip_ms(steps: int) -> float:
     return statistics.median(arrivals[1:])
 
 
-FIRST_REQUEST = """
-import asyncio, sys
-from agentcli.types.messages import Text, UserMessage
-from agentcli.types.wire import Request
-from agentcli.wire.catalogue import resolve
-from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_wire
-key = Key(value="sk-test-0123456789", source="x")
-wire = open_wire(resolve("opus"), key=key, base_url=sys.argv[1])
-prompt = UserMessage(content=(Text(text="Go"),))
-asyncio.run(wire.ask(Request(model="", system="Work.", messages=(prompt,)), lambda delta: None))
-"""
-
-
-def first_request_ms(times: int) -> float:
-    taken = []
-    for _ in range(times):
-        arrived: list[float] = []
-
-        def reply(request: Recorded, seen: list[float] = arrived) -> Reply:
-            seen.append(time.perf_counter())
-            return says("Hi")
-
-        with Provider([reply]) as provider:
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", FIRST_REQUEST, provider.base_url], check=True)
-        taken.append((arrived[0] - start) * 1000)
-    return statistics.median(taken)
-
-
-def main() -> None:
-    print(f"process start to first request: {first_request_ms(9):.0f} ms")
+def figures() -> Iterator[Figure]:
     for steps in STEPS:
-        print(f"{steps:4} steps, request and reply over loopback: {round_trip_ms(steps):.2f} ms")
+        yield Figure(what=f"{steps} steps, request and reply", value=round_trip_ms(steps))
     for name in MODELS:
         model = resolve(name)
-        for steps in STEPS:
-            cold, warm, size = next_request_ms(model, steps)
-            print(
-                f"{name:36} {steps:4} steps, {size / 1000:6.0f} kB:"
-                f" cold {cold:7.2f} ms, next {warm:5.2f} ms"
-            )
-
-
-if __name__ == "__main__":
-    main()
+        (_, early_ms), (cold_ms, late_ms) = (next_request_ms(model, steps) for steps in STEPS)
+        yield Figure(what=f"{name}, {STEPS[-1]} steps, first request", value=cold_ms)
+        yield Figure(
+            what=f"{name}, {STEPS[-1]} steps, next request",
+            value=late_ms,
+            floor=early_ms,
+            floor_is=f"at {STEPS[0]} steps",
+        )

@@ -1,0 +1,63 @@
+"""Other agents that the person has installed, asked the same thing by the same model.
+
+A row is a command that does one task and leaves. What is not on the PATH is left out.
+"""
+
+import shutil
+import statistics
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.bench.dialects import Stream, of_anthropic, of_chat, of_responses
+from tests.bench.figures import Figure
+from tests.bench.model import Model
+from tests.bench.process import Spent, weighed
+from tests.support.program import PROGRAM, environment
+
+RUNS = 5
+PROMPT = "hi"
+
+PEERS: Mapping[str, tuple[tuple[str, ...], Stream]] = {
+    "claude": (("claude", "-p", PROMPT), of_anthropic),
+    "codex": (("codex", "exec", "--skip-git-repo-check", PROMPT), of_responses),
+    "opencode": (("opencode", "run", PROMPT), of_anthropic),
+    "crush": (("crush", "run", "--quiet", PROMPT), of_anthropic),
+    "pi": (("pi", "-p", PROMPT), of_anthropic),
+    "aider": (("aider", "--yes", "--no-git", "--message", PROMPT), of_chat),
+    "llm": (("llm", "-m", "gpt-4o", PROMPT), of_chat),
+}
+"""Each with the dialect that it speaks when it finds the variables of a key and a base URL."""
+
+
+def figures() -> Iterator[Figure]:
+    ours = [str(PROGRAM), "run", "--model", "opus", PROMPT]
+    yield from _rows("agentcli", ours, of_anthropic)
+    for name, (argv, stream) in PEERS.items():
+        program = shutil.which(argv[0])
+        if program is not None:
+            yield from _rows(name, [program, *argv[1:]], stream)
+
+
+def _rows(name: str, argv: list[str], stream: Stream) -> Iterator[Figure]:
+    runs = [run for _ in range(RUNS + 1) if (run := _measured(argv, stream)) is not None][1:]
+    if not runs:
+        return  # it wants to be set up first, or to ask somebody else
+    yield Figure(what=f"{name}, first request", value=statistics.median(it for it, _ in runs))
+    spent = [spent for _, spent in runs]
+    yield Figure(what=f"{name}, total", value=statistics.median(it.wall_ms for it in spent))
+    peak_mb = statistics.median(it.peak_mb for it in spent)
+    yield Figure(what=f"{name}, peak memory", value=peak_mb, unit="MB")
+
+
+def _measured(argv: list[str], stream: Stream) -> tuple[float, Spent] | None:
+    with TemporaryDirectory() as home, Model(lambda step: stream(step, None)) as model:
+        env = environment(Path(home), **model.environment)
+        try:
+            spent = weighed(argv, env=env, cwd=Path(home))
+        except subprocess.CalledProcessError:
+            return None
+        if not model.complete:
+            return None
+        return (model.complete[0] - spent.began) * 1000, spent
