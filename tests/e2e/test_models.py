@@ -51,7 +51,7 @@ def test_swap_to_a_smaller_model_is_told_beforehand(talked: Path) -> None:
         "vllm/qwen would not get:\n"
         "  - 1 thought of another model: qwen cannot read them.\n"
         "The next prompt has about 90,034 tokens and does not fit the 32,768 it takes: "
-        "shorten it first, with /compact. Its price is not known.\n",
+        "shorten it first, /compact. Its price is not known.\n",
     )
 
 

@@ -45,6 +45,7 @@ def test_an_exact_edit_changes_no_byte_outside_its_span(
     start = data.draw(st.integers(0, len(view) - 1))
     old = view[start : data.draw(st.integers(start + 1, len(view)))]
     assume(view.find(old, view.find(old) + 1) < 0)
+    assume("\r\n" not in old)  # in an argument that is a line end, and no lone return before one
     try:
         result = edit(raw, Wish(path="f", old=old, new=new))
     except ToolError:

@@ -62,5 +62,5 @@ def test_failure_is_told_in_the_words_of_git(repo: Path) -> None:
 
 def test_missing_git_is_told(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repo))
-    with pytest.raises(SettingsError, match="git did not work"):
+    with pytest.raises(SettingsError, match="git is not installed"):
         git("status", cwd=repo)
