@@ -62,10 +62,11 @@ _LONGEST_PREFIX = max(len(shape.prefix) for shape in SHAPES)
 # Between the lines of a key block, also where it was quoted or given line numbers.
 _BREAK = r"(?:\s|\\[nr]|\d{1,6}[\t:|])"
 _KIND = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?"
-_HEADERS = rf"(?:{_BREAK}++[A-Za-z-]{{1,40}}: [^\n\\]{{0,200}})*"
+_HEADERS = rf"(?:{_BREAK}+[A-Za-z-]{{1,40}}: [^\n\\]{{0,200}})*"
+# Groups are not repeated possessively: the first releases of Python 3.11 lose their way in that.
 _BLOCK = (
-    rf"-----BEGIN {_KIND}-----{_HEADERS}(?:{_BREAK}++[A-Za-z0-9+/=]{{16,}}+)*+"
-    rf"(?:(?:{_BREAK}++[A-Za-z0-9+/=]++)?{_BREAK}*+-----END {_KIND}-----)?"
+    rf"-----BEGIN {_KIND}-----{_HEADERS}(?:{_BREAK}+[A-Za-z0-9+/=]{{16,}}+)*"
+    rf"(?:(?:{_BREAK}+[A-Za-z0-9+/=]++)?{_BREAK}*-----END {_KIND}-----)?"
 )
 _BLOCK_BEGIN = "-----BEGIN "
 _BLOCK_HEADER = rf"-----BEGIN {_KIND}-----"

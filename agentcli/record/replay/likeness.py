@@ -69,7 +69,9 @@ def _lines(result: ToolResult, normal: Normal) -> list[str]:
     for block in result.content:
         match block:
             case Text(text=text):
-                lines.extend(normal(text).split("\n"))
+                told = normal(text).split("\n")
+                # The newest come first, and a tree that is laid out again has other dates.
+                lines.extend(sorted(told) if result.name == "find_files" else told)
             case Image(media_type=media_type, data=data):
                 lines.append(f"image: {media_type}, {len(data)} characters, {hash(data):x}")
     return [*lines, *_details(result.details, normal)]
