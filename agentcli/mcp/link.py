@@ -232,6 +232,7 @@ class Link:
             return
         with suppress(SubscriptionLost, *_FAULTS):
             async with client.listen(tools_list_changed=True) as changes:
+                self._tools = None  # what changed before we listened nobody tells us
                 async for _ in changes:
                     self._tools = None
 

@@ -113,7 +113,7 @@ def test_closed_terminal_ends_the_program_and_its_children(
         until(
             lambda: not alive(pid) and not (child and alive(child)),
             "the program and its child have ended",
-            within_s=2,
+            within_s=5,
         )
 
 
