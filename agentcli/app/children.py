@@ -3,17 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agentcli.agent.asking import Asking
-from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
-from agentcli.agent.limits import Breaker, Limits, Pace
+from agentcli.agent.limits import Breaker, Limits
 from agentcli.agent.loop import Loop
-from agentcli.agent.prompt import system_prompt
-from agentcli.agent.room import Room
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.app.boundary import Boundary
 from agentcli.app.briefing import role_folders
 from agentcli.app.checkpoints import Checkpoints
+from agentcli.app.engine import open_asking, open_dispatcher
 from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
 from agentcli.record.place import SessionPlace
@@ -21,7 +18,6 @@ from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.types.events import Event, Told, Warned
 from agentcli.types.tools import Effect, Tool, ToolSpec
-from agentcli.types.wire import Request
 
 if TYPE_CHECKING:
     from agentcli.agent.children import Child, Children, Role
@@ -78,41 +74,21 @@ class ChildAgents:
             mask=self._boundary.mask,
         )
         offers = [offer for offer in self._workshop.offers() if offer[0].name in role.tools]
-        toolset, model = Toolset(self._checkpoints.around(offers)), self._workshop.model
-        breaker = Breaker()
-        limits = Limits(
-            steps=STEPS_MAX, wall_s=WALL_S, calls_per_minute=self._settings.calls_per_minute
-        )
-        dispatcher = Dispatcher(
-            toolset=toolset,
-            judge=self._boundary.judge,
-            tell=journal.tell,
-            workspace=self._settings.workspace,
-            breaker=breaker,
-            pace=Pace(limits.calls_per_minute),
-            clean=self._boundary.clean,
-            origin=self._boundary.origin,
-        )
-        asking = Asking(
-            wire=model.wire,
-            template=Request(
-                model=model.name,
-                system=system_prompt(),
-                messages=(),
-                tools=toolset.specs,
-                effort=self._settings.effort,
-                session=journal.session,
+        toolset, breaker = Toolset(self._checkpoints.around(offers)), Breaker()
+        loop = Loop(
+            asking=open_asking(
+                toolset, settings=self._settings, workshop=self._workshop, journal=journal
             ),
             journal=journal,
-            price=model.price,
-            room=Room(journal, window=self._workshop.window, keep=self._workshop.keep),
-        )
-        loop = Loop(
-            asking=asking,
-            journal=journal,
-            dispatcher=dispatcher,
+            dispatcher=open_dispatcher(
+                toolset,
+                settings=self._settings,
+                boundary=self._boundary,
+                journal=journal,
+                breaker=breaker,
+            ),
             breaker=breaker,
-            limits=limits,
+            limits=Limits(steps=STEPS_MAX, wall_s=WALL_S),
             parallel=self._settings.parallel,
         )
         return Child(

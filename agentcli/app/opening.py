@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
 from agentcli.agent.asking import Asking
-from agentcli.agent.dispatch import Dispatcher
+from agentcli.agent.finish import Finish
 from agentcli.agent.journal import Journal, Listener
-from agentcli.agent.limits import Breaker, Limits, Pace
-from agentcli.agent.loop import Loop
-from agentcli.agent.prompt import system_prompt
-from agentcli.agent.room import Room
-from agentcli.agent.toolset import Toolset
+from agentcli.agent.limits import Breaker, Limits
+from agentcli.agent.loop import Loop, Notices
 from agentcli.app.boundary import SANDBOX_OFF, Boundary
 from agentcli.app.briefing import Briefing
-from agentcli.app.catalogue import Catalogue
-from agentcli.app.checkpoints import Checkpoints
-from agentcli.app.children import ChildAgents
+from agentcli.app.engine import open_asking, open_dispatcher
 from agentcli.app.errand import (
     Errand,
     answer_form,
@@ -25,11 +20,9 @@ from agentcli.app.errand import (
     finish_of,
     refuse_unconfined,
 )
-from agentcli.app.hooks import open_hooks
+from agentcli.app.hooks import SessionHooks, open_hooks
 from agentcli.app.model import ModelInUse, open_model
 from agentcli.app.opinion import SecondOpinion
-from agentcli.app.plugins import open_plugins
-from agentcli.app.programs import Programs
 from agentcli.app.project import Project, open_project, with_project
 from agentcli.app.resume import (
     Taken,
@@ -38,22 +31,17 @@ from agentcli.app.resume import (
     take_new,
     take_up,
 )
-from agentcli.app.servers import open_servers
 from agentcli.app.session import Session
 from agentcli.app.spending import open_budget, open_evaluator, within
 from agentcli.app.steering import Steering
 from agentcli.app.telemetry import open_telemetry
+from agentcli.app.tooling import Tooling, open_tooling
 from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
-from agentcli.types.events import (
-    SessionResumed,
-    SessionStarted,
-    Warned,
-)
+from agentcli.types.events import SessionResumed, SessionStarted, Told, Warned
 from agentcli.types.verdicts import Asker
-from agentcli.types.wire import Request
 
 if TYPE_CHECKING:
     from agentcli.agent.budget import Budget
@@ -121,122 +109,49 @@ def _assembled(
     )
     refuse_unconfined(errand, workshop)
     form = answer_form(errand, journal, by_call=not model.answer_schemas)
-    checkpoints = Checkpoints(place, workspace=settings.workspace, tell=journal.tell)
-    children = ChildAgents(
-        settings, place, boundary=boundary, workshop=workshop, checkpoints=checkpoints
-    )
-    plugins = open_plugins(settings.workspace)
-    programs = Programs(settings, place, boundary=boundary, workshop=workshop)
-    own = (*workshop.offers(), *programs.offers(), *answer_offers(form))
-    toolset = Toolset((*checkpoints.around(own), *children.offers()))
-    servers = open_servers(
+    tooling = open_tooling(
         settings,
         place,
         project=project,
         boundary=boundary,
-        tell=journal.tell,
-        takes_images=lambda: workshop.model.images,
-        keep_states=checkpoints.around,
+        workshop=workshop,
+        journal=journal,
+        besides=answer_offers(form),
     )
-    catalogue = Catalogue(
-        toolset,
-        servers=servers,
-        window_tokens=workshop.window(),
-        before=journal.facts,
-    )
-    foreign = checkpoints.around(plugins.offers())
-    catalogue.admit((*foreign, *(servers.offers() if servers else ())))
-    hooks = open_hooks(
-        settings,
-        place,
-        project=project,
-        tell=journal.tell,
-        clean=boundary.clean,
-        resolve=toolset.resolve,
-        mode=lambda: boundary.mode,
-        is_resumed=bool(taken.entries),
-    )
-    boundary.hooks = hooks.engine
-    boundary.source = lambda name: toolset.resolve(name).spec.source
-    boundary.before = journal.facts
+    hooks = _guarded(boundary, settings, taken, tooling, journal, project=project)
     boundary.opinion = SecondOpinion(
         model=model,
         open_own=partial(open_evaluator, settings, budget) if settings.evaluator else None,
         clean=boundary.clean,
     )
     steering = Steering(lambda: (*hooks.notices(), *workshop.notices(), *briefing.notices()))
-    breaker = Breaker()
-    limits = Limits(
-        steps=settings.max_turns,
-        wall_s=settings.timeout,
-        calls_per_minute=settings.calls_per_minute,
-    )
-    dispatcher = Dispatcher(
-        toolset=toolset,
-        judge=boundary.judge,
-        tell=journal.tell,
-        workspace=settings.workspace,
-        breaker=breaker,
-        pace=Pace(limits.calls_per_minute),
-        after=hooks.after,
-        clean=boundary.clean,
-        origin=boundary.origin,
-    )
-    programs.connect(toolset, dispatcher)
-    asking = Asking(
-        wire=model.wire,
-        template=Request(
-            model=model.name,
-            system=system_prompt(),
-            messages=(),
-            tools=toolset.specs,
-            answer_schema=form.schema if form and not form.by_call else None,
-            effort=settings.effort,
-            session=taken.session,
-        ),
+    asking = open_asking(
+        tooling.toolset,
+        settings=settings,
+        workshop=workshop,
         journal=journal,
-        price=model.price,
-        room=Room(journal, window=workshop.window, keep=workshop.keep),
-        tools=lambda: toolset.declared,
+        answer_schema=form.schema if form and not form.by_call else None,
     )
-    loop = Loop(
-        asking=asking,
+    loop = _loop(
+        settings,
+        asking,
         journal=journal,
-        dispatcher=dispatcher,
-        breaker=breaker,
-        limits=limits,
-        parallel=settings.parallel,
+        boundary=boundary,
+        tooling=tooling,
+        hooks=hooks,
         notices=steering.notices,
-        unfinished=hooks.unfinished,
         finish=finish_of(errand, journal, form=form, workshop=workshop, settings=settings),
-        on_deny=errand.on_deny if errand else "continue",
-        wraps_up=errand is not None and errand.wraps_up,
+        errand=errand,
     )
-    terms: dict[str, Any] = {
-        "session": taken.session,
-        "version": __version__,
-        "workspace": str(settings.workspace),
-        "model": model.name,
-        "mode": settings.mode,
-        "tools": toolset.names,
-        "tools_sha256": toolset.sha256(),
-    }
-    told_first = (*briefing.at_start(), *children.at_start())
-    if taken.entries:
-        repaired = (*taken.repaired, *close_open_ends(journal))
-        journal.tell(SessionResumed(**terms, repaired=repaired))
-    else:
-        journal.tell(SessionStarted(**terms))
-        for fact in told_first:
-            journal.tell(fact)
-    for fact in (*plugins.warnings, *(servers.warnings if servers else ())):
-        journal.tell(fact)
-    if model.warning:
-        journal.tell(Warned(code="model.unknown", message=model.warning))
-    if settings.sandbox == "off":
-        journal.tell(Warned(code="sandbox.off", message=SANDBOX_OFF))
-    if project and (ignored := project.warning):
-        journal.tell(Warned(code="project.untrusted", message=ignored))
+    _announce(
+        settings,
+        taken,
+        journal,
+        tooling=tooling,
+        model=model,
+        told_first=(*briefing.at_start(), *tooling.children.at_start()),
+        ignored=project.warning if project else "",
+    )
     return Session(
         settings=settings,
         taken=taken,
@@ -247,10 +162,112 @@ def _assembled(
         model=model,
         steering=steering,
         workshop=workshop,
-        checkpoints=checkpoints,
+        checkpoints=tooling.checkpoints,
         telemetry=telemetry,
         boundary=boundary,
-        catalogue=catalogue,
+        catalogue=tooling.catalogue,
         hooks=hooks,
         budget=budget,
     )
+
+
+def _guarded(
+    boundary: Boundary,
+    settings: Settings,
+    taken: Taken,
+    tooling: Tooling,
+    journal: Journal,
+    *,
+    project: Project | None,
+) -> SessionHooks:
+    """The boundary learns what is known only once there are tools and a journal."""
+    hooks = open_hooks(
+        settings,
+        taken.place,
+        project=project,
+        tell=journal.tell,
+        clean=boundary.clean,
+        resolve=tooling.toolset.resolve,
+        mode=lambda: boundary.mode,
+        is_resumed=bool(taken.entries),
+    )
+    boundary.hooks = hooks.engine
+    boundary.source = lambda name: tooling.toolset.resolve(name).spec.source
+    boundary.before = journal.facts
+    return hooks
+
+
+def _loop(
+    settings: Settings,
+    asking: Asking,
+    *,
+    journal: Journal,
+    boundary: Boundary,
+    tooling: Tooling,
+    hooks: SessionHooks,
+    notices: Notices,
+    finish: Finish | None,
+    errand: Errand | None,
+) -> Loop:
+    breaker = Breaker()
+    dispatcher = open_dispatcher(
+        tooling.toolset,
+        settings=settings,
+        boundary=boundary,
+        journal=journal,
+        breaker=breaker,
+        after=hooks.after,
+    )
+    tooling.programs.connect(tooling.toolset, dispatcher)
+    return Loop(
+        asking=asking,
+        journal=journal,
+        dispatcher=dispatcher,
+        breaker=breaker,
+        limits=Limits(steps=settings.max_turns, wall_s=settings.timeout),
+        parallel=settings.parallel,
+        notices=notices,
+        unfinished=hooks.unfinished,
+        finish=finish,
+        on_deny=errand.on_deny if errand else "continue",
+        wraps_up=errand is not None and errand.wraps_up,
+    )
+
+
+def _announce(
+    settings: Settings,
+    taken: Taken,
+    journal: Journal,
+    *,
+    tooling: Tooling,
+    model: ModelInUse,
+    told_first: Sequence[Told | Warned],
+    ignored: str,
+) -> None:
+    """The first facts: under which terms the session begins or goes on, and what to know of it."""
+    terms: dict[str, Any] = {
+        "session": taken.session,
+        "version": __version__,
+        "workspace": str(settings.workspace),
+        "model": model.name,
+        "mode": settings.mode,
+        "tools": tooling.toolset.names,
+        "tools_sha256": tooling.toolset.sha256(),
+    }
+    if taken.entries:
+        repaired = (*taken.repaired, *close_open_ends(journal))
+        journal.tell(SessionResumed(**terms, repaired=repaired))
+    else:
+        journal.tell(SessionStarted(**terms))
+        for fact in told_first:
+            journal.tell(fact)
+    for warning in tooling.warnings:
+        journal.tell(warning)
+    is_off = settings.sandbox == "off"
+    for code, message in (
+        ("model.unknown", model.warning),
+        ("sandbox.off", SANDBOX_OFF if is_off else ""),
+        ("project.untrusted", ignored),
+    ):
+        if message:
+            journal.tell(Warned(code=code, message=message))

@@ -54,17 +54,8 @@ class ServerProcess:
             passed=[name for name, _ in self.entry.env] + list(self.settings.pass_env),
         )
         argv = [self._program(env), *self.entry.args]
-        if sandbox is None:
-            child = process.start(
-                argv,
-                cwd=self._cwd,
-                env=env,
-                stdin=handles.stdin,
-                stdout=handles.stdout,
-                stderr=handles.stderr,
-            )
-            return Started(process=child, mark=mark, finish=tuple)
-        child = sandbox.start(
+        child = process.start_in(
+            sandbox,
             argv,
             cwd=self._cwd,
             env=env,
@@ -76,7 +67,8 @@ class ServerProcess:
                 writable=(self._cache, *map(Path, self.entry.writable)),
             ),
         )
-        return Started(process=child, mark=mark, finish=partial(_finish, sandbox, child))
+        finish = partial(_finish, sandbox, child) if sandbox else tuple
+        return Started(process=child, mark=mark, finish=finish)
 
     def close(self) -> None:
         if "_sandbox" in self.__dict__ and self._sandbox is not None:

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 
 from agentcli import __version__
-from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal
-from agentcli.agent.limits import Breaker, Pace
+from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.app.boundary import SANDBOX_OFF, Boundary
 from agentcli.app.checkpoints import Checkpoints
+from agentcli.app.engine import open_dispatcher
 from agentcli.app.hooks import open_hooks
 from agentcli.app.model import ModelInUse
 from agentcli.app.opening import open_session
@@ -88,16 +88,13 @@ class Serving:
         )
         self._boundary.hooks = self._hooks.engine
         self._breaker = Breaker()
-        self._dispatcher = Dispatcher(
-            toolset=self._toolset,
-            judge=self._boundary.judge,
-            tell=self._journal.tell,
-            workspace=settings.workspace,
+        self._dispatcher = open_dispatcher(
+            self._toolset,
+            settings=settings,
+            boundary=self._boundary,
+            journal=self._journal,
             breaker=self._breaker,
-            pace=Pace(settings.calls_per_minute),
             after=self._hooks.after,
-            clean=self._boundary.clean,
-            origin=self._boundary.origin,
         )
         self._one_at_a_time = asyncio.Lock()
         self._numbers = count(1)

@@ -136,3 +136,39 @@ class TextOrJson(StrEnum):
 
 
 Form = Annotated[TextOrJson, typer.Option("-o", "--output", help="For people, or for programs.")]
+
+MaxTurns = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Stop after N model requests. [default: 100, in CI 50]"),
+]
+MaxCost = Annotated[
+    str | None,
+    typer.Option(metavar="USD", help="Send no request that could cost more than is left."),
+]
+Timeout = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Stop the run after 90s, 30m, 1h30m.")
+]
+OutputForm = Annotated[
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="text|json|stream-json",
+        help="Answer alone, one JSON result, or one JSON line per event.",
+    ),
+]
+Reports = Annotated[
+    list[str] | None,
+    typer.Option(metavar="junit,github,markdown,sarif", help="Write reports, too."),
+]
+InCi = Annotated[
+    bool | None,
+    typer.Option("--ci/--no-ci", help="Heartbeats and CI defaults. [default: detected]"),
+]
+NoAnnotations = Annotated[
+    bool, typer.Option("--no-annotations", help="Nothing special for GitHub Actions.")
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Errors only on stderr.")]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Diffs and command output on stderr.")
+]

@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, Model, Workspace
+from agentcli.cli.options import (
+    STYLE,
+    InCi,
+    MaxCost,
+    MaxTurns,
+    Model,
+    NoAnnotations,
+    OutputForm,
+    Quiet,
+    Reports,
+    Timeout,
+    Verbose,
+    Workspace,
+)
 
 app = typer.Typer(**STYLE)
 
@@ -25,43 +38,18 @@ def review(
     ] = False,
     workspace: Workspace = Path(),
     model: Model = None,
-    max_turns: Annotated[
-        str | None, typer.Option(metavar="N", help="Stop after N model requests.")
-    ] = None,
-    max_cost: Annotated[
-        str | None,
-        typer.Option(metavar="USD", help="Send no request that could cost more than is left."),
-    ] = None,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop after 90s, 30m, 1h30m.")
-    ] = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="text|json|stream-json",
-            help="Markdown, one JSON result, or one JSON line per event.",
-        ),
-    ] = "text",
+    max_turns: MaxTurns = None,
+    max_cost: MaxCost = None,
+    timeout: Timeout = None,
+    output: OutputForm = "text",
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write result, reports and log.")
     ] = None,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(metavar="sarif,markdown,github,junit", help="Write reports, too."),
-    ] = None,
-    ci: Annotated[
-        bool | None,
-        typer.Option("--ci/--no-ci", help="Heartbeats and CI defaults. [default: detected]"),
-    ] = None,
-    no_annotations: Annotated[
-        bool, typer.Option("--no-annotations", help="Nothing special for GitHub Actions.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Errors only on stderr.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Command output on stderr.")
-    ] = False,
+    report: Reports = None,
+    ci: InCi = None,
+    no_annotations: NoAnnotations = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> int:
     """Review a change. Nothing is written; findings come as Markdown, JSON or SARIF."""
     from agentcli.cli.faces import carry_out

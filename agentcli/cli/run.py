@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,15 +12,42 @@ from agentcli.cli.options import (
     Allow,
     Continue,
     Deny,
+    InCi,
     Mask,
+    MaxCost,
+    MaxTurns,
     McpConfig,
     Model,
+    NoAnnotations,
+    OutputForm,
     PassEnv,
     Policy,
+    Quiet,
+    Reports,
     Resume,
     SandboxKind,
+    Timeout,
     TrustProject,
+    Verbose,
     Workspace,
+)
+from agentcli.cli.run_options import (
+    CheckClaims,
+    LastMessage,
+    MaxTokens,
+    MaxWait,
+    Mode,
+    OnDeny,
+    OutputDir,
+    Partial,
+    PatchFile,
+    Prompt,
+    PromptFile,
+    SchemaFile,
+    StrictCost,
+    ToolTimeout,
+    Verify,
+    WrapUp,
 )
 from agentcli.types.errors import UsageError
 
@@ -32,121 +59,43 @@ app = typer.Typer(**STYLE)
 
 @app.command()
 def run(
-    prompt: Annotated[
-        str | None, typer.Argument(help="What to do, in words; - reads it from stdin.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("-f", "--file", metavar="FILE", help="The prompt, in a file.")
-    ] = None,
+    prompt: Prompt = None,
+    file: PromptFile = None,
     workspace: Workspace = Path(),
     model: Model = None,
     resume: Resume = None,
     latest: Continue = False,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="plan|ask|auto-edit|auto",
-            help="What needs no question: reading (plan, ask), editing files too (auto-edit), "
-            "everything (auto). Nobody can be asked here: what would be asked is denied.",
-        ),
-    ] = None,
+    mode: Mode = None,
     allow: Allow = None,
     deny: Deny = None,
     policy: Policy = None,
-    on_deny: Annotated[
-        str,
-        typer.Option(
-            metavar="fail|continue|ignore",
-            help="When a call is denied: stop, go on and fail at the end, or only record it.",
-        ),
-    ] = "fail",
+    on_deny: OnDeny = "fail",
     sandbox: SandboxKind = None,
     pass_env: PassEnv = None,
     mask: Mask = None,
     trust_project: TrustProject = False,
     mcp_config: McpConfig = None,
-    max_turns: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Stop after N model requests. [default: 100, in CI 50]"),
-    ] = None,
-    max_cost: Annotated[
-        str | None,
-        typer.Option(metavar="USD", help="Send no request that could cost more than is left."),
-    ] = None,
-    strict_cost: Annotated[
-        bool, typer.Option("--strict-cost", help="Refuse a model whose price is not known.")
-    ] = False,
-    max_tokens: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Send none that could take more tokens than are left."),
-    ] = None,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop the run after 90s, 30m, 1h30m.")
-    ] = None,
-    tool_timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop any one command after that.")
-    ] = None,
-    max_wait: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Wait no longer for a provider that asks to wait."),
-    ] = None,
-    wrap_up: Annotated[
-        bool, typer.Option("--wrap-up", help="At a limit, let the model sum up, without tools.")
-    ] = False,
-    verify: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CMD",
-            help="The task is done when this passes. What fails goes back to the model.",
-        ),
-    ] = None,
-    check_claims: Annotated[
-        bool,
-        typer.Option("--check-claims", help="Fail if the answer claims what the record refutes."),
-    ] = False,
-    schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The answer is JSON that meets this JSON Schema."),
-    ] = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="text|json|stream-json",
-            help="Answer alone, one JSON result, or one JSON line per event.",
-        ),
-    ] = "text",
-    partial: Annotated[
-        bool, typer.Option("--partial", help="With stream-json: text and output as they come.")
-    ] = False,
-    patch: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what the run changed, as a diff.")
-    ] = None,
-    last_message: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the answer to a file, too.")
-    ] = None,
-    output_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write result, answer, patch, settings and log, however it ends."
-        ),
-    ] = None,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(metavar="junit,github,markdown,sarif", help="Write reports, too."),
-    ] = None,
-    ci: Annotated[
-        bool | None,
-        typer.Option("--ci/--no-ci", help="Heartbeats and CI defaults. [default: detected]"),
-    ] = None,
-    no_annotations: Annotated[
-        bool, typer.Option("--no-annotations", help="Nothing special for GitHub Actions.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Errors only on stderr.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Diffs and command output on stderr.")
-    ] = False,
+    max_turns: MaxTurns = None,
+    max_cost: MaxCost = None,
+    strict_cost: StrictCost = False,
+    max_tokens: MaxTokens = None,
+    timeout: Timeout = None,
+    tool_timeout: ToolTimeout = None,
+    max_wait: MaxWait = None,
+    wrap_up: WrapUp = False,
+    verify: Verify = None,
+    check_claims: CheckClaims = False,
+    schema: SchemaFile = None,
+    output: OutputForm = "text",
+    partial: Partial = False,
+    patch: PatchFile = None,
+    last_message: LastMessage = None,
+    output_dir: OutputDir = None,
+    report: Reports = None,
+    ci: InCi = None,
+    no_annotations: NoAnnotations = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> int:
     """Do one task and leave. The answer goes to stdout, the story to stderr."""
     from agentcli.cli.faces import carry_out

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from agentcli.machine import tree
 from agentcli.types.record import dataclass
+from agentcli.types.verdicts import Confinement, Sandbox
 
 T = TypeVar("T")
 
@@ -124,6 +125,31 @@ def start(
         stderr=stderr,
         start_new_session=True,
         pass_fds=pass_fds,
+    )
+
+
+def start_in(
+    sandbox: Sandbox | None,
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: dict[str, str],
+    stdout: int,
+    confinement: Confinement,
+    stdin: int = DEVNULL,
+    stderr: int = STDOUT,
+) -> "Popen[bytes]":
+    """Confined; None: unconfined, which a person has answered for."""
+    if sandbox is None:
+        return start(argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
+    return sandbox.start(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        confinement=confinement,
     )
 
 

@@ -5,19 +5,14 @@ Two tools never get the same name, and none the name of a tool of ours, which ha
 
 import hashlib
 import re
-from collections.abc import Iterable
 
 LIMIT_CHARS = 64
 _HASH_CHARS = 6
 _NOT_TAKEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def public_names(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """By the server's own name; which tools there are beside one does not change its name."""
-    return {tool: public_name(server, tool) for tool in tools}
-
-
 def public_name(server: str, tool: str) -> str:
+    """Which tools there are beside one does not change its name."""
     name = f"{server}__{_NOT_TAKEN.sub('_', tool)}"
     if len(name) <= LIMIT_CHARS and name.endswith(f"__{tool}"):
         return name

@@ -143,8 +143,9 @@ def _exactly(found: dict[bytes, Kept], root: Path) -> dict[bytes, Kept]:
     exact: dict[bytes, Kept] = {}
     for path, kept in found.items():
         whole = root / os.fsdecode(path)
-        listed = names.setdefault(whole.parent, set(os.listdir(whole.parent)))  # noqa: PTH208
-        if whole.name in listed:
+        if whole.parent not in names:
+            names[whole.parent] = {one.name for one in whole.parent.iterdir()}
+        if whole.name in names[whole.parent]:
             exact[path] = kept
     return exact
 

@@ -231,13 +231,14 @@ class Bash:
         return child
 
     def _started(self, call: _Call, env: dict[str, str], stdout: int) -> "Popen[bytes]":
-        argv = call.script.argv
-        if self._sandbox is None:
-            return process.start(argv, cwd=call.cwd, env=env, stdout=stdout)
         given = self._confinement(call.call_id)
-        confinement = replace(given, writable=(*given.writable, call.script.note_file.parent))
-        return self._sandbox.start(
-            argv, cwd=call.cwd, env=env, stdout=stdout, confinement=confinement
+        return process.start_in(
+            self._sandbox,
+            call.script.argv,
+            cwd=call.cwd,
+            env=env,
+            stdout=stdout,
+            confinement=replace(given, writable=(*given.writable, call.script.note_file.parent)),
         )
 
     def _finished(self, call: _Call, child: "Popen[bytes]") -> tuple[str, ...]:

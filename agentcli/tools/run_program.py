@@ -165,25 +165,16 @@ class RunProgram:
         argv = [python, "-I", "-u", "-c", _CHILD.read_text(encoding="utf-8")]
         env = child_environment(ground.environ, mark=mark)
         try:
-            if ground.sandbox is None:
-                child = process.start(
-                    argv,
-                    cwd=ground.workspace,
-                    env=env,
-                    stdin=channel.child_stdin,
-                    stdout=pipe.writer,
-                    stderr=channel.child_stderr,
-                )
-            else:
-                child = ground.sandbox.start(
-                    argv,
-                    cwd=ground.workspace,
-                    env=env,
-                    stdin=channel.child_stdin,
-                    stdout=pipe.writer,
-                    stderr=channel.child_stderr,
-                    confinement=ground.confinement(context.call_id),
-                )
+            child = process.start_in(
+                ground.sandbox,
+                argv,
+                cwd=ground.workspace,
+                env=env,
+                stdin=channel.child_stdin,
+                stdout=pipe.writer,
+                stderr=channel.child_stderr,
+                confinement=ground.confinement(context.call_id),
+            )
         except OSError as error:
             raise ToolError(f"The program was not run: {error.strerror or error}.") from error
         ground.ledger.enter(

@@ -78,14 +78,18 @@ def function(line: Line, name: str, parameters: "Sequence[str]") -> "Callable[..
     return call
 
 
+def _as_directory(path: str) -> str:
+    return f"{os.path.realpath(path)}/"
+
+
 def keep_on_the_way() -> None:
-    own = tuple(os.path.join(os.path.realpath(place), "") for place in sys.path if place)  # noqa: PTH118
+    own = tuple(_as_directory(place) for place in sys.path if place)
 
     def is_library(path: Any) -> bool:
         if isinstance(path, int):
             return True
         try:
-            return os.path.join(os.path.realpath(os.fsdecode(path)), "").startswith(own)  # noqa: PTH118
+            return _as_directory(os.fsdecode(path)).startswith(own)
         except (TypeError, ValueError):
             return False
 

@@ -38,7 +38,6 @@ class Composer:
             complete_while_typing=True,
             enable_history_search=False,
         )
-        self._cleared = ""
 
     @property
     def text(self) -> str:

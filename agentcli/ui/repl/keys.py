@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from prompt_toolkit.filters import Condition, FilterOrBool, is_searching, vi_insert_mode
+from prompt_toolkit.filters import (
+    Condition,
+    FilterOrBool,
+    is_searching,
+    to_filter,
+    vi_insert_mode,
+)
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -151,7 +157,7 @@ _ALWAYS = frozenset({"redraw", "suspend", "transcript", "next_mode"})
 def _when(row: Row, composing: FilterOrBool) -> FilterOrBool:
     if row.action == "escape":
         # Where vi is inserting, its own Esc comes first.
-        return composing & ~vi_insert_mode  # type: ignore[operator]
+        return to_filter(composing) & ~vi_insert_mode
     return ~is_searching if row.action in _ALWAYS else composing
 
 
