@@ -6,6 +6,7 @@ import sys
 from io import TextIOWrapper
 
 from agentcli import __version__
+from agentcli.cli.front_page import front_page
 
 GARBAGE_AFTER_OBJECTS = 10_000
 """Garbage is looked for this late, because what is imported and set up until then is none."""
@@ -16,12 +17,9 @@ def main() -> None:
     _fill_standard_descriptors()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our typography is no bug
-    if sys.argv[1:] == ["--version"]:
-        sys.stdout.write(f"agentcli {__version__}\n")
-    else:
-        code = _run(sys.argv[1:])
-        gc.freeze()  # or else all there is would be searched for garbage before we leave
-        sys.exit(code)
+    code = _run(sys.argv[1:])
+    gc.freeze()  # or else all there is would be searched for garbage before we leave
+    sys.exit(code)
 
 
 def _fill_standard_descriptors() -> None:
@@ -31,21 +29,46 @@ def _fill_standard_descriptors() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
 
 
 def _run(arguments: list[str]) -> int:
-    from agentcli.cli.program import run_command
-
     try:
-        return run_command(arguments)
+        code = _answered(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:  # before anybody was there to hear it
+        return 128 + 2
     except BrokenPipeError:
-        # Whoever read our output has left. Nothing more can be flushed there, not at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()  # whoever read it has left
         return 128 + 13
     except Exception as bug:  # noqa: BLE001 - the last resort: two lines and a report
         from agentcli.ui.crash import report
 
+        if isinstance(bug, OSError):
+            _give_up_output()
         return report(bug, is_debugging="--debug" in arguments)
+    return code
+
+
+def _answered(arguments: list[str]) -> int:
+    match arguments:
+        case ["--version"]:
+            known: str | None = f"agentcli {__version__}\n"
+        case ["--help" | "-h"]:
+            known = front_page()
+        case _:
+            known = None
+    if known is None:
+        from agentcli.cli.program import run_command
+
+        return run_command(arguments)
+    sys.stdout.write(known)
+    return 0
+
+
+def _give_up_output() -> None:
+    """Nothing more can be flushed there, not at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A bug, told to the person in two lines; the traceback goes to a file they can send."""
 
+import errno
 import os
 import platform
 import sys
@@ -11,8 +12,14 @@ from agentcli.guard.secrets import Redactor
 from agentcli.types.errors import Exit
 from agentcli.ui.plain import say_error
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 def report(bug: Exception, *, is_debugging: bool = False) -> int:
+    if isinstance(bug, OSError) and bug.errno in _FULL:
+        where = bug.filename or "the output"
+        say_error(f"cannot write {where}: {bug.strerror}", "make room, then run it again")
+        return Exit.INTERNAL
     clean = Redactor(environ=os.environ).text
     what = f"agentcli {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     with tempfile.NamedTemporaryFile(

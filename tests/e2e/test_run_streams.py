@@ -149,3 +149,14 @@ def test_second_interrupt_does_not_wait_for_a_stubborn_command(home: Path) -> No
         out, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert json.loads(out)["status"] == "interrupted"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", ["--help", "--version", "run --help", "tools"])
+def test_output_without_room_is_no_bug(home: Path, command: str) -> None:
+    ran = shell(f'"$AGENTCLI" {command} > /dev/full', "", home=home)
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "error: cannot write the output: No space left on device\n"
+        "  fix: make room, then run it again\n",
+    )

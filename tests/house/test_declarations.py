@@ -5,7 +5,7 @@ from splintr import Tokenizer
 
 from agentcli.machine.tokens import estimate
 from agentcli.tools.contracts import BUILT_IN, contract
-from tests.support.contracts import ROOT, SHIPPED, SNAPSHOTS, dumped, generated
+from tests.support.contracts import HELP, ROOT, SHIPPED, SNAPSHOTS, dumped, generated, help_page
 
 LIMIT_TOKENS = 1000
 
@@ -24,6 +24,10 @@ def test_shipped_contract_is_what_the_sources_say(name: str) -> None:
     assert json.loads(SHIPPED.read_text())[name] == generated(name), (
         "run: python -m tests.support.contracts"
     )
+
+
+def test_first_page_of_help_is_what_the_commands_say() -> None:
+    assert HELP.read_text() == help_page(), "run: python -m tests.support.contracts"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -53,7 +53,7 @@ def loaded(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set
     ("arguments", "expected"),
     [
         (["--version"], set()),
-        (["--help"], {"typer"}),
+        (["--help"], set()),
         (["run", "--help"], {"typer"}),
         (["demo", "--help"], {"typer"}),
         (["tools"], {"typer"}),

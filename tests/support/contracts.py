@@ -1,7 +1,7 @@
-"""Regenerate what is declared to models: `python -m tests.support.contracts`.
+"""Regenerate what is shipped ready-made: `python -m tests.support.contracts`.
 
-Writes the shipped `contracts.json` and, per tool, the snapshot in `fixtures/tools/` that makes a
-change of a schema or a description visible in review.
+Writes `contracts.json`, which is declared to models, per tool the snapshot in `fixtures/tools/`
+that makes a change of a schema or a description visible in review, and the first page of help.
 """
 
 import json
@@ -9,11 +9,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
+from agentcli.cli.front_page import COLUMNS
+from agentcli.cli.program import app
 from agentcli.tools.contracts import ALSO, BUILT_IN
 from agentcli.tools.schema import schema_of
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "agentcli/tools/contracts.json"
+HELP = ROOT / "agentcli/cli/help.txt"
 SNAPSHOTS = ROOT / "fixtures/tools"
 
 
@@ -22,6 +27,12 @@ def generated(name: str) -> dict[str, Any]:
     description = (ROOT / f"agentcli/tools/{name}.md").read_text(encoding="utf-8").strip()
     arguments = import_module(f"agentcli.tools.{name}").Args
     return {"description": description, "schema": schema_of(arguments)}
+
+
+def help_page() -> str:
+    """As the commands themselves tell it."""
+    runner = CliRunner(env={"COLUMNS": str(COLUMNS)})
+    return runner.invoke(app, ["--help"], prog_name="agentcli").output
 
 
 def dumped(value: Any) -> str:
@@ -34,6 +45,7 @@ def write() -> None:
     SNAPSHOTS.mkdir(parents=True, exist_ok=True)
     for name, contract in contracts.items():
         (SNAPSHOTS / f"{name}.json").write_text(dumped(contract), encoding="utf-8")
+    HELP.write_text(help_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
