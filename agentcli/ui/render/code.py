@@ -16,7 +16,7 @@ from pygments.util import ClassNotFound
 from rich.style import Style
 from rich.text import Text
 
-from agentcli.ui.render.escape import append_escaped
+from agentcli.ui.render.escape import append_escaped, escape
 from agentcli.ui.render.palette import PLAIN, Theme
 
 STYLED_CHARS = 2_000
@@ -60,10 +60,14 @@ class Highlighter:
     def line(self, text: str, base: Style = PLAIN) -> Text:
         """One line, without its newline."""
         pieces = self._lines.pieces(text) if self._lines else [(Token, text)]
+        is_safe = escape(text) == text
         styled = Text()
         for style, run in groupby(pieces, key=lambda piece: base + self._theme.token(piece[0])):
             characters = "".join(piece for _, piece in run)
-            append_escaped(styled, characters, style, mark=self._theme.escaped)
+            if is_safe:
+                styled.append(characters, style)
+            else:
+                append_escaped(styled, characters, style, mark=self._theme.escaped)
         return styled
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
 from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.color import ColorSystem
@@ -26,6 +28,7 @@ _SYSTEMS = {
     "16": ColorSystem.STANDARD,
     "none": None,
 }
+_Run: TypeAlias = tuple[str, Style]
 _BREAKS = frozenset("\n\t")
 _ATTRIBUTES = (
     ("bold", "1"),
@@ -97,11 +100,11 @@ class Paint:
         """Any rich renderable, one row a line, each ended by a newline."""
         console = self.console()
         rows = Segment.split_lines(console.render(renderable))
-        return "".join(self._row(_stripped(row)) + "\n" for row in rows)
+        return "".join(self._row(map(_run, _stripped(row))) + "\n" for row in rows)
 
     def lines(self, lines: Iterable[Text]) -> str:
         """Lines that are laid out already; their tabs and trailing blanks are left alone."""
-        return "".join(self._row(line.render(LAYOUT)) + "\n" for line in lines)
+        return "".join(self._row(_runs(line)) + "\n" for line in lines)
 
     def styled(self, text: str, style: Style) -> str:
         """One run of text that is safe to show already."""
@@ -113,11 +116,30 @@ class Paint:
             return styled
         return f"\x1b]8;;{style.link}\x1b\\{styled}\x1b]8;;\x1b\\"
 
-    def _row(self, segments: Iterable[Segment]) -> str:
-        alike = groupby(segments, key=lambda segment: segment.style or PLAIN)
+    def _row(self, runs: Iterable[_Run]) -> str:
+        alike = groupby(runs, key=itemgetter(1))
         return "".join(
-            self.styled("".join(segment.text for segment in group), style) for style, group in alike
+            self.styled("".join(text for text, _ in group), style) for style, group in alike
         )
+
+
+def _run(segment: Segment) -> _Run:
+    return segment.text, segment.style or PLAIN
+
+
+def _runs(line: Text) -> Iterable[_Run]:
+    """As rich renders it; without rich where styles stand side by side, as they mostly do."""
+    plain, runs, at = line.plain, [], 0
+    if line.style:
+        return map(_run, line.render(LAYOUT))
+    for start, end, style in line.spans:
+        if start < at or not isinstance(style, Style):
+            return map(_run, line.render(LAYOUT))
+        if start > at:
+            runs.append((plain[at:start], PLAIN))
+        runs.append((plain[start:end], style))
+        at = end
+    return (*runs, (plain[at:], PLAIN))
 
 
 @lru_cache(maxsize=512)

@@ -38,6 +38,25 @@ class EventStream:
         """The last chunk ended in \\r: a \\n at the start of the next belongs to it."""
 
     def feed(self, chunk: bytes) -> list[Event]:
+        events: list[Event] = []
+        for line in self._lines(chunk):
+            if line.startswith(b"data:"):
+                self._add(line[5:])
+            elif line == b"data":
+                self._add(b"")
+            elif not line and (event := self._dispatched()) is not None:
+                events.append(event)
+        return events
+
+    def end(self) -> list[Event]:
+        """The event that was there but for its empty line; half an event is left out."""
+        try:
+            return self.feed(b"\n\n")
+        except WireError:
+            return []
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        """Those that are complete now, without their ends."""
         if not chunk:
             return []
         if self._after_return:
@@ -47,17 +66,11 @@ class EventStream:
         if lines and self._pieces:
             self._keep(lines[0])
             lines[0] = self._joined()
-        events = [event for line in lines if (event := self._line(line)) is not None]
+        if lines and self._is_first_line:
+            self._is_first_line = False
+            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
         self._keep(rest)
-        return events
-
-    def end(self) -> list[Event]:
-        """The event that was there but for its empty line; half an event is left out."""
-        try:
-            last = (self._line(self._joined() or b":"), self._line(b""))
-        except WireError:
-            return []
-        return [event for event in last if event is not None]
+        return lines
 
     def _keep(self, piece: bytes) -> None:
         if piece:
@@ -71,18 +84,10 @@ class EventStream:
         self._pieces_bytes = 0
         return line
 
-    def _line(self, line: bytes) -> Event | None:
-        if self._is_first_line:
-            self._is_first_line = False
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-        if not line:
-            return self._dispatched()
-        field, _, value = line.partition(b":")
-        if field == b"data":
-            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
-            self._data_bytes += len(value)
-            self._check_size()
-        return None
+    def _add(self, value: bytes) -> None:
+        self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+        self._data_bytes += len(value)
+        self._check_size()
 
     def _dispatched(self) -> Event | None:
         data = "\n".join(self._data)
