@@ -24,6 +24,7 @@ SandboxChoice = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
 Transport = Literal["direct", "sdk"]
 ThemeChoice = Literal["auto", "dark", "light", "ansi", "none"]
 DiffColors = Literal["green-red", "blue-orange"]
+ToolSearch = Literal["auto", "own", "provider"]
 Notify = Literal["off", "bell"]
 Editing = Literal["emacs", "vi"]
 
@@ -66,6 +67,8 @@ class Settings:
     effort: str | None = None
     transport: Transport = "direct"
     """Our own socket, or the official SDKs'."""
+    tool_search: ToolSearch = "auto"
+    """Who is given the tools that a search finds: our next request, or the provider, in place."""
     store: bool = False
     """Whether the provider keeps the conversation, where it can, and is sent only what is new."""
     window: int | None = None
@@ -198,7 +201,8 @@ def checked(given: Given, where: str, error: type[SettingsError] | type[UsageErr
         try:
             found[key] = check(value)
         except (ValueError, TypeError) as fault:
-            raise error(f"{where}{key} must be {fault}, not {value!r}", hint=_FIX[error]) from None
+            name = f"--{key.replace('_', '-')}" if error is UsageError else key
+            raise error(f"{where}{name} must be {fault}, not {value!r}", hint=_FIX[error]) from None
     return found
 
 
@@ -327,6 +331,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "fallback": _text,
     "evaluator": _text,
     "transport": _one_of(*get_args(Transport)),
+    "tool_search": _one_of(*get_args(ToolSearch)),
     "store": _switch,
     "window": _whole,
     "max_wait": _seconds,

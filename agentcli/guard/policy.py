@@ -49,7 +49,10 @@ def load_rules(
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"the rules in {path} cannot be read: {error}", hint=_HOW) from None
+        raise SettingsError(
+            f"the rules in {path} cannot be read: {error.strerror}",
+            hint="name a file that you can read",
+        ) from None
     return parse_rules(data, path, source=source, tools=tools)
 
 
