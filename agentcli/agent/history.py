@@ -5,8 +5,9 @@ prefix of whatever log is folded. A call without a recorded result is answered b
 says whether it can have run.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from agentcli.types.events import (
     CallFinished,
@@ -18,10 +19,13 @@ from agentcli.types.events import (
     ResultsTrimmed,
     Told,
     TurnStarted,
+    TurnWithdrawn,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message
+
+T = TypeVar("T")
 
 NEVER_RAN = "Cancelled before it ran."
 MAY_HAVE_RUN = (
@@ -30,6 +34,7 @@ MAY_HAVE_RUN = (
 )
 BY_THE_PERSON = "person"
 INSTRUCTIONS = "instructions"
+PLAN = "plan"
 """Why something is told, where it must never be summarised away."""
 SUMMARISED = "[The conversation until here, shortened. What was said and done, and what is open:]"
 
@@ -43,6 +48,10 @@ class History:
         """The same, with nothing trimmed or summarised."""
         self._lasting: list[tuple[UserMessage, bool]] = []
         """What a summary leaves as it is, and whether the person said it."""
+        self._open_prompt: UserMessage | None = None
+        """Of the last turn, until the model has replied."""
+        self._pinned: dict[str, UserMessage] = {}
+        """What was told last of each subject that is never summarised away."""
         self._calls: tuple[ToolCall, ...] = ()
         self._results: list[ToolResult | None] = []
         self._begun: set[str] = set()
@@ -54,11 +63,11 @@ class History:
             case TurnStarted(message=message):
                 self._say(message)
                 self._lasting.append((message, True))
-            case Told(text=text, why=why):
-                message = UserMessage(content=(Text(text=text),))
-                self._say(message)
-                if why in (BY_THE_PERSON, INSTRUCTIONS):
-                    self._lasting.append((message, why == BY_THE_PERSON))
+                self._open_prompt = message
+            case TurnWithdrawn():
+                self._withdraw()
+            case Told():
+                self._tell(fact)
             case ModelReplied(message=message):
                 self._reply(message)
             case CallJudged(call=call, verdict=verdict) if verdict.decision != "deny":
@@ -73,6 +82,14 @@ class History:
     def messages(self) -> tuple[Message, ...]:
         return (*self._settled, *self._open_answers())
 
+    def said(self) -> tuple[UserMessage, ...]:
+        """All that the person has said, and not withdrawn."""
+        return tuple(message for message, is_by_the_person in self._lasting if is_by_the_person)
+
+    def kept(self, left_out: int) -> tuple[UserMessage, ...]:
+        """What a summary now would leave as it is, without so many words of the person."""
+        return tuple(self._left_as_is(left_out))
+
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the last reply that have no result."""
         answers = zip(self._calls, self._results, strict=True)
@@ -86,8 +103,31 @@ class History:
         self._settle()
         self._keep(message)
 
+    def _tell(self, told: Told) -> None:
+        message = UserMessage(content=(Text(text=told.text),))
+        self._say(message)
+        if told.why == BY_THE_PERSON:
+            self._lasting.append((message, True))
+        elif told.why in (INSTRUCTIONS, PLAN):
+            self._pin(PLAN if told.why == PLAN else told.text.partition("\n")[0], message)
+
+    def _pin(self, subject: str, message: UserMessage) -> None:
+        """In the place of what was told of it before: another plan, a file that has changed."""
+        before = self._pinned.get(subject)
+        self._pinned[subject] = message
+        self._lasting = [one for one in self._lasting if one[0] is not before]
+        self._lasting.append((message, False))
+
+    def _withdraw(self) -> None:
+        gone, self._open_prompt = self._open_prompt, None
+        if gone is not None:
+            self._settled = _without_last(self._settled, gone)
+            self._all = _without_last(self._all, gone)
+            self._lasting = _without_last(self._lasting, (gone, True))
+
     def _reply(self, message: AssistantMessage) -> None:
         self._settle()
+        self._open_prompt = None
         if message.content or message.echo:
             self._keep(message)
         self._calls = message.tool_calls
@@ -148,6 +188,12 @@ class History:
             content=(Text(text=MAY_HAVE_RUN if call.id in self._begun else NEVER_RAN),),
             error=ErrorKind.CANCELLED,
         )
+
+
+def _without_last(items: Sequence[T], gone: T) -> list[T]:
+    """It may have been summarised away."""
+    at = next((at for at in reversed(range(len(items))) if items[at] == gone), len(items))
+    return [*items[:at], *items[at + 1 :]]
 
 
 def _with_lines(message: Message, lines: dict[str, str]) -> Message:

@@ -10,7 +10,14 @@ from typing import TypeAlias
 
 from agentcli.agent.history import History
 from agentcli.machine import clock
-from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import (
+    CallDelta,
+    CallProgress,
+    CommandEnded,
+    RetryDelta,
+    TextDelta,
+    ThinkingDelta,
+)
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -21,7 +28,7 @@ from agentcli.types.events import (
     HookRan,
     ModelReplied,
 )
-from agentcli.types.messages import ToolCall
+from agentcli.types.messages import ToolCall, UserMessage
 from agentcli.types.tools import ToolResult
 from agentcli.types.wire import Message
 
@@ -30,7 +37,7 @@ Listener: TypeAlias = Callable[[Event], None]
 Mask: TypeAlias = Callable[[Event], Iterable[Event]]
 """An event without what nobody may see, and before it what was held back of earlier ones."""
 
-DELTAS = (TextDelta, ThinkingDelta, CallDelta, CallProgress, RetryDelta)
+DELTAS = (TextDelta, ThinkingDelta, CallDelta, CallProgress, RetryDelta, CommandEnded)
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +83,12 @@ class Journal:
 
     def open_calls(self) -> tuple[ToolCall, ...]:
         return self._history.open_calls()
+
+    def said(self) -> tuple[UserMessage, ...]:
+        return self._history.said()
+
+    def kept(self, left_out: int) -> tuple[UserMessage, ...]:
+        return self._history.kept(left_out)
 
     def unanswered(self) -> tuple[ToolResult, ...]:
         return self._history.unanswered()

@@ -1,6 +1,9 @@
 """The built-in tools and what they share, made when the first of them is called."""
 
+import asyncio
+import base64
 import hashlib
+import signal
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -13,8 +16,9 @@ from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.tools.patching.contract import patch_contract
-from agentcli.types.events import Told
-from agentcli.types.messages import Text
+from agentcli.types.deltas import CommandEnded
+from agentcli.types.events import Emit, Told
+from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from agentcli.machine.workspace import Workspace
     from agentcli.tools.bash import Bash
     from agentcli.tools.seen import Seen
+    from agentcli.tools.shells import Shells
 
 
 class Workshop:
@@ -33,13 +38,16 @@ class Workshop:
         boundary: Boundary,
         model: ModelInUse,
         known: Iterable[tuple[str, str]] = (),
+        tell: Emit = lambda event: None,
     ) -> None:
-        """`known`: files the model has seen in a session that is resumed, with their hashes."""
+        """`known`: files the model has seen in a session that is resumed, with their hashes.
+        `tell`: hears of commands that end in the background."""
         self._settings = settings
         self._place = place
         self._boundary = boundary
         self.model = model
         self._known = known
+        self._tell = tell
 
     def offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         for name in BUILT_IN:
@@ -60,6 +68,14 @@ class Workshop:
         if self._has_ledger():
             self._ledger.kill(call_ids)
 
+    def stop(self, pid: int) -> bool:
+        """Tells a process of this session to end; whether it is one that runs."""
+        return self._has_ledger() and self._ledger.tell({pid}, signal.SIGTERM)
+
+    def release(self) -> int:
+        """Leaves the commands that are waited for to run by themselves; how many they are."""
+        return self._ledger.release() if self._has_ledger() else 0
+
     def running(self) -> "Sequence[Started]":
         return self._ledger.running() if self._has_ledger() else ()
 
@@ -72,13 +88,33 @@ class Workshop:
         """Puts all of a result where read_file finds it, and says where."""
         if isinstance(result.details, Command) and result.details.log_path:
             return result.details.log_path
+        if kept := self._kept_image(result):
+            return kept
         text = "".join(block.text for block in result.content if isinstance(block, Text))
         name = hashlib.sha256(f"{result.call_id}\n{text}".encode()).hexdigest()[:12]
         path = self._place.out / f"result-{name}.txt"
         path.write_text(text, encoding="utf-8", errors="replace")
         return str(path)
 
+    def _kept_image(self, result: ToolResult) -> str:
+        """Where the first image of a result is now; empty: it has none."""
+        image = next((block for block in result.content if isinstance(block, Image)), None)
+        if image is None:
+            return ""
+        data = base64.b64decode(image.data)
+        name = f"image-{hashlib.sha256(data).hexdigest()[:12]}"
+        path = self._place.out / f"{name}.{image.media_type.removeprefix('image/')}"
+        path.write_bytes(data)
+        return str(path)
+
+    def rest(self) -> None:
+        """Keeps nothing running for commands that may come."""
+        if "_shells" in self.__dict__:
+            self._shells.rest()
+
     async def close(self) -> None:
+        if "_shells" in self.__dict__:
+            await asyncio.to_thread(self._shells.close)
         if self._has_ledger():
             await self._ledger.close()
 
@@ -88,7 +124,9 @@ class Workshop:
                 from agentcli.tools.read_file import ReadFile
 
                 return ReadFile(
-                    workspace=self._workspace, seen=self._seen, images=self.model.images
+                    workspace=self._workspace,
+                    seen=self._seen,
+                    images=lambda: self.model.images,
                 )
             case "write_file":
                 from agentcli.tools.write_file import WriteFile
@@ -137,11 +175,9 @@ class Workshop:
         return Bash(
             workspace=self._settings.workspace,
             out_dir=self._place.out,
-            sandbox=self._boundary.sandbox,
+            shells=self._shells,
             confinement=self._boundary.confinement_of,
-            environ=self._boundary.environ(),
             ledger=self._ledger,
-            passed=self._settings.pass_env,
             proves_read=self._boundary.proves_read,
             clean=self._boundary.clean_output,
             timeout_limit_s=self._settings.tool_timeout,
@@ -174,9 +210,25 @@ class Workshop:
 
     @cached_property
     def _ledger(self) -> "Ledger":
-        from agentcli.machine.ledger import Ledger
+        from agentcli.machine.ledger import Finished, Ledger
 
-        return Ledger()
+        def ended(finished: Finished) -> None:
+            self._tell(CommandEnded(pid=finished.started.pid, how=finished.how))
+
+        return Ledger(on_end=ended)
+
+    @cached_property
+    def _shells(self) -> "Shells":
+        from agentcli.machine.environment import child_environment
+        from agentcli.tools.shells import Shells
+
+        environ, passed = self._boundary.environ(), self._settings.pass_env
+        return Shells(
+            directory=self._place.out,
+            sandbox=self._boundary.sandbox,
+            new_mark=self._ledger.new_mark,
+            environment=lambda mark: child_environment(environ, mark=mark, passed=passed),
+        )
 
     def _has_ledger(self) -> bool:
         return "_ledger" in self.__dict__

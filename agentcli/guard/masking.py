@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from agentcli.guard.secrets import RedactedStream, Redactor
-from agentcli.types.deltas import CallDelta, CallProgress, TextDelta, ThinkingDelta
+from agentcli.types.deltas import CallDelta, CallProgress, CommandEnded, TextDelta, ThinkingDelta
 from agentcli.types.events import Event
 from agentcli.types.messages import Echo, Image, Opaque
 
@@ -36,7 +36,7 @@ class Masking:
         match event:
             case TextDelta() | ThinkingDelta() | CallDelta():
                 yield from self._piece(event)
-            case CallProgress():
+            case CallProgress() | CommandEnded():  # in the middle of a text
                 yield self.cleaned(event)
             case _:
                 yield from self._held_back()

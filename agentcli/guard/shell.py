@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 
@@ -50,6 +51,8 @@ class NotPlain:
 
 
 Line: TypeAlias = Plain | NotPlain
+
+_KEPT_LINES = 64
 
 _BARE = (
     r"[A-Za-z0-9_./,:=+@%^*?\[\]\-]"
@@ -105,7 +108,9 @@ class _Refused(Exception):
     """Carries the reason out of the scanner."""
 
 
+@lru_cache(maxsize=_KEPT_LINES)
 def parse(line: str) -> Line:
+    """Whoever judges a call asks for its line again: it is the same each time."""
     try:
         _refuse_hidden_characters(line)
         return Plain(_parts(line))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from subprocess import Popen
 
 from agentcli.machine import tree
+from agentcli.machine.last_will import LastWill
 from agentcli.machine.process import (
     AFTER_TIMEOUT,
     DRAIN_S,
@@ -60,12 +61,15 @@ class Finished:
     """What its sandbox has to say."""
 
     @property
+    def how(self) -> str:
+        death = killer(self.returncode)
+        return f"killed by {death}" if death else f"exit code {self.returncode}"
+
+    @property
     def note(self) -> str:
         """How a model is told."""
-        death = killer(self.returncode)
-        how = f"killed by {death}" if death else f"exit code {self.returncode}"
         said = (
-            f"background pid {self.started.pid} ended after {self.duration_s:.1f} s: {how}, "
+            f"background pid {self.started.pid} ended after {self.duration_s:.1f} s: {self.how}, "
             f"output in {self.started.log_path}"
         )
         return "\n".join(f"[{sentence}]" for sentence in (said, *self.remarks))
@@ -74,20 +78,26 @@ class Finished:
 class Ledger:
     """One per session. Must be closed before its event loop is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_end: Callable[[Finished], None] = lambda finished: None) -> None:
+        """`on_end`: told of each background command that has come to its end."""
+        self._on_end = on_end
         self._mark = f"agentcli-{secrets.token_hex(8)}."
         self._commands: dict[str, Started] = {}
         """Every command there was, by its mark: to tell whose a stray process is."""
         self._running: dict[int, Started] = {}
+        self._releases: dict[str, asyncio.Event] = {}
+        """Of the commands somebody waits for, by their marks."""
         self._left: list[Started] = []
         self._finished: list[Finished] = []
         self._watches: set[asyncio.Task[None]] = set()
         self._pipes: list[Pipe] = []
         self._marks = 0
+        self._will: LastWill | None = None
 
     def new_mark(self) -> str:
         """A text by which the processes of one more command will be known."""
         self._marks += 1
+        self._will = self._will or LastWill(self._mark)
         return f"{self._mark}{self._marks}."
 
     def enter(
@@ -111,8 +121,20 @@ class Ledger:
 
         Returns who of them is still there: a sandbox may take them down with the command.
         """
+        self._releases.pop(mark, None)
         self._pipes = [kept for kept in (*self._pipes, pipe) if kept.is_open]
         return self._settle(self._commands[mark], left_running)
+
+    def release_of(self, mark: str) -> asyncio.Event:
+        """Set when whoever waits for this command is to leave it to run."""
+        return self._releases.setdefault(mark, asyncio.Event())
+
+    def release(self) -> int:
+        """Ends the waiting for every command that can run on by itself; how many they are."""
+        released, self._releases = self._releases, {}
+        for release in released.values():
+            release.set()
+        return len(released)
 
     def watch(self, child: "Popen[bytes]", *, mark: str, pipe: Pipe, then: Remarks) -> None:
         """Follows a background command to its end, and then calls `then`."""
@@ -163,6 +185,9 @@ class Ledger:
             pipe.close()
         self._running.clear()
         self._left.clear()
+        if self._will:
+            self._will.revoke()
+            self._will = None
         # A command can make up a mark; no more comes of it than that its process is not named.
         marks = dict.fromkeys([*(each.mark for each in noted), *found.values()])
         return [self._commands[mark] for mark in marks if mark in self._commands]
@@ -184,6 +209,8 @@ class Ledger:
             await end(child, mark=started.mark, steps=AFTER_TIMEOUT)
         await pipe.drained(DRAIN_S)
         self._settle(started, tree.find(started.mark))
-        self._finished.append(
-            Finished(started=started, returncode=returncode, duration_s=duration_s, remarks=then())
+        finished = Finished(
+            started=started, returncode=returncode, duration_s=duration_s, remarks=then()
         )
+        self._finished.append(finished)
+        self._on_end(finished)

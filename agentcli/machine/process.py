@@ -46,11 +46,12 @@ class Pipe:
     a pipe that nobody reads.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, *, reader: int | None = None) -> None:
+        """`reader`: of a pipe that a process has the other end of already."""
         self._sink = sink
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._fd, self.writer = os.pipe()
+        self._fd, self.writer = (reader, -1) if reader is not None else os.pipe()
         os.set_blocking(self._fd, False)
         self._loop.add_reader(self._fd, self._read)
 
@@ -88,6 +89,10 @@ class Pipe:
             self._sink.feed(chunk)
         else:
             self.close()
+
+
+class Released(Exception):
+    """Whoever waited for a process is to wait no longer. It runs on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +143,7 @@ def start_in(
     confinement: Confinement,
     stdin: int = DEVNULL,
     stderr: int = STDOUT,
+    waits: bool = False,
 ) -> "Popen[bytes]":
     """Confined; None: unconfined, which a person has answered for."""
     if sandbox is None:
@@ -150,13 +156,25 @@ def start_in(
         stdout=stdout,
         stderr=stderr,
         confinement=confinement,
+        waits=waits,
     )
 
 
-async def run(child: "Popen[bytes]", *, pipe: Pipe, mark: str, timeout_s: float) -> Ended:
+async def run(
+    child: "Popen[bytes]",
+    *,
+    pipe: Pipe,
+    mark: str,
+    timeout_s: float,
+    since_pid: int | None = None,
+    release: asyncio.Event | None = None,
+) -> Ended:
     """Follows a process whose output is the pipe, and returns soon after it has ended.
 
-    Cancelled, it first ends the process and everything that carries its mark.
+    `since_pid`: the newest process when it began, if it was started before that.
+
+    Cancelled, it first ends the process and everything that carries its mark. Raises Released,
+    and ends nothing, if `release` comes first.
     """
     began = time.monotonic()
     pipe.close_writer()
@@ -165,7 +183,7 @@ async def run(child: "Popen[bytes]", *, pipe: Pipe, mark: str, timeout_s: float)
     try:
         try:
             async with asyncio.timeout(timeout_s):
-                await exited(child)
+                await _exited_unless(release, child)
         except TimeoutError:
             timed_out = True
             left = await end(child, mark=mark, steps=AFTER_TIMEOUT)
@@ -175,7 +193,9 @@ async def run(child: "Popen[bytes]", *, pipe: Pipe, mark: str, timeout_s: float)
         await to_its_end(_interrupt(child, mark=mark, pipe=pipe))
         raise
     if not timed_out:
-        left = tree.survivors(mark, shell_pid=child.pid, ran_s=duration_s)
+        left = tree.survivors(
+            mark, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
+        )
     return Ended(
         returncode=_returncode(child),
         timed_out=timed_out,
@@ -203,6 +223,22 @@ async def exited(child: "Popen[bytes]") -> int:
         loop.remove_reader(pidfd)
         os.close(pidfd)
     return child.wait()
+
+
+async def _exited_unless(release: asyncio.Event | None, child: "Popen[bytes]") -> None:
+    if release is None:
+        await exited(child)
+        return
+    over = asyncio.ensure_future(exited(child))
+    released = asyncio.ensure_future(release.wait())
+    try:
+        await asyncio.wait((over, released), return_when=asyncio.FIRST_COMPLETED)
+        if not over.done():
+            raise Released
+        await over
+    finally:
+        over.cancel()
+        released.cancel()
 
 
 async def end(child: "Popen[bytes]", *, mark: str, steps: Steps) -> list[int]:

@@ -2,6 +2,9 @@
 
 The command stands in a file that the shell evaluates, so no quoting, heredoc, length or syntax
 error of it can reach the wrapper around it. Nothing is carried over but the working directory.
+
+A shell waits for a line on its stdin before it looks at that file, so it can be started before
+anybody knows its command. It ends by itself when whoever would have let it go is gone.
 """
 
 import os
@@ -19,8 +22,12 @@ from agentcli.types.tools import ErrorKind
 
 _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
 _NOTE_LIMIT_BYTES = 16_384
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+
+LET_GO = b"\n"
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
+_AWAIT = "read -r && unset REPLY && exec </dev/null || exit 126; SECONDS=0; "
 _EVALUATE = 'exec {fd}<{script} || exit 126; eval "$(<{script})"'
 
 # The directory is noted wherever the shell can end: at exit; after the command, where that took the
@@ -44,12 +51,15 @@ _NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >|{cwd} |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A command made ready to run."""
+    """A shell for one command, and the file it will read that from."""
 
     argv: tuple[str, ...]
     command_file: Path
     note_file: Path
-    """In a directory of such notes, the only one of ours that a confined shell must write to."""
+
+    def write(self, command: bytes) -> None:
+        with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
+            file.write(command)
 
     def directory_after(self) -> str | None:
         """Where the shell was when it ended; empty: in one that is gone; None: it did not tell."""
@@ -82,19 +92,15 @@ class Script:
                 file.unlink()
 
 
-def prepare(command: str, *, directory: Path, name: str, notes_directory: bool) -> Script:
-    """Writes the command into a new file of the directory, its path holding the name.
+def prepare(*, directory: Path, name: str, notes_directory: bool) -> Script:
+    """For a command in a new file of the directory, its path holding the name.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
     """
-    text = _encoded(command)
     bash = find_bash()
-    notes = directory / "cwd"
-    notes.mkdir(mode=0o700, parents=True, exist_ok=True)
-    command_file, note_file = directory / f"{name}sh", notes / name
-    _write_new(command_file, text)
+    command_file, note_file = directory / f"{name}sh", notes_in(directory) / name
     note = _NOTE.format(cwd=shlex.quote(str(note_file)))
-    wrapper = (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE).format(
+    wrapper = _AWAIT + (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE).format(
         trap=shlex.quote(_NOTE_UNLESS_NOTED.format(quiet=_QUIET, note=note)),
         quiet=_QUIET,
         note=note,
@@ -104,6 +110,13 @@ def prepare(command: str, *, directory: Path, name: str, notes_directory: bool) 
     return Script(
         argv=(bash, "-c", wrapper, "bash"), command_file=command_file, note_file=note_file
     )
+
+
+def notes_in(directory: Path) -> Path:
+    """The only part of it that a confined shell must write to; made where it is missing."""
+    notes = directory / "cwd"
+    notes.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return notes
 
 
 @cache
@@ -116,12 +129,8 @@ def find_bash() -> str:
     return found
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-
-
-def _encoded(command: str) -> bytes:
+def encoded(command: str) -> bytes:
+    """As a shell reads it; ToolError where none can."""
     if "\0" in command:
         at = command.index("\0")
         raise ToolError(

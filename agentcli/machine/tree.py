@@ -33,6 +33,7 @@ _EMPTY_LOOKS = 4
 
 _PROC = Path("/proc")
 _HAS_PROC = _PROC.joinpath("self/environ").exists()
+_REST_OF_MARK = re.compile(r"[0-9.]*")
 _NEAR_PIDS = 512
 _NEAR_S = 1.0
 
@@ -53,18 +54,19 @@ def find(mark: str) -> dict[int, str]:
     return found
 
 
-def survivors(mark: str, *, shell_pid: int, ran_s: float) -> list[int]:
+def survivors(mark: str, *, shell_pid: int, since_pid: int, ran_s: float) -> list[int]:
     """What a shell left behind, each without its own children; cheap after a short command.
 
-    Process ids are handed out in order, so few can be its descendants. Only when the numbers may
-    have come round, or the machine was busy, are all processes looked at.
+    Process ids are handed out in order, so few after `since_pid`, which was the newest when it
+    began, can be its descendants. Only when the numbers may have come round, or the machine was
+    busy, are all processes looked at.
     """
     if not _HAS_PROC:
         # To ask ps after every command would take longer than most of them do.
         return list(find(mark)) if tell_group(shell_pid, 0) else []
-    forked = _last_pid() - shell_pid
-    if ran_s < _NEAR_S and 0 <= forked <= _NEAR_PIDS:
-        found = _marked(mark, range(shell_pid + 1, shell_pid + forked + 1))
+    newest = newest_pid()
+    if ran_s < _NEAR_S and 0 < since_pid <= newest <= since_pid + _NEAR_PIDS:
+        found = _marked(mark, range(since_pid + 1, newest + 1))
     else:
         found = find(mark)
     stats = ((pid, _stat(pid)) for pid in found)
@@ -135,9 +137,15 @@ def _living(known: Mapping[int, str]) -> list[int]:
 
 
 def _marked(mark: str, pids: Iterable[int]) -> dict[int, str]:
-    whole_mark = re.compile(re.escape(mark) + r"[0-9.]*")
-    found = ((pid, whole_mark.search(_inherited(_PROC / str(pid), mark))) for pid in pids)
-    return {pid: match[0] for pid, match in found if match}
+    found = ((pid, _whole_mark(mark, _inherited(_PROC / str(pid), mark))) for pid in pids)
+    return {pid: whole for pid, whole in found if whole}
+
+
+def _whole_mark(mark: str, text: str) -> str:
+    """The first that begins with the mark; empty: there is none."""
+    at = text.find(mark)
+    rest = _REST_OF_MARK.match(text, at + len(mark))
+    return mark + rest[0] if at >= 0 and rest else ""
 
 
 def _inherited(process: Path, mark: str) -> str:
@@ -173,8 +181,8 @@ def _pids() -> Iterator[int]:
     return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
 
 
-def _last_pid() -> int:
-    """The newest process id of this machine or container; -1 where it cannot be told."""
+def newest_pid() -> int:
+    """Of this machine or container; -1 where it cannot be told."""
     try:
         return int(_PROC.joinpath("loadavg").read_text(encoding="ascii").split()[-1])
     except (OSError, ValueError, IndexError):
@@ -183,9 +191,9 @@ def _last_pid() -> int:
 
 def _find_by_ps(mark: str) -> dict[int, str]:
     """Where there is no /proc: `e` has ps print each process's environment behind its command."""
-    line_of = re.compile(r"\s*(\d+) .*?(" + re.escape(mark) + r"[0-9.]*)")
-    found = (line_of.match(line) for line in _ps("axeww", "-o", "pid=,command="))
-    return {int(match[1]): match[2] for match in found if match}
+    lines = (line.split(None, 1) for line in _ps("axeww", "-o", "pid=,command="))
+    found = ((pid, _whole_mark(mark, "".join(words))) for pid, *words in lines)
+    return {int(pid): whole for pid, whole in found if whole}
 
 
 def _ps(*arguments: str) -> list[str]:

@@ -3,32 +3,30 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from subprocess import Popen
 from typing import ClassVar
 
 from pydantic import Field
 
-from agentcli.machine import process
+from agentcli.machine import process, tree
 from agentcli.machine.bound import Bounded
-from agentcli.machine.environment import child_environment
 from agentcli.machine.filtered import Filter, Filtered
 from agentcli.machine.ledger import Ledger
 from agentcli.machine.live import Live
 from agentcli.machine.plain import visible
 from agentcli.machine.process import Pipe, Sink
-from agentcli.machine.shell import Script, prepare
+from agentcli.machine.shell import encoded, notes_in
 from agentcli.tools.contracts import contract
 from agentcli.tools.kill import parse_kill
-from agentcli.tools.report import CARD_TAIL_LINES, report, report_interrupted
+from agentcli.tools.report import CARD_TAIL_LINES, report, report_interrupted, report_moved
 from agentcli.tools.schema import Arguments, parse
+from agentcli.tools.shells import Post, Shell, Shells
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.types.verdicts import Confinement
 
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
@@ -57,8 +55,8 @@ class _Call:
     cwd: Path
     notes: tuple[str, ...]
     """What the model must know of how it was started."""
-    mark: str
-    script: Script
+    command: bytes
+    post: Post
     log_path: Path
     log_fd: int
 
@@ -69,26 +67,21 @@ class Bash:
         *,
         workspace: Path,
         out_dir: Path,
-        sandbox: Sandbox | None,
+        shells: Shells,
         confinement: Callable[[str], Confinement],
-        environ: Mapping[str, str],
         ledger: Ledger,
-        passed: Collection[str] = (),
         proves_read: Callable[[str], bool] = lambda command: False,
         clean: Callable[[], Filter] | None = None,
         timeout_limit_s: float | None = None,
     ) -> None:
-        """`confinement` is what a call was given beyond the workspace. `passed` are variables
-        that a command gets whatever their names say. `proves_read` must be true only of one that
-        cannot change anything. `clean` makes a filter for each output."""
+        """`confinement` is what a call was given beyond the workspace. `proves_read` must be true
+        only of a command that cannot change anything. `clean` makes a filter for each output."""
         self._root = workspace.resolve()
         self._cwd = self._root
         self._out_dir = out_dir.resolve()
-        self._sandbox = sandbox
+        self._shells = shells
         self._confinement = confinement
-        self._environ = environ
         self._ledger = ledger
-        self._passed = passed
         self._proves_read = proves_read
         self._clean = clean
         self._timeout_limit_s = timeout_limit_s
@@ -114,7 +107,7 @@ class Bash:
         return Command(command=args.command, cwd=str(self._cwd))
 
     async def run(self, args: Args, context: ToolContext) -> Output:
-        if self._sandbox and self._told_by_us(args.command):
+        if self._shells.are_confined and self._told_by_us(args.command):
             details = Command(command=args.command, cwd=str(self._cwd), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
         call = self._prepared(args, context.call_id)
@@ -129,24 +122,19 @@ class Bash:
 
     def _prepared(self, args: Args, call_id: str) -> _Call:
         notes = self._return_from_lost_directory()
-        mark = self._ledger.new_mark()
+        command = encoded(args.command)
         try:
-            script = prepare(
-                args.command,
-                directory=self._out_dir,
-                name=mark,
-                notes_directory=not args.background,
-            )
+            post = self._post(call_id)
             log_path, log_fd = self._new_log()
         except OSError as error:
-            raise ToolError(f"The command was not run: {_reason(error)}.") from error
+            raise _not_run(error) from error
         return _Call(
             args=args,
             call_id=call_id,
             cwd=self._cwd,
             notes=notes,
-            mark=mark,
-            script=script,
+            command=command,
+            post=post,
             log_path=log_path,
             log_fd=log_fd,
         )
@@ -155,96 +143,100 @@ class Bash:
         timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
         kept = Bounded(call.log_path, call.log_fd)
         live = Live(kept, tell=progress, lines=CARD_TAIL_LINES)
-        pipe = Pipe(self._cleaned(live))
-        with ExitStack() as undo:
-            undo.callback(call.script.remove)
-            undo.callback(pipe.close)
-            child = self._launch(call, pipe.writer)
-            undo.pop_all()
-        left_running: tuple[int, ...] = ()
+        since_pid = tree.newest_pid()
+        shell, pipe = self._begun(call, live)
         began = time.monotonic()
         try:
-            ended = await process.run(child, pipe=pipe, mark=call.mark, timeout_s=timeout_s)
-            left_running = ended.left_running
+            ended = await process.run(
+                shell.child,
+                pipe=pipe,
+                mark=shell.mark,
+                timeout_s=timeout_s,
+                since_pid=since_pid,
+                release=self._ledger.release_of(shell.mark),
+            )
+        except process.Released:
+            ran_s = time.monotonic() - began
+            self._watch(shell, pipe)
+            return report_moved(
+                call.args.command, kept=kept, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
+            )
         except asyncio.CancelledError:
             ran_s = time.monotonic() - began
+            self._shells.finish(shell)
+            self._ledger.leave(shell.mark, left_running=(), pipe=pipe)
             # What it had printed goes with the cancellation, for the record of the call.
             raise asyncio.CancelledError(
                 report_interrupted(call.args.command, kept=kept, cwd=call.cwd, ran_s=ran_s)
             ) from None
         finally:
             live.stop_telling()
-            after, left_jobs = call.script.directory_after(), call.script.left_jobs()
-            remarks = self._finished(call, child)
-            left_running = self._ledger.leave(call.mark, left_running=left_running, pipe=pipe)
-        taken_down = self._sandbox and left_jobs and not (left_running or ended.timed_out)
+        after, left_jobs = shell.script.directory_after(), shell.script.left_jobs()
+        remarks = self._shells.finish(shell)
+        left_running = self._ledger.leave(shell.mark, left_running=ended.left_running, pipe=pipe)
+        taken_down = left_jobs and not (left_running or ended.timed_out)
+        notes = (
+            *call.notes,
+            *map("[{}]".format, remarks),
+            *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
+            *self._move_to(after, call.cwd),
+        )
+        self._shells.prepare(self._cwd, call.post.confinement)
         return report(
             call.args.command,
             replace(ended, left_running=left_running),
             kept=kept,
             cwd=call.cwd,
             timeout_s=timeout_s,
-            notes=(
-                *call.notes,
-                *map("[{}]".format, remarks),
-                *([TAKEN_DOWN] if taken_down else []),
-                *self._move_to(after, call.cwd),
-            ),
+            notes=notes,
         )
 
     def _start_in_background(self, call: _Call) -> Output:
-        pipe = Pipe(self._cleaned(Bounded(call.log_path, call.log_fd)))
-        with ExitStack() as undo:
-            undo.callback(call.script.remove)
-            undo.callback(pipe.close)
-            child = self._launch(call, pipe.writer)
-            undo.pop_all()
-        pipe.close_writer()
-        self._ledger.watch(
-            child, mark=call.mark, pipe=pipe, then=lambda: self._finished(call, child)
-        )
+        shell, pipe = self._begun(call, Bounded(call.log_path, call.log_fd))
+        self._watch(shell, pipe)
         details = Command(
             command=call.args.command,
             cwd=str(call.cwd),
             log_path=str(call.log_path),
-            background_pid=child.pid,
+            background_pid=shell.child.pid,
         )
-        status = f"[background pid {child.pid}, output in {call.log_path}]"
+        status = f"[background pid {shell.child.pid}, output in {call.log_path}]"
         return Output.of("\n".join((*call.notes, status)), details=details)
 
-    def _cleaned(self, sink: Sink) -> Sink:
-        return Filtered(sink, self._clean()) if self._clean else sink
-
-    def _launch(self, call: _Call, stdout: int) -> "Popen[bytes]":
-        env = child_environment(self._environ, mark=call.mark, passed=self._passed)
+    def _begun(self, call: _Call, sink: Sink) -> tuple[Shell, Pipe]:
+        """A shell that is let go, and the pipe through which its output goes to the sink."""
         try:
-            child = self._started(call, env, stdout)
+            shell = self._shells.take(call.post, notes_directory=not call.args.background)
         except OSError as error:
-            raise ToolError(f"The command was not run: {_reason(error)}.") from error
+            sink.close()
+            raise _not_run(error) from error
+        pipe = Pipe(Filtered(sink, self._clean()) if self._clean else sink, reader=shell.output)
         self._ledger.enter(
-            child,
-            mark=call.mark,
+            shell.child,
+            mark=shell.mark,
             command=call.args.command,
             call_id=call.call_id,
             log_path=str(call.log_path),
         )
-        return child
+        try:
+            shell.let_go(call.command)
+        except OSError as error:
+            pipe.close()
+            self._ledger.leave(shell.mark, left_running=(), pipe=pipe)
+            self._shells.abandon(shell)
+            raise _not_run(error) from error
+        return shell, pipe
 
-    def _started(self, call: _Call, env: dict[str, str], stdout: int) -> "Popen[bytes]":
-        given = self._confinement(call.call_id)
-        return process.start_in(
-            self._sandbox,
-            call.script.argv,
-            cwd=call.cwd,
-            env=env,
-            stdout=stdout,
-            confinement=replace(given, writable=(*given.writable, call.script.note_file.parent)),
+    def _watch(self, shell: Shell, pipe: Pipe) -> None:
+        """Nobody waits for it: the ledger tells when it has ended."""
+        self._ledger.watch(
+            shell.child, mark=shell.mark, pipe=pipe, then=lambda: self._shells.finish(shell)
         )
 
-    def _finished(self, call: _Call, child: "Popen[bytes]") -> tuple[str, ...]:
-        """Clears up after a process that has ended; what the sandbox has to say of it."""
-        call.script.remove()
-        return self._sandbox.finish(child) if self._sandbox else ()
+    def _post(self, call_id: str) -> Post:
+        given = self._confinement(call_id)
+        writable = (*given.writable, notes_in(self._out_dir))
+        return Post.at(self._cwd, replace(given, writable=writable))
 
     def _new_log(self) -> tuple[Path, int]:
         """The next free number, also where an earlier run of the session used some."""
@@ -283,6 +275,6 @@ class Bash:
         return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
 
 
-def _reason(error: OSError) -> str:
+def _not_run(error: OSError) -> ToolError:
     where = f" ({error.filename})" if error.filename else ""
-    return f"{error.strerror or error}{where}"
+    return ToolError(f"The command was not run: {error.strerror or error}{where}.")

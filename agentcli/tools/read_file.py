@@ -1,30 +1,29 @@
 """read_file: lines of a text file with their numbers, the entries of a directory, or an image."""
 
 import asyncio
-import base64
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, BinaryIO, ClassVar
 
 from pydantic import Field
 
+from agentcli.machine.images import READ_BYTES, NotShown, image_type, picture_of
 from agentcli.machine.text import NotText, printable
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.contracts import contract
 from agentcli.tools.reading.bigfile import excerpt_of_big
 from agentcli.tools.reading.excerpt import Excerpt, excerpt_of, first_index
-from agentcli.tools.reading.magic import binary_name, image_type
+from agentcli.tools.reading.magic import binary_name
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.seen import Seen, sha256
 from agentcli.tools.textfile import LIMIT_BYTES
 from agentcli.types.errors import ToolError
-from agentcli.types.messages import Image, Json
+from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Effect, FileView, Output, ToolContext, ToolSpec
 
 LIMIT_LINES = 2000
 LIMIT_OUTPUT_BYTES = 50_000
-LIMIT_IMAGE_BYTES = 5_000_000
 LIMIT_ENTRIES = 500
 MAGIC_BYTES = 16
 PDF = b"%PDF-"
@@ -47,8 +46,8 @@ class Args(Arguments):
 
 
 class ReadFile:
-    def __init__(self, *, workspace: Workspace, seen: Seen, images: bool) -> None:
-        """`images`: whether the model takes them."""
+    def __init__(self, *, workspace: Workspace, seen: Seen, images: Callable[[], bool]) -> None:
+        """`images`: whether the model in use takes them."""
         self._workspace = workspace
         self._seen = seen
         self._images = images
@@ -83,7 +82,7 @@ class ReadFile:
             file.seek(0)
             media_type = image_type(head)
             if media_type:
-                return self._image(place, media_type, file.read(LIMIT_IMAGE_BYTES + 1))
+                return self._image(place, media_type, file.read(READ_BYTES + 1))
             if head.startswith(PDF):
                 return _binary(place, size_bytes, head)
             try:
@@ -112,13 +111,18 @@ class ReadFile:
         )
 
     def _image(self, place: Place, media_type: str, data: bytes) -> Output:
-        name = f"{place.given} is an image ({media_type})"
-        if not self._images:
-            raise ToolError(f"{name}, and this model does not take images.")
-        if len(data) > LIMIT_IMAGE_BYTES:
-            raise ToolError(f"{name} of more than {LIMIT_IMAGE_BYTES // 1_000_000} MB.")
+        if not self._images():
+            raise ToolError(
+                f"{place.given} is an image ({media_type}), and this model does not take images."
+            )
+        try:
+            picture = picture_of(data)
+        except NotShown as error:
+            raise ToolError(f"{place.given} {error}.") from error
+        # Where a thing is in it the model tells in pixels of what it was shown.
+        note = (Text(text=picture.label(place.given)),) if picture.is_smaller else ()
         return Output(
-            content=(Image(media_type=media_type, data=base64.b64encode(data).decode("ascii")),),
+            content=(*note, picture.image),
             details=FileView(
                 path=place.given, media="image", size_bytes=len(data), sha256=sha256(data)
             ),

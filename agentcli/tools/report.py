@@ -61,6 +61,23 @@ def report_interrupted(command: str, *, kept: Bounded, cwd: Path, ran_s: float) 
     )
 
 
+def report_moved(command: str, *, kept: Bounded, cwd: Path, ran_s: float, pid: int) -> Output:
+    """What there was until a person sent it to the background, where it goes on."""
+    shown, seen = _seen(command, kept, cwd)
+    lines = (
+        shown.text.removesuffix("\n") or "[no output yet]",
+        *_log(kept),
+        f"[the person moved it to the background after {ran_s:.1f} s, where it goes on: "
+        f"pid {pid}, all output in {kept.log_path}]",
+        f"[read_file shows that log, kill {pid} stops it; you are told when it ends]",
+    )
+    return Output.of(
+        "\n".join(lines),
+        details=replace(seen, duration_s=ran_s, background_pid=pid, was_moved=True),
+        truncated=shown.is_cut,
+    )
+
+
 def _seen(command: str, kept: Bounded, cwd: Path) -> tuple[Excerpt, Command]:
     """The output as the model reads it, and as people are shown it."""
     settled = kept.settled()

@@ -46,7 +46,15 @@ class RetryDelta:
     attempts: int
 
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | CallProgress | RetryDelta
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandEnded:
+    """A command in the background is over. The model is told of it before its next step."""
+
+    pid: int
+    how: str
+
+
+Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | CallProgress | RetryDelta | CommandEnded
 
 
 def joined(deltas: Iterable[Delta]) -> Iterator[Delta]:

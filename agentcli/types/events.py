@@ -111,6 +111,16 @@ class TurnStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnWithdrawn:
+    """The last turn's message was never answered and is the person's again, to send or to change.
+
+    The model is not told of it any more.
+    """
+
+    type: Literal["turn_withdrawn"] = "turn_withdrawn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """Something said to the model in the middle of a turn, by the runtime or by the person."""
 
@@ -127,6 +137,30 @@ class Warned:
     """For programs: model.unknown, cache.missed."""
     message: str
     type: Literal["warned"] = "warned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """The person sent something from elsewhere along with the message that comes next."""
+
+    name: str
+    origin: str
+    """Whose text it is."""
+    size_bytes: int
+    type: Literal["attached"] = "attached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAsked:
+    """A server asked the person something. What they typed is not kept."""
+
+    server: str
+    kind: Literal["form", "url", "tools"]
+    message: str
+    answer: Literal["accept", "decline", "cancel"]
+    fields: tuple[str, ...] = ()
+    """What it wanted to know."""
+    type: Literal["server_asked"] = "server_asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,8 +359,11 @@ Fact: TypeAlias = (
     | ModeChanged
     | ModelChanged
     | TurnStarted
+    | TurnWithdrawn
     | Told
     | Warned
+    | Attached
+    | ServerAsked
     | ModelReplied
     | ModelFailed
     | ResultsTrimmed

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from agentcli.types.forms import Form
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.record import dataclass
 from agentcli.types.tools import Details, Effect, Output, Tool
@@ -53,6 +54,9 @@ class Question:
     preview: Details | None
     verdict: Verdict
     """The `ask` that led here, with its reason."""
+    form: Form | None = None
+    """Where it is a server that asks: a yes is `modify`, with what was filled in as `input`, or
+    `allow` where there is nothing to fill in; `ask` comes back where no answer was given."""
 
 
 class Asker(Protocol):
@@ -106,11 +110,21 @@ class Sandbox(Protocol):
         confinement: Confinement,
         stdin: int = ...,
         stderr: int = ...,
+        waits: bool = ...,
     ) -> "Popen[bytes]":
         """Runs argv in a session of its own, with these handles for its streams.
 
         Unless they are given, stdin is empty and stderr is joined to `stdout`. Takes
         a few milliseconds, the first time more; may be called from any thread.
+
+        `waits`: it does nothing until somebody lets it go, who asks `attend` just before.
+        """
+        ...
+
+    def attend(self, process: "Popen[bytes]") -> bool:
+        """Of a process that waited: looks after it from now on, as after any that was started.
+
+        False: what it was confined to is not the same any more, so it may not be let go.
         """
         ...
 

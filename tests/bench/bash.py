@@ -1,7 +1,6 @@
 """What the bash tool costs: a call beside a bare `subprocess`, and a command that prints much."""
 
 import asyncio
-import os
 import resource
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from agentcli.tools.bash import Args, Bash
 from agentcli.types.tools import Command, ToolContext
 from agentcli.types.verdicts import Confinement
 from tests.bench.figures import Figure, in_turns, wall_ms
+from tests.support.bash import shells_in
 
 CALLS = 200
 MUCH_BYTES = 5_000_000
@@ -67,9 +67,8 @@ def _tool(home: Path, ledger: Ledger) -> Bash:
     return Bash(
         workspace=home,
         out_dir=home / "out",
-        sandbox=None,
+        shells=shells_in(home / "out", ledger),
         confinement=lambda call_id: Confinement(),
-        environ=os.environ,
         ledger=ledger,
         clean=Redactor(environ={f"TOKEN_{n}": f"{n}" * 40 for n in range(4)}).bytes_stream,
     )

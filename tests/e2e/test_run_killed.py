@@ -1,3 +1,4 @@
+import asyncio
 import json
 import random
 import signal
@@ -11,7 +12,8 @@ from agentcli.record.reading import read
 from agentcli.types.tools import ToolMessage
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import run_against, using
-from tests.support.program import PROGRAM, environment
+from tests.support.processes import running, unique_seconds, until
+from tests.support.program import PROGRAM, environment, script
 from tests.support.provider import Provider, Reply
 
 STEPS = 6
@@ -87,8 +89,28 @@ def test_killed_at_any_moment_the_log_holds_and_the_session_goes_on(
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
     history = messages(entry.fact for entry in entries)
     assert all(message.results for message in history if isinstance(message, ToolMessage))
+    asyncio.run(until(lambda: running(f"{home}/") == []))  # shells name files of the session
     with Provider([anthropic.says("Went on.")]) as provider:
         again = run_against(provider, "--continue", "go on", home=home)
         assert provider.complaints == []
     assert (again.code, again.out) == (0, "Went on.\n"), again.err
     assert read(log_of(home)).entries[-1].fact.type == "session_ended"
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "landlock", "off"])
+def test_killed_session_leaves_no_command_running(sandbox: str, home: Path) -> None:
+    seconds = unique_seconds()
+    command = f"sleep {seconds} & setsid sleep {seconds}"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
+    with subprocess.Popen(
+        [PROGRAM, "run", "--mode", "auto", "--sandbox", sandbox, "--model", model, "x"],
+        cwd=home,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        asyncio.run(until(lambda: len(running(f"sleep {seconds}")) >= 2))
+        process.kill()
+    asyncio.run(until(lambda: running(seconds) == []))
+    assert running(seconds) == []

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.sandbox import landlock
+from agentcli.guard.sandbox.processes import kill_tree
+from agentcli.guard.sandbox.reduced import Reduced
 from agentcli.types.verdicts import Confinement
 from tests.support.confined import LAYERS, Confined, confined
 
@@ -97,3 +99,29 @@ def test_granted_network_does_not_open_the_persons_session(place: Confined) -> N
     with _listening(server) as reached:
         place.python(SEND, "AF_UNIX", "SOCK_STREAM", name, confinement=Confinement(network=True))
     assert reached == [b"own"]
+
+
+def test_server_of_one_command_is_reached_by_the_next_and_by_nobody_else(
+    place: Confined,
+) -> None:
+    if isinstance(place.sandbox, Reduced) and not place.sandbox.has_network:
+        pytest.skip("without root, Landlock leaves no network at all")
+    serve = "python3 -m http.server 8765 --bind 127.0.0.1"
+    server, output = place.start(f"echo hello > index.html; exec {serve}")
+    try:
+        ask = "curl -s --retry 50 --retry-connrefused --retry-delay 0 --max-time 20"
+        asked = place.run(f"{ask} http://127.0.0.1:8765/")
+        assert (asked.code, asked.output) == (0, "hello\n")
+        with socket.socket() as outside:
+            assert outside.connect_ex(("127.0.0.1", 8765)) != 0
+    finally:
+        kill_tree(server.pid)
+        server.wait()
+        place.sandbox.finish(server)
+        os.close(output)
+
+
+def test_command_gets_no_descriptor_but_its_own(place: Confined) -> None:
+    found = place.run('cd /proc/self/fd && for fd in *; do readlink "$fd"; done')
+    assert [line for line in found.output.splitlines() if line.startswith(("net:", "user:"))] == []
+    assert len(found.output.splitlines()) <= 4

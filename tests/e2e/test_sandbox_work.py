@@ -55,6 +55,13 @@ def test_kept_outputs_are_read(place: Confined) -> None:
     assert place.run(f"cat {place.kept}/1.log").output == "kept"
 
 
+def test_program_in_a_directory_to_read_is_run(place: Confined) -> None:
+    program = place.kept / "server"
+    program.write_text("#!/bin/sh\necho served\n")
+    program.chmod(0o755)
+    assert place.run(str(program)).output == "served\n"
+
+
 def test_granted_directory_is_written(place: Confined) -> None:
     granted = place.outside / "granted"
     granted.mkdir()

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from agentcli.machine.environment import child_environment
 from agentcli.machine.ledger import Ledger
 from agentcli.tools.bash import Args, Bash
+from agentcli.tools.shells import Shells
 from agentcli.types.messages import Text
 from agentcli.types.tools import Command, Output, ToolContext
 from agentcli.types.verdicts import Confinement, Sandbox
@@ -19,6 +21,7 @@ T = TypeVar("T")
 @dataclass
 class Session:
     tool: Bash
+    shells: Shells
     ledger: Ledger
     workspace: Path
     out_dir: Path
@@ -30,22 +33,32 @@ class Session:
         return await self.tool.run(args, context)
 
 
+def shells_in(out_dir: Path, ledger: Ledger, sandbox: Sandbox | None = None) -> Shells:
+    return Shells(
+        directory=out_dir,
+        sandbox=sandbox,
+        new_mark=ledger.new_mark,
+        environment=lambda mark: child_environment(os.environ, mark=mark),
+    )
+
+
 def in_session(
     home: Path, scenario: Callable[[Session], Awaitable[T]], sandbox: Sandbox | None = None
 ) -> T:
     async def main() -> T:
         ledger = Ledger()
+        shells = shells_in(home / "out", ledger, sandbox)
         tool = Bash(
             workspace=workspace,
             out_dir=home / "out",
-            sandbox=sandbox,
+            shells=shells,
             confinement=lambda call_id: Confinement(network=True, writable=(home,)),
-            environ=os.environ,
             ledger=ledger,
         )
         try:
-            return await scenario(Session(tool, ledger, workspace, home / "out"))
+            return await scenario(Session(tool, shells, ledger, workspace, home / "out"))
         finally:
+            shells.close()
             await ledger.close()
 
     workspace = home / "workspace"

@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from select import select
@@ -19,7 +19,8 @@ from agentcli.guard.sandbox.holding import Holding
 from agentcli.guard.sandbox.kinds import is_directory
 from agentcli.guard.sandbox.launcher import Launcher
 from agentcli.guard.sandbox.limits import Limits, allowed_tasks
-from agentcli.guard.sandbox.mounts import View
+from agentcli.guard.sandbox.mounts import MountState, View
+from agentcli.guard.sandbox.network import make_private_network
 from agentcli.guard.sandbox.newcomers import Newcomers
 from agentcli.guard.sandbox.places import Places
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
@@ -36,6 +37,14 @@ _END_S = 2.0
 _COUNTER = Path("/usr/bin/prlimit")
 
 
+@dataclass(frozen=True, slots=True)
+class _Status:
+    reader: int
+    """Where bubblewrap tells what became of a command."""
+    words: tuple[str, ...]
+    """Of bubblewrap itself, by which its processes are known."""
+
+
 class Bubblewrap:
     def __init__(
         self, places: Places, *, program: Path, version: tuple[int, ...], limits: Limits
@@ -47,7 +56,13 @@ class Bubblewrap:
             if one.kind != "entry" and is_directory(one.path.parent)
         ]
         held = tuple(mountable[:_MOUNTED_GUARDS])
-        self._view = View(places, protection=replace(protection, guarded=held), version=version)
+        self._network = make_private_network(program)
+        self._view = View(
+            places,
+            protection=replace(protection, guarded=held),
+            version=version,
+            has_private_network=self._network is not None,
+        )
         self._places = places
         self._program = program
         self._limits = limits
@@ -60,8 +75,9 @@ class Bubblewrap:
         newcomers = Newcomers(places.workspace, rejected=places.rejected)
         self._attendance = Attendance(keeper, newcomers, limits)
         self._launcher = Launcher(_leave_the_session_alone, name="bubblewrap launcher")
-        self._status: dict[Popen[bytes], int] = {}
-        """Where bubblewrap tells what became of a command."""
+        self._inside = Launcher(self._enter_network, name="bubblewrap launcher in its network")
+        self._status: dict[Popen[bytes], _Status] = {}
+        self._waiting: dict[Popen[bytes], tuple[Confinement, MountState]] = {}
 
     @property
     def name(self) -> str:
@@ -77,9 +93,11 @@ class Bubblewrap:
         confinement: Confinement,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
+        waits: bool = False,
     ) -> "Popen[bytes]":
         self._holding.take()
         try:
+            mounted = self._view.state(confinement) if waits else ()
             before = self._attendance.prepare()
             process, status = self._started(
                 argv, cwd, env, confinement, stdio=(stdin, stdout, stderr)
@@ -88,10 +106,24 @@ class Bubblewrap:
             self._holding.release()
             raise
         self._status[process] = status
-        self._attendance.begin(process, before)
+        if waits:
+            self._waiting[process] = confinement, mounted
+        else:
+            self._attendance.begin(process, before)
         return process
 
+    def attend(self, process: "Popen[bytes]") -> bool:
+        confinement, mounted = self._waiting.pop(process)
+        try:
+            is_same = self._view.state(confinement) == mounted
+        except OSError:
+            return False
+        if is_same:
+            self._attendance.begin(process, self._attendance.prepare())
+        return is_same
+
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        self._waiting.pop(process, None)
         status = self._status.pop(process, None)
         if status is None:
             return ()
@@ -103,6 +135,15 @@ class Bubblewrap:
         """Commands that still run end with the thread that started them."""
         self._attendance.close()
         self._launcher.close()
+        self._inside.close()
+        if self._network:
+            self._network.close()
+            self._network = None
+
+    def _enter_network(self) -> None:
+        if self._network:
+            self._network.enter()
+        _leave_the_session_alone()
 
     def _counted(self, argv: Sequence[str]) -> list[str]:
         """Has the kernel count processes, where it counts those of a user namespace alone.
@@ -122,7 +163,7 @@ class Bubblewrap:
         confinement: Confinement,
         *,
         stdio: tuple[int, int, int],
-    ) -> tuple["Popen[bytes]", int]:
+    ) -> tuple["Popen[bytes]", "_Status"]:
         status, status_writer = os.pipe()
         os.set_blocking(status, False)
         filter_file = _memory_file(seccomp.program(_FILTER))
@@ -133,24 +174,27 @@ class Bubblewrap:
             *("--json-status-fd", str(status_writer)),
         ]
         options_file = _memory_file(b"".join(os.fsencode(word) + b"\0" for word in options))
-        passed = (status_writer, filter_file, options_file)
+        words = [str(self._program), "--args", str(options_file), "--", *self._counted(argv)]
+        network = None if confinement.network else self._network
+        launcher = self._inside if network else self._launcher
+        own = (status_writer, filter_file, options_file)
         try:
-            process = self._launcher.start(
-                [str(self._program), "--args", str(options_file), "--", *self._counted(argv)],
+            process = launcher.start(
+                [*(network.words if network else ()), *words],
                 cwd=Path("/"),
                 env={**env, **self._places.variables, "TMPDIR": str(self._view.temporary)},
                 stdin=stdio[0],
                 stdout=stdio[1],
                 stderr=stdio[2],
-                pass_fds=passed,
+                pass_fds=(*own, *(network.descriptors if network else ())),
             )
         except BaseException:
             os.close(status)
             raise
         finally:
-            for handle in passed:
+            for handle in own:
                 os.close(handle)
-        return process, status
+        return process, _Status(status, tuple(words))
 
 
 @cache
@@ -178,24 +222,23 @@ def _memory_file(content: bytes) -> int:
     return handle
 
 
-def _end(status: int, process: "Popen[bytes]") -> tuple[str, ...]:
+def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
     """Waits until everything of the command is gone; tells whether there was a command at all."""
-    with os.fdopen(status, "rb") as file:
+    with os.fdopen(status.reader, "rb") as file:
         told = _told(file.read() or b"")
     if "child-pid" in told:
-        _end_namespace(told["child-pid"], process)
+        _end_namespace(told["child-pid"], status.words)
     was_killed = process.returncode is None or process.returncode < 0
     if "exit-code" in told or was_killed:
         return ()
     return ("Nothing was run: there is no such program, or the sandbox could not be set up.",)
 
 
-def _end_namespace(first: int, process: "Popen[bytes]") -> None:
+def _end_namespace(first: int, words: Sequence[str]) -> None:
     """With its first process the kernel ends all of a namespace, which takes a moment.
 
     That process dies with its parent, but not if the parent was killed before it could ask for it.
     """
-    words = process.args if isinstance(process.args, list) else []
     ours = b"".join(os.fsencode(word) + b"\0" for word in words)
     try:
         handle = os.pidfd_open(first)

@@ -19,8 +19,10 @@ _FILE_LIMIT_BYTES = 8 * 1024 * 1024
 _ALL_LIMIT_BYTES = 64 * 1024 * 1024
 _ENTRY_LIMIT = 2000
 _DEPTH_LIMIT = 16
-_SETTLED_S = 1.0
-"""Time stamps are coarse: a file younger than this may change without showing it."""
+_TICK_S = 0.05
+"""Time stamps come from a clock that moves in steps: within one, a change may not show."""
+_COARSE_TICK_S = 2.0
+"""Of file systems that keep whole seconds."""
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
@@ -127,7 +129,7 @@ class Reader:
             return known
         with os.fdopen(os.open(name, _READ, dir_fd=parent), "rb") as file:
             content = file.read(_FILE_LIMIT_BYTES)
-        if time.time() - found.st_ctime > _SETTLED_S:
+        if _is_settled(found):
             if len(self._contents) > _ENTRY_LIMIT:
                 self._contents.clear()
             self._contents[key] = content
@@ -228,6 +230,12 @@ def make_accessible(name: str, parent: int) -> None:
             Path(f"/proc/self/fd/{handle}").chmod(0o700)
         finally:
             os.close(handle)
+
+
+def _is_settled(found: os.stat_result) -> bool:
+    """Whether any later change will show in the time stamps."""
+    keeps_fractions = found.st_ctime_ns % 1_000_000_000
+    return time.time() - found.st_ctime > (_TICK_S if keeps_fractions else _COARSE_TICK_S)
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 from agentcli.guard.sandbox.kinds import is_directory, is_link
 from agentcli.guard.sandbox.places import Places, granted, resolver_files
@@ -32,6 +33,8 @@ _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 _SHARED_MEMORY_BYTES = 2 * 1024**3
 _KEPT_VIEWS = 16
 
+MountState: TypeAlias = tuple[tuple[int, ...], ...]
+
 _READ = "--ro-bind"
 _CHANGE = "--bind"
 
@@ -46,21 +49,46 @@ class _Mount:
 class View:
     """What stays the same for all commands of a session."""
 
-    def __init__(self, places: Places, *, protection: Protection, version: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        places: Places,
+        *,
+        protection: Protection,
+        version: tuple[int, ...],
+        has_private_network: bool = False,
+    ) -> None:
         """What `protection` guards must exist whenever a command starts.
 
         A bubblewrap of an old version lacks options that the system call filter makes up for.
+        `has_private_network`: commands are in one already, unless they may have the whole.
         """
         self.places = places
         self.protection = protection
         self.version = version
+        self.has_private_network = has_private_network
         self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._options)
+        self._mounted = lru_cache(maxsize=_KEPT_VIEWS)(self._places)
         mounts = self._mounts(Confinement())
         free = (path for path in _TEMPORARY if not _is_covered(path, mounts))
         self.temporary = next(
             (path for path in free if not _tops([path], mounts)), places.temporary
         )
         """Where commands shall put temporary files: nothing else is mounted there."""
+
+    def state(self, confinement: Confinement) -> MountState:
+        """Of all that is mounted: once a source is another one, its mount holds nothing.
+
+        The number of a file that is gone may be given to the next, so of guarded ones the time
+        counts, too.
+        """
+        guarded = {one.path for one in self.protection.guarded}
+        return tuple(
+            (found.st_dev, found.st_ino, found.st_ctime_ns if path in guarded else 0)
+            for path, found in ((path, path.stat()) for path in self._mounted(confinement))
+        )
+
+    def _places(self, confinement: Confinement) -> tuple[Path, ...]:
+        return (*self.places.system, *(one.at for one in self._mounts(confinement)))
 
     def _options(self, confinement: Confinement) -> tuple[str, ...]:
         """All but the program to run."""
@@ -71,13 +99,17 @@ class View:
         return (
             *_NAMESPACES,
             *self._user(),
-            *(() if confinement.network else ("--unshare-net",)),
+            *self._network(confinement),
             *self._system(),
             *self._devices(),
             *self._temporary(temporary, tops),
             *(word for one in mounts for word in (one.option, one.source, str(one.at))),
             *(word for path in sealed for word in ("--remount-ro", str(path))),
         )
+
+    def _network(self, confinement: Confinement) -> Iterator[str]:
+        if not (confinement.network or self.has_private_network):
+            yield "--unshare-net"
 
     def _user(self) -> Iterator[str]:
         if self.places.needs_override:

@@ -107,6 +107,7 @@ class Reduced:
         confinement: Confinement,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
+        waits: bool = False,
     ) -> "Popen[bytes]":
         before = self._attendance.prepare()
         temporary = {"TMPDIR": str(self._places.temporary)}
@@ -120,8 +121,13 @@ class Reduced:
             finally:
                 launcher.close()
         self._confinements[process] = confinement
-        self._attendance.begin(process, before)
+        if not waits:
+            self._attendance.begin(process, before)
         return process
+
+    def attend(self, process: "Popen[bytes]") -> bool:
+        self._attendance.begin(process, self._attendance.prepare())
+        return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
         confinement = self._confinements.pop(process, None)
@@ -173,9 +179,9 @@ class Reduced:
 
     def _rules(self, confinement: Confinement) -> list[landlock.Rule]:
         places, protection = self._places, self._protection
-        run = (*_without(places.system, places.hidden), *places.toolchains)
+        run = (*_without(places.system, places.hidden), *places.toolchains, *places.readable)
         names = resolver_files() if confinement.network else ()
-        read = (_PROCESSES, *names, *places.readable, *protection.readable)
+        read = (_PROCESSES, *names, *protection.readable)
         change = self._changeable(confinement)
         return [
             *((path, landlock.RUN) for path in run),

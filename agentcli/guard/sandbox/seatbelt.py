@@ -112,6 +112,7 @@ class Seatbelt:
         confinement: Confinement,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
+        waits: bool = False,
     ) -> "Popen[bytes]":
         snapshot = self._keeper.snapshot()
         temporary = {"TMPDIR": str(self._places.temporary)}
@@ -125,6 +126,10 @@ class Seatbelt:
         )
         self._snapshots[process] = snapshot
         return process
+
+    def attend(self, process: "Popen[bytes]") -> bool:
+        self._snapshots[process] = self._keeper.snapshot()
+        return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
         snapshot = self._snapshots.pop(process, None)

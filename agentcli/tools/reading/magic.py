@@ -1,11 +1,4 @@
-"""What a file is by its first bytes: images that models take, and names for other binary ones."""
-
-_IMAGES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
+"""What a binary file is by its first bytes, in words."""
 
 _BINARIES = (
     (b"\x7fELF", "ELF executable"),
@@ -29,12 +22,6 @@ _BINARIES = (
     (b"wOFF", "web font"),
     (b"wOF2", "web font"),
 )
-
-
-def image_type(head: bytes) -> str | None:
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return "image/webp"
-    return next((media for magic, media in _IMAGES if head.startswith(magic)), None)
 
 
 def binary_name(head: bytes) -> str | None:

@@ -6,21 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.shell import Script, prepare
+from agentcli.machine.shell import LET_GO, Script, encoded, prepare
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
 
 def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> Script:
     directory = tmp_path / "call with 'quotes'"
-    return prepare(command, directory=directory, name="mark.1.", notes_directory=notes_directory)
+    script = prepare(directory=directory, name="mark.1.", notes_directory=notes_directory)
+    script.write(encoded(command))
+    return script
 
 
 def run(script: Script, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
         script.argv,
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        input=LET_GO,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,

@@ -77,9 +77,10 @@ def test_survivors_are_found_near_the_shell_and_far_from_it() -> None:
     )
     shell_pid, left = map(int, shell.stdout.split())
     asyncio.run(until(lambda: len(tree.find(own)) == 2))
-    assert tree.survivors(own, shell_pid=shell_pid, ran_s=0.0) == [left]
-    assert tree.survivors(own, shell_pid=shell_pid, ran_s=60.0) == [left]
-    assert tree.survivors(own, shell_pid=2**30, ran_s=0.0) == [left]
+    for since_pid in (shell_pid, 2**30, -1):
+        for ran_s in (0.0, 60.0):
+            left_behind = tree.survivors(own, shell_pid=shell_pid, since_pid=since_pid, ran_s=ran_s)
+            assert left_behind == [left]
     assert asyncio.run(tree.sweep(own, known={})) == []
     assert tree.find(own) == {}
 

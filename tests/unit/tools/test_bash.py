@@ -1,5 +1,4 @@
 import asyncio
-import os
 import re
 import shutil
 import stat
@@ -14,7 +13,7 @@ from agentcli.tools.bash import Args, Bash
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolContext
 from agentcli.types.verdicts import Confinement
-from tests.support.bash import Session, details, in_session, names, ran, text
+from tests.support.bash import Session, details, in_session, names, ran, shells_in, text
 
 
 def test_result_has_all_the_model_and_people_need(tmp_path: Path) -> None:
@@ -212,7 +211,7 @@ def test_command_that_cannot_start_is_an_error_that_says_why(tmp_path: Path) -> 
         )
         with pytest.raises(ToolError):
             await session.run("true", background=True)
-        assert names(session.out_dir) == ["1.log", "2.log", "cwd"]
+        assert names(session.out_dir) == ["cwd"]
 
     in_session(tmp_path, scenario)
 
@@ -229,14 +228,15 @@ def test_preview_is_the_command_and_where_it_would_run(tmp_path: Path) -> None:
 
 
 def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
+    ledger = Ledger()
+
     def tool(*proven: str) -> Bash:
         return Bash(
             workspace=tmp_path,
             out_dir=tmp_path,
-            sandbox=None,
+            shells=shells_in(tmp_path, ledger),
             confinement=lambda call_id: Confinement(),
-            environ=os.environ,
-            ledger=Ledger(),
+            ledger=ledger,
             proves_read=lambda command: command in proven,
         )
 
@@ -263,13 +263,13 @@ def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
 def test_bad_arguments_are_explained(
     tmp_path: Path, raw: dict[str, str | int], message: str
 ) -> None:
+    ledger = Ledger()
     tool = Bash(
         workspace=tmp_path,
         out_dir=tmp_path,
-        sandbox=None,
+        shells=shells_in(tmp_path, ledger),
         confinement=lambda call_id: Confinement(),
-        environ=os.environ,
-        ledger=Ledger(),
+        ledger=ledger,
     )
     with pytest.raises(ToolError) as refused:
         tool.parse(dict(raw))

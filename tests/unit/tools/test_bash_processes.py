@@ -120,8 +120,72 @@ def test_background_command_is_ended_by_killing_its_pid(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         output = await session.run(f"sleep {seconds} & sleep {seconds}", background=True)
         await until(lambda: len(running(f"sleep {seconds}")) == 2)
-        await session.run(f"kill {details(output).background_pid}")
+        told = await session.run(f"kill {details(output).background_pid}")
+        assert text(told) == "[no output]\n[exit code 0]"
         await until(lambda: running(seconds) == [])
+        assert running(seconds) == []
+        await until(lambda: session.ledger.running() == [])
+        (finished,) = session.ledger.ended_since()
+        assert finished.how == "killed by SIGTERM"
+
+    in_session(tmp_path, scenario)
+
+
+def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        waiting = asyncio.ensure_future(
+            session.run("cd /; echo one; until [ -e $OLDPWD/go ]; do sleep 0.02; done; echo two")
+        )
+        await until(lambda: session.told)
+        assert session.ledger.release() == 1
+        output, log = await waiting, tmp_path / "out/1.log"
+        pid = details(output).background_pid
+        said = re.fullmatch(
+            r"one\n\[the person moved it to the background after [0-9.]+ s, where it goes on: "
+            r"pid (\d+), all output in (.+)\]\n\[read_file shows that log, kill \1 stops it; "
+            r"you are told when it ends\]",
+            text(output),
+        )
+        assert said is not None
+        assert said.groups() == (str(pid), str(log))
+        assert (output.error, details(output).was_moved, details(output).head) == (
+            None,
+            True,
+            "one",
+        )
+        assert session.ledger.release() == 0
+        assert [one.pid for one in session.ledger.running()] == [pid]
+        heard = len(session.told)
+        assert text(await session.run("basename $PWD; touch go")).startswith("workspace\n")
+        await until(lambda: session.ledger.running() == [])
+        (finished,) = session.ledger.ended_since()
+        assert (finished.started.pid, finished.returncode) == (pid, 0)
+        assert log.read_text() == "one\ntwo\n"
+        assert "two" not in "".join(session.told[heard:])
+        assert names(session.out_dir) == ["1.log", "2.log", "cwd"]
+
+    in_session(tmp_path, scenario)
+
+
+def test_released_command_ends_with_the_session(tmp_path: Path) -> None:
+    seconds = unique_seconds()
+
+    async def scenario(session: Session) -> None:
+        waiting = asyncio.ensure_future(session.run(f"echo one; sleep {seconds}", timeout=1))
+        await until(lambda: session.told)
+        session.ledger.release()
+        await waiting
+        assert len(running(f"sleep {seconds}")) == 1
+
+    in_session(tmp_path, scenario)
+    assert running(seconds) == []
+
+
+def test_release_without_a_command_does_nothing(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        await session.run("sleep 60", background=True)
+        assert session.ledger.release() == 0
 
     in_session(tmp_path, scenario)
 
@@ -142,11 +206,11 @@ def test_two_commands_at_once_do_not_mix(tmp_path: Path) -> None:
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
-        await session.run("true")
         before = names(Path("/dev/fd"))
         for command in ("echo a", "exit 3", "kill -9 $$", "sleep 0.3 & true"):
             await session.run(command)
         await session.run("true", background=True)
+        session.shells.close()
         await session.ledger.close()
         assert names(Path("/dev/fd")) == before
 
@@ -154,13 +218,14 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 
 
 class Recorded:
-    """A sandbox that confines nothing, and keeps what it was asked."""
+    """A sandbox that confines nothing, and keeps what it was asked of processes that ran."""
 
     name = "recorded"
 
     def __init__(self) -> None:
         self.asked: list[tuple[Path, Confinement]] = []
         self.finished: list[int | None] = []
+        self.waiting: dict[Popen[bytes], tuple[Path, Confinement]] = {}
 
     def start(
         self,
@@ -172,12 +237,22 @@ class Recorded:
         confinement: Confinement,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
+        waits: bool = False,
     ) -> "Popen[bytes]":
-        self.asked.append((cwd, confinement))
-        return process.start(argv, cwd=cwd, env=env, stdout=stdout, stdin=stdin, stderr=stderr)
+        child = process.start(argv, cwd=cwd, env=env, stdout=stdout, stdin=stdin, stderr=stderr)
+        if waits:
+            self.waiting[child] = (cwd, confinement)
+        else:
+            self.asked.append((cwd, confinement))
+        return child
+
+    def attend(self, process: "Popen[bytes]") -> bool:
+        self.asked.append(self.waiting.pop(process))
+        return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        self.finished.append(process.returncode)
+        if not self.waiting.pop(process, None):
+            self.finished.append(process.returncode)
         return ("A protected file was put back.",)
 
     def close(self) -> None: ...

@@ -1,4 +1,3 @@
-import base64
 import codecs
 import os
 from pathlib import Path
@@ -9,11 +8,10 @@ from agentcli.tools.read_file import Args, ReadFile
 from agentcli.tools.schema import parse
 from agentcli.tools.seen import sha256
 from agentcli.tools.textfile import LIMIT_BYTES
-from agentcli.types.messages import Image
+from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Effect, FileView
 from tests.support.files import bench, refusal, text_of
-
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+from tests.support.pictures import image, png
 
 
 def read(root: Path, data: bytes, **arguments: int) -> str:
@@ -132,16 +130,23 @@ def test_a_listing_of_long_names_stays_within_the_limit(tmp_path: Path) -> None:
 
 
 def test_an_image_is_shown_to_models_that_take_them(tmp_path: Path) -> None:
-    (tmp_path / "logo").write_bytes(PNG)
-    output = bench(tmp_path).read("logo")
-    assert output.content == (Image(media_type="image/png", data=base64.b64encode(PNG).decode()),)
+    (tmp_path / "logo").write_bytes(png(30, 20))
+    assert bench(tmp_path).read("logo").content == (image(png(30, 20)),)
     assert refusal(bench(tmp_path, images=False).read, "logo") == (
         "logo is an image (image/png), and this model does not take images."
     )
-    (tmp_path / "big.gif").write_bytes(b"GIF89a" + b"\0" * 5_000_000)
-    assert refusal(bench(tmp_path).read, "big.gif") == (
-        "big.gif is an image (image/gif) of more than 5 MB."
-    )
+
+
+def test_a_large_image_is_shown_smaller_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "wide.png").write_bytes(png(5000, 10))
+    label, shown = bench(tmp_path).read("wide.png").content
+    assert label == Text(text="[image wide.png · 5000x10, shown as 2000x4]")
+    assert isinstance(shown, Image)
+
+
+def test_an_image_that_cannot_be_decoded_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cut.png").write_bytes(png(300, 200)[:60])
+    assert refusal(bench(tmp_path).read, "cut.png").startswith("cut.png cannot be shown: it is")
 
 
 @pytest.mark.parametrize(

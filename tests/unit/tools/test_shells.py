@@ -1,0 +1,150 @@
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from agentcli.guard.sandbox.choose import Ground, choose, describe
+from agentcli.types.verdicts import Sandbox
+from tests.support.bash import Session, details, in_session, text
+from tests.support.processes import running, until
+
+LAYERS = ("bubblewrap", "landlock")
+
+
+def waiting(session: Session) -> "list[Popen[bytes]]":
+    return [started.result().child for started in session.shells._waiting]
+
+
+def confined(tmp_path: Path, layer: str) -> Sandbox:
+    workspace, private = tmp_path / "workspace", tmp_path / "private"
+    (tmp_path / "out").mkdir()
+    subprocess.run(["git", "init", "-q", workspace], check=True)
+    ground = Ground(workspace=workspace, private=private, readable=(tmp_path / "out",))
+    works = {finding.layer for finding in describe(ground) if finding.works}
+    if layer not in works:
+        pytest.skip(f"{layer} does not work on this machine")
+    return choose(ground, only=layer)
+
+
+def test_next_command_runs_in_a_shell_that_waited(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        waited = [child.pid for child in waiting(session)]
+        ran = [text(await session.run("echo $$")) for _ in waited]
+        assert ran == [f"{pid}\n[exit code 0]" for pid in waited]
+
+    in_session(tmp_path, scenario)
+
+
+def test_shell_that_waited_shows_nothing_of_it(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        cold = await session.run("cat; echo $SECONDS ${REPLY-unset} $#; declare -F; trap -p")
+        ready = await session.run("cat; echo $SECONDS ${REPLY-unset} $#; declare -F; trap -p")
+        assert text(ready).replace(".2.", ".1.") == text(cold).replace(".2.", ".1.")
+        assert text(ready).startswith("0 unset 0\n")
+
+    in_session(tmp_path, scenario)
+
+
+def test_shells_wait_where_the_last_command_ended(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("mkdir sub")
+        await session.run("cd sub")
+        waited = [child.pid for child in waiting(session)]
+        output = await session.run("pwd")
+        assert text(output) == f"{session.workspace / 'sub'}\n[exit code 0]"
+        await session.run("true")
+        assert set(waited) & {child.pid for child in waiting(session)} == set()
+
+    in_session(tmp_path, scenario)
+
+
+def test_shell_in_a_directory_that_was_replaced_is_not_used(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("mkdir sub; cd sub")
+        waiting(session)
+        sub = session.workspace / "sub"
+        sub.rename(session.workspace / "old")
+        sub.mkdir()
+        await session.run("touch here")
+        assert (sub / "here").exists()
+
+    in_session(tmp_path, scenario)
+
+
+def test_shell_that_was_killed_is_not_used(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        for child in waiting(session):
+            os.kill(child.pid, signal.SIGKILL)
+            await asyncio.to_thread(child.wait)
+        assert text(await session.run("echo a")) == "a\n[exit code 0]"
+
+    in_session(tmp_path, scenario)
+
+
+def test_nothing_waits_while_nobody_works(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        children = waiting(session)
+        assert len(children) == 2
+        session.shells.rest()
+        await until(lambda: all(child.returncode == 126 for child in children))
+        assert text(await session.run("echo a")) == "a\n[exit code 0]"
+
+    in_session(tmp_path, scenario)
+
+
+def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        names = [started.result().script.command_file.name for started in session.shells._waiting]
+        assert [len(running(name)) for name in names] == [1, 1]
+        for started in session.shells._waiting:
+            os.close(started.result().leash)
+            started.result().child.wait(20)
+            assert started.result().child.returncode == 126
+            os.close(started.result().output)
+        session.shells._waiting.clear()
+
+    in_session(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_confined_command_in_a_shell_that_waited_is_looked_after(
+    tmp_path: Path, layer: str
+) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        waiting(session)
+        await session.run("echo '[alias]' > .git/config; touch .git/hooks/pre-commit")
+        assert "[alias]" not in (session.workspace / ".git/config").read_text()
+        assert not (session.workspace / ".git/hooks/pre-commit").exists()
+        output = await session.run("sleep 600 >/dev/null 2>&1 & echo started")
+        assert details(output).left_running == () or layer == "landlock"
+
+    sandbox = confined(tmp_path, layer)
+    in_session(tmp_path, scenario, sandbox)
+    sandbox.close()
+
+
+def test_guarded_file_that_was_replaced_meanwhile_stays_guarded(tmp_path: Path) -> None:
+    async def scenario(session: Session) -> None:
+        await session.run("true")
+        waiting(session)
+        config = session.workspace / ".git/config"
+        new = session.workspace / ".git/new"
+        shutil.copy(config, new)
+        new.rename(config)
+        before = config.read_text()
+        assert "Read-only" in text(await session.run("echo '[alias]' >> .git/config"))
+        assert config.read_text() == before
+
+    sandbox = confined(tmp_path, "bubblewrap")
+    in_session(tmp_path, scenario, sandbox)
+    sandbox.close()
