@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agentcli.agent.cache import CacheWatch
+from agentcli.agent.forecast import forecast
 from agentcli.agent.journal import Journal
 from agentcli.agent.room import Room
 from agentcli.types.deltas import Delta, RetryDelta, TextDelta
@@ -29,7 +30,7 @@ FallBack: TypeAlias = Callable[[], Awaitable[bool]]
 """Puts another model in this one's place, by `Asking.use`; False: there is none."""
 
 
-async def _nobody_else() -> bool:
+async def nobody_else() -> bool:
     return False
 
 
@@ -43,18 +44,26 @@ class Asking:
         price: Price,
         room: Room | None = None,
         tools: Callable[[], tuple[ToolSpec, ...]] | None = None,
+        deferred: Callable[[], tuple[ToolSpec, ...]] = tuple,
     ) -> None:
         """`room`: keeps the conversation within the model's window.
-        `tools`: what the model is told of now; None: what the template says."""
+        `tools`: what the model is told of now; None: what the template says.
+        `deferred`: what it can find."""
         self._wire = wire
         self._template = template
         self._journal = journal
         self._price = price
         self._room = room
         self._tools = tools
+        self._deferred = deferred
         self._cache = CacheWatch()
         self._overflows = 0
-        self.fall_back: FallBack = _nobody_else
+        self._is_forecast_due = False
+        self.fall_back: FallBack = nobody_else
+
+    @property
+    def model(self) -> str:
+        return self._template.model
 
     def use(self, *, wire: Wire, model: str, price: Price) -> None:
         """Another model from the next request on."""
@@ -64,6 +73,7 @@ class Asking:
 
     def begin_turn(self) -> None:
         self._overflows = 0
+        self._is_forecast_due = True
 
     async def ask(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
         """The next reply. Raises WireError."""
@@ -71,6 +81,7 @@ class Asking:
             await self._room.make(self._request(), wire=self._wire, price=self._price)
         began, partial = time.monotonic(), _Partial(self._journal.tell)
         request = replace(self._request(), tool_choice=tool_choice)
+        self._forecast(request)
         try:
             reply = await self._wire.ask(request, partial.show)
         except WireError as error:
@@ -115,7 +126,27 @@ class Asking:
 
     def _request(self) -> Request:
         tools = self._tools() if self._tools else self._template.tools
-        return replace(self._template, messages=self._journal.messages(), tools=tools)
+        return replace(
+            self._template,
+            messages=self._journal.messages(),
+            tools=tools,
+            deferred=self._deferred(),
+        )
+
+    def _forecast(self, request: Request) -> None:
+        """Once a turn, where what follows costs much."""
+        if self._room is None or not self._is_forecast_due:
+            return
+        self._is_forecast_due = False
+        tokens, counted = self._room.taken_by(request)
+        large = forecast(
+            tokens=tokens,
+            cached_tokens=counted,
+            why_cold=self._cache.why_cold(request),
+            price=self._price,
+        )
+        if large is not None:
+            self._journal.tell(Warned(code="cost.forecast", message=large))
 
     def _learn(self, request: Request, reply: AssistantMessage) -> None:
         if self._room is not None:

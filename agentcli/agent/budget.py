@@ -1,12 +1,15 @@
 """What a session may spend: held against the worst a request can cost before it is sent.
 
 The cap is never crossed by a request that was admitted: its output limit is lowered to what is
-left, and where too little is left it is not sent. Whoever asks a model through `wire` counts:
-turns, compaction, child agents, and attempts that broke off and were made again.
+left, and where too little is left it is not sent. What requests on their way may still cost is not
+left: another waits for them where it must. Whoever asks a model through `wire` counts: turns,
+compaction, child agents, and attempts that broke off and were made again.
 """
 
+import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -36,6 +39,9 @@ class Budget:
         self._token_cap = tokens
         self._cost_usd = 0.0
         self._tokens = 0
+        self._held: list[tuple[int, float]] = []
+        """Tokens and money that requests on their way may cost at most."""
+        self._came_back = asyncio.Event()
 
     def wire(self, wire: Wire, *, price: Price, output_limit: OutputLimit) -> Wire:
         """The wire, asked within this budget."""
@@ -47,8 +53,33 @@ class Budget:
         self._cost_usd += price(usage) or 0.0
         self._tokens += usage.prompt_tokens + usage.output_tokens
 
-    def reply_limit(self, prompt_tokens: int, price: Price) -> int:
-        """How long a reply may be. Raises WireError where the next request is one too many."""
+    @asynccontextmanager
+    async def admit(
+        self, prompt_tokens: int, wanted_tokens: int, price: Price
+    ) -> AsyncIterator[int]:
+        """For one request: how long its reply may be, `wanted_tokens` at most.
+
+        Raises WireError where it is one too many."""
+        allowed = min(wanted_tokens, await self._room(prompt_tokens, price))
+        worst = (prompt_tokens + allowed, _worst_usd(prompt_tokens, allowed, price))
+        self._held.append(worst)
+        try:
+            yield allowed
+        finally:
+            self._held.remove(worst)
+            self._came_back.set()
+
+    async def _room(self, prompt_tokens: int, price: Price) -> int:
+        while True:
+            try:
+                return self._reply_limit(prompt_tokens, price)
+            except WireError:
+                if not self._held:
+                    raise
+            self._came_back.clear()
+            await self._came_back.wait()
+
+    def _reply_limit(self, prompt_tokens: int, price: Price) -> int:
         return min(
             self._reply_within_tokens(prompt_tokens),
             self._reply_within_cost(prompt_tokens, price),
@@ -58,7 +89,7 @@ class Budget:
         cap = self._token_cap
         if cap is None:
             return UNLIMITED
-        room = cap - self._tokens - prompt_tokens
+        room = cap - self._tokens - sum(tokens for tokens, _ in self._held) - prompt_tokens
         if room < SHORTEST_REPLY_TOKENS:
             raise WireError(
                 f"the limit of {cap} tokens is reached: {self._tokens} are used, "
@@ -73,7 +104,7 @@ class Budget:
         if cap is None or prompt_usd is None:
             return UNLIMITED
         with_reply_usd = _worst_usd(prompt_tokens, SHORTEST_REPLY_TOKENS, price)
-        left_usd = cap - self._cost_usd
+        left_usd = cap - self._cost_usd - sum(usd for _, usd in self._held)
         if with_reply_usd > left_usd:
             raise WireError(
                 f"the limit of ${cap:g} is reached: ${self._cost_usd:.4f} is spent, "
@@ -102,10 +133,13 @@ class _Budgeted:
 
     async def ask(self, request: Request, show: Show) -> AssistantMessage:
         prompt_tokens = self._size.of(request)
-        allowed = self._budget.reply_limit(prompt_tokens, self._price)
         wanted = request.output_limit_tokens or self._output_limit() or UNKNOWN_OUTPUT_TOKENS
-        if allowed < wanted:
-            request = replace(request, output_limit_tokens=allowed)
+        async with self._budget.admit(prompt_tokens, wanted, self._price) as allowed:
+            if allowed < wanted:
+                request = replace(request, output_limit_tokens=allowed)
+            return await self._asked(request, show, prompt_tokens)
+
+    async def _asked(self, request: Request, show: Show, prompt_tokens: int) -> AssistantMessage:
         attempts = _Attempts(show)
         try:
             reply = await self._wire.ask(request, attempts.show)

@@ -1,46 +1,92 @@
-"""Why a provider's prompt cache was missed: the first part of the prompt that is not as it was."""
+"""A provider's prompt cache: whether it can be read, and why it was not, in words for a person.
+
+Each request is compared with the one before, and the first part that is not as it was is named: all
+that stands behind it had to be paid for again.
+"""
+
+import time
+from collections.abc import Callable
 
 from agentcli.types.messages import Usage
-from agentcli.types.wire import Request
+from agentcli.types.tools import ToolMessage
+from agentcli.types.wire import Message, Request
 
 WORTH_TELLING_TOKENS = 2048
 """Shorter prompts are not cached by every provider, and cost little."""
+LIVES_S = 300.0
+"""The least any provider promises; most keep a prompt longer."""
 
 
 class CacheWatch:
     """Compares each request with the one before, by identity where that is enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._before: Request | None = None
-        self._was_cached = False
+        self._cached_tokens = 0
+        """Of the request before, as far as its provider cached it."""
+        self._at = 0.0
+
+    def why_cold(self, request: Request) -> str:
+        """Why nothing, or not all, can be read from the cache; empty: it can."""
+        if self._before is None:
+            return "it is the first request"
+        if changed := _first_change(self._before, request):
+            return changed
+        idle_s = self._clock() - self._at
+        return f"{_minutes(idle_s)} have passed" if idle_s > LIVES_S else ""
 
     def miss(self, request: Request, usage: Usage) -> str | None:
-        """A sentence when the cache should have been read and was not."""
+        """A sentence when the cache should have been read and was not, or not all of it."""
         before, self._before = self._before, request
-        was_cached, self._was_cached = self._was_cached, _touched_cache(usage)
-        if before is None or not was_cached or usage.cache_read_tokens:
+        cached, self._cached_tokens = self._cached_tokens, _touched_cache(usage)
+        now_s = self._clock()
+        idle_s, self._at = now_s - self._at, now_s
+        lost = cached - usage.cache_read_tokens
+        is_small = lost < max(WORTH_TELLING_TOKENS, cached // 4)
+        if before is None or is_small or usage.prompt_tokens < WORTH_TELLING_TOKENS:
             return None
-        if usage.prompt_tokens < WORTH_TELLING_TOKENS:
-            return None
-        changed = _first_change(before, request)
-        why = f"{changed} changed" if changed else "nothing in it changed, so it had expired"
-        return f"{usage.prompt_tokens} tokens of prompt were not read from the cache: {why}"
+        why = _first_change(before, request) or _expired(idle_s)
+        uncached = usage.prompt_tokens - usage.cache_read_tokens
+        some = f"{uncached} of {usage.prompt_tokens}" if usage.cache_read_tokens else f"{uncached}"
+        return f"{some} tokens of prompt were not read from the cache: {why}"
 
 
-def _touched_cache(usage: Usage) -> bool:
-    return bool(usage.cache_read_tokens or usage.cache_write_tokens)
+def _touched_cache(usage: Usage) -> int:
+    return usage.cache_read_tokens + usage.cache_write_tokens
 
 
-def _first_change(before: Request, now: Request) -> str | None:
-    if before.model != now.model:
-        return "the model"
-    if before.tools != now.tools:
-        return "the tools"
-    if before.system != now.system:
-        return "the system prompt"
-    for index, message in enumerate(before.messages):
-        if index >= len(now.messages) or (
-            now.messages[index] is not message and now.messages[index] != message
-        ):
-            return f"message {index + 1}"
-    return None
+def _expired(idle_s: float) -> str:
+    if idle_s < LIVES_S:
+        return "nothing in it changed, so its provider did not keep it"
+    return f"nothing in it changed, so it had expired, {_minutes(idle_s)} after the last request"
+
+
+def _minutes(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def _first_change(before: Request, now: Request) -> str:
+    """In the order in which a prompt is made of them."""
+    for name, was, is_now in (
+        ("the model", before.model, now.model),
+        ("the tools", before.tools, now.tools),
+        ("the system prompt", before.system, now.system),
+        ("the choice of tools", before.tool_choice, now.tool_choice),
+        ("the form of the answer", before.answer_schema, now.answer_schema),
+    ):
+        if was is not is_now and was != is_now:
+            return f"{name} changed"
+    if len(now.messages) < len(before.messages):
+        return "the conversation was shortened"
+    for number, (old, new) in enumerate(zip(before.messages, now.messages, strict=False), 1):
+        if old is not new and old != new:
+            return _changed(number, old, new)
+    return ""
+
+
+def _changed(number: int, old: Message, new: Message) -> str:
+    if isinstance(old, ToolMessage) and isinstance(new, ToolMessage):
+        return "old results were left out to make room"
+    return f"message {number} changed"

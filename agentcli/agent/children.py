@@ -3,6 +3,7 @@
 What a child asks of a model counts in its parent's budget, and its calls pass the same judge.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,13 +12,15 @@ from typing import TypeAlias
 
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
-from agentcli.types.errors import ToolError
+from agentcli.types.errors import Outcome, ToolError
 from agentcli.types.events import (
+    CallFinished,
     CallJudged,
     Compacted,
     Ending,
     Event,
     ModelReplied,
+    SessionEnded,
     Told,
     TurnEnded,
 )
@@ -25,13 +28,17 @@ from agentcli.types.messages import Text, Usage, UserMessage
 from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 
 READING = ("read_file", "grep", "find_files")
-"""The tools of a role that names none."""
+"""The built-in tools of a role that names none."""
 ANSWER_CHARS = 8_000
+STATUS_CHARS = 60
+TOGETHER = 6
+"""At most so many work at the same time; the others wait for a place."""
 OPENING = (
     "You are a child agent: another agent gives you a task and sees nothing but your last message. "
     "Find out what is asked, then answer in a few sentences, with the paths and line numbers that "
     "prove it. Say so if you did not find it."
 )
+INTERRUPTED = TurnEnded(ending=Ending.CANCELLED, message="it was interrupted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +48,14 @@ class Role:
     name: str = ""
     description: str = ""
     instructions: str = ""
-    tools: tuple[str, ...] = READING
-
-    @property
-    def only_reads(self) -> bool:
-        return set(self.tools) <= set(READING)
+    tools: tuple[str, ...] | None = None
+    """None: whatever only reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
     journal: Journal
+    """Of which the beginning is told."""
     loop: Loop
     log: Path
     head: Callable[[], str]
@@ -67,6 +72,7 @@ class Children:
     def __init__(self, roles: Iterable[Role], *, open_child: OpenChild) -> None:
         self._roles = {"": Role(), **{role.name: role for role in roles}}
         self._open_child = open_child
+        self._places = asyncio.Semaphore(TOGETHER)
 
     def role(self, name: str) -> Role:
         """Raises ToolError where there is none of that name."""
@@ -79,15 +85,22 @@ class Children:
         raise ToolError(f"There is no role {name!r}.{hint} {known}", kind=ErrorKind.INVALID_INPUT)
 
     async def run(self, task: str, name: str, context: ToolContext) -> Output:
-        role, watch = self.role(name), _Watch(context.progress)
+        role = self.role(name)
+        async with self._places:
+            return await self._run(task, role, _Watch(context.progress))
+
+    async def _run(self, task: str, role: Role, watch: "_Watch") -> Output:
         child = self._open_child(role, watch)
         opening = f"{OPENING}\n\n{role.instructions}".strip()
         try:
             child.journal.tell(Told(text=opening, why="role"))
             ended = await child.loop.turn(UserMessage(content=(Text(text=task),)))
+            return watch.output(role, ended, child)
+        except asyncio.CancelledError:
+            # What became of it goes with the cancellation, for the record of the call.
+            raise asyncio.CancelledError(watch.output(role, INTERRUPTED, child)) from None
         finally:
             child.close()
-        return _output(ended, watch.answer, watch.details(role.name, ended, child))
 
 
 class _Watch:
@@ -98,28 +111,53 @@ class _Watch:
         self._calls = 0
         self._usage = Usage()
         self._cost_usd: float | None = 0.0
-        self.answer = ""
+        self._answer = ""
+        self._origin = ""
 
     def __call__(self, event: Event) -> None:
         match event:
             case CallJudged(call=call):
                 self._calls += 1
                 target = next(iter(call.input.values()), "") if isinstance(call.input, dict) else ""
-                self._progress(f"{call.name} {target}\n")
+                doing = " ".join(f"{call.name} {target}".split())
+                self._progress(f"call {self._calls}: {doing[:STATUS_CHARS]}\n")
+            case CallFinished(result=result):
+                self._origin = self._origin or result.origin
             case ModelReplied(message=message, cost_usd=cost_usd):
                 self._spent(message.usage, cost_usd)
-                self.answer = message.text.strip() or self.answer
+                self._answer = message.text.strip() or self._answer
             case Compacted(usage=usage, cost_usd=cost_usd):
                 self._spent(usage, cost_usd)
             case _:
                 pass
+
+    def output(self, role: Role, ended: TurnEnded, child: Child) -> Output:
+        """One clear result, however the child fared; the last record of its log says the same."""
+        outcome = Outcome(ending=ended.ending, message=ended.message, hint=ended.hint)
+        child.journal.tell(
+            SessionEnded(
+                exit_code=outcome.exit_code,
+                ending=outcome.ending,
+                message=outcome.message,
+                hint=outcome.hint,
+            )
+        )
+        error = _error(ended, self._answer)
+        answer = _bounded(self._answer, child.log)
+        return Output(
+            content=(Text(text=answer if error is None else _failure(ended, answer)),),
+            details=self._details(role.name, ended, child),
+            error=error,
+            truncated=answer != self._answer,
+            origin=self._origin,
+        )
 
     def _spent(self, usage: Usage, cost_usd: float | None) -> None:
         self._usage += usage
         known = self._cost_usd is not None and cost_usd is not None
         self._cost_usd = (self._cost_usd or 0.0) + (cost_usd or 0.0) if known else None
 
-    def details(self, role: str, ended: TurnEnded, child: Child) -> ChildTurn:
+    def _details(self, role: str, ended: TurnEnded, child: Child) -> ChildTurn:
         return ChildTurn(
             role=role,
             ending=ended.ending,
@@ -131,16 +169,21 @@ class _Watch:
         )
 
 
-def _output(ended: TurnEnded, answer: str, details: ChildTurn) -> Output:
-    """One clear result, however the child fared."""
-    is_long = len(answer) > ANSWER_CHARS
-    if is_long:
-        whole = f"[{len(answer)} characters; all of it is in {details.log_path}]"
-        answer = f"{answer[:ANSWER_CHARS]}… {whole}"
-    if ended.ending is Ending.DONE and answer:
-        return Output.of(answer, details=details, truncated=is_long)
+def _error(ended: TurnEnded, answer: str) -> ErrorKind | None:
+    if ended.ending is Ending.CANCELLED:
+        return ErrorKind.CANCELLED
+    return None if ended.ending is Ending.DONE and answer else ErrorKind.FAILED
+
+
+def _bounded(answer: str, log: Path) -> str:
+    if len(answer) <= ANSWER_CHARS:
+        return answer
+    return f"{answer[:ANSWER_CHARS]}… [{len(answer)} characters; all of it is in {log}]"
+
+
+def _failure(ended: TurnEnded, answer: str) -> str:
+    if ended.ending is Ending.DONE:
+        return "The child agent ended without an answer."
     why = ended.message or ended.ending.value.replace("_", " ")
     last = f" Its last words: {answer}" if answer else ""
-    return Output.of(
-        f"The child agent did not finish: {why}.{last}", details=details, error=ErrorKind.FAILED
-    )
+    return f"The child agent did not finish: {why}.{last}"

@@ -1,15 +1,18 @@
 """Where the tokens of a request come from: the sources a person can do something about."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentcli.agent.history import INSTRUCTIONS, SUMMARISED, History
+from agentcli.agent.history import INSTRUCTIONS, PLAN, SUMMARISED, History
 from agentcli.agent.size import message_tokens, spec_tokens
 from agentcli.machine.tokens import estimate
 from agentcli.types.events import Fact, Told
 from agentcli.types.messages import Text
 from agentcli.types.tools import ToolMessage, ToolSpec
 from agentcli.types.wire import Message
+
+_PINNED = {INSTRUCTIONS: "instructions", PLAN: "plan"}
+"""What is told for good, by why it is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +28,23 @@ def sources(*, system: str, tools: Sequence[ToolSpec], facts: Iterable[Fact]) ->
     for spec in tools:
         owner = "tools" if spec.source == "built-in" else f"tools of {spec.source}"
         totals[owner] = totals.get(owner, 0) + spec_tokens(spec)
-    pinned = {fact.text for fact in facts if isinstance(fact, Told) and fact.why == INSTRUCTIONS}
-    totals |= dict.fromkeys(("instructions", "summary", "conversation", "tool results"), 0)
+    pinned = {
+        fact.text: _PINNED[fact.why]
+        for fact in facts
+        if isinstance(fact, Told) and fact.why in _PINNED
+    }
+    others = ("summary", "conversation", "tool results")
+    totals |= dict.fromkeys((*_PINNED.values(), *others), 0)
     for message in History(facts).messages():
         totals[_source_of(message, pinned)] += message_tokens(message, estimate)
     return [Source(name=name, tokens=tokens) for name, tokens in totals.items() if tokens]
 
 
-def _source_of(message: Message, pinned: set[str]) -> str:
+def _source_of(message: Message, pinned: Mapping[str, str]) -> str:
     if isinstance(message, ToolMessage):
         return "tool results"
     first = message.content[0] if message.content else None
     text = first.text if isinstance(first, Text) else ""
     if text in pinned:
-        return "instructions"
+        return pinned[text]
     return "summary" if text.startswith(SUMMARISED) else "conversation"

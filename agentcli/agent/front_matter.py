@@ -1,17 +1,23 @@
 """Markdown files that begin with fields: `---`, YAML, `---`. Skills and roles are such files."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import yaml
 
+from agentcli.machine.plain import visible
 from agentcli.types.events import Warned
 
 LIMIT_BYTES = 64_000
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+NAME_SHOWN = 80
+BAD_SHOWN = 5
+"""Of files that cannot be used: the rest is counted."""
 DESCRIPTION_CHARS = 1024
+ERROR_CHARS = 300
+LISTED_CHARS = 16_000
 
 _PARTS = re.compile(r"---\r?\n(.*?)\r?\n---(?:\r?\n|$)(.*)", re.DOTALL)
 
@@ -48,30 +54,55 @@ def read_all(
             bad.append(Warned(code=code, message=f"{path}: {why}"))
             continue
         found.setdefault(one.name, one)
+    if len(bad) > BAD_SHOWN:
+        more = Warned(code=code, message=f"and {len(bad) - BAD_SHOWN} more cannot be used")
+        bad = [*bad[:BAD_SHOWN], more]
     return list(found.values()), bad
+
+
+def within_limits(lines: Sequence[str]) -> list[str]:
+    """Of a list that is in every request: as many lines as it may have, and how many it lacks."""
+    told: list[str] = []
+    left_chars = LISTED_CHARS
+    for line in lines:
+        left_chars -= len(line)
+        if left_chars < 0:
+            return [*told, f"- and {len(lines) - len(told)} more, which are not listed"]
+        told.append(line)
+    return told
 
 
 def read(path: Path, *, default_name: str) -> Described:
     """Raises BadFile."""
-    fields, body = _parts(path)
+    fields, body = parts(_text(path))
     name, description = fields.get("name", default_name), fields.get("description")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadFile(f"its name must be lower-case letters, digits and hyphens, not {name!r}")
+        given = repr(name[:NAME_SHOWN]) if isinstance(name, str) else type(name).__name__
+        raise BadFile(f"its name must be lower-case letters, digits and hyphens, not {given}")
     if not isinstance(description, str) or not description.strip():
         raise BadFile("it has no description, which says when to use it")
-    return Described(name, " ".join(description.split())[:DESCRIPTION_CHARS], fields, body.strip())
+    said = visible(" ".join(description.split()))[:DESCRIPTION_CHARS]
+    return Described(name, said, fields, visible(body.strip()))
 
 
-def _parts(path: Path) -> tuple[Mapping[str, Any], str]:
+def parts(text: str) -> tuple[Mapping[str, Any], str]:
+    """The fields and what follows them. Raises BadFile."""
+    found = _PARTS.match(text)
+    try:
+        fields = yaml.safe_load(found[1]) if found else None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        why = " ".join(str(error).split())[:ERROR_CHARS]
+        raise BadFile(f"its front matter is not YAML: {why}") from error
+    if found is None or not isinstance(fields, dict):
+        raise BadFile("it does not begin with front matter: ---, name:, description:, ---")
+    return fields, found[2]
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():  # reading from a pipe could take for ever
+        raise BadFile("it is no regular file")
     try:
         with path.open("rb") as file:
-            text = file.read(LIMIT_BYTES).decode("utf-8", "replace")
-        parts = _PARTS.match(text)
-        fields = yaml.safe_load(parts[1]) if parts else None
+            return file.read(LIMIT_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
         raise BadFile(error.strerror or str(error)) from error
-    except yaml.YAMLError as error:
-        raise BadFile(f"its front matter is not YAML: {' '.join(str(error).split())}") from error
-    if parts is None or not isinstance(fields, dict):
-        raise BadFile("it does not begin with front matter: ---, name:, description:, ---")
-    return fields, parts[2]

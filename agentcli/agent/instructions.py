@@ -1,8 +1,9 @@
 """What a person and a project want of every agent: AGENTS.md and its neighbours, told when due.
 
 The person's own and those from the repository's root down to the workspace are told at the start,
-those of other directories when something there is first touched. All of it is bounded, and nothing
-is read through a link that leads out of the repository.
+those of other directories when something there is first touched. All of it is bounded, nothing is
+read through a link that leads out of the repository, and what is installed or checked out in it
+from elsewhere speaks for others, not for this project.
 """
 
 import os
@@ -11,16 +12,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from agentcli.agent.history import INSTRUCTIONS
+from agentcli.machine.plain import visible
 from agentcli.machine.text import NotText, decode, to_lf
 from agentcli.machine.workspace import Workspace
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Told, Warned
 
-NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md")
+NAMES = (
+    "AGENTS.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+    ".github/copilot-instructions.md",
+    ".cursorrules",
+)
 """The first that a directory has is read, and the others are not."""
+OTHERS = frozenset(("node_modules", "site-packages", "vendor", "third_party", ".git"))
+"""Directories whose contents somebody else wrote."""
 LIMIT_BYTES = 32_000
 ALL_LIMIT_BYTES = 64_000
 INCLUDED_DEPTH = 3
+SKIPPED_SHOWN = 5
 
 _INCLUDE = re.compile(r"^@(\S+)$", re.MULTILINE)
 
@@ -46,24 +57,39 @@ class Instructions:
         relative = PurePosixPath(real.relative_to(self._repository.root).as_posix())
         facts: list[Told | Warned] = []
         for folder in (*reversed(relative.parents), relative):
+            if self._is_anothers(folder):
+                break
             if folder not in self._looked_in:
                 self._looked_in.add(folder)
                 facts += self._found_in(self._repository, folder, of="this project")
         return facts
+
+    def _is_anothers(self, folder: PurePosixPath) -> bool:
+        """Whether it belongs to another repository, or was installed."""
+        place = self._repository.root / folder
+        is_root = place == self._repository.root
+        return folder.name in OTHERS or (not is_root and os.path.lexists(place / ".git"))
 
     def _found_in(
         self, root: Workspace, folder: PurePosixPath, *, of: str
     ) -> Iterator[Told | Warned]:
         for name in NAMES:
             place = str(folder / name)
-            if (root.root / place).is_file():
-                text = self._read(root, place, within=())
-                if text.strip():
-                    yield Told(text=_told(place, text, of), why=INSTRUCTIONS)
-                break
-        for why in self._skipped:
+            if not os.path.lexists(root.root / place):
+                continue
+            text = self._read(root, place, within=())
+            if text.strip():
+                yield Told(text=_told(place, text, of), why=INSTRUCTIONS)
+            break
+        yield from self._warnings()
+
+    def _warnings(self) -> Iterator[Warned]:
+        skipped, self._skipped = list(dict.fromkeys(self._skipped)), []
+        more = len(skipped) - SKIPPED_SHOWN
+        for why in skipped[:SKIPPED_SHOWN]:
             yield Warned(code="instructions.skipped", message=why)
-        self._skipped.clear()
+        if more > 0:
+            yield Warned(code="instructions.skipped", message=f"and {more} more files")
 
     def _read(self, root: Workspace, place: str, *, within: Sequence[str]) -> str:
         """Empty where it cannot be read; why is kept for the person."""
@@ -73,10 +99,17 @@ class Instructions:
         try:
             with os.fdopen(root.open_file(root.locate(place)), "rb") as file:
                 data = file.read(LIMIT_BYTES + 1)
-            text = to_lf(decode(self._bounded(data, place))[0])
+            used = self._bounded(data)
+            text = to_lf(decode(used)[0])
         except (ToolError, NotText, OSError) as error:
             self._skipped.append(f"{place} is not read: {error}")
             return ""
+        self._left_bytes -= len(used)
+        if len(used) < len(data):
+            self._skipped.append(f"{place} is too long: only its first {len(used)} bytes are used")
+        if (shown := visible(text)) != text:
+            self._skipped.append(f"{place} has characters that nobody sees: they are taken out")
+            text = shown
         folder = PurePosixPath(place).parent
 
         def included(found: re.Match[str]) -> str:
@@ -87,14 +120,13 @@ class Instructions:
 
         return _INCLUDE.sub(included, text)
 
-    def _bounded(self, data: bytes, place: str) -> bytes:
-        """Cut at the end of a line."""
+    def _bounded(self, data: bytes) -> bytes:
+        """Cut at the end of a line, or of a character where a line is too long."""
         limit = min(LIMIT_BYTES, self._left_bytes)
-        if len(data) > limit:
-            self._skipped.append(f"{place} is too long: only its first {limit} bytes are used")
-            data = data[: data.rfind(b"\n", 0, limit) + 1]
-        self._left_bytes -= len(data)
-        return data
+        if len(data) <= limit:
+            return data
+        end = data.rfind(b"\n", 0, limit) + 1
+        return data[:end] if end else data[:limit].decode("utf-8", "ignore").encode()
 
 
 def _repository(workspace: Path) -> Path:

@@ -6,10 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.agent import front_matter
-from agentcli.agent.children import READING, Role
-from agentcli.agent.front_matter import BadFile
+from agentcli.agent.children import Role
+from agentcli.agent.front_matter import NAME_SHOWN, BadFile
 from agentcli.agent.history import INSTRUCTIONS
 from agentcli.types.events import Told, Warned
+
+_ELSEWHERE = {
+    "Read": "read_file",
+    "Grep": "grep",
+    "Glob": "find_files",
+    "Bash": "bash",
+    "Edit": "edit_file",
+    "Write": "write_file",
+}
+"""What other programs that read such files call the same tools."""
 
 
 def find_roles(
@@ -17,7 +27,7 @@ def find_roles(
 ) -> tuple[list[Role], list[Warned]]:
     """All of the folders', the first of a name winning; and what is wrong with the others.
 
-    `tools`: the names a role may ask for."""
+    `tools`: the names a role may ask for, besides those of servers, which may be known later."""
     paths = (path for folder in folders for path in sorted(folder.glob("*.md")))
     return front_matter.read_all(paths, partial(read_role, tools=tools), code="role.invalid")
 
@@ -33,20 +43,27 @@ def read_role(path: Path, *, tools: Collection[str]) -> Role:
     )
 
 
+def _own_name(name: str) -> str:
+    return _ELSEWHERE.get(name, name.removeprefix("mcp__"))
+
+
 def told(roles: Iterable[Role]) -> Told:
     lines = [f"- {role.name}: {role.description}" for role in roles]
-    return Told(text="Roles for delegate:\n" + "\n".join(lines), why=INSTRUCTIONS)
+    listed = "\n".join(front_matter.within_limits(lines))
+    return Told(text=f"Roles for delegate:\n{listed}", why=INSTRUCTIONS)
 
 
-def _tools(given: Any, *, known: Collection[str]) -> tuple[str, ...]:
+def _tools(given: Any, *, known: Collection[str]) -> tuple[str, ...] | None:
     """A list, or names with commas between them."""
     if given is None:
-        return READING
+        return None
     names = given.split(",") if isinstance(given, str) else given
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadFile("tools must be names with commas between them")
-    names = [name.strip() for name in names]
-    unknown = [name for name in names if name not in known]
+    names = [_own_name(name.strip()) for name in names]
+    unknown = [name for name in names if name not in known and "__" not in name]
     if unknown:
-        raise BadFile(f"there is no tool {unknown[0]!r}; the tools are {', '.join(known)}")
-    return tuple(names)
+        raise BadFile(
+            f"there is no tool {unknown[0][:NAME_SHOWN]!r}; the tools are {', '.join(known)}"
+        )
+    return tuple(dict.fromkeys(names))

@@ -5,19 +5,20 @@ again. It happens between steps, when every call is answered, and rarely, since 
 provider's cache of everything behind the first change.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-from agentcli.agent.history import BY_THE_PERSON
 from agentcli.agent.journal import Journal
 from agentcli.agent.size import RequestSize, message_tokens
 from agentcli.agent.trimming import Keep, trimmed
+from agentcli.machine.tokens import estimate
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import Compacted, Told, TurnStarted, Warned
+from agentcli.types.events import Compacted, Warned
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.tools import ToolMessage
 from agentcli.types.wire import Message, Price, Request, Wire
@@ -31,6 +32,8 @@ SAID_MOST = 0.2
 """Of the window, for what the person said: the rest of a long session is told by the summary."""
 GROWN = 1.2
 """A summary that left the conversation so large is not made again before it has grown."""
+CERTAIN = 1.25
+"""So many times the window it must be, as we count, before it is certain not to fit."""
 SUMMARY_TOKENS = 4000
 UNKNOWN_WINDOW_TOKENS = 32_000
 
@@ -46,6 +49,10 @@ class Room:
         self._size = RequestSize()
         self._smallest_tokens = 0
 
+    def taken_by(self, request: Request) -> tuple[int, int]:
+        """How many tokens it has, and how many of them a provider has counted already."""
+        return self._size.of(request), self._size.counted_tokens
+
     def learn(self, request: Request, usage: Usage) -> None:
         self._size.learn(request, usage)
 
@@ -57,10 +64,13 @@ class Room:
         self._trim(request, spare_tokens=int(TRIM_SPARES * window), worth=TRIM_PAYS * window)
         request = self._now(request)
         if self._size.of(request) > max(COMPACT_AT * window, GROWN * self._smallest_tokens):
+            self._require_hope(request, window)
             await self.compact(request, wire=wire, price=price)
 
     async def after_overflow(self, request: Request, *, wire: Wire, price: Price) -> bool:
         """Whether the request is worth sending again."""
+        if self._least(request) > CERTAIN * (self._window() or math.inf):
+            return False
         self._trim(request, spare_tokens=0, worth=0)
         return await self.compact(self._now(request), wire=wire, price=price)
 
@@ -85,6 +95,23 @@ class Room:
         )
         self._smallest_tokens = self._size.of(self._now(request))
         return True
+
+    def _require_hope(self, request: Request, window: int) -> None:
+        """Raises WireError where no summary could make the request fit."""
+        least = self._least(request)
+        if least > CERTAIN * window:
+            raise WireError(
+                f"the window of {window} tokens is too small: system prompt, tools, instructions "
+                f"and the task alone have about {least}",
+                kind=WireErrorKind.OVERFLOW,
+                hint="see what they are: agentcli prompt; then another model, or less of them",
+            )
+
+    def _least(self, request: Request) -> int:
+        """What the shortest conversation has: nothing but what no summary may replace."""
+        left_out = max(0, len(self._journal.said()) - 2)
+        kept = replace(request, messages=self._journal.kept(left_out))
+        return RequestSize(count=estimate).of(kept)
 
     def _trim(self, request: Request, *, spare_tokens: int, worth: float) -> None:
         found = trimmed(request.messages, spare_tokens=spare_tokens, keep=self._keep)
@@ -113,25 +140,13 @@ class Room:
         return None
 
     def _left_out(self) -> int:
-        """How many of the person's messages after the first do not fit, from the oldest on."""
-        said = [message_tokens(message) for message in self._said()][1:]
+        """How many of the person's messages between the first and the last do not fit."""
+        said = [message_tokens(message) for message in self._journal.said()][1:]
         room = SAID_MOST * (self._window() or UNKNOWN_WINDOW_TOKENS)
-        for left_out in range(len(said) + 1):
+        for left_out in range(len(said)):
             if sum(said[left_out:]) <= room:
                 return left_out
-        return len(said)
-
-    def _said(self) -> list[UserMessage]:
-        said: list[UserMessage] = []
-        for fact in self._journal.facts:
-            match fact:
-                case TurnStarted(message=message):
-                    said.append(message)
-                case Told(text=text, why=why) if why == BY_THE_PERSON:
-                    said.append(UserMessage(content=(Text(text=text),)))
-                case _:
-                    pass
-        return said
+        return max(0, len(said) - 1)
 
     def _now(self, request: Request) -> Request:
         return replace(request, messages=self._journal.messages())

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable
+from operator import is_
 from typing import TypeAlias
 
 from agentcli.machine.tokens import estimate, rough
@@ -36,6 +37,11 @@ class RequestSize:
             return self._known_tokens + math.ceil(self._caution * new_tokens)
         return math.ceil(self._caution * (self._fixed_tokens(request) + sum(self._tokens)))
 
+    @property
+    def counted_tokens(self) -> int:
+        """Of what of the latest request a provider has counted already."""
+        return self._known_tokens if self._known_messages else 0
+
     def learn(self, request: Request, usage: Usage) -> None:
         """The provider's own count of a request, with the reply that follows it in the next."""
         if usage.prompt_tokens:
@@ -53,9 +59,7 @@ class RequestSize:
             self._tokens.append(message_tokens(message, self._count))
 
     def _continues(self, messages: tuple[Message, ...]) -> bool:
-        return len(messages) >= len(self._counted) and all(
-            before is now for before, now in zip(self._counted, messages, strict=False)
-        )
+        return len(messages) >= len(self._counted) and all(map(is_, self._counted, messages))
 
     def _fixed_tokens(self, request: Request) -> int:
         """Of what is the same in every request of a conversation."""

@@ -34,5 +34,6 @@ def read_skill(path: Path) -> Skill:
 
 def told(skills: Iterable[Skill]) -> Told:
     lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
-    text = "Skills: when one fits the task, read its file first and follow it.\n" + "\n".join(lines)
+    listed = "\n".join(front_matter.within_limits(lines))
+    text = f"Skills: when one fits the task, read its file first and follow it.\n{listed}"
     return Told(text=text, why=INSTRUCTIONS)

@@ -29,6 +29,7 @@ class Toolset:
         self._offers: dict[str, tuple[ToolSpec, Load]] = {}
         self._loaded: dict[str, Tool] = {}
         self._declared: tuple[ToolSpec, ...] = ()
+        self._deferred: tuple[ToolSpec, ...] = ()
         self.add(offers)
 
     def add(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
@@ -36,7 +37,9 @@ class Toolset:
         for spec, load in offers:
             if spec.name not in self._offers:
                 self._offers[spec.name] = (spec, load)
-                if not spec.deferred:
+                if spec.deferred:
+                    self._deferred = (*self._deferred, spec)
+                else:
                     self._declared = (*self._declared, spec)
 
     def declare(self, names: Iterable[str]) -> None:
@@ -52,6 +55,11 @@ class Toolset:
     def declared(self) -> tuple[ToolSpec, ...]:
         """What a model is told of now; the same value until something is added."""
         return self._declared
+
+    @property
+    def deferred(self) -> tuple[ToolSpec, ...]:
+        """What can be found, whether it was or not; the same value until something is added."""
+        return self._deferred
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:

@@ -4,6 +4,7 @@ Both are made at the first call, not before: the way to the first request needs 
 cannot be read are the exception, since nobody should wait for a model to learn of them.
 """
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -66,6 +67,9 @@ class Boundary:
         self.scripts = project.scripts if project else ()
         """What runs outside the sandbox because the person trusts it as it is."""
         self._mode = settings.mode
+        self._one_question_at_a_time = asyncio.Lock()
+        self._put: set[str] = set()
+        """What was put to the person by servers, by the ids of the questions."""
         self._given: dict[str, Confinement] = {}
         self._networked: set[str] = set()
         self.hooks: Hooks | None = None
@@ -80,6 +84,10 @@ class Boundary:
         """Where the next command will run: what a relative path in it means."""
         self._cwd = cwd
 
+    @property
+    def followed(self) -> Callable[[], Path]:
+        return self._cwd
+
     async def judge(
         self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
     ) -> Verdict:
@@ -91,6 +99,19 @@ class Boundary:
         if verdict.confinement.network:
             self._networked.add(call.id)
         return verdict
+
+    def refuses(self, server: str, what: str) -> str:
+        """Why a rule denies what the person themselves asks of a server; empty: none does."""
+        from agentcli.guard.subject import Subjects
+
+        subjects = Subjects(workspace=self._settings.workspace, cwd=lambda: self._cwd())
+        subject = subjects.of(f"{server}__{what}", {}, source=f"mcp {server}")
+        refused = self._decider.refuse(subject, effect=Effect.READ, mode="ask")
+        return refused.reason if refused else ""
+
+    def distrust(self) -> None:
+        """Text from elsewhere is in the conversation now, other than as a result."""
+        self._provenance.is_untrusted = True
 
     def origin(self, call: ToolCall, output: Output) -> str:
         """Where the text of a result comes from; empty: from the workspace."""
@@ -105,9 +126,24 @@ class Boundary:
         """What the verdict on a call gives its command beyond the workspace."""
         return self._given.pop(call_id, CONFINED)
 
+    @property
+    def can_ask(self) -> bool:
+        return self._asker is not None
+
+    async def put(self, question: Question) -> Verdict:
+        """What a server asks the person. Where there is nobody, the answer is no."""
+        if self._asker is None:
+            return Verdict(decision="deny", by="nobody", reason="nobody can be asked here")
+        self._put.add(question.call.id)
+        try:
+            return await self._ask(question)
+        finally:
+            self._put.remove(question.call.id)
+
     async def _ask(self, question: Question) -> Verdict:
         assert self._asker is not None
-        return await self._asker(self.mask.cleaned(question))
+        async with self._one_question_at_a_time:
+            return await self._asker(self.mask.cleaned(question))
 
     @property
     def mode(self) -> Mode:
@@ -118,6 +154,10 @@ class Boundary:
         self._mode = mode
         if "_judge" in self.__dict__:
             self._judge.mode = mode
+
+    @property
+    def agreed_rules(self) -> "Sequence[Rule]":
+        return self._decider.agreed if "_decider" in self.__dict__ else ()
 
     def store_rule(self, rule: str) -> None:
         """Among the person's own rules, for every session to come."""
@@ -141,6 +181,10 @@ class Boundary:
         )
 
     def suggest(self, call: ToolCall) -> "Suggestion":
+        if call.id in self._put:
+            from agentcli.guard.suggest import Suggestion
+
+            return Suggestion(reason="a server's questions are answered one by one")
         return self._judge.suggest(call)
 
     def proves_read(self, command: str) -> bool:
@@ -150,6 +194,10 @@ class Boundary:
         """Without the secrets of our environment, and without what has the shape of one."""
         return self._redactor.text(text)
 
+    def conceal(self, secret: str) -> None:
+        """What became known only now, such as a token: it is taken out of everything after."""
+        self._redactor.learn(secret)
+
     def clean_output(self) -> "RedactedBytes":
         """The same for the bytes of one command, as they come."""
         return self._redactor.bytes_stream()
@@ -157,6 +205,10 @@ class Boundary:
     @cached_property
     def mask(self) -> "Masking":
         """The same for all that is told in the session."""
+        return self.new_mask()
+
+    def new_mask(self) -> "Masking":
+        """For another journal: each knows what of its own replies has arrived."""
         from agentcli.guard.masking import Masking
 
         return Masking(self._redactor)

@@ -1,14 +1,26 @@
 """What the model is told besides prompts: instructions and skills of the person and the project."""
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.instructions import Instructions
 from agentcli.settings import Settings, settings_file
-from agentcli.types.events import CallJudged, Event, Told, Warned
+from agentcli.tools.contracts import BUILT_IN
+from agentcli.types.events import CallFinished, CallJudged, Event, Fact, Told, Warned
+from agentcli.types.messages import ToolCall
+from agentcli.types.tools import Command, ToolResult, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.agent.children import Role
 
 PROJECT_FOLDERS = (".agentcli", ".claude")
 """Where in a workspace skills and roles may be, besides the person's own directory."""
+LOOKED_AT_CHARS = 2_000
+_WORD = re.compile(r"[^\s'\"`|&;<>()$=,]{1,255}")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
 def skill_folders(settings: Settings) -> tuple[Path, ...]:
@@ -20,25 +32,59 @@ def role_folders(settings: Settings) -> tuple[Path, ...]:
 
 
 def _folders(settings: Settings, name: str) -> tuple[Path, ...]:
-    project = [settings.workspace / folder / name for folder in PROJECT_FOLDERS]
-    return tuple(
-        folder for folder in (settings_file().with_name(name), *project) if folder.is_dir()
-    )
+    """Of a workspace only what is in it: what they hold may be read without a question."""
+    own = settings_file().with_name(name)
+    root = Path(os.path.realpath(settings.workspace))
+    project = (settings.workspace / folder / name for folder in PROJECT_FOLDERS)
+    inside = (path for path in project if Path(os.path.realpath(path)).is_relative_to(root))
+    return tuple(folder for folder in (own, *inside) if folder.is_dir())
+
+
+def is_foreign(tool: ToolSpec) -> bool:
+    """Whether it is a server's or a plugin's."""
+    return tool.source != "built-in"
+
+
+def find_roles(
+    settings: Settings, *, tools: Iterable[ToolSpec]
+) -> "tuple[list[Role], list[Told | Warned]]":
+    """For child agents, and what is told of them. `tools`: those of their parent."""
+    folders = role_folders(settings)
+    if not folders:
+        return [], []
+    from agentcli.agent import roles
+
+    names = [spec.name for spec in tools if spec.name in BUILT_IN or is_foreign(spec)]
+    found, bad = roles.find_roles(folders, tools=names)
+    return found, [*bad, *([roles.told(found)] if found else [])]
 
 
 class Briefing:
     """Listens to a session, so that it knows which directories are worked in."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        past: Iterable[Fact] = (),
+        clean: Callable[[str], str] = str,
+    ) -> None:
+        """`past`: of a session that is taken up: what it was told is not told again.
+        `clean`: what it takes out of a text is not in what was told, either."""
         self._settings = settings
         self._instructions = Instructions(settings.workspace, own=settings_file().parent)
+        self._known = {fact.text for fact in past if isinstance(fact, Told)}
+        self._clean = clean
         self._due: list[Told | Warned] = []
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, CallJudged) and event.verdict.decision != "deny":
-            path = event.call.input.get("path") if isinstance(event.call.input, dict) else None
-            if isinstance(path, str) and path and "\0" not in path:
-                self._due += self._instructions.of(Path(path))
+        match event:
+            case CallJudged(call=call, verdict=verdict) if verdict.decision != "deny":
+                self._look_at(touched(call, self._settings.workspace))
+            case CallFinished(result=ToolResult(details=Command(command=command, cwd=cwd))):
+                self._look_at([Path(cwd), *_named_in(command, Path(cwd))])
+            case _:
+                pass
 
     def at_start(self) -> Sequence[Told | Warned]:
         return [*self._instructions.at_start(), *self._skills()]
@@ -46,7 +92,18 @@ class Briefing:
     def notices(self) -> Sequence[Told | Warned]:
         """Of directories that were first touched since the last request."""
         due, self._due = self._due, []
-        return due
+        return self.news(due)
+
+    def news(self, found: Iterable[Told | Warned]) -> list[Told | Warned]:
+        """Without what the session was told before it was taken up."""
+        return [one for one in found if not (isinstance(one, Told) and self._is_known(one))]
+
+    def _is_known(self, told: Told) -> bool:
+        return bool(self._known) and self._clean(told.text) in self._known
+
+    def _look_at(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            self._due += self._instructions.of(path)
 
     def _skills(self) -> Sequence[Told | Warned]:
         folders = skill_folders(self._settings)
@@ -56,3 +113,22 @@ class Briefing:
 
         found, bad = skills.find_skills(folders)
         return [*bad, *([skills.told(found)] if found else [])]
+
+
+def touched(call: ToolCall, workspace: Path) -> Iterator[Path]:
+    """The files and directories a call is about, whoever's tool it calls."""
+    given = call.input if isinstance(call.input, dict) else {}
+    for name, value in given.items():
+        if not isinstance(value, str) or not value or "\0" in value:
+            continue
+        if name == "patch":
+            yield from map(Path, _PATCHED.findall(value))
+        elif name == "path" or os.path.lexists(workspace / value):
+            yield Path(value)
+
+
+def _named_in(text: str, directory: Path) -> Iterator[Path]:
+    """What a line of text names that there is: relative paths of that directory, or absolute."""
+    for word in _WORD.findall(text[:LOOKED_AT_CHARS]):
+        if os.path.lexists(directory / word):
+            yield directory / word

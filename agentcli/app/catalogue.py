@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from agentcli.agent.size import spec_tokens
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.tools.contracts import contract
+from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Fact
-from agentcli.types.tools import Raw, Tool, ToolResult, ToolSpec
+from agentcli.types.tools import Tool, ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.app.servers import Servers
+    from agentcli.mcp.entries import ServerEntry
 
 DECLARED_MOST = 10
 DECLARED_TOKENS = 8_000
@@ -45,6 +47,8 @@ class Catalogue:
         self._found = tuple(_found(before))
         self._count = 0
         self._is_ready = servers is None
+        if servers is not None:
+            servers.admit = self.admit
 
     def admit(self, offers: Iterable[Offer]) -> None:
         """All of them are declared from now on, or all of them can be found."""
@@ -65,6 +69,30 @@ class Catalogue:
         self.admit(await self._servers.ask_new())
         self._is_ready = True
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether every server is known, or was asked for its tools."""
+        return self._is_ready
+
+    @property
+    def toolset(self) -> Toolset:
+        return self._toolset
+
+    @property
+    def servers(self) -> "Servers | None":
+        """None: nobody has written any down."""
+        return self._servers
+
+    async def ask_again(self, entry: "ServerEntry") -> None:
+        """Starts a server anew; what it offers then can be called. Raises SettingsError."""
+        from agentcli.mcp.faults import ServerFault
+
+        assert self._servers is not None
+        try:
+            self.admit(await self._servers.ask_again(entry))
+        except ServerFault as fault:
+            raise SettingsError(str(fault), hint=f"agentcli mcp test {entry.name}") from fault
+
     async def close(self) -> None:
         if self._servers is not None:
             await self._servers.close()
@@ -73,12 +101,10 @@ class Catalogue:
     def _cost(offers: Iterable[Offer]) -> int:
         return sum(spec_tokens(spec) for spec, _ in offers)
 
-    def _deferred(self) -> tuple[ToolSpec, ...]:
-        return tuple(spec for spec in self._toolset.specs if spec.deferred)
-
     def _search(self, new: Sequence[Offer]) -> Offer:
         """Only the first counts: what a model was told of it stays as it was."""
-        counted = Counter(spec.source for spec in (*self._deferred(), *(one[0] for one in new)))
+        deferred = (*self._toolset.deferred, *(spec for spec, _ in new))
+        counted = Counter(spec.source for spec in deferred)
         told = ", ".join(f"{count} of {source}" for source, count in counted.items())
         plain = contract("search_tools")
         spec = replace(plain, description=f"{plain.description} There are {told}.")
@@ -87,16 +113,12 @@ class Catalogue:
     def _search_tool(self, spec: ToolSpec) -> Tool:
         from agentcli.tools.search_tools import SearchTools
 
-        return SearchTools(deferred=self._deferred, declare=self._toolset.declare, spec=spec)
+        toolset = self._toolset
+        return SearchTools(deferred=lambda: toolset.deferred, declare=toolset.declare, spec=spec)
 
 
 def _found(before: Iterable[Fact]) -> Iterator[str]:
-    """What searches found, as their results tell it: every name on a line of its own."""
+    """What searches found."""
     for fact in before:
-        match fact:
-            case CallFinished(
-                result=ToolResult(name="search_tools", status="ok", details=Raw(text=found))
-            ):
-                yield from found.splitlines()
-            case _:
-                pass
+        if isinstance(fact, CallFinished):
+            yield from fact.result.found

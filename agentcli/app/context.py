@@ -1,4 +1,4 @@
-"""What a model is sent, taken apart: before a session's first prompt, and at the end of one."""
+"""What a model is sent in the next request of a session, taken apart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,23 +6,17 @@ from pathlib import Path
 
 from agentcli.agent.context import Source, sources
 from agentcli.agent.prompt import system_prompt
-from agentcli.app.briefing import Briefing
+from agentcli.app.briefing import is_foreign
+from agentcli.app.first_request import tools_now
 from agentcli.app.model import window_of
+from agentcli.app.project import open_project, with_project
 from agentcli.record.reading import read_what_fits
-from agentcli.record.sessions import past_session
-from agentcli.settings import Settings
-from agentcli.tools.contracts import ALSO, BUILT_IN, USUAL, contract
-from agentcli.types.events import Fact, ModelChanged, SessionResumed, SessionStarted, Told
+from agentcli.record.sessions import place_to_read
+from agentcli.settings import load
+from agentcli.tools.contracts import BUILT_IN
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import Fact, ModelChanged, SessionResumed, SessionStarted
 from agentcli.types.tools import ToolSpec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """All that precedes the first prompt."""
-
-    system: str
-    tools: tuple[ToolSpec, ...]
-    told: tuple[Told, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,26 +34,31 @@ class Contents:
         return sum(source.tokens for source in self.sources)
 
 
-def opening(settings: Settings) -> Opening:
-    told = Briefing(settings).at_start()
-    return Opening(
-        system=system_prompt(),
-        tools=tuple(contract(name) for name in USUAL),
-        told=tuple(fact for fact in told if isinstance(fact, Told)),
-    )
-
-
 def contents_of(named: str | None, workspace: Path) -> Contents:
     """Of a session that is named, or else of the latest in the workspace."""
-    place = past_session(named, workspace).place
+    place = place_to_read(named, workspace)
     facts = [entry.fact for entry in read_what_fits(place.log).entries]
-    return contents(facts, session=place.id)
+    if not facts:
+        raise SettingsError(
+            f"{place.log} holds no session", hint=f"see why: agentcli audit verify {place.log}"
+        )
+    model, workspace, names = _terms(facts)
+    settings = load({"model": model or None}, workspace=workspace if workspace.is_dir() else Path())
+    project = open_project(settings.workspace)
+    tools = tools_now(with_project(settings, project), project, before=facts).declared
+    had = [spec for spec in tools if spec.name in names or is_foreign(spec)]
+    return contents(facts, session=place.id, tools=had)
 
 
-def contents(facts: Sequence[Fact], *, session: str, window_tokens: int | None = None) -> Contents:
-    """`window_tokens`: of the model in use, where a session is running and knows it."""
-    model, names = _terms(facts)
-    tools = [contract(name) for name in names if name in (*BUILT_IN, *ALSO)]
+def contents(
+    facts: Sequence[Fact],
+    *,
+    session: str,
+    tools: Sequence[ToolSpec],
+    window_tokens: int | None = None,
+) -> Contents:
+    """`tools`: as they are declared. `window_tokens`: of the model, where a session knows it."""
+    model, *_ = _terms(facts)
     return Contents(
         session=session,
         model=model,
@@ -68,15 +67,15 @@ def contents(facts: Sequence[Fact], *, session: str, window_tokens: int | None =
     )
 
 
-def _terms(facts: Sequence[Fact]) -> tuple[str, tuple[str, ...]]:
-    """The model and the tools, as they were last."""
-    model, tools = "", tuple(BUILT_IN)
+def _terms(facts: Sequence[Fact]) -> tuple[str, Path, tuple[str, ...]]:
+    """The model, the workspace and the names of the tools, as they were last."""
+    model, workspace, tools = "", Path(), tuple(BUILT_IN)
     for fact in facts:
         match fact:
             case SessionStarted() | SessionResumed():
-                model, tools = fact.model, fact.tools
+                model, workspace, tools = fact.model, Path(fact.workspace), fact.tools
             case ModelChanged(model=name):
                 model = name
             case _:
                 pass
-    return model, tools
+    return model, workspace, tools

@@ -64,4 +64,5 @@ def open_asking(
         price=model.price,
         room=Room(journal, window=workshop.window, keep=workshop.keep),
         tools=lambda: toolset.declared,
+        deferred=lambda: toolset.deferred,
     )

@@ -21,7 +21,7 @@ from agentcli.record.rebuild import lay_out_at
 from agentcli.settings import Settings
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, SettingsError, UsageError
 from agentcli.types.events import Entry, Fact, SessionStarted, TurnEnded
-from agentcli.types.messages import Text
+from agentcli.types.messages import Image, Text, UserMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +110,18 @@ async def go_on(
 async def _continuation(session: Session, cut: Cut, wish: Wish) -> TurnEnded:
     if cut.call is not None:
         return await session.go_on()
-    asked = cut.prompt.content if cut.prompt else ()
-    prompt = wish.prompt or "".join(block.text for block in asked if isinstance(block, Text))
-    if not prompt.strip():
+    if wish.prompt.strip():
+        return await session.turn(wish.prompt)
+    prompt, *attached = _parts(cut.prompt)
+    if not isinstance(prompt, str) or not prompt.strip():
         raise UsageError("nothing is asked of the fork", hint="agentcli fork SESSION PROMPT")
-    return await session.turn(prompt)
+    return await session.turn(prompt, attached=attached)
+
+
+def _parts(message: UserMessage | None) -> list[str | Image]:
+    """What was asked, and what was attached to it."""
+    content = message.content if message else (Text(text=""),)
+    return [block.text if isinstance(block, Text) else block for block in content]
 
 
 def _original(made: Fork) -> Course:

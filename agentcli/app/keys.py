@@ -8,22 +8,14 @@ import json
 import os
 import tomllib
 from collections.abc import MutableMapping
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
 
+from agentcli.app.keyring import system_keyring
 from agentcli.settings import settings_file
 from agentcli.types.errors import SettingsError
 
-SERVICE = "agentcli"
 IN_KEYRING = "in the keyring"
 """Stands in the file in the place of a key that the keyring has."""
-
-
-class Keyring(Protocol):
-    def get_password(self, service: str, name: str) -> str | None: ...
-
-    def set_password(self, service: str, name: str, value: str) -> None: ...
 
 
 def keys_file() -> Path:
@@ -45,9 +37,9 @@ def lend_keys(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 
 def store_key(variable: str, key: str) -> str:
     """Returns where it is kept, for people. Raises SettingsError."""
-    ring = _keyring()
+    ring = system_keyring()
     stored = _stored()
-    if ring is not None and _put(ring, variable, key):
+    if ring is not None and ring.put(variable, key):
         stored[variable], where = IN_KEYRING, "the keyring of this system"
     else:
         stored[variable], where = key, str(keys_file())
@@ -82,29 +74,6 @@ def _write(stored: dict[str, str]) -> None:
         raise SettingsError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _keyring() -> Keyring | None:
-    """None: the package is not installed, or has no store behind it."""
-    try:
-        ring: Any = import_module("keyring")
-        backend = ring.get_keyring()
-    except (ImportError, RuntimeError):
-        return None
-    return ring if getattr(backend, "priority", 0) >= 1 else None
-
-
-def _from_keyring(variable: str) -> str | None:
-    ring = _keyring()
-    if ring is None:
-        return None
-    try:
-        return ring.get_password(SERVICE, variable)
-    except RuntimeError:
-        return None
-
-
-def _put(ring: Keyring, variable: str, key: str) -> bool:
-    try:
-        ring.set_password(SERVICE, variable, key)
-    except RuntimeError:
-        return False
-    return True
+def _from_keyring(variable: str) -> str:
+    ring = system_keyring()
+    return ring.get(variable) if ring else ""

@@ -116,9 +116,23 @@ def chosen(settings: Settings) -> "tuple[Model, Provider]":
         )
     providers = {**PROVIDERS, **{own.name: _named(own) for own in settings.providers}}
     model = resolve(wanted, providers=providers)
+    provider = providers[model.provider]
     if settings.store:
         model = replace(model, quirks=model.quirks | {STORED})
-    return model, providers[model.provider]
+    return replace(model, loads_tools=_loads_tools(model, provider, settings)), provider
+
+
+def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bool:
+    """Whoever answers at another address than the provider's own need not be able to."""
+    from agentcli.wire.providers import base_url_of
+
+    match settings.tool_search:
+        case "own":
+            return False
+        case "provider":
+            return model.protocol in ("anthropic", "openai-responses")
+        case "auto":
+            return model.loads_tools and base_url_of(provider, os.environ) == provider.base_url
 
 
 def _named(own: OwnProvider) -> "Provider":

@@ -10,6 +10,8 @@ from agentcli.agent.finish import Finish
 from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, Limits
 from agentcli.agent.loop import Loop, Notices
+from agentcli.agent.planning import Planning
+from agentcli.agent.surroundings import Surroundings
 from agentcli.app.boundary import SANDBOX_OFF, Boundary
 from agentcli.app.briefing import Briefing
 from agentcli.app.engine import open_asking, open_dispatcher
@@ -28,6 +30,7 @@ from agentcli.app.resume import (
     Taken,
     close_open_ends,
     files_known,
+    is_in_turn,
     take_new,
     take_up,
 )
@@ -95,17 +98,26 @@ def _assembled(
     telemetry = open_telemetry(settings)
     log = Log(place.log, prev=taken.last_hash)
     boundary = Boundary(settings, place, asker=asker, project=project)
-    briefing = Briefing(settings)
+    briefing = Briefing(
+        settings, past=(entry.fact for entry in taken.entries), clean=boundary.clean
+    )
+    surroundings = Surroundings(settings.workspace, (entry.fact for entry in taken.entries))
+    planning = Planning(entry.fact for entry in taken.entries)
     journal = Journal(
         taken.session,
         record=log.append,
-        listeners=(*listeners, briefing, telemetry),
+        listeners=(*listeners, briefing, surroundings, planning, telemetry),
         before=taken.entries,
         last_seq=taken.last_seq,
         mask=boundary.mask,
     )
     workshop = Workshop(
-        settings, place, boundary=boundary, model=model, known=files_known(taken.entries)
+        settings,
+        place,
+        boundary=boundary,
+        model=model,
+        known=files_known(taken.entries),
+        tell=journal.tell,
     )
     refuse_unconfined(errand, workshop)
     form = answer_form(errand, journal, by_call=not model.answer_schemas)
@@ -124,7 +136,15 @@ def _assembled(
         open_own=partial(open_evaluator, settings, budget) if settings.evaluator else None,
         clean=boundary.clean,
     )
-    steering = Steering(lambda: (*hooks.notices(), *workshop.notices(), *briefing.notices()))
+    steering = Steering(
+        lambda: (
+            *hooks.notices(),
+            *workshop.notices(),
+            *briefing.notices(),
+            *planning.notices(),
+            *surroundings.notices(),
+        )
+    )
     asking = open_asking(
         tooling.toolset,
         settings=settings,
@@ -149,7 +169,7 @@ def _assembled(
         journal,
         tooling=tooling,
         model=model,
-        told_first=(*briefing.at_start(), *tooling.children.at_start()),
+        told_first=briefing.news((*briefing.at_start(), *tooling.children.at_start())),
         ignored=project.warning if project else "",
     )
     return Session(
@@ -167,6 +187,9 @@ def _assembled(
         boundary=boundary,
         catalogue=tooling.catalogue,
         hooks=hooks,
+        children=tooling.children,
+        planning=planning,
+        surroundings=surroundings,
         budget=budget,
     )
 
@@ -219,6 +242,7 @@ def _loop(
         after=hooks.after,
     )
     tooling.programs.connect(tooling.toolset, dispatcher)
+    tooling.children.after = hooks.after
     return Loop(
         asking=asking,
         journal=journal,
@@ -259,6 +283,7 @@ def _announce(
         journal.tell(SessionResumed(**terms, repaired=repaired))
     else:
         journal.tell(SessionStarted(**terms))
+    if not is_in_turn(journal.facts):  # a fork that was cut in a turn goes on as it is
         for fact in told_first:
             journal.tell(fact)
     for warning in tooling.warnings:

@@ -20,11 +20,13 @@ from agentcli.types.events import (
     Ending,
     Entry,
     Fact,
+    ModelReplied,
     SessionForked,
     SessionResumed,
     SessionStarted,
     TurnEnded,
     TurnStarted,
+    TurnWithdrawn,
 )
 from agentcli.types.record import dataclass
 from agentcli.types.tools import Diff, FileView, ToolResult
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from agentcli.record.reading import Recorded
 
 CUT_SHORT = "the program ended before the turn did"
+UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.OVERFLOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,4 +170,19 @@ def is_in_turn(facts: Sequence[Fact]) -> bool:
     for fact in reversed(facts):
         if isinstance(fact, TurnStarted | TurnEnded):
             return isinstance(fact, TurnStarted)
+    return False
+
+
+def is_unanswered(facts: Sequence[Fact]) -> bool:
+    """Whether the last turn ended because no model could be asked, and none has said a word."""
+    for fact in reversed(facts):
+        match fact:
+            case TurnStarted():
+                return True
+            case TurnEnded(ending=ending) if ending in UNANSWERED:
+                continue
+            case ModelReplied() | TurnEnded() | TurnWithdrawn():
+                return False
+            case _:
+                continue
     return False

@@ -5,8 +5,10 @@ too: undo, audit, triage. Nobody can be asked: what no rule and no mode allows i
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
+from typing import TypeAlias
 
 from agentcli import __version__
 from agentcli.agent.journal import Journal
@@ -23,9 +25,12 @@ from agentcli.app.resume import take_new
 from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
 from agentcli.settings import Settings
+from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, ToolError
 from agentcli.types.events import (
+    CallJudged,
     Ending,
+    Event,
     ModelReplied,
     SessionEnded,
     SessionStarted,
@@ -46,10 +51,15 @@ from agentcli.types.tools import (
 from agentcli.wire.scripted import Script, ScriptedWire
 
 CLIENT = "client/mcp"
+SHOWN_CHARS = 200
+"""Of a call's arguments, for whoever waits for a task."""
 INSTRUCTIONS = (
     "Tools of agentcli for the workspace {workspace}. Commands run in a sandbox. What is not "
     "allowed is denied with the option that would allow it."
 )
+
+
+Show: TypeAlias = Callable[[str], None]
 
 
 class Serving:
@@ -61,8 +71,12 @@ class Serving:
         place = self._taken.place
         self._log = Log(place.log, prev=self._taken.last_hash)
         self._boundary = Boundary(self._settings, place, asker=None, project=project)
+        self._show: Show = _to_nobody
         self._journal = Journal(
-            self._taken.session, record=self._log.append, mask=self._boundary.mask
+            self._taken.session,
+            record=self._log.append,
+            listeners=(self._listen,),
+            mask=self._boundary.mask,
         )
         nobody = ModelInUse(
             wire=ScriptedWire(Script(replies=())),
@@ -108,9 +122,10 @@ class Serving:
     def instructions(self) -> str:
         return INSTRUCTIONS.format(workspace=self._settings.workspace)
 
-    async def call(self, name: str, arguments: Json) -> ToolResult:
+    async def call(self, name: str, arguments: Json, show: Show) -> ToolResult:
         call = ToolCall(id=f"call_{next(self._numbers)}", name=name, input=arguments)
         async with self._one_at_a_time:
+            self._show = show
             asked = UserMessage(content=(Text(text=f"A client calls {name}."),))
             self._journal.tell(TurnStarted(message=asked))
             self._journal.tell(ModelReplied(message=_reply(call)))
@@ -137,10 +152,20 @@ class Serving:
         run: Tool = RunTask(self._run)
         yield run.spec, lambda: run
 
-    async def _run(self, task: str) -> Output:
+    def _listen(self, event: Event) -> None:
+        if isinstance(event, CallProgress):
+            self._show(event.text)
+
+    async def _run(self, task: str, show: Show) -> Output:
         """In a session of its own, with the model of the settings."""
+
+        def listen(event: Event) -> None:
+            if isinstance(event, CallJudged):
+                given = json.dumps(event.call.input, ensure_ascii=False)
+                show(f"{event.call.name} {given[:SHOWN_CHARS]}")
+
         try:
-            session = open_session(self._settings, listeners=())
+            session = open_session(self._settings, listeners=(listen,))
         except AgentError as error:
             raise ToolError(f"{error} ({error.hint})" if error.hint else str(error)) from error
         code = Exit.INTERRUPTED
@@ -177,7 +202,7 @@ class Serving:
 class RunTask:
     """A whole task for a model. What it does is judged call by call, in a session of its own."""
 
-    def __init__(self, run: Callable[[str], Awaitable[Output]]) -> None:
+    def __init__(self, run: Callable[[str, Show], Awaitable[Output]]) -> None:
         self._run = run
 
     @property
@@ -206,7 +231,11 @@ class RunTask:
         return None
 
     async def run(self, args: str, context: ToolContext) -> Output:
-        return await self._run(args)
+        return await self._run(args, context.progress)
+
+
+def _to_nobody(text: str) -> None:
+    """No call is running."""
 
 
 def _reply(call: ToolCall) -> AssistantMessage:

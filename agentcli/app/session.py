@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from agentcli.agent.asking import Asking
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
+from agentcli.agent.planning import Planning
+from agentcli.agent.surroundings import Surroundings
 from agentcli.app.boundary import Boundary
 from agentcli.app.catalogue import Catalogue
 from agentcli.app.checkpoints import Checkpoints
+from agentcli.app.children import ChildAgents
 from agentcli.app.hooks import SessionHooks
 from agentcli.app.model import ModelInUse, open_model
-from agentcli.app.resume import Taken, end_open_turn
+from agentcli.app.resume import Taken, end_open_turn, is_unanswered
 from agentcli.app.spending import within
 from agentcli.app.steering import Steering
 from agentcli.app.telemetry import Telemetry
@@ -29,14 +32,17 @@ from agentcli.types.events import (
     SessionNamed,
     Told,
     TurnEnded,
+    TurnWithdrawn,
     Warned,
 )
-from agentcli.types.messages import Text, ToolCall, UserMessage
+from agentcli.types.messages import Image, Text, ToolCall, UserMessage
 from agentcli.types.verdicts import Mode
 
 if TYPE_CHECKING:
     from agentcli.agent.budget import Budget
+    from agentcli.app.server_menu import ServerMenu
     from agentcli.app.undo import Undoing
+    from agentcli.guard.rules import Rule
     from agentcli.guard.suggest import Suggestion
     from agentcli.machine.ledger import Started
 
@@ -61,6 +67,9 @@ class Session:
         boundary: Boundary,
         catalogue: Catalogue,
         hooks: SessionHooks,
+        children: ChildAgents,
+        planning: Planning,
+        surroundings: Surroundings,
         budget: "Budget | None",
     ) -> None:
         self.settings = settings
@@ -71,7 +80,7 @@ class Session:
         self._journal = journal
         self._loop = loop
         self._asking = asking
-        asking.fall_back = self._fall_back
+        asking.fall_back = children.fall_back = self._fall_back
         self._log = log
         self._workshop = workshop
         self._checkpoints = checkpoints
@@ -79,22 +88,61 @@ class Session:
         self._boundary = boundary
         self._catalogue = catalogue
         self._hooks = hooks
+        self.planning = planning
+        self._surroundings = surroundings
         self._budget = budget
 
-    async def turn(self, prompt: str, *, attached: Sequence[str] = ()) -> TurnEnded:
+    @property
+    def server_menu(self) -> "ServerMenu | None":
+        """None: nobody has written any server down."""
+        servers = self._catalogue.servers
+        return servers.menu if servers else None
+
+    def runs_prompt(self, message: str) -> bool:
+        """Whether it is /SERVER:PROMPT with what that needs, and not a command."""
+        servers = self._catalogue.servers
+        return servers is not None and servers.library.runs_prompt(message)
+
+    async def fetched(self, message: str) -> tuple[str | Image, ...]:
+        """What a message wants of servers: resources that it mentions, or the prompt that it runs.
+
+        Raises UsageError where there is no such prompt, or it lacks something."""
+        servers = self._catalogue.servers
+        return await servers.library.fetched(message) if servers else ()
+
+    async def turn(self, prompt: str, *, attached: Sequence[str | Image] = ()) -> TurnEnded:
         """`attached`: what goes with the prompt, such as files that are mentioned in it."""
         if refused := await self._hooks.before_turn(prompt):
             self._journal.tell(refused)
             return refused
         end_open_turn(self._journal)
         await self._catalogue.get_ready()
-        texts = (prompt, *map(self._boundary.clean, attached))
-        return await self._loop.turn(UserMessage(content=tuple(Text(text=text) for text in texts)))
+        content = (Text(text=prompt), *map(self._attached, attached))
+        if not self.model.images and any(isinstance(part, Image) for part in content):
+            blind = f"{self.model.name} takes no images: it is told that there is one"
+            self._journal.tell(Warned(code="model.images", message=blind))
+        try:
+            return await self._loop.turn(UserMessage(content=content))
+        finally:
+            self._workshop.rest()
+
+    def _attached(self, part: str | Image) -> Text | Image:
+        return part if isinstance(part, Image) else Text(text=self._boundary.clean(part))
+
+    def withdraw(self) -> bool:
+        """Gives the last prompt back to the person if it could not be answered; whether it did."""
+        is_theirs = is_unanswered(self._journal.facts)
+        if is_theirs:
+            self._journal.tell(TurnWithdrawn())
+        return is_theirs
 
     async def go_on(self) -> TurnEnded:
         """Finishes the turn that a fork was cut in."""
         await self._catalogue.get_ready()
-        return await self._loop.go_on()
+        try:
+            return await self._loop.go_on()
+        finally:
+            self._workshop.rest()
 
     def clean(self, text: str) -> str:
         """Without secrets: for what is kept elsewhere."""
@@ -120,6 +168,12 @@ class Session:
         """For every call that is judged from now on."""
         self._boundary.mode = mode
         self._journal.tell(ModeChanged(mode=mode))
+
+    def accept_plan(self, plan: str, *, mode: Mode) -> None:
+        """The person agrees to it, and says what needs no question from now on."""
+        if mode != self.mode:
+            self.set_mode(mode)
+        self._journal.tell(self.planning.agreed(plan))
 
     async def use_model(self, name: str) -> None:
         """Raises SettingsError where it cannot be asked; then the model stays as it was."""
@@ -161,6 +215,11 @@ class Session:
         """The rules that would allow such calls, exactly as they would be stored."""
         return self._boundary.suggest(call)
 
+    @property
+    def agreed_rules(self) -> "Sequence[Rule]":
+        """What the person has agreed to for this session alone."""
+        return self._boundary.agreed_rules
+
     def store_rule(self, rule: str) -> None:
         """Raises SettingsError where the person's rules cannot be written."""
         self._boundary.store_rule(rule)
@@ -173,8 +232,25 @@ class Session:
         """Kills the commands of these calls, without giving them time."""
         self._workshop.kill_calls(call_ids)
 
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tools there are, and the servers some of them come from."""
+        return self._catalogue
+
+    def window(self) -> int | None:
+        """Of the model in use, as far as it may be filled; None: nobody knows it."""
+        return self._workshop.window()
+
+    def move_to_background(self) -> int:
+        """The commands that calls are waiting for: they go on, and so does the turn; how many."""
+        return self._workshop.release()
+
+    def stop_command(self, pid: int) -> bool:
+        """Asks a command to end; whether it is one of this session, and running."""
+        return self._workshop.stop(pid)
+
     def running(self) -> "Sequence[Started]":
-        """Commands in the background."""
+        """Commands that are running, in the background or not."""
         return self._workshop.running()
 
     def undoing(self) -> "Undoing":
@@ -192,6 +268,7 @@ class Session:
 
         `outcome`: of a run without a person, whose exit code it explains."""
         await self._hooks.at_the_end(exit_code)
+        self._surroundings.close()
         await self._catalogue.close()
         await self._workshop.close()
         self._checkpoints.close()

@@ -60,7 +60,9 @@ class Stage:
         place: SessionPlace,
     ) -> None:
         """`place` must have its directories."""
-        relocate = Relocate(recorded, workspace=str(workspace), directory=str(place.directory))
+        self._relocate = relocate = Relocate(
+            recorded, workspace=str(workspace), directory=str(place.directory)
+        )
         self._manner = manner
         self._tools = started.tools
         self._playback = Playback(relocate)
@@ -90,7 +92,7 @@ class Stage:
         try:
             for turn in turns:
                 self._playback.begin(turn)
-                for told in turn.told:
+                for told in self._relocate.told(turn.told):
                     journal.tell(told)
                 with _interruption():
                     await loop.turn(turn.message)

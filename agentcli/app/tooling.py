@@ -12,6 +12,7 @@ from agentcli.app.children import ChildAgents
 from agentcli.app.plugins import open_plugins
 from agentcli.app.programs import Programs
 from agentcli.app.project import Project
+from agentcli.app.server_sampling import let_sample
 from agentcli.app.servers import open_servers
 from agentcli.app.workshop import Workshop
 from agentcli.record.place import SessionPlace
@@ -59,11 +60,16 @@ def open_tooling(
         takes_images=lambda: workshop.model.images,
         keep_states=checkpoints.around,
     )
+    if servers is not None:
+        let_sample(
+            servers, settings=settings, boundary=boundary, workshop=workshop, journal=journal
+        )
     catalogue = Catalogue(
         toolset, servers=servers, window_tokens=workshop.window(), before=journal.facts
     )
     foreign = checkpoints.around(plugins.offers())
     catalogue.admit((*foreign, *(servers.offers() if servers else ())))
+    children.connect(toolset, reading=servers.reading if servers else tuple)
     return Tooling(
         toolset=toolset,
         catalogue=catalogue,

@@ -1,58 +1,60 @@
 """`agentcli batch`: many tasks, each in a worktree and a session of its own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, Mask, Model, PassEnv, TrustProject, Workspace
+from agentcli.cli.batch_options import (
+    EngineName,
+    Keep,
+    MaxCostEach,
+    Out,
+    RetryFailed,
+    Tasks,
+    TimeoutEach,
+    Workers,
+)
+from agentcli.cli.options import (
+    STYLE,
+    Allow,
+    Deny,
+    Mask,
+    McpConfig,
+    Model,
+    PassEnv,
+    Policy,
+    SandboxKind,
+    TrustProject,
+    Workspace,
+)
+from agentcli.cli.run_options import Mode, Verify
 
 app = typer.Typer(**STYLE)
 
 
 @app.command()
 def batch(
-    tasks: Annotated[Path, typer.Argument(metavar="TASKS", help="A file of tasks, one per line.")],
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, metavar="N", help="How many run at a time.")
-    ] = 2,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where results go. [default: TASKS with .out instead]"),
-    ] = None,
+    tasks: Tasks,
+    workers: Workers = 2,
+    out: Out = None,
     workspace: Workspace = Path(),
     model: Model = None,
-    mode: Annotated[
-        str | None, typer.Option(metavar="plan|ask|auto-edit|auto", help="As for agentcli run.")
-    ] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="Allow calls that match.")
-    ] = None,
-    deny: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="Deny calls that match.")
-    ] = None,
-    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="A file of rules.")] = None,
-    sandbox: Annotated[
-        str | None, typer.Option(metavar="auto|bubblewrap|landlock|off", help="Which sandbox.")
-    ] = None,
+    mode: Mode = None,
+    allow: Allow = None,
+    deny: Deny = None,
+    policy: Policy = None,
+    sandbox: SandboxKind = None,
     pass_env: PassEnv = None,
     mask: Mask = None,
+    mcp_config: McpConfig = None,
     trust_project: TrustProject = False,
-    verify: Annotated[
-        list[str] | None, typer.Option(metavar="CMD", help="A task is done when this passes.")
-    ] = None,
-    max_cost: Annotated[str | None, typer.Option(metavar="USD", help="Of each task.")] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Of each task.")] = None,
-    engine: Annotated[
-        str, typer.Option(metavar="local|ray", help="What runs them: this machine, or Ray.")
-    ] = "local",
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run tasks again that did not succeed.")
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the worktrees of tasks that succeeded, too.")
-    ] = False,
+    verify: Verify = None,
+    max_cost: MaxCostEach = None,
+    timeout: TimeoutEach = None,
+    engine: EngineName = "local",
+    retry_failed: RetryFailed = False,
+    keep: Keep = False,
 ) -> int:
     """Run many tasks, each in its own worktree and session, and report once."""
     from agentcli.app.batch.tasks import read_tasks
@@ -61,27 +63,24 @@ def batch(
     from agentcli.ui.batch.face import run_batch
 
     file = read_tasks(tasks)
-    single = {
+    checked = {
         "model": model,
         "mode": mode,
         "sandbox": sandbox,
-        "max-cost": max_cost,
+        "max_cost": max_cost,
         "timeout": timeout,
-        "policy": policy.absolute() if policy else None,
     }
-    several = {
-        "allow": allow,
-        "deny": deny,
-        "pass-env": pass_env,
-        "mask": mask,
-        "verify": verify,
-    }
-    flags = {name: single[name] for name in ("model", "mode", "sandbox", "timeout")}
-    settings = load({**flags, "max_cost": max_cost}, workspace=workspace)
+    others = {"allow": allow, "deny": deny, "pass-env": pass_env, "mask": mask, "verify": verify}
+    files = {"policy": policy, "mcp-config": mcp_config}
     plan = Plan(
-        workspace=settings.workspace,
+        workspace=load(checked, workspace=workspace).workspace,
         out=(out or tasks.with_suffix(".out")).absolute(),
-        options=(*_options(single, several), *(["--trust-project"] if trust_project else [])),
+        options=(
+            *_options({**checked, **others}),
+            # The workers are elsewhere.
+            *_options({name: Path(path).absolute() for name, path in files.items() if path}),
+            *(["--trust-project"] if trust_project else []),
+        ),
         workers=workers,
         retries_failed=retry_failed,
         keeps_trees=keep,
@@ -89,11 +88,7 @@ def batch(
     return run_batch(plan, file, engine=engine)
 
 
-def _options(
-    single: Mapping[str, object], several: Mapping[str, Sequence[str] | None]
-) -> Iterator[str]:
-    for name, value in single.items():
-        if value is not None:
-            yield f"--{name}={value}"
-    for name, values in several.items():
-        yield from (f"--{name}={value}" for value in values or ())
+def _options(given: Mapping[str, object]) -> Iterator[str]:
+    for name, value in given.items():
+        values = value if isinstance(value, list) else [value]
+        yield from (f"--{name.replace('_', '-')}={it}" for it in values if it is not None)

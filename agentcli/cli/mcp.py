@@ -103,6 +103,29 @@ def approve(
 
 
 @app.command()
+def login(
+    name: Name,
+    workspace: Workspace = Path(),
+    mcp_config: McpConfig = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address; open nothing.")
+    ] = False,
+) -> int:
+    """Log in to a server that runs elsewhere, in your browser."""
+    from agentcli.ui import mcp_login as face
+
+    return face.login(name, workspace, config=mcp_config, opens_browser=not no_browser)
+
+
+@app.command()
+def logout(name: Name, workspace: Workspace = Path(), mcp_config: McpConfig = None) -> int:
+    """Forget the login at a server."""
+    from agentcli.ui import mcp_login as face
+
+    return face.logout(name, workspace, config=mcp_config)
+
+
+@app.command()
 def remove(name: Name) -> int:
     """Remove a server from your own mcp.json."""
     from agentcli.ui import mcp as face

@@ -33,6 +33,7 @@ from agentcli.cli.options import (
 )
 from agentcli.cli.run_options import (
     CheckClaims,
+    Images,
     LastMessage,
     MaxTokens,
     MaxWait,
@@ -61,6 +62,7 @@ app = typer.Typer(**STYLE)
 def run(
     prompt: Prompt = None,
     file: PromptFile = None,
+    image: Images = None,
     workspace: Workspace = Path(),
     model: Model = None,
     resume: Resume = None,
@@ -105,6 +107,7 @@ def run(
     given = Given(
         prompt=prompt,
         prompt_file=file,
+        images=tuple(image or ()),
         flags={
             "model": model,
             "mode": mode,

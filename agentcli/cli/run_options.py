@@ -1,4 +1,4 @@
-"""The options of `agentcli run` alone: what each takes, and what it means."""
+"""The options of `agentcli run`, some of them of `batch` too: what each takes and means."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +8,15 @@ import typer
 Prompt = Annotated[str | None, typer.Argument(help="What to do, in words; - reads it from stdin.")]
 PromptFile = Annotated[
     Path | None, typer.Option("-f", "--file", metavar="FILE", help="The prompt, in a file.")
+]
+Images = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--image",
+        metavar="FILE",
+        help="An image to look at; again for more. One of the workspace may be named in the "
+        "prompt instead: @shot.png.",
+    ),
 ]
 Mode = Annotated[
     str | None,

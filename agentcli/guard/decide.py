@@ -38,6 +38,11 @@ class Decider:
         self._is_confined = is_confined
         self._is_untrusted = is_untrusted
 
+    @property
+    def agreed(self) -> tuple[Rule, ...]:
+        """What was added in this session."""
+        return tuple(rule for rule in self._rules if rule.source == "session")
+
     def add(self, rule: Rule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)

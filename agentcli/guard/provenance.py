@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agentcli.types.events import CallFinished, Fact
+from agentcli.types.events import Attached, CallFinished, Fact
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, FileView, Matches, Output
 
@@ -48,6 +48,8 @@ class Provenance:
         self.is_untrusted = False
         """Whether any text from elsewhere has been told to the model."""
         for fact in facts:
+            if isinstance(fact, Attached):
+                self.is_untrusted = True
             if isinstance(fact, CallFinished) and fact.result.origin:
                 self.is_untrusted = True
                 if isinstance(fact.result.details, Command):
@@ -58,7 +60,7 @@ class Provenance:
         origin = output.origin or self._of_server(call) or self._of_details(call, output)
         if origin and isinstance(output.details, Command):
             self._logs[output.details.log_path] = origin
-            if output.details.background_pid is not None:
+            if output.details.background_pid is not None and not output.details.was_moved:
                 return ""  # nothing of it has been told yet
         self.is_untrusted = self.is_untrusted or bool(origin)
         return origin

@@ -44,6 +44,11 @@ class Redactor:
         long = (secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
         self._look_for({form for secret in long for form in _disguises(secret)})
 
+    def learn(self, secret: str) -> None:
+        """From now on it is masked, too."""
+        if len(secret) >= SHORTEST_SECRET and secret not in self._forms:
+            self._look_for({*self._forms, *_disguises(secret)})
+
     def _look_for(self, forms: set[str]) -> None:
         self._forms = sorted(forms, key=len, reverse=True)
         self._longest = max(map(len, self._forms), default=0)
@@ -52,6 +57,8 @@ class Redactor:
             self._by_first_character.setdefault(form[0], []).append(form)
 
     def text(self, text: str) -> str:
+        if len(text) < SHORTEST_SECRET:
+            return text
         return self.masked(text, start=0, stop=len(text), shown=stripped(text))[0]
 
     def known(self, text: str) -> str:

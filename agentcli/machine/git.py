@@ -23,27 +23,42 @@ PLAIN_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames")
 
 def git(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
     """What it prints. Raises SettingsError with its last words where it fails."""
-    own = {**_own_environment(), **(env or {})}
-    pairs = {**_CONFIG, **_without_filters(cwd, own)}.items()
-    settings = [part for pair in pairs for part in ("-c", "=".join(pair))]
-    ran = _run(settings, arguments, cwd=cwd, env=own)
+    command, own = safely(*arguments, cwd=cwd, env=env)
+    ran = _run(command, cwd=cwd, env=own)
     if ran.returncode:
         said = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise SettingsError(f"git {arguments[0]} failed: {''.join(said)}")
     return ran.stdout.decode("utf-8", "replace")
 
 
+def safely(
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = TIME_LIMIT_S,
+) -> tuple[list[str], dict[str, str]]:
+    """The command and its environment, for whoever runs it. Raises SettingsError without git."""
+    own = {**_own_environment(), **(env or {})}
+    pairs = {**_CONFIG, **_without_filters(cwd, own, timeout_s)}.items()
+    settings = [part for pair in pairs for part in ("-c", "=".join(pair))]
+    return ["git", *settings, *arguments], own
+
+
 def _run(
-    settings: Sequence[str], arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float = TIME_LIMIT_S,
 ) -> "subprocess.CompletedProcess[bytes]":
     try:
         return subprocess.run(
-            ["git", *settings, *arguments],
+            command,
             cwd=cwd,
             env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=TIME_LIMIT_S,
+            timeout=timeout_s,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
@@ -51,9 +66,10 @@ def _run(
         raise SettingsError(why, hint="install git") from error
 
 
-def _without_filters(cwd: Path, env: Mapping[str, str]) -> dict[str, str]:
+def _without_filters(cwd: Path, env: Mapping[str, str], timeout_s: float) -> dict[str, str]:
     """Reading a changed file runs the filters that are set for it: none is, for us."""
-    listed = _run((), ("config", "--list", "--name-only", "-z"), cwd=cwd, env=env)
+    command = ("git", "config", "--list", "--name-only", "-z")
+    listed = _run(command, cwd=cwd, env=env, timeout_s=timeout_s)
     names = listed.stdout.decode("utf-8", "replace").split("\0")
     return {
         name: "false" if name.endswith(".required") else ""

@@ -45,6 +45,20 @@ def change(before: Iterable[Offered], now: Iterable[Offered]) -> Change:
     )
 
 
+def described(tools: Iterable[Offered]) -> str:
+    """All that a model is told of them, for people to compare."""
+    return "".join(
+        f"{tool.name}{' (says that it only reads)' if tool.says_read_only else ''}\n"
+        f"  {tool.description}\n{_schema(tool)}\n"
+        for tool in sorted(tools, key=lambda tool: tool.name)
+    )
+
+
+def _schema(tool: Offered) -> str:
+    text = json.dumps(tool.schema, ensure_ascii=False, indent=1, sort_keys=True)
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
 class Approvals:
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -1,7 +1,7 @@
 """A server's answer as an output of ours: text and images within limits, the rest kept in files.
 
-Nothing of it is believed: sizes are checked before anything is decoded, an image is what its first
-bytes say, and text is shown as characters alone.
+Nothing of it is believed: sizes are checked before anything is decoded, an image is what could be
+decoded as one, and text is shown as characters alone.
 """
 
 import base64
@@ -26,20 +26,14 @@ from mcp_types import (
 )
 
 from agentcli.machine.bound import Bounded, grouped
+from agentcli.machine.images import READ_BYTES, NotShown, picture_of
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ErrorKind, Output
 
 TEXT_BYTES = 32_000
 HEAD_BYTES = 12_000
-IMAGE_BYTES = 5_000_000
 IMAGES_LIMIT = 8
 KEPT_BYTES = 50_000_000
-
-_IMAGE_STARTS = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +45,7 @@ class Keeping:
 
 
 def output_of(result: CallToolResult, keeping: Keeping) -> Output:
+    """Takes a moment where there are images in it."""
     texts: list[str] = []
     images: list[Image] = []
     for block in result.content:
@@ -97,21 +92,15 @@ def _block(block: ContentBlock, keeping: Keeping) -> Iterator[str | Image]:
 
 
 def _image(data: str, media_type: str, keeping: Keeping) -> str | Image:
-    if not keeping.takes_images() or len(data) > IMAGE_BYTES * 4 // 3:
+    if not keeping.takes_images() or len(data) > READ_BYTES * 4 // 3:
         return _kept("image", data, media_type, keeping)
     raw = _decoded(data)
     if raw is None:
         return "[an image that is not base64]"
-    really = _image_type(raw)
-    if really is None:
+    try:
+        return picture_of(raw).image
+    except NotShown:
         return _kept("image", data, media_type, keeping)
-    return Image(media_type=really, data=base64.b64encode(raw).decode("ascii"))
-
-
-def _image_type(raw: bytes) -> str | None:
-    if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _IMAGE_STARTS if raw.startswith(start)), None)
 
 
 def _kept(what: str, data: str, media_type: str, keeping: Keeping) -> str:

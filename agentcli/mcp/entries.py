@@ -7,7 +7,7 @@ know are kept apart and named, not obeyed.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,14 +17,29 @@ NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,31}(?<!_)")
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _COMMON = ("type", "command", "args", "env", "cwd", "url", "headers", "disabled", "description")
-_OURS = ("sandbox", "network", "writable", "reads", "timeout_s", "start_timeout_s")
+_OURS = (
+    *("sandbox", "network", "writable", "reads", "sampling", "oauth"),
+    *("timeout_s", "start_timeout_s"),
+)
+_OAUTH = ("clientId", "clientSecret", "callbackPort")
 _HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp")
-_LOOSENING = ("sandbox", "writable", "reads")
+_LOOSENING = ("sandbox", "writable", "reads", "sampling")
 """What only the person's own files may say."""
 
 
 class EntryError(ValueError):
     """An entry that cannot be used; the message says what it would have to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthClient:
+    """How we are known to the authorization server of a server elsewhere."""
+
+    client_id: str = ""
+    """Empty: we register ourselves."""
+    client_secret: str = field(default="", repr=False)
+    callback_port: int = 0
+    """Where the browser is sent back to, on this machine; 0: any port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +52,7 @@ class ServerEntry:
     url: str = ""
     """Of Streamable HTTP; then there is no command."""
     headers: tuple[tuple[str, str], ...] = ()
+    oauth: OAuthClient = OAuthClient()
     is_confined: bool = True
     """Whether its process runs in the sandbox."""
     network: bool = True
@@ -45,6 +61,8 @@ class ServerEntry:
     """Where else it may write there."""
     reads: tuple[str, ...] = ()
     """Globs for tools that only read, as far as the server says so, too."""
+    may_sample: bool = False
+    """Whether it may ask the model, where the person agrees each time or a rule allows it."""
     start_timeout_s: float = START_TIMEOUT_S
     call_timeout_s: float = CALL_TIMEOUT_S
     ignored: tuple[str, ...] = ()
@@ -57,6 +75,11 @@ class ServerEntry:
     @property
     def is_remote(self) -> bool:
         return bool(self.url)
+
+    @property
+    def brings_key(self) -> bool:
+        """Whether it says itself who we are, so that no login is looked for."""
+        return any(name.lower() == "authorization" for name, _ in self.headers)
 
     @property
     def shown(self) -> str:
@@ -133,15 +156,33 @@ def _entry(
         cwd=fields.text("cwd"),
         url=url,
         headers=fields.pairs("headers"),
+        oauth=_oauth(entry.get("oauth", {}), environ),
         is_confined=fields.switch("sandbox", default=True),
         network=fields.switch("network", default=True),
         writable=fields.texts("writable"),
         reads=fields.texts("reads"),
+        may_sample=fields.switch("sampling", default=False),
         start_timeout_s=fields.seconds("start_timeout_s", default=START_TIMEOUT_S),
         call_timeout_s=fields.seconds("timeout_s", default=CALL_TIMEOUT_S),
         ignored=tuple(key for key in entry if key not in _COMMON + _OURS),
         where=where,
         written=entry["url"] if url else " ".join([entry["command"], *entry.get("args", [])]),
+    )
+
+
+def _oauth(table: Any, environ: Mapping[str, str]) -> OAuthClient:
+    if not isinstance(table, dict):
+        raise EntryError("oauth must be an object")
+    for key in table:
+        if key not in _OAUTH:
+            raise EntryError(f"oauth has no {key!r}; it takes {', '.join(_OAUTH)}")
+    fields, port = _Fields(table, environ), table.get("callbackPort", 0)
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
+        raise EntryError("oauth: callbackPort must be a port")
+    return OAuthClient(
+        client_id=fields.text("clientId"),
+        client_secret=fields.text("clientSecret"),
+        callback_port=port,
     )
 
 

@@ -5,60 +5,34 @@ Whatever a server does, slow, dying or lying, ends here as a `ServerFault` that 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-import anyio
-import httpx2
 from mcp.client.client import Client
-from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost
-from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    CallToolResult,
-    ElicitRequestParams,
-    ElicitResult,
-    Implementation,
-    ListRootsResult,
-    Root,
-    ToolListChangedNotification,
-)
+from mcp_types import CallToolResult, Implementation, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import FileUrl
 
 from agentcli import __version__
 from agentcli.mcp.entries import ServerEntry
+from agentcli.mcp.faults import FAULTS, ServerFault, SessionGone, Witness, is_gone, is_lost
+from agentcli.mcp.host import FillIn, Host, Sample, declined
 from agentcli.mcp.listing import all_tools
 from agentcli.mcp.offered import Offered
-from agentcli.types.errors import AgentError
+from agentcli.mcp.patience import Patience
 
 STARTS_LIMIT = 2
 CLOSE_S = 10.0
 
 T = TypeVar("T")
 Transport: TypeAlias = AbstractAsyncContextManager[Any]
-
-_GONE = ("Session terminated", "Session not found")
-"""All that the library tells of a session that the server has forgotten."""
-_FAULTS = (MCPError, httpx2.HTTPError, OSError, RuntimeError, ValueError, ExceptionGroup)
+NOBODY = Witness()
 
 # Without a handler of its own the library's complaints would be printed over the screen.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
-
-
-class ServerFault(Exception):
-    """A server did not do what was asked of it. The message is for the model and for people."""
-
-    def __init__(self, message: str, *, timed_out: bool = False) -> None:
-        super().__init__(message)
-        self.timed_out = timed_out
-
-
-class SessionGone(ServerFault):
-    """A server elsewhere does not know our session any more."""
 
 
 class Link:
@@ -68,26 +42,38 @@ class Link:
         *,
         open_transport: Callable[[], Transport],
         workspace: Path,
-        last_words: Callable[[], str] = str,
-        is_lost: Callable[[], bool] = lambda: False,
-        on_listed: Callable[[Mapping[str, Offered]], None] = lambda tools: None,
-        on_question: Callable[[str], None] = lambda message: None,
+        witness: Witness = NOBODY,
+        fill_in: FillIn = declined,
+        sample: Sample | None = None,
     ) -> None:
-        """`last_words`: what is known of a process that has ended. `is_lost`: whether it has.
-        `on_listed`: told of every list of tools. `on_question`: of what nobody was asked."""
+        """`fill_in`: asks the person for the server. `sample`: asks the model for it; None: nobody
+        does."""
         self.entry = entry
         self._open_transport = open_transport
-        self._workspace = workspace
-        self._last_words = last_words
-        self._is_lost = is_lost
-        self._on_listed = on_listed
-        self._on_question = on_question
+        self._witness = witness
+        self._patience = Patience()
+        self._host = Host(
+            entry.name, workspace, patience=self._patience, fill_in=fill_in, sample=sample
+        )
         self._one_at_a_time = asyncio.Lock()
         self._held: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._leave = asyncio.Event()
         self._tools: dict[str, Offered] | None = None
         self._starts = 0
+        self.running: list[str] = []
+        """The calls that wait for it, by their ids."""
+        self.fault = ""
+        """Why it could not be connected to, or say what it offers, when that was last tried."""
+
+    @property
+    def is_up(self) -> bool:
+        is_held = self._held is not None and not self._held.done()
+        return self._client is not None and is_held and not self._witness.is_lost()
+
+    @property
+    def is_starting(self) -> bool:
+        return self._held is not None and self._client is None
 
     @property
     def protocol(self) -> str:
@@ -96,7 +82,7 @@ class Link:
 
     async def tools(self) -> Mapping[str, Offered]:
         """What the server offers now. Connects if need be. Raises ServerFault."""
-        async with self._one_at_a_time:
+        async with self._one_at_a_time, self._keeping_fault():
             client = await self._connected()
             if self._tools is None:
                 self._tools = await self._answered(
@@ -105,65 +91,90 @@ class Link:
                     within_s=self.entry.start_timeout_s,
                     what="to list its tools",
                 )
-                self._on_listed(self._tools)
             return self._tools
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], *, show: Callable[[str], None]
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        show: Callable[[str], None],
+        call_id: str = "",
     ) -> CallToolResult:
-        """`show`: takes what the server says of its progress. Raises ServerFault."""
-        try:
-            return await self._call(tool, arguments, show)
-        except SessionGone:  # it was refused unread, so that it can be asked again
-            return await self._call(tool, arguments, show)
-
-    async def _call(
-        self, tool: str, arguments: dict[str, Any], show: Callable[[str], None]
-    ) -> CallToolResult:
-        async with self._one_at_a_time:
-            client = await self._connected()
+        """`show`: takes what the server says of its progress. `call_id`: of the call that this is
+        for. Raises ServerFault."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             of = f" of {total:g}" if total else ""
             show(f"{progress:g}{of}{f': {message}' if message else ''}\n")
 
+        self.running.append(call_id)
+        try:
+            return await self.ask(
+                lambda client: client.call_tool(tool, arguments, progress_callback=report),
+                what=f"to answer {tool}",
+            )
+        finally:
+            self.running.remove(call_id)
+            if not self.running:
+                self._host.dismiss()
+
+    async def ask(self, request: Callable[[Client], Awaitable[T]], *, what: str) -> T:
+        """Connects if need be. `what`: the request, behind "took longer than 2 s". Raises
+        ServerFault."""
+        try:
+            return await self._ask(request, what)
+        except SessionGone:  # it was refused unread, so that it can be asked again
+            return await self._ask(request, what)
+
+    async def _ask(self, request: Callable[[Client], Awaitable[T]], what: str) -> T:
+        async with self._one_at_a_time, self._keeping_fault():
+            client = await self._connected()
         return await self._answered(
-            client,
-            client.call_tool(tool, arguments, progress_callback=report),
-            within_s=self.entry.call_timeout_s,
-            what=f"to answer {tool}",
+            client, request(client), within_s=self.entry.call_timeout_s, what=what
         )
 
     async def close(self) -> None:
         async with self._one_at_a_time:
             await self._let_go()
 
+    async def start_over(self) -> None:
+        """Lets go of the server, and of how often it was started: it may be started again."""
+        await self.close()
+        self._starts = 0
+
+    @asynccontextmanager
+    async def _keeping_fault(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except ServerFault as fault:
+            self.fault = str(fault)
+            raise
+        self.fault = ""
+
     async def _answered(
         self, client: Client, work: Awaitable[T], *, within_s: float, what: str
     ) -> T:
         try:
-            async with asyncio.timeout(within_s):
+            async with self._patience.limit(within_s):
                 return await work
         except TimeoutError:
             message = f"The MCP server {self.entry.name} took longer than {within_s:g} s {what}."
             raise ServerFault(message, timed_out=True) from None
-        except _FAULTS as error:
-            is_gone = _is_gone(error)
-            if (is_gone or _is_lost(error)) and self._client is client:
+        except FAULTS as error:
+            if (is_gone(error) or is_lost(error)) and self._client is client:
                 await self._let_go()
-            if is_gone:
-                raise SessionGone(self._explained(error)) from error
-            raise ServerFault(self._explained(error)) from error
+            kind = SessionGone if is_gone(error) else ServerFault
+            raise kind(self._witness.explained(error, self.entry)) from error
 
     async def _connected(self) -> Client:
-        is_held = self._held is not None and not self._held.done()
-        if self._client is not None and is_held and not self._is_lost():
+        if self._client is not None and self.is_up:
             return self._client
         await self._let_go()
         if self._starts >= STARTS_LIMIT and not self.entry.is_remote:
             raise ServerFault(
                 f"The MCP server {self.entry.name} was started {self._starts} times in this session"
-                f" and ended each time{self._last_words()}. It is not started again."
+                f" and ended each time{self._witness.last_words()}. It is not started again."
             )
         self._starts += 1
         return await self._connect()
@@ -191,18 +202,20 @@ class Link:
             seconds = self.entry.start_timeout_s
             raise ServerFault(
                 f"The MCP server {self.entry.name} was not ready within {seconds:g} s"
-                f"{self._last_words()}.",
+                f"{self._witness.last_words()}.",
                 timed_out=True,
             )
-        raise ServerFault(self._explained(held.exception())) from held.exception()
+        error = held.exception()
+        raise ServerFault(self._witness.explained(error, self.entry)) from error
 
     async def _hold(self, ready: "asyncio.Future[Client]") -> None:
         """The connection lives in a task of its own: what opens it also has to close it."""
         async with Client(
             self._open_transport(),
             client_info=Implementation(name="agentcli", version=__version__),
-            elicitation_callback=self._decline,
-            list_roots_callback=self._roots,
+            elicitation_callback=self._host.elicit,
+            sampling_callback=self._host.sampling,
+            list_roots_callback=self._host.roots,
             message_handler=self._hear,
         ) as client:
             ready.set_result(client)
@@ -230,7 +243,7 @@ class Link:
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not (is_modern and tools and tools.list_changed):
             return
-        with suppress(SubscriptionLost, *_FAULTS):
+        with suppress(SubscriptionLost, *FAULTS):
             async with client.listen(tools_list_changed=True) as changes:
                 self._tools = None  # what changed before we listened nobody tells us
                 async for _ in changes:
@@ -240,57 +253,8 @@ class Link:
         if isinstance(message, ToolListChangedNotification):
             self._tools = None
 
-    async def _decline(
-        self, context: ClientRequestContext, params: ElicitRequestParams
-    ) -> ElicitResult:
-        self._on_question(params.message)
-        return ElicitResult(action="decline")
-
-    async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
-        uri = FileUrl(self._workspace.as_uri())
-        return ListRootsResult(roots=[Root(uri=uri, name=self._workspace.name)])
-
-    def _explained(self, error: BaseException | None) -> str:
-        name = self.entry.name
-        leaves = [one for one in _leaves(error) if not isinstance(one, anyio.BrokenResourceError)]
-        first = leaves[0] if leaves else error
-        if _is_lost(error):
-            return f"The MCP server {name} ended the connection{self._last_words()}."
-        if isinstance(first, MCPError):
-            status = self._last_words() if self.entry.is_remote else ""
-            return f"The MCP server {name} answered with an error: {first.message}{status}"
-        if isinstance(first, AgentError):
-            return f"The MCP server {name} cannot be started: {first}"
-        if isinstance(first, FileNotFoundError | PermissionError | NotADirectoryError):
-            return f"The MCP server {name} cannot be started: {first.strerror}: {first.filename}"
-        if isinstance(first, httpx2.HTTPError):
-            detail = f": {first}" if str(first) else ""
-            kind = type(first).__name__
-            return (
-                f"The MCP server {name} cannot be reached at {self.entry.shown} ({kind}{detail})."
-            )
-        return f"The MCP server {name} gave an answer that cannot be used: {first}"
-
 
 def _looked_at(task: "asyncio.Task[None]") -> None:
     """An idle server may die unheard: the next call finds out, and nobody has to be warned."""
     if not task.cancelled():
         task.exception()
-
-
-def _leaves(error: BaseException | None) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _leaves(one)]
-    return [error] if error is not None else []
-
-
-def _is_gone(error: BaseException) -> bool:
-    return isinstance(error, MCPError) and error.message in _GONE
-
-
-def _is_lost(error: BaseException | None) -> bool:
-    return any(
-        isinstance(one, anyio.ClosedResourceError | anyio.EndOfStream)
-        or (isinstance(one, MCPError) and one.code == CONNECTION_CLOSED)
-        for one in _leaves(error)
-    )

@@ -7,10 +7,12 @@ from pathlib import Path
 from agentcli.machine.bound import Bounded
 from agentcli.machine.filtered import Filter, Filtered
 from agentcli.machine.process import killer
+from agentcli.mcp.faults import Witness
 from agentcli.mcp.link import Transport
 from agentcli.mcp.stdio import Demise, Launch, stdio_transport
 
 LAST_LINES = 8
+LAST_WORDS_CHARS = 200
 
 
 class LocalServer:
@@ -30,6 +32,10 @@ class LocalServer:
         log = Filtered(self._said, self._clean())
         return stdio_transport(self._launch, log=log, demise=self._demise)
 
+    @property
+    def witness(self) -> Witness:
+        return Witness(last_words=self.last_words, is_lost=self.is_lost)
+
     def is_lost(self) -> bool:
         return self._demise.is_silent
 
@@ -43,8 +49,13 @@ class LocalServer:
         else:
             how = f" (exit code {code})"
         remarks = "".join(f"; {remark.rstrip('.')}" for remark in self._demise.remarks)
-        where = f"; what it wrote to stderr is in {self._log_path}" if self._has_spoken else ""
-        return f"{how}{remarks}{where}"
+        return f"{how}{remarks}{self._on_stderr()}"
+
+    def _on_stderr(self) -> str:
+        if not self._has_spoken:
+            return ""
+        last = self.said.rstrip().rpartition("\n")[2].strip()[:LAST_WORDS_CHARS]
+        return f"; it said {last!r}, all of it is in {self._log_path}"
 
     @property
     def said(self) -> str:

@@ -3,11 +3,14 @@
 It knows nothing of how a call is judged or recorded: that is the business of whoever runs it.
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp_types import (
     CallToolRequestParams,
@@ -24,8 +27,9 @@ from agentcli import __version__
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import ToolResult, ToolSpec
 
-Call: TypeAlias = Callable[[str, Json], Awaitable[ToolResult]]
-"""By name, with arguments as they came. Always ends in a result, unless it is cancelled."""
+Show: TypeAlias = Callable[[str], None]
+Call: TypeAlias = Callable[[str, Json, Show], Awaitable[ToolResult]]
+"""By name, with arguments as they came, and told as it goes. Ends in a result, or is cancelled."""
 
 
 async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> None:
@@ -40,7 +44,11 @@ async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> 
     async def on_call_tool(
         context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
-        return _answer(await call(params.name, params.arguments or {}))
+        telling = _Telling(context.session)
+        try:
+            return _answer(await call(params.name, params.arguments or {}, telling.show))
+        finally:
+            await telling.end()
 
     server: Server[Any] = Server(
         "agentcli",
@@ -51,6 +59,31 @@ async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> 
     )
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+class _Telling:
+    """How far a call is, for a client that wants to know: in order, and never after its answer."""
+
+    def __init__(self, session: ServerSession) -> None:
+        self._session = session
+        self._unsent: deque[str] = deque()
+        self._sent = 0
+        self._sending: asyncio.Task[None] | None = None
+
+    def show(self, text: str) -> None:
+        self._unsent.append(text)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.ensure_future(self._send())
+
+    async def end(self) -> None:
+        """A client that has left is not told, and the call has its result all the same."""
+        if self._sending is not None:
+            await asyncio.gather(self._sending, return_exceptions=True)
+
+    async def _send(self) -> None:
+        while self._unsent:
+            self._sent += 1
+            await self._session.report_progress(self._sent, message=self._unsent.popleft())
 
 
 def _declared(spec: ToolSpec) -> Tool:

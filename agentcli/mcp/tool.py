@@ -4,12 +4,15 @@ It runs only as it was accepted: a tool whose description or arguments have chan
 until a person has looked at it.
 """
 
-from collections.abc import Sequence
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentcli.mcp.content import Keeping, output_of
-from agentcli.mcp.link import Link, ServerFault
+from agentcli.mcp.faults import ServerFault
+from agentcli.mcp.link import Link
 from agentcli.mcp.offered import Offered
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
@@ -23,8 +26,13 @@ class ForeignCall:
     arguments: dict[str, Any]
 
 
+Review: TypeAlias = Callable[[Mapping[str, Offered]], Awaitable[Mapping[str, Offered]]]
+"""From what a server offers now to what is accepted of it; a person may be asked on the way."""
+
+
 class ServerTool:
-    def __init__(self, offered: Offered, link: Link, *, keeping: Keeping) -> None:
+    def __init__(self, offered: Offered, link: Link, *, keeping: Keeping, review: Review) -> None:
+        self._review = review
         self._offered = offered
         self._link = link
         self._keeping = keeping
@@ -55,32 +63,53 @@ class ServerTool:
 
     async def run(self, args: ForeignCall, context: ToolContext) -> Output:
         try:
-            self._check(dict(await self._link.tools()))
+            now = await self._link.tools()
+            self._check(now, await self._review(now))
             result = await self._link.call(
-                self._offered.name, args.arguments, show=context.progress
+                self._offered.name,
+                args.arguments,
+                show=context.progress,
+                call_id=context.call_id,
             )
         except ServerFault as fault:
             kind = ErrorKind.TIMEOUT if fault.timed_out else ErrorKind.FAILED
             return Output.of(str(fault), error=kind)
-        return output_of(result, self._keeping)
+        return await asyncio.to_thread(output_of, result, self._keeping)
 
-    def _check(self, now: dict[str, Offered]) -> None:
+    def _check(self, now: Mapping[str, Offered], accepted: Mapping[str, Offered]) -> None:
+        """The model called the tool that it was told of: no other one runs in its place."""
         name, server = self._offered.name, self._link.entry.name
         if name not in now:
             raise ToolError(f"The MCP server {server} has no tool {name} any more.")
-        if now[name].fingerprint != self._offered.fingerprint:
+        if now[name].fingerprint == self._offered.fingerprint:
+            return
+        if name not in accepted or accepted[name].fingerprint != now[name].fingerprint:
             raise ToolError(
                 f"The MCP server {server} has changed its tool {name} since it was accepted. It "
                 f"can be used again when a person has run: agentcli mcp approve {server}",
                 kind=ErrorKind.DENIED,
             )
+        self._offered = now[name]
+        raise ToolError(
+            f"Not run: the MCP server {server} has changed its tool {name}, and the person has "
+            f"accepted that. Call it again if it still does what is needed. It is now: "
+            f"{self._offered.description}\nArguments: {json.dumps(self._offered.schema)}",
+            kind=ErrorKind.NOT_RUN,
+        )
 
 
 def _required(schema: Json) -> Sequence[str]:
-    required = schema.get("required") if isinstance(schema, dict) else None
-    return (
-        [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-    )
+    """Some servers also list what they have a default for: they fill it in themselves."""
+    match schema:
+        case {"required": list(required), "properties": dict(properties)}:
+            names = (name for name in required if isinstance(name, str))
+            return [name for name in names if not _has_default(properties.get(name))]
+        case _:
+            return []
+
+
+def _has_default(field: Json) -> bool:
+    return isinstance(field, dict) and "default" in field
 
 
 def _invalid(message: str) -> ToolError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.record.log import lines, seal_of
-from agentcli.record.order import is_childs, is_closed, order_faults
+from agentcli.record.order import is_closed, order_faults
 from agentcli.record.reading import Fault, Recorded, read_what_fits
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
@@ -20,7 +20,6 @@ from agentcli.types.events import (
     SessionForked,
     SessionNamed,
     Told,
-    TurnEnded,
     Undone,
 )
 from agentcli.types.tools import ChildTurn
@@ -80,7 +79,7 @@ def audit(path: Path, *, kept: Head | None = None, with_children: bool = True) -
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
         notes=(*_notes(path, recorded), *child_notes),
-        is_closed=_has_ended(entries) and recorded.fault is None,
+        is_closed=is_closed([entry.fact for entry in entries]) and recorded.fault is None,
     )
 
 
@@ -93,6 +92,8 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[Fault], list[s
         if not isinstance(fact, CallFinished) or not isinstance(fact.result.details, ChildTurn):
             continue
         child = fact.result.details
+        if not child.log_path:
+            continue  # a server has asked the model, which is all there is to tell
         log = path.parent / "out" / Path(child.log_path).name
         if not log.is_file():
             notes.append(f"record {entry.seq}: its child agent's log, out/{log.name}, is not here")
@@ -107,12 +108,6 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[Fault], list[s
             reason = f"out/{log.name} is not the log that was written, or its end is missing"
             faults.append(Fault(line=entry.seq, reason=reason))
     return faults, notes
-
-
-def _has_ended(entries: Sequence[Entry]) -> bool:
-    if is_childs(entries):
-        return isinstance(entries[-1].fact, TurnEnded)
-    return is_closed([entry.fact for entry in entries])
 
 
 def identity_faults(entries: Sequence[Entry]) -> list[Fault]:
@@ -167,7 +162,7 @@ def _notes(path: Path, recorded: Recorded) -> list[str]:
                 f"record {recorded.last_seq + 1} is unfinished: {unfinished_bytes} bytes "
                 "without an end, which are not part of the log"
             )
-        if not _has_ended(recorded.entries):
+        if not is_closed([entry.fact for entry in recorded.entries]):
             notes.append(
                 f"no closing record after {recorded.last_seq}: the session is running, was "
                 "killed, or was cut off at its end"

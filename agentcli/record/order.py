@@ -46,18 +46,13 @@ class Impossible(Exception):
 
 
 def order_faults(entries: Sequence[Entry]) -> list[Fault]:
-    order, faults = Order(of_child=is_childs(entries)), []
+    order, faults = Order(), []
     for entry in entries:
         try:
             order.follow(entry.fact)
         except Impossible as impossible:
             faults.append(Fault(line=entry.seq, reason=str(impossible)))
     return faults
-
-
-def is_childs(entries: Sequence[Entry]) -> bool:
-    """A child agent's log is one turn of a session that another log tells of."""
-    return bool(entries) and "/" in entries[0].session
 
 
 def is_closed(facts: Sequence[Fact]) -> bool:
@@ -68,8 +63,8 @@ def is_closed(facts: Sequence[Fact]) -> bool:
 
 
 class Order:
-    def __init__(self, *, of_child: bool = False) -> None:
-        self._began = of_child
+    def __init__(self) -> None:
+        self._began = False
         self._ended = False
         self._in_turn = False
         self._forked = False

@@ -116,11 +116,22 @@ def place_to_read(named: str | None, workspace: Path = Path()) -> SessionPlace:
     try:
         if path.is_file() and path.name != LOG:
             return SessionPlace(id=path.stem, directory=path.parent.resolve(), log_name=path.name)
-        return find_session(named)
+        return _child(named, path) or find_session(named)
     except PermissionError as error:
         raise SettingsError(
             f"cannot read {named}: {error.strerror}", hint="name a log that you may read"
         ) from error
+
+
+def _child(named: str, path: Path) -> SessionPlace | None:
+    """A child agent of a session, as its log calls it: `SESSION/child-1`."""
+    parent, _, child = named.rpartition("/")
+    if not parent or not child.startswith("child-") or path.exists():
+        return None
+    out = find_session(parent).out
+    if not (out / f"{child}.jsonl").is_file():
+        raise SettingsError(f"the session {parent} has no {child}", hint=f"ls {out}")
+    return SessionPlace(id=named, directory=out, log_name=f"{child}.jsonl")
 
 
 def summary_of(place: SessionPlace) -> Summary:

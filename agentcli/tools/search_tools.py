@@ -60,19 +60,21 @@ class SearchTools:
         specs = {spec.name: spec for spec in self._deferred()}
         texts = {name: f"{name} {name} {spec.description}" for name, spec in specs.items()}
         found = _fitting([specs[name] for name in Ranking(texts).best(args.query, FOUND_MOST)])
-        details = Raw(text="\n".join(spec.name for spec in found))
+        names = tuple(spec.name for spec in found)
+        details = Raw(text="\n".join(names))
         if not found:
             sources = ", ".join(dict.fromkeys(spec.source for spec in specs.values()))
             return Output.of(
                 f"None of the {len(specs)} tools fits. They come from: {sources}. Try other words.",
                 details=details,
             )
-        self._declare([spec.name for spec in found])
+        self._declare(names)
         lines = [f"{spec.name}: {spec.description[:SHOWN_CHARS]}" for spec in found]
         return Output(
             content=(Text(text="Declared, and can be called now:\n" + "\n".join(lines)),),
             details=details,
             origin=_origin(found),
+            found=names,
         )
 
 

@@ -22,6 +22,8 @@ class Request:
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    deferred: tuple[ToolSpec, ...] = ()
+    """Those that can be found. What was found is in `tools` too, for who cannot load it later."""
     tool_choice: ToolChoice = "auto"
     parallel: bool = True
     """Whether the model may make several calls in one reply."""

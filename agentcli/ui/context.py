@@ -2,14 +2,19 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.agent.size import spec_tokens
-from agentcli.app.context import Contents, contents_of, opening
+from agentcli.app.context import Contents, contents_of
+from agentcli.app.first_request import Opening, body, opening
+from agentcli.machine.plain import visible
 from agentcli.machine.tokens import estimate
 from agentcli.settings import Settings
 
 BAR_COLUMNS = 30
+PLACEHOLDER = "PROMPT"
+"""What stands for a prompt that is not given."""
 
 
 def show_contents(named: str | None, workspace: Path, *, as_json: bool) -> None:
@@ -37,23 +42,32 @@ def chart(contents: Contents) -> list[str]:
     return lines
 
 
-def show_prompt(settings: Settings) -> None:
-    """Exactly what the model is told before the first prompt, with what each part costs."""
-    parts = opening(settings)
-    sys.stdout.write(f"# system prompt ({estimate(parts.system)} tokens)\n\n{parts.system}\n")
-    total = estimate(parts.system)
-    for spec in parts.tools:
-        cost = spec_tokens(spec)
-        total += cost
-        declared = json.dumps(spec.schema, ensure_ascii=False)
-        sys.stdout.write(
-            f"\n# tool {spec.name} ({cost} tokens)\n\n{spec.description}\n{declared}\n"
-        )
+def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
+    """What the model is told before and with the first prompt, and what each part costs.
+
+    As JSON: the request itself, as it would be sent."""
+    if as_json:
+        shown = json.dumps(body(settings, prompt or PLACEHOLDER), ensure_ascii=False, indent=2)
+        sys.stdout.write(f"{shown}\n")
+        return
+    total = 0
+    for title, text, tokens in _parts(opening(settings), prompt or PLACEHOLDER):
+        total += tokens
+        sys.stdout.write(f"# {title} ({tokens} tokens)\n\n{visible(text)}\n\n")
+    sys.stdout.write(f"# all: about {total} tokens\n")
+
+
+def _parts(parts: Opening, prompt: str) -> Iterator[tuple[str, str, int]]:
+    yield "system prompt", parts.system, estimate(parts.system)
+    for spec in parts.toolset.declared:
+        declared = f"{spec.description}\n{json.dumps(spec.schema, ensure_ascii=False)}"
+        source = "" if spec.source == "built-in" else f", {spec.source}"
+        yield f"tool {spec.name}{source}", declared, spec_tokens(spec)
     for told in parts.told:
-        cost = estimate(told.text)
-        total += cost
-        sys.stdout.write(f"\n# {told.why} ({cost} tokens)\n\n{told.text}\n")
-    sys.stdout.write(f"\n# all: about {total} tokens\n")
+        yield told.why, told.text, estimate(told.text)
+    yield "prompt", prompt, estimate(prompt)
+    for told in parts.told_after:
+        yield told.why, told.text, estimate(told.text)
 
 
 def _as_data(contents: Contents) -> dict[str, object]:

@@ -33,7 +33,7 @@ class Finding:
 def examine(settings: Settings) -> Exit:
     """Prints one line per finding. Fails when a run could not work."""
     failed = False
-    for finding in _findings(settings):
+    for finding in findings(settings):
         failed = failed or finding.status == "FAIL"
         sys.stdout.write(f"{finding.status:<4}  {finding.subject:<9}  {finding.words}\n")
         if finding.fix:
@@ -41,7 +41,7 @@ def examine(settings: Settings) -> Exit:
     return Exit.SETTINGS if failed else Exit.DONE
 
 
-def _findings(settings: Settings) -> Iterator[Finding]:
+def findings(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         subject="agentcli",
         words=f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}",

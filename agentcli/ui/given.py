@@ -17,7 +17,7 @@ from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
 from agentcli.ui.ci.detect import MAX_TURNS
 from agentcli.ui.oneshot import Order
-from agentcli.ui.prompt import read_attached, read_prompt, read_schema
+from agentcli.ui.prompt import read_attached, read_images, read_prompt, read_schema
 
 if TYPE_CHECKING:
     from agentcli.record.sessions import Summary
@@ -53,6 +53,7 @@ def denial_policy(word: str) -> OnDeny:
 class Given:
     prompt: str | None
     prompt_file: Path | None = None
+    images: tuple[Path, ...] = ()
     flags: Mapping[str, str | bool | None] = field(default_factory=dict)
     """Settings by name, as text; None: not given."""
     workspace: Path = Path()
@@ -109,7 +110,10 @@ class Given:
         return Order(
             settings=settings,
             prompt=prompt,
-            attached=() if is_from_pipe else read_attached(),
+            attached=(
+                *(() if is_from_pipe else read_attached()),
+                *read_images(prompt, self.images, settings.workspace),
+            ),
             errand=Errand(
                 checks=self.checks,
                 answer_schema=schema,

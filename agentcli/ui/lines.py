@@ -1,6 +1,7 @@
 """One finished call as one line of plain words, from its typed details alone."""
 
 import json
+from pathlib import Path
 
 from agentcli.machine.plain import visible
 from agentcli.types.messages import Json, ToolCall
@@ -71,7 +72,7 @@ def duration(seconds: float) -> str:
 def _outcome(result: ToolResult) -> str:
     if result.error is not None and not isinstance(result.details, Command):
         word = _WORDS.get(result.error, "failed")
-        return f"{word}: {_first_line(result.text.removeprefix('Denied: '))}"
+        return f"{word}: {_first_line(result.said.removeprefix('Denied: '))}"
     return "ok" if result.details is None else _size(result.details)
 
 
@@ -119,12 +120,21 @@ def _command(command: Command) -> str:
 
 def command_ending(command: Command) -> str:
     if command.background_pid is not None:
-        return f"in the background, pid {command.background_pid}"
+        by_whom = "moved to the background by you" if command.was_moved else "in the background"
+        return f"{by_whom}, pid {command.background_pid}"
     if command.timed_out:
         return "timed out"
     if command.signal is None and command.exit_code is None:
         return "interrupted"
     return f"killed by {command.signal}" if command.signal else f"exit {command.exit_code}"
+
+
+def short_path(path: Path) -> str:
+    """With ~ for the home directory."""
+    home = Path.home()
+    if not path.is_relative_to(home) or home == Path("/"):
+        return str(path)
+    return f"~/{path.relative_to(home)}" if path != home else "~"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -5,7 +5,6 @@ import sys
 import time
 from pathlib import Path
 
-from agentcli.agent.size import spec_tokens
 from agentcli.app.project import Project, open_project
 from agentcli.app.server_entries import approvals
 from agentcli.app.server_list import (
@@ -16,16 +15,16 @@ from agentcli.app.server_list import (
     remove_server,
     visit,
 )
+from agentcli.app.server_logins import forget_logins
 from agentcli.app.servers import Servers
 from agentcli.machine.plain import visible
 from agentcli.mcp.approved import change
 from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.link import ServerFault
+from agentcli.mcp.faults import ServerFault
 from agentcli.mcp.offered import Offered
 from agentcli.settings import Settings, load
 from agentcli.types.errors import Exit, UsageError
-
-DESCRIBED_CHARS = 90
+from agentcli.ui.server_words import NO_SERVERS, cost, described, terms
 
 
 def add(name: str, new: NewServer) -> Exit:
@@ -36,32 +35,30 @@ def add(name: str, new: NewServer) -> Exit:
 
 def remove(name: str) -> Exit:
     path = remove_server(name)
+    forget_logins(name)
     _say(f"removed {name} from {path}")
     return Exit.DONE
 
 
 def show(workspace: Path, *, config: str | None) -> Exit:
-    settings, project = _surroundings(workspace, config)
+    settings, project = surroundings(workspace, config)
     found = entries(settings, project)
     for entry in found.servers:
         accepted = approvals().of(entry)
-        tools = "not asked yet" if accepted is None else _cost(entry, accepted)
-        ignored = f", ignored: {', '.join(entry.ignored)}" if entry.ignored else ""
-        _say(
-            f"{entry.name}  {entry.shown}\n  {tools}; {_confinement(entry)}; {entry.where}{ignored}"
-        )
+        tools = "not asked yet" if accepted is None else cost(entry, accepted)
+        _say(f"{entry.name}  {entry.shown}\n  {tools}; {terms(entry)}")
     for problem in found.problems:
         _say(f"problem: {problem}")
     if project and project.warning:
         _say(project.warning)
     if not found.servers and not found.problems:
-        _say("no servers; add one: agentcli mcp add NAME -- COMMAND ARGS")
+        _say(NO_SERVERS)
     return Exit.SETTINGS if found.problems else Exit.DONE
 
 
 def test(names: list[str], workspace: Path, *, config: str | None) -> Exit:
     """All of them without a name, one after the other."""
-    settings, project = _surroundings(workspace, config)
+    settings, project = surroundings(workspace, config)
     found = entries(settings, project)
     wanted = [entry_named(name, found) for name in names] or list(found.servers)
     if not wanted:
@@ -71,14 +68,14 @@ def test(names: list[str], workspace: Path, *, config: str | None) -> Exit:
 
 
 def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exit:
-    settings, project = _surroundings(workspace, config)
+    settings, project = surroundings(workspace, config)
     entry = entry_named(name, entries(settings, project))
     tools = asyncio.run(_listed(settings, entry))
     if tools is None:
         return Exit.PROVIDER
     difference = change(approvals().of(entry) or (), tools)
     if not difference:
-        _say(f"{name} offers what was accepted: {_cost(entry, tools)}")
+        _say(f"{name} offers what was accepted: {cost(entry, tools)}")
         return Exit.DONE
     for tool in tools:
         if tool.name in difference.added + difference.changed:
@@ -89,7 +86,7 @@ def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exi
         _say("not accepted")
         return Exit.DENIED
     approvals().store(entry, tools)
-    _say(f"accepted {_cost(entry, tools)}")
+    _say(f"accepted {cost(entry, tools)}")
     return Exit.DONE
 
 
@@ -108,7 +105,7 @@ async def _tested(settings: Settings, entry: ServerEntry) -> bool:
         _say(f"  {_line(tool)}")
     accepted = approvals().of(entry)
     difference = change(accepted, tools) if accepted is not None else None
-    _say(f"{entry.name}: {_cost(entry, tools)}, protocol {protocol}, ready in {took_ms:.0f} ms")
+    _say(f"{entry.name}: {cost(entry, tools)}, protocol {protocol}, ready in {took_ms:.0f} ms")
     if difference:
         _say(f"  other than accepted ({difference}): agentcli mcp approve {entry.name}")
     return True
@@ -129,27 +126,13 @@ def _say_log(servers: Servers, entry: ServerEntry) -> None:
         _say(f"  | {line}")
 
 
-def _surroundings(workspace: Path, config: str | None) -> tuple[Settings, Project | None]:
+def surroundings(workspace: Path, config: str | None) -> tuple[Settings, Project | None]:
     settings = load({"mcp_config": config}, workspace=workspace)
     return settings, open_project(settings.workspace)
 
 
-def _cost(entry: ServerEntry, tools: tuple[Offered, ...]) -> str:
-    tokens = sum(spec_tokens(tool.spec(entry.name)) for tool in tools)
-    return f"{len(tools)} tool{'s' if len(tools) != 1 else ''}, {tokens} tokens if all are declared"
-
-
-def _confinement(entry: ServerEntry) -> str:
-    if entry.is_remote:
-        return "elsewhere"
-    if not entry.is_confined:
-        return "NOT confined"
-    return "in the sandbox, with network" if entry.network else "in the sandbox, without network"
-
-
 def _line(tool: Offered) -> str:
-    described = " ".join(tool.description.split())[:DESCRIBED_CHARS]
-    return f"{tool.name}  {described}".rstrip()
+    return f"{tool.name}  {described(tool)}".rstrip()
 
 
 def _agrees(question: str) -> bool:

@@ -19,6 +19,7 @@ from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, Exit, Outcome
 from agentcli.types.events import Ending, Event
+from agentcli.types.messages import Image
 from agentcli.ui.ci.heartbeat import heartbeat
 from agentcli.ui.plain import say_error
 from agentcli.ui.streams import ReaderLeft
@@ -57,7 +58,7 @@ class Order:
 
     settings: Settings
     prompt: str
-    attached: tuple[str, ...] = ()
+    attached: tuple[str | Image, ...] = ()
     errand: Errand = field(default_factory=Errand)
     resume: SessionPlace | None = None
     beat: Callable[[float], None] | None = None
@@ -183,8 +184,12 @@ class _Carrying:
         try:
             if self._leaver is not None:
                 await self._leaver.begin(session)
+            if session.mode != "plan" and session.planning.proposed:
+                # Who goes on in another mode, and cannot be asked, agrees to the plan.
+                session.accept_plan(session.planning.proposed, mode=session.mode)
             async with heartbeat(order.beat):
-                attached = (*order.attached, *order.errand.notes)
+                fetched = await session.fetched(order.prompt)
+                attached = (*order.attached, *fetched, *order.errand.notes)
                 ended = await session.turn(order.prompt, attached=attached)
         except asyncio.CancelledError:
             if self._why is None:

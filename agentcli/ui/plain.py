@@ -5,10 +5,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from agentcli.agent.surroundings import ENVIRONMENT
 from agentcli.machine.plain import visible
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import Exit, Outcome
 from agentcli.types.events import (
+    Attached,
     CallFinished,
     CallJudged,
     ClaimsChecked,
@@ -113,11 +115,13 @@ class Story:
 
     def _remark(self, event: Event) -> None:
         match event:
-            case Told(text=text, why=why):
+            case Told(text=text, why=why) if why != ENVIRONMENT:  # that is no news to a person
                 first, *more = text.strip().split("\n")
                 self._say(f"told the model ({why}): {visible(first)}{' …' if more else ''}")
             case Warned(message=message):
                 self._say(f"warning: {visible(message)}")
+            case Attached(name=name, size_bytes=size_bytes):
+                self._say(f"attached {visible(name)} ({size_bytes} bytes)")
             case ClaimsChecked(claims=claims):
                 for claim in claims:
                     if claim.verdict == "not_supported":

@@ -8,11 +8,13 @@ import os
 import select
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.machine.bound import cap
 from agentcli.types.errors import UsageError
-from agentcli.types.messages import Json
+from agentcli.types.messages import Image, Json
+from agentcli.ui.attached import NOT_ATTACHED, mentioned_images, named_images
 
 PROMPT_LIMIT_BYTES = 1024 * 1024
 ATTACHED_LIMIT_BYTES = 256 * 1024
@@ -46,6 +48,15 @@ def read_attached() -> tuple[str, ...]:
         return ()
     text, _ = cap(data.decode("utf-8", "replace"), ATTACHED_LIMIT_BYTES)
     return (f"<stdin>\n{text}\n</stdin>",)
+
+
+def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[str | Image, ...]:
+    """Those that are named must be there; those that the prompt mentions are, where they can."""
+    mentioned = mentioned_images(prompt, workspace)
+    for note in mentioned.notes:
+        if note.startswith(NOT_ATTACHED):
+            sys.stderr.write(f"warning: {note}\n")
+    return (*mentioned.parts, *named_images(named))
 
 
 def read_schema(file: Path) -> Json:

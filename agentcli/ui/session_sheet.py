@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agentcli.machine.plain import visible
+from agentcli.record.place import LOG
 from agentcli.record.reading import read_what_fits
 from agentcli.record.sessions import Summary, place_to_read, summary_of
 from agentcli.types.errors import SettingsError
@@ -81,7 +82,11 @@ def _described(summary: Summary, facts: list[Fact], tally: Tally) -> list[str]:
             for prompt, ending in _turns(facts)
         ),
         f"  log        {summary.place.log}",
-        f"  resume     agentcli run --resume {summary.id[-4:]} PROMPT",
+        *(
+            [f"  resume     agentcli run --resume {summary.id[-4:]} PROMPT"]
+            if summary.place.log_name == LOG
+            else []
+        ),
     ]
 
 

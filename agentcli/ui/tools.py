@@ -23,14 +23,13 @@ def show() -> None:
     servers, problems = _of_servers(load({}, workspace=Path()))
     catalogue = Catalogue(toolset, servers=None, window_tokens=None)
     catalogue.admit((*plugins.offers(), *((spec, _never) for spec in servers)))
-    declared = {spec.name for spec in toolset.declared}
-    width = max(len(spec.name) for spec in toolset.specs)
-    for spec in toolset.specs:
-        found = "" if spec.name in declared else "  (found by search_tools)"
-        sys.stdout.write(f"{spec.name:<{width}}  {_described(spec)}{found}\n")
+    rows = tool_rows(toolset)
+    width = max(len(name) for name, _ in rows)
+    for name, what in rows:
+        sys.stdout.write(f"{name:<{width}}  {what}\n")
     for warning in (*(warned.message for warned in plugins.warnings), *problems):
         sys.stderr.write(f"warning: {visible(warning)}\n")
-    for line in _sums(toolset):
+    for line in sums(toolset):
         sys.stdout.write(f"{line}\n")
 
 
@@ -41,7 +40,19 @@ def _of_servers(settings: Settings) -> tuple[list[ToolSpec], tuple[str, ...]]:
     return list(accepted_tools(entries)), entries.problems
 
 
-def _sums(toolset: Toolset) -> Iterator[str]:
+def tool_rows(toolset: Toolset) -> list[tuple[str, str]]:
+    """Each by its name: what it costs, where it comes from, and what it does."""
+    declared = {spec.name for spec in toolset.declared}
+    return [
+        (
+            visible(spec.name),
+            _described(spec) + ("" if spec.name in declared else "  (found by search_tools)"),
+        )
+        for spec in toolset.specs
+    ]
+
+
+def sums(toolset: Toolset) -> Iterator[str]:
     """What each source would cost, and what every request really costs."""
     costs: Counter[str] = Counter()
     for spec in toolset.specs:

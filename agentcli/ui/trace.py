@@ -8,6 +8,7 @@ from agentcli.machine.plain import visible
 from agentcli.record.sessions import log_of
 from agentcli.record.triage.trace import Trace, TracedTurn, read_trace
 from agentcli.types.events import (
+    Attached,
     CallFinished,
     CallJudged,
     Checkpointed,
@@ -19,6 +20,7 @@ from agentcli.types.events import (
     ModelChanged,
     ModelFailed,
     ModelReplied,
+    ServerAsked,
     SessionEnded,
     SessionForked,
     SessionNamed,
@@ -206,6 +208,8 @@ _WORDS: dict[type[Fact], Callable[..., str]] = {
     ModelChanged: lambda fact: f"model {fact.model}",
     Told: lambda fact: f"  told     ({fact.why}) {fact.text[:BODY_CHARS]}",
     Warned: lambda fact: f"  warning  {fact.message}",
+    Attached: lambda fact: f"  attached {fact.name}, {fact.size_bytes} bytes",
+    ServerAsked: lambda fact: f"  asked    by {fact.server}: {fact.message} ({fact.answer})",
     ModelFailed: lambda fact: f"  no reply {fact.kind}: {fact.message}",
     HookRan: lambda fact: f"  hook     {fact.hook} {fact.decision} {fact.reason}",
     Verified: _verified,

@@ -115,6 +115,9 @@ _PROVIDER_OF_PREFIX = (
 
 _BEFORE_ADAPTIVE_THINKING = re.compile(r"claude-(?:[23]|instant|\w+-4(?:-[0-5])?(?:-2025|@|$))")
 _REASONING_GPT = re.compile(r"gpt-(?:[5-9]|\d\d)|o\d|codex-")
+_LOADING = ("anthropic", "bedrock", "vertex", "openai", "azure")
+"""Providers that take tools in where a search finds them; what is like them need not."""
+_LOADING_GPT = re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)")
 _THINKING_GEMINI = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)")
 _GEMINI_BEFORE_3 = re.compile(r"gemini-[12](?!\d)")
 _DATED = re.compile(r"^(?:[\w-]+\.)*?(?P<name>[a-z]+-[\w.-]+?)(?:[-@]20\d\d.*|-v\d+:\d+|@\w+)?$")
@@ -180,6 +183,8 @@ def _model(provider: Provider, name: str) -> Model:
         forced_tool_choice=not (is_messages and thinks),
         answer_schemas=provider.answer_schemas and _takes_answer_schemas(provider.protocol, name),
         thinking=thinks,
+        loads_tools=provider.name in _LOADING
+        and (thinks if is_messages else bool(_LOADING_GPT.match(name))),
         patch_tool=provider.protocol == "openai-responses" and bool(_REASONING_GPT.match(name)),
         quirks=provider.quirks,
         known=False,

@@ -30,7 +30,8 @@ IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/we
 
 def clean_result(result: ToolResult, call_id: str, *, name: str, model: Model) -> ToolResult:
     content = _clean_content(result.content, model) or (Text(text=NO_OUTPUT),)
-    clean = replace(result, call_id=call_id, name=name, content=content)
+    found = tuple(map(wire_name, result.found))
+    clean = replace(result, call_id=call_id, name=name, content=content, found=found)
     return result if clean == result else clean
 
 

@@ -65,9 +65,9 @@ class Connection:
         self._hurried: asyncio.Event | None = None
 
     async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        wired = self._on_wire(request)
+        wired = on_wire(request, self._normal)
         taken = self._normal.ids
-        names = own_names(spec.name for spec in request.tools)
+        names = own_names(spec.name for spec in (*request.tools, *request.deferred))
         try:
             message = await self._answered(wired, show, names)
         except WireError as error:
@@ -90,16 +90,6 @@ class Connection:
     async def close(self) -> None:
         await self._learning.close()
         await self._socket.close()
-
-    def _on_wire(self, request: Request) -> Request:
-        """The request as every dialect takes it."""
-        choice = request.tool_choice
-        return replace(
-            request,
-            messages=self._normal.of(request.messages),
-            tools=_tools_on_wire(request.tools),
-            tool_choice=choice if choice in ("auto", "required", "none") else wire_name(choice),
-        )
 
     async def _answered(
         self, wired: Request, show: Show, names: Mapping[str, str]
@@ -193,6 +183,18 @@ class _Screen:
             case CallDelta():
                 delta = replace(delta, name=self._names.get(delta.name, delta.name))
         self._show(delta)
+
+
+def on_wire(request: Request, normal: Normal) -> Request:
+    """The request as every dialect takes it."""
+    choice = request.tool_choice
+    return replace(
+        request,
+        messages=normal.of(request.messages),
+        tools=_tools_on_wire(request.tools),
+        deferred=_tools_on_wire(request.deferred),
+        tool_choice=choice if choice in ("auto", "required", "none") else wire_name(choice),
+    )
 
 
 @remembered

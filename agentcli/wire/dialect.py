@@ -48,6 +48,8 @@ class Model:
     """Whether the model may be made to call a tool."""
     answer_schemas: bool = True
     """Whether the provider can hold it to a schema for its answer."""
+    loads_tools: bool = False
+    """Whether its provider takes tools in where they are found, with all before as it was."""
     thinking: bool = False
     effort: str | None = None
     patch_tool: bool = False

@@ -1,12 +1,14 @@
 import json
 import signal
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.mcp_links import NASTY
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script
 
 EDIT = [
@@ -136,6 +138,20 @@ def test_wrong_lines_and_failures_are_told_and_the_rest_is_done(ground: Ground) 
     assert results["good"]["tree"] is None
     assert (Path(results["denied"]["tree"]) / "a.txt").read_text() == "one\n"
     assert "| [denied](tasks/denied/answer.md) | denied |" in (ground.out / "report.md").read_text()
+
+
+def test_servers_and_rules_of_the_command_line_hold_in_every_task(ground: Ground) -> None:
+    server = {"command": sys.executable, "args": [str(NASTY), "plain"]}
+    servers = ground.tmp_path / "servers.json"
+    servers.write_text(json.dumps({"mcpServers": {"nasty": server}}))
+    rules = ground.tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ndecision = "allow"\nrule = "mcp(nasty:echo)"\n')
+    replies = [{"calls": [{"nasty__echo": {"text": "hi"}}]}, "Heard."]
+    ground.tasks(ground.task("a", replies))
+    assert ground.run("--mcp-config", str(servers)).code == 5
+    both = ("--mcp-config", str(servers), "--policy", str(rules), "--retry-failed")
+    assert ground.run(*both).code == 0
+    assert ground.report["results"][0]["answer"] == "Heard."
 
 
 def test_failed_task_runs_again_when_wanted_or_changed(ground: Ground) -> None:

@@ -6,6 +6,7 @@ from agentcli.agent.room import instruction
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli
 from tests.support.provider import Provider, Recorded, Reply, sse, stream
+from tests.support.repl import live, says
 from tests.support.strict_anthropic import StrictAnthropic
 
 STEPS = 400
@@ -73,3 +74,23 @@ def test_a_session_of_400_steps_stays_in_its_window(tmp_path: Path) -> None:
     assert max(sizes[300:]) < 1.2 * max(sizes[:150])
     for request in provider.requests:
         assert told(request).count(RULE) == told(request).count(PROMPT) == 1
+
+
+def test_person_shortens_a_conversation_and_has_all_of_it_back(tmp_path: Path) -> None:
+    script = [says("The first answer."), says("A summary."), says("Second."), says("Third.")]
+    with live(tmp_path, script, env={"TERM": "dumb"}, rows=40) as session:
+        term = session.term
+        term.wait("/help lists the commands")
+        term.send("first question")
+        term.wait("The first answer.")
+        term.send("/compact")
+        term.wait_for(lambda: len(session.model.bodies) == 2, "the summary is asked for")
+        term.send("second question")
+        term.wait("Second.")
+        term.send("/compact --undo")
+        term.send("third question")
+        term.wait("Third.")
+        short, whole = (json.dumps(body["messages"]) for body in session.model.bodies[2:])
+        assert ["A summary." in short, "The first answer." in short] == [True, False]
+        assert ["A summary." in whole, "The first answer." in whole] == [False, True]
+        assert all("first question" in told for told in (short, whole))

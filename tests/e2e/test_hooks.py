@@ -190,7 +190,8 @@ def test_hooks_at_the_borders_of_session_and_turn(home: Path, workspace: Path) -
     assert told["Stop"]["stop_hook_active"] is False
     assert told["SessionEnd"]["cwd"] == str(workspace)
     assert told["SessionEnd"]["transcript_path"] == str(session_log(home))
-    assert [one.text for one in of(home, Told)] == ["the branch is main", "it is friday"]
+    by_hooks = [one.text for one in of(home, Told) if one.why == "hook"]
+    assert by_hooks == ["the branch is main", "it is friday"]
 
 
 def test_prompt_that_a_hook_refuses_is_never_sent(home: Path, workspace: Path) -> None:
@@ -218,7 +219,7 @@ def test_hook_at_the_end_sends_the_model_back_to_work(home: Path, workspace: Pat
     hook(home, "Stop", f"[ -e {home}/once ] || {{ touch {home}/once; echo test it >&2; exit 2; }}")
     ran = run(home, workspace, replies=2)
     assert (ran.code, ran.out) == (0, "Done 2.\n")
-    assert [(one.text, one.why) for one in of(home, Told)] == [("test it", "hook")]
+    assert [one.text for one in of(home, Told) if one.why == "hook"] == ["test it"]
 
 
 def test_hook_that_never_lets_the_model_stop_is_overruled(home: Path, workspace: Path) -> None:

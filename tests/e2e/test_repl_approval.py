@@ -103,6 +103,22 @@ def test_saved_rule_lets_the_next_identical_call_pass(tmp_path: Path) -> None:
         assert (first["by"], second["by"]) == ("person", "rule")
 
 
+def test_yes_for_the_session_is_listed_and_not_saved(tmp_path: Path) -> None:
+    script = [runs("make build"), runs("make build", "toolu_2"), says("The end.")]
+    with live(tmp_path, script, cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        _open(term)
+        _answer(term, "s")
+        term.wait("The end.")
+        assert [verdict["by"] for verdict in judged(session.home)] == ["person", "rule"]
+        term.wait_gone("esc to interrupt")
+        term.send("/permissions")
+        term.wait("  allow bash(make build:*)  this session")
+        assert not (session.home / ".config/agentcli/rules.toml").exists()
+
+
 def test_stray_enter_is_no_answer_and_arrows_are(tmp_path: Path) -> None:
     with live(tmp_path, [runs("touch one"), says("The end.")], cols=100, rows=40) as session:
         term = session.term

@@ -1,8 +1,12 @@
 import json
+import shlex
+import sys
 from pathlib import Path
 
 from tests.support import anthropic_streams as anthropic
-from tests.support.repl import live, runs, says
+from tests.support.mcp_links import NASTY
+from tests.support.repl import git, live, runs, says
+from tests.support.terminal import PyteTerm
 
 FILES = {"calc.py": "def divide(a, b):\n    return a / b\n"}
 EDIT = anthropic.call(
@@ -81,7 +85,12 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/context": "tokens",
             "/cost": "requests",
             "/tools": "read_file",
+            "/mcp": "no servers; add one",
             "/bg": "no command runs in the background",
+            "/bg stop 1": "there is no such command",
+            "/resume": "no other session has worked in this folder",
+            "/diff": "this folder is in no git repository",
+            "/doctor": "ok    agentcli",
             "/config": "workspace",
             "/permissions": "your rules",
             "/memory": "AGENTS.md",
@@ -89,7 +98,7 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/theme": "theme auto",
             "/thinking on": "thinking is shown",
             "/export out.md": "written to",
-            "/feedback": "session",
+            "/feedback": "as a page  agentcli export ",
             "/memory add project Tests run with make": "added to",
             "/help mode": "what needs no question",
         }
@@ -100,6 +109,28 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
         assert (session.project / "AGENTS.md").read_text() == "- Tests run with make\n"
         term.send("/copy code")
         term.wait("copied 1 line")
+
+
+def test_diff_shows_what_git_tracks_and_names_the_rest(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "calc.py").write_text("a = 1\n")
+    git(project, "init", "-q")
+    git(project, "add", ".")
+    with live(tmp_path, [], rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("/diff")
+        term.wait("+ a = 1")
+        git(project, "commit", "-q", "-m", "Begin")
+        (project / "calc.py").write_text("a = 2\n")
+        (project / "new.py").write_text("")
+        term.send("/diff")
+        term.wait("+ a = 2")
+        term.wait("not tracked: new.py")
+        term.send("/diff new.py")
+        term.wait_for(lambda: len(_rows(term, "not tracked: new.py")) == 2, "it is named again")
+        assert len(_rows(term, "calc.py")) == 2
 
 
 def test_project_command_is_a_prompt_once_the_project_is_trusted(tmp_path: Path) -> None:
@@ -119,3 +150,106 @@ def test_project_command_is_a_prompt_once_the_project_is_trusted(tmp_path: Path)
 def _after(rows: list[str], command: str, answer: str) -> bool:
     text = "\n".join(rows)
     return answer in text.rpartition(command)[2] if command in text else False
+
+
+def test_servers_are_listed_and_started_anew_and_their_tools_with_them(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    serve = shlex.join([sys.executable, str(NASTY), "plain"])
+    late = f"[ -e {ready} ] || {{ echo not yet >&2; exit 1; }}; exec {serve}"
+    servers = {
+        "good": {"command": sys.executable, "args": [str(NASTY), "plain"], "sandbox": False},
+        "late": {"command": "bash", "args": ["-c", late], "sandbox": False},
+    }
+    config = tmp_path / "home/.config/agentcli/mcp.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"mcpServers": servers}))
+    with live(tmp_path, [says("One."), says("Two.")], cols=160, rows=60) as session:
+        term = session.term
+        term.ready()
+        term.send("/mcp")
+        term.wait("  good  not asked yet")
+        term.send("hi")
+        term.wait("One.")
+        term.wait_gone("esc to interrupt")
+        term.send("/mcp")
+        term.wait("  good  ready; 2 tools, ")
+        term.wait("  late  failed: The MCP server late")
+        shown = " ".join(" ".join(term.screen()).split())
+        assert "NOT confined; " in shown
+        assert "/mcp/late.log" in shown
+        term.send("/mcp late")
+        term.wait_for(lambda: len(_rows(term, "  late  failed")) == 2, "the server by its name")
+        ready.touch()
+        term.send("/mcp retry late")
+        term.wait("  late   ready; 2 tools, ")
+        term.wait("  echo   Says the text again.")
+        term.send("/tools")
+        term.wait("mcp late: ")
+        assert len(_rows(term, "  late__echo")) == 1
+        term.send("hi again")
+        term.wait("Two.")
+        declared = [tool["name"] for tool in session.model.bodies[-1]["tools"]]
+        assert [name for name in declared if name.endswith("echo")] == [
+            "good__echo",
+            "late__echo",
+        ]
+        term.wait_gone("esc to interrupt")
+        term.send("/mcp nobody")
+        term.wait("error: there is no MCP server nobody")
+
+
+def test_compaction_is_waited_for_alone_and_can_be_stopped(tmp_path: Path) -> None:
+    stalled = says("never").but(stall_before_headers=True)
+    with live(tmp_path, [says("One."), stalled, says("Two.")]) as session:
+        term = session.term
+        term.ready()
+        term.send("first")
+        term.wait("One.")
+        term.wait_gone("esc to interrupt")
+        term.send("/compact")
+        term.wait("Compacting")
+        term.send("second")
+        term.wait("queued: second")
+        term.key("escape")
+        term.wait("error: stopped: compacting")
+        term.wait("Two.")
+        assert session.prompts()[-1] == "second"
+        assert "first" in json.dumps(session.model.bodies[-1])
+
+
+def test_session_that_cannot_be_had_loses_nothing_and_is_had_later(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    arguments = ["--policy", str(rules)]
+    with live(tmp_path, [says("At last.")], arguments=arguments, rows=40) as session:
+        term = session.term
+
+        def is_back(line: str, *, after: int) -> bool:
+            errors = len(_rows(term, "error: the rules in"))
+            return errors == after and _rows(term, "> ")[-1] == f"> {line}"
+
+        term.wait("error: the rules in")
+        term.send("/help mode")
+        term.wait("what needs no question")
+        term.send("/cost")
+        term.wait_for(lambda: is_back("/cost", after=2), "it is in the input again")
+        term.key("c-u")
+        term.send("!echo no")
+        term.wait_for(lambda: is_back("!echo no", after=3), "it is in the input again")
+        term.key("c-u")
+        rules.touch()
+        term.send("hello")
+        term.wait("At last.")
+        assert session.prompts() == ["hello"]
+
+
+def test_lines_typed_at_once_are_lines_of_their_own(tmp_path: Path) -> None:
+    with live(tmp_path, [], rows=40) as session:
+        term = session.term
+        term.ready()
+        term.write(b"/mode plan\r/nonsense\r")
+        term.wait("no command /nonsense")
+        assert _rows(term, "> ") == ["> /mode plan", "> /nonsense"]
+
+
+def _rows(term: PyteTerm, begin: str) -> list[str]:
+    return [row for row in term.history() if row.startswith(begin)]

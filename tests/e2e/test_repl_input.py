@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.program import session_log
 from tests.support.repl import git, live, says
-from tests.support.terminal import until
+from tests.support.terminal import PyteTerm, until
 
 FILES = {"calc.py": "one\ntwo\nthree\nfour\n", "src/other.py": "x = 1\n", "ignored.log": "no\n"}
 
@@ -31,18 +31,35 @@ def test_paste_is_one_atom_until_it_is_sent(tmp_path: Path) -> None:
         assert history.stat().st_mode & 0o777 == 0o600
 
 
-def test_paste_of_five_megabytes_arrives_whole(tmp_path: Path) -> None:
-    pasted = "0123456789abcde\n" * (5 * 2**20 // 16)
-    with live(tmp_path, [says("Got it.")] * 5) as session:  # it may have to be shortened
+def test_paste_of_a_megabyte_arrives_whole(tmp_path: Path) -> None:
+    pasted = "0123456789abcde\n" * (2**20 // 16)
+    with live(tmp_path, [says("Got it.")]) as session:
         term = session.term
         term.ready()
         term.paste(pasted)
-        term.wait("lines]")
+        term.wait("[paste #1 · 65537 lines]")
         term.key("enter")
         term.wait("Got it.")
+        assert session.prompts() == [pasted]
+
+
+def test_paste_of_five_megabytes_that_no_model_takes_is_given_back(tmp_path: Path) -> None:
+    pasted = "0123456789abcde\n" * (5 * 2**20 // 16)
+    with live(tmp_path, [says("Short.")]) as session:
+        term = session.term
+        term.ready()
+        term.paste(pasted)
+        term.wait("[paste #1 · ")
+        term.key("enter")
+        term.wait("error: ")
+        term.wait_for(lambda: _typed(term).startswith("> [paste #"), "it is in the input again")
         facts = [json.loads(line)["fact"] for line in session_log(session.home).open()]
         (prompt,) = [fact for fact in facts if fact["type"] == "turn_started"]
         assert prompt["message"]["content"][0]["text"] == pasted
+        term.key("c-c")
+        term.send("something shorter")
+        term.wait("Short.")
+        assert session.prompts() == ["something shorter"]
 
 
 def test_newline_in_a_paste_does_not_send_and_controls_do_nothing(tmp_path: Path) -> None:
@@ -55,6 +72,13 @@ def test_newline_in_a_paste_does_not_send_and_controls_do_nothing(tmp_path: Path
         term.key("enter")
         term.wait("Got it.")
         assert session.prompts()[0].startswith("one\ntwo")
+
+
+def test_line_sent_before_there_is_a_prompt_is_sent(tmp_path: Path) -> None:
+    with live(tmp_path, [says("Got it.")]) as session:
+        session.term.send("early")
+        session.term.wait("Got it.")
+        assert session.prompts() == ["early"]
 
 
 def test_newlines_are_typed_with_ctrl_j_and_backslash(tmp_path: Path) -> None:
@@ -82,10 +106,12 @@ def test_history_is_per_project_searched_and_hides_what_begins_with_a_blank(
             term.wait(answer)
         term.wait_gone("esc to interrupt")
         term.key("c-r")
-        term.type("need")
-        term.wait("find the needle")
+        term.type("NEED")
+        term.wait("search: NEED")
+        term.wait_for(lambda: _typed(term) == "> find the needle", "what was found is shown")
         term.key("enter")
-        term.wait("> find the needle")
+        term.wait_gone("search: NEED")
+        assert _typed(term) == "> find the needle"
         term.key("c-e", "c-u", "c-d")
         assert term.code() == 0
     with live(tmp_path, []) as session:
@@ -97,6 +123,10 @@ def test_history_is_per_project_searched_and_hides_what_begins_with_a_blank(
         term.wait("> find the needle")
         (history,) = session.home.glob(".local/state/agentcli/projects/*/history.jsonl")
         assert "secret word" not in history.read_text()
+
+
+def _typed(term: PyteTerm) -> str:
+    return [row for row in term.screen() if row.startswith("> ")][-1]
 
 
 def test_mention_is_completed_and_attached_with_its_lines(tmp_path: Path) -> None:
@@ -200,6 +230,8 @@ def test_unreadable_history_is_said_and_done_without(tmp_path: Path) -> None:
         session.term.ready()
         session.term.send("y")
         session.term.wait("B.")
+        session.term.wait("warning: the history ")
+        assert session.prompts() == ["y"]
 
 
 def test_history_that_is_a_directory_does_no_harm(tmp_path: Path) -> None:
@@ -216,6 +248,9 @@ def test_history_that_is_a_directory_does_no_harm(tmp_path: Path) -> None:
         term.key("up")
         term.send("y")
         term.wait("B.")
+        term.wait("warning: the history ")
+        assert session.prompts() == ["y"]
+        assert history.is_dir()
 
 
 def test_vi_keys_leave_insert_mode_before_they_interrupt(tmp_path: Path) -> None:

@@ -90,6 +90,10 @@ def test_draft_survives_a_kill_and_is_offered_by_up(tmp_path: Path) -> None:
         term.wait("up: the message that was not sent last time")
         term.key("up")
         term.wait("> half a thought")
+        term.key("enter")
+        term.wait("Yes.")
+        assert session.prompts() == ["half a thought"]
+        until(lambda: not list(drafts.glob("*/draft-*")), "nothing is left to be offered")
 
 
 @pytest.mark.parametrize("is_running", [False, True])
@@ -167,6 +171,7 @@ def test_stopped_and_continued_session_draws_itself_again(tmp_path: Path) -> Non
         until(lambda: b"typed" in term.raw()[before:], "it is drawn again")
         term.key("enter")
         term.wait("Yes.")
+        assert session.prompts() == ["typed"]
 
 
 def test_background_command_is_stopped_and_said(tmp_path: Path) -> None:

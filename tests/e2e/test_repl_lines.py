@@ -3,11 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli
 from tests.support.provider import Provider
-from tests.support.repl import KEY, live, runs, says
+from tests.support.repl import KEY, fails, live, runs, says
 from tests.support.terminal import PyteTerm, until
 
+WORDS = ("Running ", "Finished ", "? ")
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")
 
 
@@ -70,6 +72,41 @@ def test_line_session_runs_what_was_approved_and_stops_on_ctrl_c(tmp_path: Path)
         term.wait("interrupted")
         term.send("and now")
         term.wait("Went on.")
+
+
+def test_line_session_keeps_a_message_that_failed_for_an_empty_line(tmp_path: Path) -> None:
+    with live(tmp_path, [fails(401), says("Through.")], env={"TERM": "dumb"}) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.send("go")
+        term.wait("your message is kept: an empty line sends it again")
+        term.key("enter")
+        term.wait("Through.")
+        assert session.prompts() == ["go", "go"]
+        assert str(session.model.bodies[-1]["messages"]).count("'go'") == 1
+        term.key("enter")
+        term.send("/cost")
+        term.wait("requests: 1")
+
+
+def test_accessible_cards_come_in_the_order_in_which_things_happen(tmp_path: Path) -> None:
+    look = anthropic.calls(anthropic.call("toolu_1", "read_file", {"path": "a.txt"}))
+    script = [look, runs("touch made", "toolu_2"), says("End.")]
+    with live(tmp_path, script, env={"ACCESSIBLE": "1"}, files={"a.txt": "x\n"}) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.send("go")
+        term.wait("y once")
+        term.send("y")
+        term.wait("End.")
+        told = [row.split(" a.txt")[0] for row in term.history() if row.startswith(WORDS)]
+        assert [" ".join(row.split()[:2]).rstrip(":") for row in told] == [
+            "Running read_file",
+            "Finished read_file",
+            "? bash",
+            "Running bash",
+            "Finished bash",
+        ]
 
 
 def test_prompt_that_is_piped_in_is_a_run(tmp_path: Path) -> None:

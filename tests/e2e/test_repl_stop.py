@@ -1,8 +1,9 @@
 import json
 from pathlib import Path
+from typing import Any
 
-from tests.support.provider import Reply, answer
-from tests.support.repl import live, paced, runs, says
+from tests.support.program import session_log
+from tests.support.repl import Live, fails, live, paced, runs, says
 from tests.support.terminal import PyteTerm, alive, until
 
 
@@ -96,6 +97,10 @@ def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
         term.key("c-c")
         term.key("c-c")
         term.wait("interrupted after", within_s=4)
+        assert alive(term.pid)
+        (finished,) = _facts(session, "call_finished")
+        assert finished["result"]["error"] == "cancelled"
+        assert finished["duration_s"] < 4
 
 
 def test_ctrl_c_clears_the_input_then_leaves(tmp_path: Path) -> None:
@@ -127,6 +132,8 @@ def test_interrupt_before_the_first_byte_keeps_the_session(tmp_path: Path) -> No
         term.wait("interrupted after")
         term.send("again")
         term.wait("Here.")
+        assert [fact["ending"] for fact in _facts(session, "turn_ended")][:1] == ["cancelled"]
+        assert session.prompts()[-1] == "again"
 
 
 def test_failing_command_shows_its_code_its_last_line_and_keeps_its_log(tmp_path: Path) -> None:
@@ -145,27 +152,67 @@ def test_failing_command_shows_its_code_its_last_line_and_keeps_its_log(tmp_path
 
 
 def test_rate_limit_counts_down_and_enter_tries_now(tmp_path: Path) -> None:
-    limited = anthropic_error(429, {"retry-after": "30"})
+    limited = fails(429, **{"retry-after": "30"})
     with live(tmp_path, [limited, says("Through.")]) as session:
         term = session.term
         term.ready()
         term.send("go")
         term.wait("Rate limited (429)")
+        term.wait("try 2 of ")
+        assert term.shows("enter now · esc cancel")
         term.key("enter")
         term.wait("Through.")
+        assert len(session.model.requests) == 2
+        (replied,) = _facts(session, "model_replied")
+        assert replied["duration_s"] < 25
 
 
 def test_rejected_key_is_said_with_a_fix_and_the_message_is_kept(tmp_path: Path) -> None:
-    with live(tmp_path, [anthropic_error(401, {}), says("Through.")]) as session:
+    with live(tmp_path, [fails(401), says("Through.")]) as session:
         term = session.term
         term.ready()
         term.send("go")
         term.wait("error:")
         term.wait("fix:")
+        term.wait("your message is kept: enter sends it again")
         assert len(session.model.requests) == 1
         term.wait_for(lambda: _count(term, "> go") == 2, "the message is in the input again")
         term.key("enter")
         term.wait("Through.")
+        assert _said(session.model.bodies[-1]) == ["go"]
+
+
+def test_failed_message_can_be_changed_and_the_model_gets_only_what_was_sent_again(
+    tmp_path: Path,
+) -> None:
+    script = [says("First."), fails(401), says("Second.")]
+    with live(tmp_path, script) as session:
+        term = session.term
+        term.ready()
+        term.send("one")
+        term.wait("First.")
+        term.wait_gone("esc to interrupt")
+        term.send("two")
+        term.wait_for(lambda: _count(term, "> two") == 2, "the message is in the input again")
+        term.type(" and a half")
+        term.key("enter")
+        term.wait("Second.")
+        assert _said(session.model.bodies[-1]) == ["one", "two and a half"]
+
+
+def _said(body: Any) -> list[str]:
+    """By the person, as the model is told it; what the runtime says stands in brackets."""
+    told = [one["content"] for one in body["messages"] if one["role"] == "user"]
+    texts = [
+        [content] if isinstance(content, str) else [part["text"] for part in content]
+        for content in told
+    ]
+    return [text for parts in texts for text in parts if not text.startswith("[")]
+
+
+def _facts(session: Live[PyteTerm], of: str) -> list[dict[str, Any]]:
+    facts = [json.loads(line)["fact"] for line in session_log(session.home).open()]
+    return [fact for fact in facts if fact["type"] == of]
 
 
 def _count(term: PyteTerm, row: str) -> int:
@@ -175,9 +222,3 @@ def _count(term: PyteTerm, row: str) -> int:
 def _number_after(term: PyteTerm, words: str) -> int:
     rows = [row for row in term.screen() if row.startswith(words)]
     return int(rows[0].removeprefix(words)) if rows else 0
-
-
-def anthropic_error(status: int, headers: dict[str, str]) -> Reply:
-    kind = "rate_limit_error" if status == 429 else "authentication_error"
-    body = {"type": "error", "error": {"type": kind, "message": "no"}}
-    return answer(body, status=status, headers=headers)

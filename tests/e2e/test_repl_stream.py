@@ -59,7 +59,7 @@ def test_key_is_echoed_soon_while_a_reply_streams(tmp_path: Path) -> None:
 
 @needs_tmux
 def test_resizes_while_streaming_keep_every_paragraph_once_and_the_input(tmp_path: Path) -> None:
-    reply = paced("\n\n".join(PARAGRAPHS) + "\n", tokens_per_s=110)
+    reply = paced("\n\n".join(PARAGRAPHS) + "\n", tokens_per_s=220)
     with live_in_tmux(tmp_path, [reply], cols=110, rows=30) as session:
         term = session.term
         term.ready()
@@ -128,6 +128,9 @@ def test_resize_storm_ends_in_a_whole_screen(tmp_path: Path) -> None:
         term.resize(80, 24)
         term.wait_gone("esc to interrupt")
         term.wait("> typed")
+        below = [row for row in term.screen() if row.startswith(("> ", "ask · "))][-2:]
+        assert below[0] == "> typed"
+        assert below[1].startswith("ask · claude-")
 
 
 def test_controls_and_directions_from_the_model_are_shown_and_not_obeyed(tmp_path: Path) -> None:
@@ -142,6 +145,22 @@ def test_controls_and_directions_from_the_model_are_shown_and_not_obeyed(tmp_pat
         assert b"\x1b]0;" not in raw
         assert b"\x1b[2J" not in raw
         assert "\u202e".encode() not in raw
+
+
+def test_reply_cut_off_in_the_middle_is_marked_and_begins_anew(tmp_path: Path) -> None:
+    whole = paced("One two three four five six seven eight nine ten.\n", tokens_per_s=1000)
+    cut = whole.but(cut_at=len(whole.body) // 2)
+    with live(tmp_path, [cut, says("The whole answer.")]) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.wait("connection lost after ")
+        term.wait("retrying in ")
+        term.key("enter")
+        term.wait("The whole answer.")
+        history = " ".join(" ".join(term.history()).split())
+        assert "tok; this half is dropped, the reply begins anew" in history
+        assert len(session.model.requests) == 2
 
 
 def _has_said(term: TmuxTerm, words: str) -> bool:

@@ -72,6 +72,7 @@ def test_stream_json_ends_with_one_result(home: Path, workspace: Path) -> None:
     )
     assert [event["type"] for event in ran.events] == [
         "session.started",
+        "told",
         "turn.started",
         "message",
         "usage",

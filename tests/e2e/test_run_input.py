@@ -1,10 +1,12 @@
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from splintr import Tokenizer
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import run_against, using
@@ -234,3 +236,27 @@ def test_check_cannot_leave_the_sandbox(
         ran = run_against(provider, "--verify", f"touch {outside}/escaped", "go", home=home)
     assert ran.code == 7
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["opus", "argon", "openai-chat/gpt-4.1"])
+def test_first_request_has_at_most_two_thousand_tokens(home: Path, name: str) -> None:
+    with Provider([]) as provider:
+        families = ("ANTHROPIC", "OPENAI", "GEMINI")
+        env = {f"{family}_API_KEY": "sk-test-0123456789" for family in families}
+        env |= {f"{family}_BASE_URL": provider.base_url for family in families}
+        agentcli("run", "--model", name, "Fix the failing test.", home=home, env=env)
+    body = provider.requests[0].body.decode()
+    assert "[Environment: today is " in body
+    assert len(Tokenizer.from_pretrained("o200k_base").encode(body)) <= 2000
+
+
+def test_large_request_is_told_with_its_price_before_it_is_sent(home: Path) -> None:
+    (home / "task.md").write_text("word " * 80_000)
+    with Provider([anthropic.says("Hi.")]) as provider:
+        ran = run_against(provider, "-f", "task.md", home=home)
+    assert ran.code == 0, ran.err
+    assert re.search(
+        r"warning: the next request has about \d+,\d{3} tokens of prompt, none known to be cached "
+        r"\(it is the first request\): about \$0\.\d\d\n",
+        ran.err,
+    )

@@ -64,6 +64,7 @@ def test_lines_of_a_rich_run_have_the_published_form(home: Path) -> None:
     assert ran.code == 0, ran.err
     assert types(ran) == {
         "session.started",
+        "told",
         "turn.started",
         "message.delta",
         "message",

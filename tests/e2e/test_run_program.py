@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -5,9 +6,18 @@ from typing import Any
 import pytest
 
 from agentcli.agent.history import History
+from agentcli.guard.sandbox.limits import Limits
+from agentcli.machine.ledger import Ledger
 from agentcli.record.reading import read
+from agentcli.tools.run_program import Ground as ProgramGround
+from agentcli.tools.run_program import RunProgram
 from agentcli.types.events import CallJudged
-from tests.support.confined import LAYERS, confined
+from agentcli.types.messages import Text, ToolCall
+from agentcli.types.tools import Output, ToolContext, ToolResult
+from agentcli.types.verdicts import CONFINED
+from tests.support.confined import LAYERS, Confined, confined
+from tests.support.files import ignore
+from tests.support.mcp_links import Unfiltered
 from tests.support.program import Ran, agentcli, script, session_log
 
 FILES = 500
@@ -128,3 +138,38 @@ def test_readers_of_the_record_know_whose_the_calls_were(ground: Ground) -> None
     assert ('"calls": 4' in triage.out, '"orphan"' in triage.out) == (True, False)
     replayed = agentcli("replay", "--check", log, home=ground.home, cwd=ground.work)
     assert replayed.code == 0, replayed.out
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_program_that_takes_too_much_memory_is_ended(layer: str, tmp_path: Path) -> None:
+    limits = Limits(memory_bytes=200 * 1024**2)
+    program = "import time\nkept = bytearray(b'x' * 600_000_000)\ntime.sleep(60)\nprint('alive')\n"
+
+    async def scenario(place: Confined) -> Output:
+        ledger = Ledger()
+        ground = ProgramGround(
+            workspace=place.workspace,
+            out_dir=tmp_path,
+            sandbox=place.sandbox,
+            confinement=lambda call_id: CONFINED,
+            environ=place.environ,
+            ledger=ledger,
+            clean=Unfiltered,
+        )
+        tool = RunProgram(ground, dispatch=never, functions=dict)
+        context = ToolContext(call_id="c1", workspace=place.workspace, progress=ignore)
+        try:
+            return await tool.run(tool.parse({"program": program, "timeout": 50}), context)
+        finally:
+            await ledger.close()
+
+    with confined(layer, tmp_path / "ground", limits=limits) as place:
+        output = asyncio.run(scenario(place))
+    (said,) = output.content
+    assert isinstance(said, Text)
+    assert "alive" not in said.text
+    assert "memory" in said.text
+
+
+async def never(call: ToolCall) -> ToolResult:
+    raise AssertionError("it calls nothing")

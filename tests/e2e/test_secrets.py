@@ -79,12 +79,13 @@ def test_passed_variable_reaches_the_command_and_others_do_not(home: Path, works
     command = 'test ${#PASSED_TOKEN} = 21 && test -z "$OTHER_TOKEN$ANTHROPIC_API_KEY" && touch ok'
     model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "ok"])
     for layer in (*LAYERS, "off"):
-        agentcli(
+        ran = agentcli(
             *("run", "-C", workspace, "--mode", "auto", "--sandbox", layer, "--model", model),
             *("--pass-env", "PASSED_TOKEN", "x"),
             home=home,
             env={"PASSED_TOKEN": SECRET, "OTHER_TOKEN": "x" * 20, "ANTHROPIC_API_KEY": "y" * 20},
         )
+        assert (ran.code, (workspace / "ok").exists()) == (0, True), layer
         (workspace / "ok").unlink()
 
 

@@ -203,7 +203,7 @@ def test_sessions_are_listed_named_searched_shown_and_deleted(desk: Desk) -> Non
     assert desk.ask("sessions", "list", "-C", desk.home).out == ""
     desk.ask("sessions", "name", name[-4:], "tea time")
     assert "tea time" in desk.ask("sessions", "list", "--all").out
-    assert f"{name}      3 model_replied" in desk.ask("sessions", "search", "SECRET").out
+    assert f"{name}      4 model_replied" in desk.ask("sessions", "search", "SECRET").out
     shown = desk.ask("sessions", "show", "tea time").out
     assert shown.startswith("tea time\n")
     assert "> tell me about tea  [done]" in shown
@@ -228,7 +228,7 @@ def test_audit_names_a_changed_record_and_fails(desk: Desk) -> None:
     desk.log.write_bytes(desk.log.read_bytes().replace(b"First.", b"Fist!!"))
     ran = desk.ask("audit", "verify", desk.log, "--json")
     report = json.loads(ran.out)
-    assert (ran.code, report["status"], report["faults"][0]["line"]) == (7, "broken", 3)
+    assert (ran.code, report["status"], report["faults"][0]["line"]) == (7, "broken", 4)
 
 
 DELEGATES: list[Any] = [
@@ -242,8 +242,8 @@ DELEGATES: list[Any] = [
 def test_logs_of_child_agents_are_verified_with_their_session(desk: Desk) -> None:
     desk.run(DELEGATES)
     child = desk.log.parent / "out/child-1.jsonl"
-    assert desk.ask("audit", "verify", desk.log.parent).out.startswith("intact: 8 records\n")
-    assert desk.ask("audit", "verify", child).out.startswith("intact: 7 records\n")
+    assert desk.ask("audit", "verify", desk.log.parent).out.startswith("intact: 9 records\n")
+    assert desk.ask("audit", "verify", child).out.startswith("intact: 9 records\n")
     assert desk.ask("triage", child).code == 0
     assert "read_file a.txt: 1 line" in desk.ask("trace", child).out
 
@@ -251,16 +251,16 @@ def test_logs_of_child_agents_are_verified_with_their_session(desk: Desk) -> Non
     child.write_text(whole.replace("It says one.", "It says two."))
     changed = desk.ask("audit", "verify", desk.log.parent)
     assert (changed.code, changed.out.splitlines()[0]) == (7, "BROKEN")
-    assert changed.out.splitlines()[1].startswith("record 5: out/child-1.jsonl, record 6: ")
+    assert changed.out.splitlines()[1].startswith("record 6: out/child-1.jsonl, record 7: ")
 
     child.write_text("".join(whole.splitlines(keepends=True)[:-1]))
     cut = desk.ask("audit", "verify", desk.log.parent)
-    assert "record 5: out/child-1.jsonl is not the log that was written" in cut.out
+    assert "record 6: out/child-1.jsonl is not the log that was written" in cut.out
 
     child.unlink()
     gone = desk.ask("audit", "verify", desk.log.parent)
     assert gone.code == 0
-    assert "record 5: its child agent's log, out/child-1.jsonl, is not here" in gone.out
+    assert "record 6: its child agent's log, out/child-1.jsonl, is not here" in gone.out
 
 
 def test_without_a_name_it_is_the_latest_session_of_the_workspace(desk: Desk) -> None:

@@ -12,6 +12,7 @@ from agentcli.types.events import (
     Told,
     TurnEnded,
     TurnStarted,
+    TurnWithdrawn,
 )
 from agentcli.types.messages import (
     AssistantMessage,
@@ -64,9 +65,10 @@ facts: st.SearchStrategy[Fact] = st.one_of(
         )
     ),
 )
+all_facts = facts | st.just(TurnWithdrawn())
 
 
-@given(st.lists(facts, max_size=30))
+@given(st.lists(all_facts, max_size=30))
 def test_every_call_of_any_log_is_answered_once_in_order_and_at_once(log: list[Fact]) -> None:
     for end in range(len(log) + 1):
         history = messages(log[:end])
@@ -81,7 +83,7 @@ def test_every_call_of_any_log_is_answered_once_in_order_and_at_once(log: list[F
                 assert isinstance(history[index + 1], ToolMessage)
 
 
-@given(st.lists(facts, max_size=30))
+@given(st.lists(all_facts, max_size=30))
 def test_history_kept_as_it_grows_equals_the_fold(log: list[Fact]) -> None:
     growing = History()
     for fact in log:
@@ -91,7 +93,7 @@ def test_history_kept_as_it_grows_equals_the_fold(log: list[Fact]) -> None:
 
 
 @given(st.lists(facts, max_size=30))
-def test_settled_messages_never_change(log: list[Fact]) -> None:
+def test_settled_messages_that_nobody_withdraws_never_change(log: list[Fact]) -> None:
     growing = History()
     before: tuple[Message, ...] = ()
     for fact in log:

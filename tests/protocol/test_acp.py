@@ -1,6 +1,7 @@
 """The SDK's own client drives the installed program."""
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from acp.schema import (
 )
 
 from tests.support.mcp_links import NASTY
+from tests.support.pictures import png
 from tests.support.program import PROGRAM, environment, script, session_log
 
 EDIT = {"calls": [{"edit_file": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"}}]}
@@ -118,7 +120,11 @@ def drive(
 @asynccontextmanager
 async def at_work(home: Path, work: Path, editor: Editor, *options: str) -> AsyncIterator[Desk]:
     async with spawn_agent_process(
-        cast(Client, editor), str(PROGRAM), "acp", *options, env=environment(home), cwd=home
+        cast(Client, editor),
+        *(str(PROGRAM), "acp", *options),
+        env=environment(home),
+        cwd=home,
+        use_unstable_protocol=True,
     ) as (agent, _):
         await agent.initialize(protocol_version=PROTOCOL_VERSION)
         yield Desk(home, work, editor, agent)
@@ -307,6 +313,26 @@ def test_session_is_listed_and_loaded_with_all_that_was_said(tmp_path: Path) -> 
     assert drive(tmp_path, ["Again."], second).editor.text() == "It says 1.Again."
 
 
+def test_closed_session_can_be_gone_on_with_by_anybody(tmp_path: Path) -> None:
+    async def play(desk: Desk) -> None:
+        session = await desk.new()
+        await desk.say(session)
+        await desk.agent.close_session(session_id=session)
+        with pytest.raises(RequestError):
+            await desk.say(session)
+        model = script(tmp_path / "other.json", ["Elsewhere."])
+        words = (PROGRAM, "run", "--resume", session, "--model", model, "x")
+        ran = await asyncio.create_subprocess_exec(
+            *words, env=environment(desk.home), cwd=desk.work, stdout=subprocess.PIPE
+        )
+        assert (await ran.communicate())[0] == b"Elsewhere.\n"
+        await desk.agent.resume_session(cwd=str(desk.work), session_id=session, mcp_servers=[])
+        assert await desk.say(session) == "end_turn"
+
+    desk = drive(tmp_path, ["Once."], play)
+    assert desk.editor.text() == "Once.Once."
+
+
 def test_failures_are_errors_of_the_request_and_the_process_goes_on(tmp_path: Path) -> None:
     error = {"error": {"kind": "credentials", "message": "the key was rejected", "hint": "buy one"}}
 
@@ -328,6 +354,21 @@ def test_failures_are_errors_of_the_request_and_the_process_goes_on(tmp_path: Pa
         assert await desk.say(session) == "end_turn"
 
     assert drive(tmp_path, [error, "Back."], play).editor.text() == "Back."
+
+
+def test_image_of_a_prompt_goes_to_the_model(tmp_path: Path) -> None:
+    data = base64.b64encode(png(30, 20)).decode()
+
+    async def play(desk: Desk) -> None:
+        session = await desk.new()
+        words, image = text_block("what is this?"), image_block(data, "image/png")
+        await desk.agent.prompt(session_id=session, prompt=[words, image])
+
+    drive(tmp_path, ["A square."], play)
+    (log,) = tmp_path.rglob("log.jsonl")
+    (asked,) = [line for line in log.read_text().splitlines() if "turn_started" in line]
+    assert "[image of the prompt · 30x20]" in asked
+    assert data in asked
 
 
 def test_second_prompt_waits_for_nobody(tmp_path: Path) -> None:

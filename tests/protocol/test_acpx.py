@@ -1,41 +1,76 @@
 """A client that nobody here wrote, where it is installed: `npm install -g acpx`."""
 
+import asyncio
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.processes import running, unique_seconds, until
 from tests.support.program import PROGRAM, environment, script
 
 ACPX = shutil.which("acpx")
 
+pytestmark = pytest.mark.skipif(ACPX is None, reason="the npm package acpx is not on the PATH")
 
-@pytest.mark.skipif(ACPX is None, reason="the npm package acpx is not on the PATH")
+
+class Client:
+    """With a session in a project, driven by one command after the other."""
+
+    def __init__(self, tmp_path: Path, replies: list[Any], *options: str) -> None:
+        self.home, self.work = tmp_path / "home", tmp_path / "work"
+        self.home.mkdir()
+        self.work.mkdir()
+        (self.work / "a.py").write_text("x = 1\n")
+        model = script(tmp_path / "s.json", replies)
+        agent = " ".join([str(PROGRAM), "acp", "--model", model, *options])
+        # What it leaves waiting for the next command ends by itself.
+        self._start = [str(ACPX), "--ttl", "1", "--agent", agent]
+
+    def begin(self, *words: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [*self._start, *words],
+            cwd=self.work,
+            env=environment(self.home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> str:
+        with self.begin(*words) as client:
+            out, _ = client.communicate(timeout=60)
+        return out
+
+
 @pytest.mark.parametrize(
     ("answer", "text"), [("--approve-all", "x = 2\n"), ("--deny-all", "x = 1\n")]
 )
 def test_acpx_drives_a_session(answer: str, text: str, tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "a.py").write_text("x = 1\n")
     edit = {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2"}
     replies = [
         {"text": "Let me look.", "calls": [{"read_file": {"path": "a.py"}}]},
         {"calls": [{"edit_file": edit}]},
         "That is all.",
     ]
-    model = script(tmp_path / "s.json", replies)
-    ran = subprocess.run(
-        [str(ACPX), "--agent", f"{PROGRAM} acp --model {model}", answer, "exec", "change it"],
-        cwd=work,
-        env=environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "Let me look." in ran.stdout
-    assert "read_file: a.py (completed)" in ran.stdout
-    assert ran.stdout.rstrip().endswith("[done] end_turn")
-    assert (work / "a.py").read_text() == text
+    client = Client(tmp_path, replies)
+    out = client.run(answer, "exec", "change it")
+    assert "Let me look." in out
+    assert "read_file: a.py (completed)" in out
+    assert out.rstrip().endswith("[done] end_turn")
+    assert (client.work / "a.py").read_text() == text
+
+
+def test_acpx_cancels_a_command(tmp_path: Path) -> None:
+    sleeping = f"sleep {unique_seconds()}"
+    client = Client(tmp_path, [{"calls": [{"bash": {"command": sleeping}}]}, "Never."])
+    client.run("sessions", "new")
+    assert client.run("set-mode", "auto").strip() == "mode set: auto"
+    with client.begin("--approve-all", "prompt", "wait") as prompt:
+        asyncio.run(until(lambda: running(sleeping)))
+        client.run("cancel")
+        out, _ = prompt.communicate(timeout=60)
+    assert out.rstrip().endswith("[done] cancelled")
+    assert running(sleeping) == []

@@ -1,10 +1,6 @@
 import asyncio
-import os
 import socket
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,12 +8,12 @@ from typing import Any, TypeVar
 import pytest
 
 from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.link import Link, ServerFault
+from agentcli.mcp.faults import ServerFault
+from agentcli.mcp.link import Link
 from agentcli.mcp.remote import RemoteServer
 from tests.support.files import ignore
-from tests.support.mcp_links import MODERN
+from tests.support.mcp_links import MODERN, served
 from tests.support.mcp_servers.web import web
-from tests.support.processes import until
 
 T = TypeVar("T")
 
@@ -30,7 +26,7 @@ def linked(url: str, scenario: Callable[[Link], Awaitable[T]], **entry: Any) -> 
         link = Link(
             server,
             open_transport=remote.transport,
-            last_words=remote.last_words,
+            witness=remote.witness,
             workspace=Path.cwd(),
         )
         try:
@@ -75,7 +71,7 @@ def test_forgotten_session_is_opened_again() -> None:
 @pytest.mark.parametrize(
     ("mode", "told"),
     [
-        ("locked", "HTTP status 401: it wants to know who you are"),
+        ("locked", "The MCP server web wants you to log in: agentcli mcp login web"),
         ("page", "Unexpected content type: text/html"),
     ],
 )
@@ -100,30 +96,6 @@ async def until_heard(link: Link) -> None:
             await asyncio.sleep(0.01)
 
 
-@contextmanager
-def newer_server() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(MODERN), "http", str(port)],
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-    def is_up() -> bool:
-        assert process.poll() is None
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
-
-    try:
-        asyncio.run(until(is_up))
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        process.wait()
-
-
 def test_newer_server_is_called_and_its_changes_are_heard() -> None:
     async def scenario(link: Link) -> tuple[str, list[str], list[str]]:
         before = list(await link.tools())
@@ -131,5 +103,5 @@ def test_newer_server_is_called_and_its_changes_are_heard() -> None:
         await until_heard(link)
         return link.protocol, before, list(await link.tools())
 
-    with newer_server() as url:
+    with served(MODERN, "http") as url:
         assert linked(url, scenario) == ("2026-07-28", ["add", "grow"], ["add", "grow", "grown"])

@@ -3,10 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import CreateMessageResult, TextContent
 
-from agentcli.mcp.link import ServerFault
+from agentcli.mcp.faults import ServerFault
+from agentcli.mcp.host import SampleAnswer, SampleRequest
 from agentcli.mcp.names import public_name
 from agentcli.types.errors import ToolError
+from agentcli.types.forms import Form, FormAnswer
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ErrorKind, Output
 from tests.support.mcp_links import Nasty
@@ -64,8 +67,8 @@ def test_slow_start_ends_at_its_limit(tmp_path: Path) -> None:
 
 def test_server_that_dies_at_once_says_where_its_words_are(tmp_path: Path) -> None:
     assert str(fault("dies_at_once", tmp_path)) == (
-        "The MCP server nasty ended the connection (exit code 7); what it wrote to stderr is in "
-        f"{tmp_path}/nasty.log."
+        "The MCP server nasty ended the connection (exit code 7); it said 'no licence', all of it "
+        f"is in {tmp_path}/nasty.log."
     )
     assert (tmp_path / "nasty.log").read_text() == "no licence\n"
 
@@ -122,7 +125,7 @@ def test_call_without_an_answer_times_out(tmp_path: Path) -> None:
 def test_cancelled_call_leaves_the_server_usable(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> list[str]:
         call = asyncio.create_task(server.call(text="x"))
-        await until(lambda: bool(server.lists))
+        await until(lambda: bool(server.link.running))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -196,7 +199,65 @@ def test_question_is_declined_and_told(tmp_path: Path) -> None:
         return await server.call(text="x")
 
     output = asyncio.run(server.use(scenario))
-    assert (said(output), server.asked) == ('{"action": "decline"}', ["Your password?"])
+    assert said(output) == '{"action": "decline"}'
+    assert server.asked == [Form(server="nasty", kind="form", message="Your password?")]
+
+
+def test_question_that_belongs_to_nothing_is_declined_unseen(tmp_path: Path) -> None:
+    server = Nasty("asks_unasked", tmp_path)
+
+    async def scenario(server: Nasty) -> list[str]:
+        return list(await server.link.tools())
+
+    assert asyncio.run(server.use(scenario)) == ["echo", "other"]
+    assert server.asked == []
+
+
+def test_older_server_gets_the_models_answer(tmp_path: Path) -> None:
+    async def sample(params: SampleRequest) -> SampleAnswer:
+        return CreateMessageResult(
+            role="assistant", content=TextContent(type="text", text="1 2 3"), model="m"
+        )
+
+    async def scenario(server: Nasty) -> Output:
+        return await server.call(text="x")
+
+    output = asyncio.run(Nasty("samples", tmp_path, sample=sample).use(scenario))
+    assert '"text": "1 2 3"' in said(output)
+
+
+def test_older_server_that_may_not_ask_the_model_is_refused(tmp_path: Path) -> None:
+    assert '"error"' in said(answered("samples", tmp_path, text="x"))
+
+
+class Thinking(Nasty):
+    """With a person who takes their time."""
+
+    was_dismissed = False
+
+    async def fill_in(self, form: Form) -> FormAnswer:
+        self.asked.append(form)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.was_dismissed = True
+            raise
+        return self.answer
+
+
+def test_question_goes_with_the_call_that_it_was_for(tmp_path: Path) -> None:
+    server = Thinking("asks_and_leaves", tmp_path)
+
+    async def scenario(_: Nasty) -> list[str]:
+        call = asyncio.create_task(server.call(text="x"))
+        await until(lambda: bool(server.asked))
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await until(lambda: server.was_dismissed)
+        return list(await server.link.tools())
+
+    assert asyncio.run(server.use(scenario)) == ["echo", "other"]
 
 
 def test_root_is_the_workspace(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def events(
     stop_details: Event | None = None,
     usage: Event | None = None,
     final_usage: Event | None = None,
+    container: str | None = None,
 ) -> list[Event]:
     message: Event = {
         "id": "msg_01",
@@ -67,6 +68,7 @@ def events(
                 "stop_reason": stop_reason,
                 "stop_sequence": None,
                 **({"stop_details": stop_details} if stop_details else {}),
+                **({"container": {"id": container}} if container else {}),
             },
             "usage": final_usage or {"output_tokens": 34},
         }

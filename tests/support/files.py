@@ -54,7 +54,7 @@ def bench(root: Path, *, images: bool = True, readable: tuple[Path, ...] = ()) -
     workspace, seen = Workspace(root, readable=readable), Seen()
     return Bench(
         root=root,
-        read_file=ReadFile(workspace=workspace, seen=seen, images=images),
+        read_file=ReadFile(workspace=workspace, seen=seen, images=lambda: images),
         write_file=WriteFile(workspace=workspace, seen=seen),
         edit_file=EditFile(workspace=workspace, seen=seen),
     )

@@ -1,8 +1,13 @@
 """Links to servers that are scripts of ours, started without a sandbox."""
 
+import asyncio
+import os
 import secrets
+import socket
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,11 +15,15 @@ from agentcli.machine import process
 from agentcli.machine.environment import child_environment
 from agentcli.mcp.content import Keeping
 from agentcli.mcp.entries import ServerEntry
+from agentcli.mcp.host import Sample
 from agentcli.mcp.link import Link
 from agentcli.mcp.local import LocalServer
+from agentcli.mcp.offered import Offered
 from agentcli.mcp.stdio import Handles, Started
 from agentcli.mcp.tool import ServerTool
+from agentcli.types.forms import Form, FormAnswer
 from agentcli.types.tools import Output, ToolContext
+from tests.support.processes import until
 
 T = TypeVar("T")
 
@@ -29,31 +38,67 @@ class Unfiltered:
 
 NASTY = Path(__file__).with_name("mcp_servers") / "nasty.py"
 MODERN = NASTY.with_name("modern.py")
+MEMBERS = NASTY.with_name("members.py")
+
+
+@contextmanager
+def served(script: Path, *arguments: str) -> Iterator[str]:
+    """The address of a server in a process of its own, which takes its port as last argument."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, str(script), *arguments, str(port)],
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def is_up() -> bool:
+        assert process.poll() is None
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        asyncio.run(until(is_up))
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Nasty:
     """One misbehaving server, and what was heard of it."""
 
     def __init__(
-        self, mode: str, directory: Path, *more: str, script: Path = NASTY, **entry: Any
+        self,
+        mode: str,
+        directory: Path,
+        *more: str,
+        script: Path = NASTY,
+        sample: Sample | None = None,
+        **entry: Any,
     ) -> None:
         self.directory = directory
         self.entry = ServerEntry(
             name="nasty", command=sys.executable, args=(str(script), mode, *more), **entry
         )
-        self.asked: list[str] = []
-        self.lists: list[list[str]] = []
+        self.asked: list[Form] = []
+        self.answer = FormAnswer(action="decline")
+        self.accepted: Mapping[str, Offered] = {}
         self.shown: list[str] = []
         self.local = LocalServer(self._launch, log_path=directory / "nasty.log", clean=Unfiltered)
         self.link = Link(
             self.entry,
             open_transport=self.local.transport,
             workspace=directory,
-            last_words=self.local.last_words,
-            is_lost=self.local.is_lost,
-            on_listed=lambda tools: self.lists.append(list(tools)),
-            on_question=self.asked.append,
+            witness=self.local.witness,
+            fill_in=self.fill_in,
+            sample=sample,
         )
+
+    async def fill_in(self, form: Form) -> FormAnswer:
+        self.asked.append(form)
+        return self.answer
 
     async def use(self, scenario: "Callable[[Nasty], Awaitable[T]]") -> T:
         try:
@@ -72,7 +117,11 @@ class Nasty:
 
     async def tool(self, name: str) -> ServerTool:
         keeping = Keeping(directory=self.directory, takes_images=lambda: True)
-        return ServerTool((await self.link.tools())[name], self.link, keeping=keeping)
+        offered = (await self.link.tools())[name]
+        return ServerTool(offered, self.link, keeping=keeping, review=self._reviewed)
+
+    async def _reviewed(self, now: Mapping[str, Offered]) -> Mapping[str, Offered]:
+        return self.accepted
 
     def _launch(self, handles: Handles) -> Started:
         mark = f"agentcli-{secrets.token_hex(8)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tests.support import anthropic_streams as anthropic
-from tests.support.provider import Provider, Reply, Script, sse, stream
+from tests.support.provider import Provider, Reply, Script, answer, sse, stream
 from tests.support.terminal import PyteTerm, Term, TmuxTerm
 
 KEY = "sk-test-0123456789"
@@ -25,8 +25,11 @@ class Live(Generic[T]):
     project: Path
 
     def prompts(self) -> list[str]:
-        """What the person said, request by request: the last message of each."""
-        return [_text(body["messages"][-1]) for body in self.model.bodies]
+        """What was said last, request by request, but for what the runtime says, in brackets."""
+        return [
+            [text for text in map(_text, body["messages"]) if not text.startswith("[")][-1]
+            for body in self.model.bodies
+        ]
 
 
 def live(tmp_path: Path, script: Script, **more: Any) -> "AbstractContextManager[Live[PyteTerm]]":
@@ -81,6 +84,13 @@ def runs(command: str, call_id: str = "toolu_1", **more: Any) -> Reply:
 
 def says(text: str) -> Reply:
     return anthropic.says(text)
+
+
+def fails(status: int, **headers: str) -> Reply:
+    """In the provider's own words."""
+    kind = "rate_limit_error" if status == 429 else "authentication_error"
+    body = {"type": "error", "error": {"type": kind, "message": "no"}}
+    return answer(body, status=status, headers=headers)
 
 
 def git(project: Path, *arguments: str) -> None:

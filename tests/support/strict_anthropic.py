@@ -11,14 +11,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.support.provider import Recorded, continues
+from tests.support.strict_loading import faults
 
 Body = dict[str, Any]
 
 _BODY_KEYS = {
     "model", "max_tokens", "messages", "system", "tools", "tool_choice", "thinking",
     "output_config", "metadata", "stop_sequences", "stream", "service_tier", "cache_control",
+    "container",
 }  # fmt: skip
-_TOOL_KEYS = {"name", "description", "input_schema", "strict", "cache_control", "type"}
+_TOOL_KEYS = {
+    "name", "description", "input_schema", "strict", "cache_control", "type", "defer_loading",
+}  # fmt: skip
 _UNSUPPORTED_WHEN_STRICT = {
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
     "maxLength", "maxItems", "uniqueItems", "oneOf", "not", "if", "then", "else", "allOf",
@@ -49,6 +53,8 @@ class StrictAnthropic:
             _check_tools(body)
             _check_messages(body["messages"])
             _check_cache(body)
+            for fault in faults(body):
+                raise Refused(fault)
             self._check_thinking(body["messages"])
             self._check_prefix(body)
         except Refused as refused:
@@ -72,6 +78,9 @@ class StrictAnthropic:
         for key in ("model", "system", "tools", "thinking", "max_tokens", "output_config"):
             same = continues(key, _unmarked(self._before.get(key)), _unmarked(body.get(key)))
             _require(same, f"{key} changed in the middle of a conversation")
+        if any(tool.get("defer_loading") for tool in body.get("tools", [])):
+            same = _unmarked(self._before["tools"]) == _unmarked(body["tools"])
+            _require(same, "tools changed, though all that can be found is declared")
         sent, now = _unmarked(self._before["messages"]), _unmarked(body["messages"])
         _require(now[: len(sent)] == sent, "earlier messages changed: the prefix is not the same")
 

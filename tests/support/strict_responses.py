@@ -12,7 +12,12 @@ from tests.support.responses_streams import Object, events
 from tests.support.strict_openai import Complaint, check_head
 from tests.support.strict_responses_shapes import check_shape
 
-_CALLS = ("function_call", "custom_tool_call")
+_CALLS = ("function_call", "custom_tool_call", "tool_search_call")
+_ANSWERS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
 
 
 class StrictResponses:
@@ -116,6 +121,9 @@ class StrictResponses:
         for key in {*body, *self._before} - {*moving}:
             if not continues(key, self._before.get(key), body.get(key)):
                 raise Complaint(f"'{key}' changed in the middle of the conversation.")
+        searches = any(tool["type"] == "tool_search" for tool in body.get("tools", []))
+        if searches and body["tools"] != self._before["tools"]:
+            raise Complaint("'tools' changed, though what is found is loaded in its place.")
         before = self._before["input"]
         now = [*known, *body["input"]][: len(before)]
         if now != before:
@@ -139,28 +147,31 @@ def _gist(item: Object) -> Object | None:
 
 def _check_pairs(items: Sequence[Object]) -> None:
     """Every call is answered once, by the right kind of answer, before anything else is said."""
-    waiting: dict[str, str] = {}
+    waiting: dict[str, Object] = {}
     answered: set[str] = set()
     is_answering = False
     for item in items:
-        is_answer = item["type"].endswith("_output")
+        is_answer = item["type"] in _ANSWERS.values()
         if waiting and not is_answer and (is_answering or item.get("role") == "user"):
             break
         is_answering = is_answer
         if item["type"] in _CALLS:
             if item["call_id"] in {*waiting, *answered}:
                 raise Complaint(f"Duplicate call_id '{item['call_id']}'.")
-            waiting[item["call_id"]] = item["type"]
+            waiting[item["call_id"]] = item
         elif is_answer:
             _check_answer(item, waiting, answered)
     for call_id in waiting:
         raise Complaint(f"No tool output found for function call {call_id}.")
 
 
-def _check_answer(item: Object, waiting: dict[str, str], answered: set[str]) -> None:
+def _check_answer(item: Object, waiting: dict[str, Object], answered: set[str]) -> None:
     call_id = item["call_id"]
     if call_id in answered:
         raise Complaint(f"Duplicate tool output found for function call {call_id}.")
-    if waiting.pop(call_id, "") + "_output" != item["type"]:
+    call = waiting.pop(call_id, {"type": ""})
+    if _ANSWERS.get(call["type"]) != item["type"]:
         raise Complaint(f"No tool call found for function call output with call_id {call_id}.")
+    if item.get("caller") != call.get("caller"):
+        raise Complaint(f"The output of {call_id} names another caller than the call.")
     answered.add(call_id)

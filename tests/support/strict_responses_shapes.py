@@ -49,8 +49,12 @@ _FIELDS = {
         "namespace",
         "async",
     },
-    "function_call_output": {"type", "call_id", "output"},
-    "custom_tool_call_output": {"type", "call_id", "output"},
+    "function_call_output": {"type", "call_id", "output", "caller"},
+    "custom_tool_call_output": {"type", "call_id", "output", "caller"},
+    "tool_search_call": {"type", "id", "call_id", "execution", "status", "arguments"},
+    "tool_search_output": {"type", "id", "call_id", "execution", "status", "tools"},
+    "program": {"type", "id", "call_id", "code", "fingerprint"},
+    "program_output": {"type", "id", "call_id", "result", "status"},
 }
 _REQUIRED = {
     "message": {"role", "content"},
@@ -59,6 +63,10 @@ _REQUIRED = {
     "custom_tool_call": {"call_id", "name", "input"},
     "function_call_output": {"call_id", "output"},
     "custom_tool_call_output": {"call_id", "output"},
+    "tool_search_call": {"call_id", "execution", "arguments"},
+    "tool_search_output": {"call_id", "execution", "tools"},
+    "program": {"id", "call_id", "code", "fingerprint"},
+    "program_output": {"id", "call_id", "result", "status"},
 }
 _ID_PREFIX = {
     "message": "msg",
@@ -97,12 +105,26 @@ def _check_limits(body: Object) -> None:
 
 def _check_tools(body: Object) -> None:
     for position, tool in enumerate(body["tools"]):
-        check_function(tool, f"tools[{position}]")
+        _check_tool(tool, f"tools[{position}]")
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice not in [
-        {"type": tool["type"], "name": tool["name"]} for tool in body["tools"]
+        {"type": tool["type"], "name": tool.get("name")} for tool in body["tools"]
     ]:
         raise Complaint(f"Tool choice '{choice['name']}' not found in 'tools' parameter.")
+
+
+def _check_tool(tool: Object, where: str) -> None:
+    if tool["type"] != "tool_search":
+        check_function(tool, where)
+    elif set(tool) != {"type", "execution", "description", "parameters"}:
+        raise Complaint(f"Invalid '{where}'.")
+
+
+def _check_found(tools: list[Object], where: str) -> None:
+    for position, tool in enumerate(tools):
+        check_function(tool, f"{where}.tools[{position}]")
+        if tool.get("defer_loading") is not True:
+            raise Complaint(f"Invalid Value: '{where}.tools[{position}].defer_loading'.")
 
 
 def _check_item(item: Object, where: str) -> None:
@@ -115,6 +137,7 @@ def _check_item(item: Object, where: str) -> None:
     for name in sorted(_REQUIRED[kind] - set(item)):
         raise Complaint(f"Missing required parameter: '{where}.{name}'.")
     _check_ids(item, where)
+    _check_found(item.get("tools", []), where)
     if kind != "reasoning":
         _check_content(item, where)
 

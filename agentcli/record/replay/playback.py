@@ -52,14 +52,14 @@ class Playback:
 
     def notices(self) -> Sequence[Told]:
         """What the recorded model was told before the reply that comes next."""
-        return self._replies[0].told if self._replies else ()
+        return self._relocate.told(self._replies[0].told) if self._replies else ()
 
     async def unfinished(self) -> Sequence[Told]:
         """What sent the recorded model back to work when it had thought it was done."""
         if not self._replies:
             return ()
         told, self._replies[0].told = self._replies[0].told, []
-        return told
+        return self._relocate.told(told)
 
     async def ask(self, request: Request, show: Show) -> AssistantMessage:
         if not self._replies:

@@ -18,7 +18,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
-from agentcli.types.tools import ErrorKind, ToolResult
+from agentcli.types.tools import Command, ErrorKind, ToolResult
 from agentcli.types.verdicts import CONFINED
 
 _AT_A_LIMIT = (Ending.STEP_LIMIT, Ending.TIME_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT)
@@ -39,10 +39,17 @@ class PlayedCall:
         return self.finished is not None and self.finished.error is ErrorKind.CANCELLED
 
     @property
+    def _was_moved(self) -> bool:
+        details = self.finished.details if self.finished else None
+        return isinstance(details, Command) and details.was_moved
+
+    @property
     def why_not_again(self) -> str:
         """Why it cannot be run again; empty: it can."""
         if self.was_interrupted:
             return "it was interrupted"
+        if self._was_moved:
+            return "a person moved it to the background while it ran"
         if self.was_changed:
             return "a hook changed its result"
         if self.judged is not None and self.judged.verdict.confinement != CONFINED:

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from agentcli.types.events import Fact, SessionForked, SessionResumed, SessionStarted
+from agentcli.types.events import Fact, SessionForked, SessionResumed, SessionStarted, Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,9 @@ class Relocate:
         self._recorded = recorded
         self._workspace = workspace
         self._directory = directory
+
+    def told(self, told: Iterable[Told]) -> list[Told]:
+        return [replace(one, text=self.value(one.text)) for one in told]
 
     def value(self, value: Any) -> Any:
         """Any JSON, with every text in it."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from agentcli.record.order import is_childs
 from agentcli.record.triage.finding import Case, Finding, Level
 from agentcli.types.events import (
     AnswerChecked,
@@ -65,7 +64,7 @@ def crash(case: Case) -> Iterator[Finding]:
     ends = [entry.seq for entry in entries if isinstance(entry.fact, SessionEnded)]
     begins = [entry.seq for entry in entries if isinstance(entry.fact, SessionResumed)]
     in_turn = bool(case.trace.turns) and case.trace.turns[-1].ended is None
-    if (ends and (not begins or begins[-1] < ends[-1])) or (is_childs(entries) and not in_turn):
+    if ends and (not begins or begins[-1] < ends[-1]):
         return
     if case.is_running:
         yield Finding(

@@ -14,6 +14,7 @@ from acp.helpers import ContentBlock
 from acp.interfaces import Client
 from acp.schema import (
     AgentCapabilities,
+    CloseSessionResponse,
     Implementation,
     InitializeResponse,
     ListSessionsResponse,
@@ -22,11 +23,14 @@ from acp.schema import (
     NewSessionResponse,
     PromptCapabilities,
     PromptResponse,
+    ResumeSessionResponse,
     SessionCapabilities,
+    SessionCloseCapabilities,
     SessionInfo,
     SessionListCapabilities,
     SessionMode,
     SessionModeState,
+    SessionResumeCapabilities,
 )
 
 from agentcli import __version__
@@ -66,8 +70,12 @@ class EditorAgent:
             agent_capabilities=AgentCapabilities(
                 load_session=True,
                 mcp_capabilities=McpCapabilities(http=True),
-                prompt_capabilities=PromptCapabilities(embedded_context=True),
-                session_capabilities=SessionCapabilities(list=SessionListCapabilities()),
+                prompt_capabilities=PromptCapabilities(embedded_context=True, image=True),
+                session_capabilities=SessionCapabilities(
+                    list=SessionListCapabilities(),
+                    resume=SessionResumeCapabilities(),
+                    close=SessionCloseCapabilities(),
+                ),
             ),
         )
 
@@ -80,15 +88,23 @@ class EditorAgent:
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> LoadSessionResponse:
-        if session_id in self._open:
-            await self._open.pop(session_id).close()
-        try:
-            place = find_session(session_id)
-        except AgentError as error:
-            raise failure(error) from error
-        conversation = self._opened(cwd, mcp_servers, resume=place)
+        conversation = await self._taken_up(cwd, session_id, mcp_servers)
         await conversation.tell_past()
         return LoadSessionResponse(modes=_modes(conversation))
+
+    async def resume_session(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> ResumeSessionResponse:
+        """For an editor that still has what was said."""
+        conversation = await self._taken_up(cwd, session_id, mcp_servers)
+        return ResumeSessionResponse(modes=_modes(conversation))
+
+    async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
+        """Whoever else wants to can go on with it."""
+        conversation = self._conversation(session_id)
+        del self._open[session_id]
+        await conversation.close()
+        return CloseSessionResponse()
 
     async def list_sessions(self, cwd: str | None = None, **_: Any) -> ListSessionsResponse:
         found = await asyncio.to_thread(_kept, cwd)
@@ -123,6 +139,17 @@ class EditorAgent:
         while self._open:
             _, conversation = self._open.popitem()
             await conversation.close()
+
+    async def _taken_up(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None
+    ) -> Conversation:
+        if session_id in self._open:
+            await self._open.pop(session_id).close()
+        try:
+            place = find_session(session_id)
+        except AgentError as error:
+            raise failure(error) from error
+        return self._opened(cwd, mcp_servers, resume=place)
 
     def _opened(
         self, cwd: str, mcp_servers: list[Any] | None, *, resume: SessionPlace | None = None

@@ -4,6 +4,7 @@ Nothing is asked and no prompt is answered before everything said until then has
 """
 
 import asyncio
+import base64
 from collections import deque
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from acp.interfaces import Client
 from acp.schema import (
     AllowedOutcome,
     EmbeddedResourceContentBlock,
+    ImageContentBlock,
     PermissionOption,
     PromptResponse,
     ResourceContentBlock,
@@ -24,6 +26,7 @@ from acp.schema import (
 )
 
 from agentcli.app.opening import open_session
+from agentcli.machine.images import NotShown, picture_of
 from agentcli.machine.plain import visible
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
@@ -81,7 +84,7 @@ class Conversation:
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         if self._turn is not None:
             raise RequestError.invalid_request({"details": "the prompt before is not done yet"})
-        text, attached = _words(blocks)
+        text, attached = await asyncio.to_thread(_words, blocks)
         self._usage = messages.Usage()
         self._turn = asyncio.ensure_future(self.session.turn(text, attached=attached))
         await asyncio.wait([self._turn])  # where this is cancelled, `close` ends the turn
@@ -137,6 +140,8 @@ class Conversation:
 
     async def _ask(self, question: Question) -> Verdict:
         await self._flush()
+        if question.form is not None and question.form.kind != "tools":
+            return Verdict(decision="deny", by="nobody", reason="editors are asked for no forms")
         call, rules = question.call, self.session.suggest(question.call).rules
         answer = await self._client.request_permission(
             session_id=self.id,
@@ -182,10 +187,10 @@ def _options(rules: Sequence[str]) -> list[PermissionOption]:
     ]
 
 
-def _words(blocks: Sequence[ContentBlock]) -> tuple[str, list[str]]:
+def _words(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messages.Image]]:
     """What was typed, and what was attached to it. Raises RequestError for what cannot be read."""
     typed: list[str] = []
-    attached: list[str] = []
+    attached: list[str | messages.Image] = []
     for block in blocks:
         match block:
             case TextContentBlock(text=text):
@@ -194,13 +199,22 @@ def _words(blocks: Sequence[ContentBlock]) -> tuple[str, list[str]]:
                 typed.append(f"[{name}]({uri})")
             case EmbeddedResourceContentBlock(resource=TextResourceContents(uri=uri, text=text)):
                 attached.append(f"{uri}:\n\n{text}")
+            case ImageContentBlock(data=data):
+                attached += _image(data)
             case _:
-                raise RequestError.invalid_params(
-                    {"details": f"a prompt may hold text and text resources, not {block.type}"}
-                )
+                details = f"a prompt may hold text, images and text resources, not {block.type}"
+                raise RequestError.invalid_params({"details": details})
     if not "".join(typed).strip():
         raise RequestError.invalid_params({"details": "the prompt is empty"})
     return "".join(typed), attached
+
+
+def _image(data: str) -> tuple[str, messages.Image]:
+    try:
+        picture = picture_of(base64.b64decode(data, validate=True))
+    except (ValueError, NotShown) as error:
+        raise RequestError.invalid_params({"details": f"an image of it {error}"}) from None
+    return picture.label("of the prompt"), picture.image
 
 
 def _usage(usage: messages.Usage) -> Usage:

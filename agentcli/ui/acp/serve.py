@@ -33,7 +33,8 @@ async def _serve(settings_of: SettingsOf) -> None:
     _stop_on_signals()
     agent = EditorAgent(settings_of)
     try:
-        await run_agent(cast(Agent, agent), writer, reader)
+        # Without this the SDK leaves out methods that the protocol has: resume and close.
+        await run_agent(cast(Agent, agent), writer, reader, use_unstable_protocol=True)
     finally:
         await agent.close()
 

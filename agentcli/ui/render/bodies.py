@@ -7,7 +7,7 @@ from rich.text import Text
 
 from agentcli.machine.plain import plain
 from agentcli.types.tools import ChildTurn, Command, Diff, ErrorKind, Raw
-from agentcli.ui.lines import counted
+from agentcli.ui.lines import counted, short_path
 from agentcli.ui.render.card import Card, State
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape, escaped
@@ -92,7 +92,7 @@ def hidden_note(count: int, card: Card, paint: Paint, *, log_path: str = "") -> 
     if card.number is not None:
         parts.append(f"/show {card.number}")
     if log_path:
-        parts.append(f"full log {escape(_from_home(log_path))}")
+        parts.append(f"full log {escape(short_path(Path(log_path)))}")
     note = f"{paint.ellipsis} {paint.dot.join(parts)}"
     style = paint.theme.dim + Style(italic=not paint.accessible)
     return wrapped(run(note, style), paint.width, indent="  ")
@@ -118,11 +118,6 @@ def _output(command: Command, card: Card, paint: Paint) -> str:
     return paint.lines([*shown_first, *between, *shown_last, *still])
 
 
-def _from_home(path: str) -> str:
-    home = str(Path.home())
-    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
-
-
 def _lines(text: str) -> list[str]:
     return text.split("\n") if text else []
 
@@ -132,6 +127,6 @@ def _reason(card: Card, paint: Paint) -> str:
     verdict = card.verdict
     if verdict is not None and verdict.by == "person":
         return ""
-    why = verdict.reason if verdict is not None and verdict.decision == "deny" else card.result.text
+    why = verdict.reason if verdict is not None and verdict.decision == "deny" else card.result.said
     text = run(escape(" ".join(why.split())), paint.theme.dim)
     return paint.lines(wrapped(text, paint.prose_width, indent="  "))

@@ -23,6 +23,8 @@ from agentcli.ui.render.palette import PLAIN
 FOLDED_NAMES = 2
 """How many of the files read one after the other are named."""
 SHOWN_LOG_BYTES = 1_000_000
+CHILD = "delegate"
+"""The tool whose calls are child agents."""
 
 
 class Cards:
@@ -76,8 +78,14 @@ class Cards:
         return shown
 
     def running(self, call: ToolCall, elapsed_s: float, last_lines: str = "") -> str:
-        """A call that has not ended, for the live region: a header and its latest output."""
+        """A call that has not ended, for the live region: a header and its latest output.
+
+        What a child agent does stands in its header: several of them work at the same time."""
         took = duration(elapsed_s) if elapsed_s >= 60 else f"{elapsed_s:.0f}s"
+        if call.name == CHILD:
+            facts = [took, *plain(last_lines).strip().split("\n")[-1:]]
+            lines, _ = header(State.RUNNING, call.name, subject(call), facts, self.paint)
+            return self.paint.lines(lines)
         lines, _ = header(State.RUNNING, call.name, subject(call), [took], self.paint)
         latest = "\n".join(plain(last_lines).rstrip("\n").split("\n")[-LAST_LINES:])
         rows = text_rows(latest, self.paint, self.paint.theme.dim)[-LAST_LINES:]

@@ -73,7 +73,7 @@ def exit_lines(
     log_path: str = "",
     ascii: bool = False,
 ) -> list[str]:
-    """At most three plain lines. `stopped`: commands that were running; `resume`: how to go on."""
+    """At most four plain lines. `stopped`: commands that were running; `resume`: how to go on."""
     dot = " - " if ascii else " · "
     first = [f"session {tally.session}" if tally.session else "session", counted(turns, "turn")]
     lines = [dot.join((*first, elapsed(duration_s), *_spent(tally, ascii=ascii, cached=True)))]
@@ -87,7 +87,9 @@ def exit_lines(
     if did:
         lines.append(dot.join(did))
     if resume:
-        lines.append(f"resume: {resume}" + (f"      log: {log_path}" if log_path else ""))
+        lines.append(f"resume: {resume}")
+    if log_path:
+        lines.append(f"log:    {log_path}")
     return lines
 
 

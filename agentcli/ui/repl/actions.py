@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentcli.types.errors import AgentError
 from agentcli.types.verdicts import MODES
-from agentcli.ui.repl.approval import LETTERS, Asked
+from agentcli.ui.lines import counted
+from agentcli.ui.repl.answering import Answering
+from agentcli.ui.repl.approval import AskedPlan
+from agentcli.ui.repl.commands.registry import is_slash_command
 from agentcli.ui.repl.composer import SHELL
 from agentcli.ui.repl.outside import edited, paged
 
@@ -16,13 +18,12 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.repl import Repl
 
 AGAIN_S = 1.5
-EDITABLE = ("command", "new_text", "content", "patch")
-"""The arguments of tools that a person would want to change before they run."""
 
 
 class Actions:
     def __init__(self, repl: "Repl") -> None:
         self._repl = repl
+        self.answering = Answering(repl)
         self._pressed: dict[str, float] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
 
@@ -40,10 +41,11 @@ class Actions:
             "down": self.down,
             "editor": lambda: self.do(self.edit_in_editor()),
             "transcript": lambda: self.do(self.transcript()),
+            "background": self.to_background,
             "redraw": lambda: repl.terminal.repaint(),
             "suspend": lambda: repl.terminal.suspend(),
-            "answer_line": self.answer_line,
-            "leave_answer_line": self.leave_answer_line,
+            "answer_line": self.answering.answer_line,
+            "leave_answer_line": self.answering.leave_answer_line,
         }
 
     def do(self, work: Awaitable[Any]) -> None:
@@ -53,7 +55,9 @@ class Actions:
 
         def done(task: "asyncio.Future[Any]") -> None:
             self._tasks.discard(task)
-            if not task.cancelled() and (error := task.exception()) is not None:
+            error = None if task.cancelled() else task.exception()
+            # That the session cannot be had was said where it was found out.
+            if error is not None and not isinstance(error, AgentError):
                 self._repl.terminal.leave(error)
 
         task.add_done_callback(done)
@@ -74,6 +78,7 @@ class Actions:
     # The input
 
     def submit(self) -> None:
+        self._repl.view.forget_notice()
         composer = self._repl.composer
         state = composer.buffer.complete_state
         if state is not None and state.current_completion is not None:
@@ -92,10 +97,18 @@ class Actions:
         text = composer.text
         if composer.shell_mode or text.startswith(SHELL):
             self._submit_shell(text)
-        elif text.startswith("/") and not text.startswith("//"):
-            self.do(self._repl.run_command(text))
+        elif is_slash_command(text):
+            composer.lift()  # now: the keys that come with this one belong to the next line
+            self.do(self._repl.slash.submit(text))
         elif text.strip():
-            self._repl.turns.send(*composer.take())
+            self._send(*composer.take())
+
+    def _send(self, text: str, shown: str) -> None:
+        """What is said while a plan waits for an answer is about the plan."""
+        if isinstance(self._repl.approvals.asked, AskedPlan):
+            self.answering.plan.change(text)
+        else:
+            self._repl.turns.send(text, shown)
 
     def _submit_shell(self, text: str) -> None:
         composer = self._repl.composer
@@ -157,10 +170,16 @@ class Actions:
             else:
                 repl.notice("esc again clears the input; up brings it back")
         elif self._is_again("escape"):
-            self.do(repl.run_command("/rewind", quietly=True))
+            self.do(self._rewind())
+
+    async def _rewind(self) -> None:
+        await self._repl.engine.opened()
+        await self._repl.slash.run("/rewind")
 
     def stop(self) -> None:
         repl = self._repl
+        if repl.stop_asking():
+            return
         if repl.turns.is_running:
             self._interrupt()
         elif not repl.composer.is_empty or repl.composer.shell_mode:
@@ -180,92 +199,28 @@ class Actions:
             repl.notice("a turn is running: ctrl+d again stops it and leaves")
 
     def _interrupt(self) -> None:
-        if self._repl.turns.is_stopping and self._is_again("interrupt"):
+        if self._is_again("interrupt") and self._repl.turns.is_stopping:
             self._repl.kill_running()
-            return
-        self._is_again("interrupt")
-        self._repl.turns.interrupt()
+        else:
+            self._repl.turns.interrupt()
+
+    def to_background(self) -> None:
+        """The command that is waited for; without one the key edits as it does in emacs."""
+        repl, buffer = self._repl, self._repl.composer.buffer
+        moved = repl.engine.session.move_to_background() if repl.engine.session else 0
+        if moved:
+            repl.notice(f"moved to the background: {counted(moved, 'command')}; /bg lists them")
+        elif buffer.text:
+            buffer.cursor_left()
+        else:
+            repl.notice("no command is running that could go to the background")
 
     def _is_again(self, what: str) -> bool:
         now = time.monotonic()
-        before, self._pressed[what] = self._pressed.get(what, float("-inf")), now
-        return now - before <= AGAIN_S
-
-    # Questions
-
-    def answer(self, key: str) -> None:
-        asked = self._repl.approvals.asked
-        if asked is None:
-            return
-        if key == "stop":
-            self._repl.approvals.deny()
-            # After the answer has been recorded.
-            asyncio.get_running_loop().call_soon(self._repl.turns.interrupt)
-        elif key in ("up", "down"):
-            self._repl.approvals.select(-1 if key == "up" else 1)
-        elif key == "enter":
-            if asked.selected is not None:
-                self._choose(LETTERS[asked.selected], asked)
-        else:
-            self._choose(key, asked)
-
-    def _choose(self, letter: str, asked: Asked) -> None:
-        approvals = self._repl.approvals
-        choices: dict[str, Callable[[], None]] = {
-            "y": approvals.allow,
-            "s": partial(approvals.allow, lasting="session"),
-            "a": partial(self._allow_always, asked),
-            "n": approvals.deny,
-            "e": partial(self._ask_what_instead, asked),
-            "v": lambda: self.do(self._view(asked)),
-            "m": lambda: self.do(self._modify(asked)),
-        }
-        if any(letter == it and asked.offers(it) for it in LETTERS):
-            choices[letter]()
-
-    def _allow_always(self, asked: Asked) -> None:
-        try:
-            self._repl.store_rules(asked)
-        except AgentError as error:
-            self._repl.fail(str(error), error.hint)
-            return
-        self._repl.approvals.allow(lasting="always")
-
-    def _ask_what_instead(self, asked: Asked) -> None:
-        asked.instead = True
-        self._repl.screen.answer.reset()
-        self._repl.screen.layout.focus(self._repl.screen.answer_window)
-
-    def answer_line(self) -> None:
-        text = self._repl.screen.answer.text.strip()
-        if text:
-            self.leave_answer_line()
-            self._repl.approvals.deny(text)
-
-    def leave_answer_line(self) -> None:
-        if self._repl.approvals.asked is not None:
-            self._repl.approvals.asked.instead = False
-        self._repl.screen.layout.focus(self._repl.screen.input_window)
-
-    async def _view(self, asked: Asked) -> None:
-        await self.page(self._repl.stage.viewed_question(asked))
-        self._repl.approvals.viewed()
-
-    async def _modify(self, asked: Asked) -> None:
-        given = asked.question.call.input
-        name = next((key for key in EDITABLE if isinstance(given, dict) and key in given), None)
-        if name is None or not isinstance(given, dict):
-            self._repl.notice("this call has nothing to edit")
-            return
-        before = str(given[name])
-        after = await self._repl.terminal.hand_over(lambda: edited(before, suffix=".txt"))
-        if after is None:
-            self._repl.notice("the editor failed: nothing was changed")
-            self._repl.approvals.viewed()
-        elif after.rstrip("\n") == before.rstrip("\n"):
-            self._repl.approvals.viewed()
-        else:
-            self._repl.approvals.modify({**given, name: after.rstrip("\n")})
+        is_again = now - self._pressed.pop(what, float("-inf")) <= AGAIN_S
+        if not is_again:
+            self._pressed[what] = now
+        return is_again
 
     # Hand-overs
 

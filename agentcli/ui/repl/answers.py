@@ -36,6 +36,7 @@ _SHORT: dict[Letter, str] = {
     "v": "view",
     "m": "modify",
 }
+_TO_A_SERVER = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
 _OF_ONE_ROW: tuple[Letter, ...] = ("v", "m")
 _NOTE_INDENT = 6
 _NOTE_ROWS = 3
@@ -52,13 +53,13 @@ class _Answer:
 
 def answer_rows(asked: Asked, paint: Paint, density: Density) -> list[str]:
     if density == "short":
-        offered = (one for one in LETTERS if asked.offers(one))
+        offered = (one for one in asked.letters if asked.offers(one))
         return _flowing((_answer(asked, one, paint, is_short=True) for one in offered), paint)
-    answers = {one: _answer(asked, one, paint, is_short=False) for one in LETTERS}
+    answers = {one: _answer(asked, one, paint, is_short=False) for one in asked.letters}
     if density == "flowing":
         return _flowing(answers.values(), paint)
-    above = [row for one in LETTERS if one not in _OF_ONE_ROW for row in answers[one].rows]
-    return ["", *above, *_flowing((answers[one] for one in _OF_ONE_ROW), paint)]
+    above = [row for one in answers if one not in _OF_ONE_ROW for row in answers[one].rows]
+    return ["", *above, *_flowing((answers[one] for one in _OF_ONE_ROW if one in answers), paint)]
 
 
 def shows_rules(asked: Asked, paint: Paint, density: Density) -> bool:
@@ -84,6 +85,8 @@ def _flowing(answers: Iterable[_Answer], paint: Paint) -> list[str]:
 def _answer(asked: Asked, letter: Letter, paint: Paint, *, is_short: bool) -> _Answer:
     is_wide = cell_len(f"  [{letter}] {_WORDS[letter]}") > paint.width
     words = (_SHORT if is_short or is_wide else _WORDS)[letter]
+    if letter == "y" and asked.question.form is not None:
+        words = _TO_A_SERVER[asked.question.form.kind]
     if is_short and letter == "v" and not asked.was_viewed:
         words += " for more answers"
     note = "" if is_short else _note(asked, letter)

@@ -8,10 +8,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from agentcli.types.messages import Json
-from agentcli.types.verdicts import Question, Verdict
+from agentcli.types.verdicts import Mode, Question, Verdict
 
 TYPING_S = 1.0
 """A key within this time means: somebody is typing."""
@@ -23,6 +23,8 @@ Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
 LETTERS: tuple[Letter, ...] = ("y", "s", "a", "n", "e", "v", "m")
 AGREEING = frozenset({"y", "s", "a", "m"})
 LASTING = frozenset({"s", "a"})
+OF_A_SERVER: tuple[Letter, ...] = ("y", "n", "v")
+OF_A_PLAN: tuple[Letter, ...] = ("y", "a", "n", "e", "m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,28 +44,63 @@ class Offer:
         return (self.reason or "no rule can name it") if letter == "s" and not self.session else ""
 
 
+T = TypeVar("T")
+
+
 @dataclass(slots=True, kw_only=True)
-class Asked:
-    """One open question."""
+class Pending:
+    """A question on the screen, whatever it is about."""
+
+    opened: bool = False
+    counts_from: float = float("inf")
+    """When keys begin to be answers."""
+    selected: int | None = None
+    instead: bool = False
+    """What to do instead is being typed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAnswer:
+    """`mode`: follow the plan, in that mode. `instead`: what to change. Neither: it stays open."""
+
+    mode: Mode | None = None
+    instead: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class AskedPlan(Pending):
+    """Whether the plan that was just said is the one to follow."""
+
+    plan: str
+    answer: "asyncio.Future[PlanAnswer]"
+
+    def offers(self, letter: Letter) -> bool:
+        return letter in OF_A_PLAN
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked(Pending):
+    """Whether a call may run."""
 
     question: Question
     offer: Offer
     position: tuple[int, int]
     """Which call of how many in the same reply."""
     answer: "asyncio.Future[Verdict]"
-    opened: bool = False
-    counts_from: float = float("inf")
-    """When keys begin to be answers."""
     is_cut: bool = True
     """Not all of it is on the screen; so it is until it was drawn."""
     hides_rules: bool = False
     """What the lasting answers would store is not on the screen."""
     was_viewed: bool = False
-    selected: int | None = None
-    instead: bool = False
-    """What to do instead is being typed."""
+
+    @property
+    def letters(self) -> tuple[Letter, ...]:
+        """What there is to answer: a server's question takes nothing that would last."""
+        return LETTERS if self.question.form is None else OF_A_SERVER
 
     def offers(self, letter: Letter) -> bool:
+        if letter not in self.letters:
+            return False
         return not self.offer.why_not(letter) and not self._is_locked(letter)
 
     def _is_locked(self, letter: Letter) -> bool:
@@ -86,7 +123,7 @@ class Approvals:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`changed`: what is shown has to be drawn anew."""
-        self.asked: Asked | None = None
+        self.asked: Asked | AskedPlan | None = None
         self._is_composing = is_composing
         self._quiet_s = quiet_s
         self._offer = offer
@@ -96,20 +133,28 @@ class Approvals:
         self._open_now = asyncio.Event()
 
     async def __call__(self, question: Question) -> Verdict:
-        loop = asyncio.get_running_loop()
-        self.asked = asked = Asked(
+        asked = Asked(
             question=question,
             offer=self._offer(question),
             position=self._position(question),
-            answer=loop.create_future(),
+            answer=asyncio.get_running_loop().create_future(),
         )
+        return await self._put(asked, asked.answer)
+
+    async def about_plan(self, plan: str) -> tuple[PlanAnswer, str]:
+        """The answer, and the plan as the person left it."""
+        asked = AskedPlan(plan=plan, answer=asyncio.get_running_loop().create_future())
+        return await self._put(asked, asked.answer), asked.plan
+
+    async def _put(self, asked: Asked | AskedPlan, answer: "asyncio.Future[T]") -> T:
+        self.asked = asked
         self._open_now.clear()
         try:
             self._changed()
-            await self._until_nobody_types()
+            await self._until_nobody_types(asked)
             asked.opened, asked.counts_from = True, self._clock() + GRACE_S
             self._changed()
-            return await asked.answer
+            return await answer
         finally:
             self.asked = None
             self._changed()
@@ -153,7 +198,7 @@ class Approvals:
     def allow(self, *, lasting: Literal["", "session", "always"] = "") -> None:
         reason = {"": "once", "session": "for this session", "always": "always"}[lasting]
         rule = None
-        if lasting and self.asked is not None:
+        if lasting and isinstance(self.asked, Asked):
             rule = ", ".join(self.asked.offer.rules) or self.asked.offer.session
         self._answer(
             Verdict(decision="allow", by="person", reason=f"the person agreed {reason}", rule=rule)
@@ -165,6 +210,10 @@ class Approvals:
             reason = f"the person said no, and: {instead}"
         self._answer(Verdict(decision="deny", by="person", reason=reason))
 
+    def dismiss(self) -> None:
+        """Gives a server's question no answer, which is not the same as a no."""
+        self._answer(Verdict(decision="ask", by="person", reason="the person gave no answer"))
+
     def modify(self, new_input: Json) -> None:
         self._answer(
             Verdict(
@@ -175,22 +224,34 @@ class Approvals:
             )
         )
 
+    def decide_on_plan(self, answer: PlanAnswer) -> None:
+        if isinstance(self.asked, AskedPlan) and not self.asked.answer.done():
+            self.asked.answer.set_result(answer)
+            self.open_now()
+
     def viewed(self) -> None:
         if self.asked is not None:
-            self.asked.was_viewed = True
+            if isinstance(self.asked, Asked):
+                self.asked.was_viewed = True
             self.asked.counts_from = self._clock() + GRACE_S
             self._changed()
 
     def _answer(self, verdict: Verdict) -> None:
-        if self.asked is not None and not self.asked.answer.done():
+        if isinstance(self.asked, Asked) and not self.asked.answer.done():
             self.asked.answer.set_result(verdict)
 
-    async def _until_nobody_types(self) -> None:
+    async def _until_nobody_types(self, asked: Asked | AskedPlan) -> None:
         if self._quiet_s() >= TYPING_S and not self._is_composing():
             return
-        while not self._open_now.is_set() and (left_s := PAUSE_S - self._quiet_s()) > 0:
+        while not self._open_now.is_set() and (left_s := self._pause_left_s(asked)) > 0:
             try:
                 async with asyncio.timeout(left_s):
                     await self._open_now.wait()
             except TimeoutError:
                 continue
+
+    def _pause_left_s(self, asked: Asked | AskedPlan) -> float:
+        """A plan never comes up over a message: nothing stands still for it."""
+        if isinstance(asked, AskedPlan) and self._is_composing():
+            return PAUSE_S
+        return PAUSE_S - self._quiet_s()

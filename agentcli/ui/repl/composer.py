@@ -12,6 +12,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
+from agentcli.ui.repl.foreign import Foreign
 from agentcli.ui.repl.mentions import Files, as_typed, typed_mention
 from agentcli.ui.repl.paste import Pastes, cleaned
 
@@ -27,14 +28,14 @@ class Menu(Protocol):
 
 
 class Composer:
-    def __init__(self, *, history: History, menu: Menu, files: Files) -> None:
+    def __init__(self, *, history: History, menu: Menu, files: Files, foreign: Foreign) -> None:
         self.pastes = Pastes()
         self.shell_mode = False
         self.last_key = float("-inf")
         self.buffer = Buffer(
             multiline=True,
             history=history,
-            completer=_Offers(menu, files, self),
+            completer=_Offers(menu, files, foreign, self),
             complete_while_typing=True,
             enable_history_search=False,
         )
@@ -60,28 +61,39 @@ class Composer:
 
     def take(self) -> tuple[str, str]:
         """The text, and as it was shown; the input is empty then, and the history has it."""
+        text, shown = self.lift()
+        self.remember(text)
+        return text, shown
+
+    def lift(self) -> tuple[str, str]:
+        """The same, and nobody remembers it yet."""
         shown, text = self._shown(), self.text
         if self.shell_mode and not text.startswith(SHELL):
             text = f"{SHELL}{text}"
         self.shell_mode = False
-        self.buffer.history.append_string(text)
-        self.buffer.reset()
+        self._empty()
         return text, shown
+
+    def remember(self, text: str) -> None:
+        self.buffer.history.append_string(text)
 
     def put(self, text: str) -> None:
         self.buffer.document = Document(self.pastes.recalled(cleaned(text)))
 
     def put_before(self, text: str) -> None:
         """In front of what is being typed, which stays."""
-        typed = self.buffer.text
-        joined = f"{self.pastes.recalled(cleaned(text))}\n{typed}" if typed else text
-        self.buffer.document = Document(joined)
+        typed, before = self.buffer.text, self.pastes.recalled(cleaned(text))
+        self.buffer.document = Document(f"{before}\n{typed}" if typed else before)
 
     def clear(self) -> None:
         """Up brings it back."""
         if self.buffer.text.strip():
             self.buffer.history.append_string(self.text)
         self.shell_mode = False
+        self._empty()
+
+    def _empty(self) -> None:
+        self.buffer.document = Document()  # unlike a reset, this is told to who keeps the draft
         self.buffer.reset()
 
     def paste(self, data: str) -> None:
@@ -107,9 +119,10 @@ class Composer:
 
 
 class _Offers(Completer):
-    def __init__(self, menu: Menu, files: Files, composer: Composer) -> None:
+    def __init__(self, menu: Menu, files: Files, foreign: Foreign, composer: Composer) -> None:
         self._menu = menu
         self._files = files
+        self._foreign = foreign
         self._composer = composer
 
     def get_completions(
@@ -125,6 +138,8 @@ class _Offers(Completer):
         if before.startswith("/") and "\n" not in before:
             for text, what, replaced in self._menu.offers(before):
                 yield Completion(text, start_position=-replaced, display=text, display_meta=what)
+            for text, what in await self._foreign.prompts(before):
+                yield Completion(text, start_position=-len(before), display=text, display_meta=what)
             return
         mention = typed_mention(document.current_line_before_cursor)
         if mention is None or self._composer.shell_mode:
@@ -133,4 +148,11 @@ class _Offers(Completer):
         for path in await self._files.matching(typed):
             yield Completion(
                 as_typed(path), start_position=-len(typed) - len(quote) - 1, display=path
+            )
+        for name, what in await self._foreign.resources(typed):
+            yield Completion(
+                as_typed(name),
+                start_position=-len(typed) - len(quote) - 1,
+                display=name,
+                display_meta=what,
             )

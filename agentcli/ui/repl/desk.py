@@ -1,8 +1,8 @@
 """What a slash command can reach: the session, the screen, and the few things it may change."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agentcli.settings import Settings
 from agentcli.types.verdicts import Mode
@@ -10,6 +10,9 @@ from agentcli.types.verdicts import Mode
 if TYPE_CHECKING:
     from agentcli.app.session import Session
     from agentcli.ui.repl.stage import Stage
+
+
+T = TypeVar("T")
 
 
 class Desk(Protocol):
@@ -64,6 +67,20 @@ class Desk(Protocol):
         """A prompt, as if it had been typed."""
         ...
 
+    async def decide_on_plan(self) -> None:
+        """Puts the plan there is to the person, if they have not agreed to it yet."""
+        ...
+
+    async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
+        """Something that takes time, and that the person can stop. Nothing may run beside it.
+
+        Raises UsageError where a turn is running, and when it was stopped."""
+        ...
+
+    async def ask(self, question: str) -> str:
+        """What the person types on one line; empty: nothing."""
+        ...
+
     async def edit(self) -> None:
         """The input in the person's editor."""
         ...
@@ -96,3 +113,5 @@ class SlashCommand:
     run: Run
     complete: Complete | None = None
     """What its first argument can be, each with a word about it."""
+    works_alone: bool = False
+    """Also where the session cannot be had."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.settings import Settings
+from agentcli.types.deltas import CommandEnded
 from agentcli.types.errors import AgentError, Exit
 from agentcli.types.events import Event, ModelReplied
 from agentcli.types.messages import ToolCall
@@ -59,8 +60,10 @@ class Engine:
         status: Status,
         asker: Asker,
         begun: Callable[[], None],
+        notice: Callable[[str], None],
     ) -> None:
-        """`begun`: called when it is ready, and when it could not be made so."""
+        """`begun`: called when it is ready, and when it could not be made so. `notice`: says
+        something for a moment."""
         self._settings = settings
         self._opening = opening
         self._load = load
@@ -68,6 +71,7 @@ class Engine:
         self._status = status
         self._asker = asker
         self._begun = begun
+        self._notice = notice
         self._ready: asyncio.Task[None] | None = None
         self._late: Late | None = None
         self._calls: list[ToolCall] = []
@@ -89,6 +93,14 @@ class Engine:
         assert self.session is not None
         assert self.stage is not None
         return self.session, self.stage
+
+    async def loaded(self) -> "Registry":
+        """The commands, which are there also where the session cannot be had."""
+        assert self._ready is not None
+        if self.registry is None:
+            await asyncio.wait([self._ready])
+        assert self.registry is not None
+        return self.registry
 
     def set_mode(self, mode: Mode) -> None:
         self.mode = mode
@@ -158,6 +170,8 @@ class Engine:
         except AgentError as error:
             self.stage.story.error(str(error), error.hint)
             raise
+        for problem in self.registry.problems:
+            self.stage.story.say(self.stage.ink(f"warning: {problem}", "warning"))
         if resume is not None:
             self.stage.story.recall(self.session.facts)
         if self.mode != self.session.mode:
@@ -171,6 +185,11 @@ class Engine:
         self._begun()
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, ModelReplied):
-            self._calls = list(event.message.tool_calls)
+        match event:
+            case ModelReplied(message=message):
+                self._calls = list(message.tool_calls)
+            case CommandEnded(pid=pid, how=how):
+                self._notice(f"background pid {pid} has ended: {how}")
+            case _:
+                pass
         self._terminal.redraw()

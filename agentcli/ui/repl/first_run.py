@@ -18,9 +18,9 @@ from agentcli.wire.transport import dialect_of
 
 MENU = """\
 agentcli needs a model.
-  1  paste an API key        (hidden, stored in the OS keyring, else a 0600 file)
-  2  use a local server      ({found})
-  3  show me a demo          (scripted, no key, touches nothing)
+  1  paste an API key    (hidden, stored in the OS keyring, else a 0600 file)
+  2  use a local server  ({found})
+  3  show me a demo      (scripted, no key, touches nothing)
   4  quit
 """
 _BEGINNINGS = (("sk-ant-", "anthropic"), ("AIza", "gemini"), ("sk-", "openai"))

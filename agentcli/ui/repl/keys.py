@@ -60,7 +60,7 @@ TABLE: tuple[Row, ...] = (
         action="escape",
         keys=(("escape",),),
         label="Esc",
-        does="close the menu; interrupt; twice: clear the input",
+        does="close the menu; interrupt; twice: clear the input, or on an empty one /rewind",
     ),
     Row(
         action="stop",
@@ -85,6 +85,12 @@ TABLE: tuple[Row, ...] = (
         does="write in $VISUAL or $EDITOR",
     ),
     Row(action="transcript", keys=(("c-o",),), label="Ctrl-O", does="the transcript in a pager"),
+    Row(
+        action="background",
+        keys=(("c-b",),),
+        label="Ctrl-B",
+        does="move the running command to the background",
+    ),
     Row(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="draw the live region anew"),
     Row(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
 )

@@ -9,9 +9,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentcli import __version__
 from agentcli.app.opening import open_session
@@ -19,16 +19,20 @@ from agentcli.app.session import Session
 from agentcli.record.sessions import past_session
 from agentcli.settings import Settings
 from agentcli.types.deltas import RetryDelta
-from agentcli.types.errors import AgentError, Exit
+from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event
 from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.lines import target
 from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.approval import Asked, Offer
 from agentcli.ui.repl.commands.all import make_registry
+from agentcli.ui.repl.commands.registry import is_slash_command
+from agentcli.ui.repl.form_lines import answer_in_lines
 from agentcli.ui.repl.line_reader import LineReader
 from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.outside import edited
+from agentcli.ui.repl.plan_answers import proposed, settle
+from agentcli.ui.repl.plan_in_lines import ask_about_plan
 from agentcli.ui.repl.shell import run_captured
 from agentcli.ui.repl.stage import Stage, make_stage
 from agentcli.ui.repl.status import Status
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
     from agentcli.record.place import SessionPlace
 
 ANSWERS = "y once, s this session, a always, n no, or write what to do instead"
+
+
+T = TypeVar("T")
 
 
 class LineMode:
@@ -48,9 +55,11 @@ class LineMode:
         self._reader = LineReader(sys.stdin.fileno())
         self._registry = make_registry(settings)
         self._session: Session | None = None
-        self._turn: asyncio.Task[None] | None = None
+        self._turn: asyncio.Task[Any] | None = None
         self._is_over = False
         self._next: list[str] = []
+        self._unsent = ""
+        """A message that no model could be asked."""
         self._stage = make_stage(
             self.settings,
             background=None,
@@ -74,6 +83,8 @@ class LineMode:
             f"{self.settings.workspace}, {self.mode} mode\n"
         )
         self._write("/help lists the commands; an end of input (ctrl+d) leaves\n")
+        for problem in self._registry.problems:
+            self._write(f"warning: {problem}\n")
         self._main = asyncio.ensure_future(self._converse())
         try:
             await self._main
@@ -144,6 +155,30 @@ class LineMode:
     def send(self, text: str) -> None:
         self._next.append(text)
 
+    async def decide_on_plan(self) -> None:
+        if not (plan := proposed(self)):
+            return
+        answer, plan = await ask_about_plan(plan, read=self._reader.line, write=self._write)
+        if answer is None:
+            self.leave()
+        elif text := settle(self, plan, answer):
+            self.send(text)
+
+    async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
+        self._write(f"{verb}\n")
+        self._turn = done = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([done])
+        finally:
+            self._turn = None
+        if done.cancelled():
+            raise UsageError(f"stopped: {verb[:1].lower()}{verb[1:]}")
+        return done.result()
+
+    async def ask(self, question: str) -> str:
+        self._write(f"{question} ")
+        return (await self._reader.line() or "").strip()
+
     async def edit(self) -> None:
         text = await edited("", suffix=".md")
         if text and text.strip():
@@ -174,7 +209,8 @@ class LineMode:
                 self._write("\n")
                 return
             self._asked_to_leave = False
-            if text.strip():
+            text, self._unsent = text if text.strip() else self._unsent, ""
+            if text:
                 await self._act(text)
 
     async def _message(self) -> str | None:
@@ -187,8 +223,8 @@ class LineMode:
         return "\n".join(lines) or None
 
     async def _act(self, text: str) -> None:
-        if text.startswith("/") and not text.startswith("//"):
-            wrong = self._registry.why_not(text)
+        wrong = self._registry.why_not(text) if is_slash_command(text) else ""
+        if is_slash_command(text) and not (wrong and self.session.runs_prompt(text)):
             if wrong:
                 self._write(f"{wrong}\n")
             else:
@@ -208,10 +244,15 @@ class LineMode:
             self._turn = None
 
     async def _one(self, text: str) -> None:
-        attached = attach(text, self.settings.workspace)
+        attached = await asyncio.to_thread(attach, text, self.settings.workspace)
         for note in attached.notes:
             self._write(f"{note}\n")
-        await self.session.turn(text, attached=attached.texts)
+        fetched = await self.session.fetched(text)
+        await self.session.turn(text, attached=(*attached.parts, *fetched))
+        if self.session.withdraw():
+            self._unsent = text
+            self._write("your message is kept: an empty line sends it again\n")
+        await self.decide_on_plan()
 
     async def _shell(self, command: str) -> None:
         is_told = not command.startswith("!")
@@ -250,6 +291,8 @@ class LineMode:
         )
         self._write("\n" + self._stage.whole_question(asked))
         self._write(f"why: {escape(question.verdict.reason)}\n")
+        if question.form is not None:
+            return await answer_in_lines(question.form, say=self._write, line=self._reader.line)
         self._write(f"session: {escape(offer.session or offer.why_not('s'))}\n")
         self._write(f"always: {escape(', '.join(offer.rules) or offer.why_not('a'))}\n")
         while True:

@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platformdirs import user_state_path
@@ -16,6 +15,7 @@ from prompt_toolkit.utils import get_cwidth
 from agentcli import __version__
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
+from agentcli.ui.lines import short_path
 from agentcli.ui.render.summary import is_ascii
 from agentcli.ui.repl.background import Answer, ask_background
 from agentcli.ui.repl.branch import Branch
@@ -103,14 +103,6 @@ def hints(width: int) -> str:
 def shortened(path: str, width: int) -> str:
     """Its end says most."""
     return path if len(path) <= width else f"…{path[len(path) - max(8, width - 1) :]}"
-
-
-def short_path(path: Path) -> str:
-    """With ~ for the home directory."""
-    home = Path.home()
-    if path.is_relative_to(home) and home != Path("/"):
-        return f"~/{path.relative_to(home)}" if path != home else "~"
-    return str(path)
 
 
 def _part(repl: Repl, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """`@file` in a message: found while it is typed, and read when the message is sent.
 
 A mention stays in the text as it was typed; what the file holds is added for the model, and the
-person is told how much of it. Only files of the workspace can be mentioned.
+person is told how much of it. Only files of the workspace can be mentioned, and images anywhere.
 """
 
 import asyncio
@@ -10,28 +10,33 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from agentcli.machine.images import image_type
 from agentcli.machine.plain import visible
+from agentcli.types.messages import Image
+from agentcli.ui.attached import (
+    IMAGES_MAX,
+    Attached,
+    image_at,
+    is_image_name,
+    leads_out,
+    mentions,
+    not_attached,
+    one_too_many,
+    pasted_images,
+)
 from agentcli.ui.repl import fuzzy
 
 FILES_MAX = 100_000
 REFRESH_AFTER_S = 5.0
 ATTACHED_BYTES_MAX = 100_000
 """Of one file."""
+READ_BYTES_MAX = 20_000_000
+"""What lies behind it is not looked at, not even to count its lines."""
 
-_MENTION = re.compile(r'(?<![^\s(])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]+))')
 _RANGE = re.compile(r":(\d+)(?:-(\d+))?$")
 _TYPED = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
-    """What goes to the model besides the message, and what the person is told of it."""
-
-    texts: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 class Files:
@@ -70,19 +75,32 @@ def list_files(workspace: Path) -> list[str]:
 
 
 def attach(text: str, workspace: Path) -> Attached:
-    texts, notes = [], []
-    seen: set[str] = set()
-    for found in _MENTION.finditer(text):
-        written = found["quoted"] or found["bare"].rstrip(".,;)!?")
-        if written in seen:
-            continue
-        seen.add(written)
-        read = _read(written, workspace)
-        if read is not None:
-            body, note = read
-            texts += [body] if body else []
-            notes.append(note)
-    return Attached(texts=tuple(texts), notes=tuple(notes))
+    """Files that are mentioned, and images whose paths were pasted. Takes a moment."""
+    attached = Attached()
+    for written in mentions(text):
+        is_full = sum(isinstance(part, Image) for part in attached.parts) >= IMAGES_MAX
+        if is_full and is_image_name(written):
+            return attached + one_too_many(written)
+        attached += _mentioned(written, workspace)
+    return attached + pasted_images(text)
+
+
+def _mentioned(written: str, workspace: Path) -> Attached:
+    """Nothing where there is no such file: then it was no mention."""
+    if is_image_name(written):
+        return _image(written, workspace)
+    read = _read(written, workspace)
+    return Attached() if read is None else read
+
+
+def _image(written: str, workspace: Path) -> Attached:
+    """A whole path says where it leads, and may lead anywhere; a name may not."""
+    path = Path(os.path.expanduser(written))  # noqa: PTH111 - which never fails
+    if "\0" in written or not os.path.lexists(workspace / path):
+        return Attached()
+    if not path.is_absolute() and leads_out(workspace / path, workspace):
+        return not_attached(visible(written), "leads out of the workspace")
+    return image_at(workspace / path, written)
 
 
 def _from_git(workspace: Path) -> list[str] | None:
@@ -115,8 +133,8 @@ def _folders(path: str) -> Iterator[str]:
         yield "/".join(parts[:end])
 
 
-def _read(written: str, workspace: Path) -> tuple[str, str] | None:
-    """What the model gets and what the person is told; None: no such file, so no mention."""
+def _read(written: str, workspace: Path) -> Attached | None:
+    """None: no such file, so no mention."""
     lines = _RANGE.search(written)
     path = _inside(written, workspace)
     if path is None and lines:
@@ -129,17 +147,22 @@ def _read(written: str, workspace: Path) -> tuple[str, str] | None:
     try:
         if path.is_dir():
             names = sorted(f"{one.name}{'/' * one.is_dir()}" for one in path.iterdir())
-            return _block(f"{name}/", "\n".join(names)), f"attached {name}/ ({len(names)} names)"
+            return _text(f"{name}/", "\n".join(names), f"attached {name}/ ({len(names)} names)")
         return _file(path, name, _wanted(lines))
     except OSError as error:
-        return "", f"not attached: {visible(name)} ({error.strerror})"
+        return _note(f"not attached: {visible(name)} ({error.strerror})")
 
 
-def _file(path: Path, name: str, wanted: tuple[int, int] | None) -> tuple[str, str]:
+def _file(path: Path, name: str, wanted: tuple[int, int] | None) -> Attached:
     shown = visible(name)
-    data = path.read_bytes()
+    if not path.is_file():
+        return _note(f"not attached: {shown} (not a regular file)")
+    with path.open("rb") as file:
+        data = file.read(READ_BYTES_MAX)
+    if image_type(data[:16]):
+        return image_at(path, name)
     if b"\0" in data[:8192]:
-        return "", f"not attached: {shown} (not text)"
+        return _note(f"not attached: {shown} (not text)")
     rows = data.decode("utf-8", "replace").splitlines()
     first, last = wanted or (1, len(rows))
     kept: list[str] = []
@@ -157,7 +180,7 @@ def _file(path: Path, name: str, wanted: tuple[int, int] | None) -> tuple[str, s
         note = f"attached {shown} (only {len(kept)} of {asked} lines: it is large)"
     else:
         note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
-    return _block(name, "\n".join(kept)), note
+    return _text(name, "\n".join(kept), note)
 
 
 def _wanted(lines: re.Match[str] | None) -> tuple[int, int] | None:
@@ -175,5 +198,9 @@ def _inside(written: str, workspace: Path) -> Path | None:
         return None
 
 
-def _block(name: str, body: str) -> str:
-    return f"[The person attached {name}:]\n{body}"
+def _text(name: str, body: str, note: str) -> Attached:
+    return Attached(parts=(f"[The person attached {name}:]\n{body}",), notes=(note,))
+
+
+def _note(note: str) -> Attached:
+    return Attached(notes=(note,))

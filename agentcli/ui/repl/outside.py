@@ -1,11 +1,14 @@
-"""Programs of the person's choice that get the terminal for a while: an editor, a pager."""
+"""What gets the terminal for a while: an editor, a pager, a question that is answered by a line."""
 
 import asyncio
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
+
+from agentcli.ui.repl.line_reader import LineReader
 
 EDITORS = ("VISUAL", "EDITOR")
 
@@ -13,6 +16,13 @@ EDITORS = ("VISUAL", "EDITOR")
 async def edited(text: str, *, suffix: str) -> str | None:
     """The text as the editor left it; None: there is no editor, or it failed."""
     return await asyncio.to_thread(_edited, text, suffix)
+
+
+async def typed(question: str) -> str:
+    """What the person answers on a line of its own; empty: nothing."""
+    # What is written to `sys.stdout` waits until the terminal is handed back.
+    os.write(1, f"{question} ".encode("utf-8", "replace"))
+    return (await LineReader(sys.stdin.fileno()).line() or "").strip()
 
 
 async def paged(text: str) -> None:

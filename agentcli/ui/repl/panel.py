@@ -99,10 +99,13 @@ def _header(asked: Asked, paint: Paint, *, takes_keys: bool) -> list[str]:
     """On a second row what does not fit in the first."""
     call = asked.question.call
     index, count = asked.position
-    note = "needs approval" if takes_keys else WAITS if paint.width >= ROOMY else "not yet"
+    needed = "needs an answer" if asked.question.form else "needs approval"
+    note = needed if takes_keys else WAITS if paint.width >= ROOMY else "not yet"
     note += f"  {index} of {count}" if count > 1 else ""
     shown = Text.assemble(("?", paint.theme.warning), " ", (call.name, paint.theme.strong))
-    if not isinstance(asked.question.preview, Command):
+    if asked.question.form is not None:
+        shown.append(" asks you")
+    elif not isinstance(asked.question.preview, Command):
         shown.append(f" {escape(target(call))}")
     shown.append(f"  {note}", paint.theme.dim)
     return [paint.lines([row]).rstrip("\n") for row in wrapped(shown, paint.width)]

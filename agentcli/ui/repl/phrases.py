@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from agentcli.types.events import Attached, ServerAsked
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.summary import elapsed
 from agentcli.ui.repl.status import cut
 
 PROSE_CHARS = 4_000
+_ANSWERED = {"accept": "you said yes", "decline": "you said no", "cancel": "no answer"}
 
 
 def styled(paint: Paint, text: str, style: str) -> str:
@@ -28,11 +30,25 @@ def warning(paint: Paint, message: str) -> str:
     return styled(paint, _hanging(paint, f"warning: {escape(message)}"), "warning")
 
 
+def of_server(paint: Paint, event: Attached | ServerAsked) -> str:
+    if isinstance(event, Attached):
+        said = f"attached {event.name} ({event.size_bytes} bytes)"
+    else:
+        said = f"{event.server} asked: {event.message} ({_ANSWERED[event.answer]})"
+    return styled(paint, _hanging(paint, f"  {escape(said)}"), "dim")
+
+
 def error(paint: Paint, message: str, hint: str) -> str:
     """The fix is not wrapped: it may be a command to copy."""
     text = _hanging(paint, f"error: {escape(message)}").removeprefix("error:")
     said = paint.styled("error:", paint.theme.failed) + text
     return f"{said}\n  fix: {escape(hint)}" if hint else said
+
+
+def broken_off(paint: Paint, why: str) -> str:
+    """Below the half of a reply: it stays on the screen, and the model does not know of it."""
+    text = f"{paint.ellipsis} {why}; this half is dropped, the reply begins anew"
+    return styled(paint, "  " + _hanging(paint, text), "warning")
 
 
 def interrupted(paint: Paint, seconds: float, *, changed: int) -> str:

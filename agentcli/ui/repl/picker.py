@@ -21,6 +21,7 @@ def pick_session(workspace: Path) -> str:
     try:
         answer = input(f"which? [1-{len(found)}] ").strip() or "1"
     except (EOFError, KeyboardInterrupt):
+        sys.stdout.write("\n")
         answer = ""
     if not answer.isdigit() or not 1 <= int(answer) <= len(found):
         raise UsageError("no session was chosen", hint="agentcli --resume SESSION")

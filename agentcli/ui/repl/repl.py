@@ -7,8 +7,8 @@ before it is there waits for it.
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.styles import DynamicStyle
@@ -20,20 +20,27 @@ from agentcli.ui.render.summary import is_ascii
 from agentcli.ui.repl.actions import Actions
 from agentcli.ui.repl.approval import Approvals, Asked
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.draft import SAVE_EVERY_S, Drafts
 from agentcli.ui.repl.engine import Engine, Late, Opening
-from agentcli.ui.repl.history_file import ProjectHistory, project_directory
+from agentcli.ui.repl.foreign import Foreign
+from agentcli.ui.repl.kept import Kept
 from agentcli.ui.repl.keys import bindings, label_rows, table
 from agentcli.ui.repl.mentions import Files
+from agentcli.ui.repl.outside import typed
+from agentcli.ui.repl.plan_answers import proposed, settle
 from agentcli.ui.repl.screen import Screen, Sources
+from agentcli.ui.repl.slash import Slash
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.terminal import InlineApplication, Terminal, open_input, open_output
 from agentcli.ui.repl.turns import Turns
 from agentcli.ui.repl.view import NOTICE_S, View
 
 if TYPE_CHECKING:
+    from agentcli.app.server_menu import ServerMenu
     from agentcli.app.session import Session
     from agentcli.ui.repl.stage import Stage
+
+
+T = TypeVar("T")
 
 
 class Repl:
@@ -44,52 +51,26 @@ class Repl:
         self._opening = opening
         self._keys = table(settings.keys)
         self._exit: Exit = Exit.DONE
+        self._line: asyncio.Future[Any] | None = None
+        """What the person is asked for, on the terminal itself."""
         self._stopped = 0
         """Commands that were still running at the end."""
-        self._complaints: set[str] = set()
+        self.slash = Slash(self)
+        self._kept = Kept(settings.workspace, mask=self._masked)
+        self.composer = Composer(
+            history=self._kept.history,
+            menu=self.slash,
+            files=Files(settings.workspace),
+            foreign=Foreign(self._server_menu),
+        )
         self.status = Status(is_ascii=is_ascii())
-        directory = project_directory(settings.workspace)
-        self._drafts = Drafts(directory)
-        self._history = ProjectHistory(directory / "history.jsonl", mask=self._masked)
-        self.composer = Composer(history=self._history, menu=self, files=Files(settings.workspace))
-        self.approvals = Approvals(
-            is_composing=lambda: not self.composer.is_empty,
-            quiet_s=self.composer.quiet_s,
-            offer=lambda question: self.engine.offer(question),
-            position=lambda question: self.engine.position(question),
-            changed=self._asked,
-        )
-        self.screen = Screen(
-            self.composer,
-            Sources(
-                rows=lambda: self.terminal.size.rows,
-                columns=lambda: self.terminal.size.columns,
-                live=lambda rows: self.view.live(rows),
-                toolbar=lambda: self.view.toolbar(),
-                is_answering=self.is_answering,
-            ),
-        )
+        self.approvals = self._new_approvals()
+        self.screen = Screen(self.composer, self._sources())
         self.actions = Actions(self)
         self._app = self._application()
         self.terminal = Terminal(self._app)
-        self.engine = Engine(
-            settings,
-            opening,
-            load=load,
-            terminal=self.terminal,
-            status=self.status,
-            asker=self.approvals,
-            begun=self._has_begun,
-        )
-        self.turns = Turns(
-            settings,
-            opened=self.engine.opened,
-            terminal=self.terminal,
-            composer=self.composer,
-            status=self.status,
-            after_turn=self._after_turn,
-            steer=lambda text: self.session.steering.add(text),
-        )
+        self.engine = self._new_engine(load)
+        self.turns = self._new_turns()
         self.view = View(
             engine=self.engine,
             turns=self.turns,
@@ -97,15 +78,15 @@ class Repl:
             composer=self.composer,
             status=self.status,
             terminal=self.terminal,
-            branch=opening.branch,
-            first_model=lambda: opening.model,
+            opening=opening,
         )
 
     async def run(self) -> Exit:
         asyncio.get_running_loop().set_exception_handler(self._crashed)
         self.engine.begin()
-        self._offer_draft()
-        drafts = asyncio.ensure_future(self._keep_draft())
+        if self._kept.offer_draft(self.composer):
+            self.notice("up: the message that was not sent last time", seconds=10)
+        drafts = asyncio.ensure_future(self._kept.follow(self.composer))
         try:
             await self.terminal.run(pre_run=self._on_signals)
         except EOFError:
@@ -115,7 +96,7 @@ class Repl:
             if self._exit is Exit.HANGUP and self.turns.is_running and self.engine.session:
                 self.kill_running()  # nobody is left to see a command end politely
             await self.turns.close()
-            self._drafts.save(self.composer.text)
+            self._kept.save(self.composer)
             self._stopped = self.engine.in_background()
             await self.engine.close(self._exit)
         return self._exit
@@ -182,6 +163,22 @@ class Repl:
     def send(self, text: str) -> None:
         self.turns.send(text, text)
 
+    async def decide_on_plan(self) -> None:
+        self.turns.decide_on_plan()
+
+    async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
+        return await self.turns.wait_for(verb, work)
+
+    async def ask(self, question: str) -> str:
+        self.terminal.repaint()  # what was said stands above the question
+        self._line = asyncio.ensure_future(self.terminal.hand_over(lambda: typed(question)))
+        await asyncio.wait([self._line])
+        return "" if self._line.cancelled() else str(self._line.result())
+
+    def stop_asking(self) -> bool:
+        """Whether a line was waited for."""
+        return self._line is not None and self._line.cancel()
+
     async def edit(self) -> None:
         await self.actions.edit_in_editor()
 
@@ -200,26 +197,6 @@ class Repl:
         self.terminal.write_raw(sequence)
         return True
 
-    def offers(self, typed: str) -> list[tuple[str, str, int]]:
-        """The slash menu."""
-        registry = self.engine.registry
-        return registry.offers(typed, self) if registry else []
-
-    async def run_command(self, line: str, *, quietly: bool = False) -> None:
-        """`quietly`: nothing is said where there is no such command."""
-        await self.engine.opened()
-        registry = self.engine.registry
-        assert registry is not None
-        wrong = registry.why_not(line)
-        if wrong:
-            if not quietly:
-                self.notice(wrong, seconds=5)
-            return
-        if not quietly:
-            self.composer.take()
-        self.say(f"> {line}", "strong")
-        await registry.run(line, self)
-
     def kill_running(self) -> None:
         self.session.kill_calls(self.stage.story.running)
 
@@ -233,6 +210,14 @@ class Repl:
 
     # What happens by itself
 
+    async def _about_plan(self) -> str:
+        """Puts the plan to the person, if there is one; returns what to send to the model."""
+        plan = proposed(self)
+        if not plan:
+            return ""
+        answer, plan = await self.approvals.about_plan(plan)
+        return settle(self, plan, answer)
+
     def _has_begun(self) -> None:
         self.view.dress()
         if self.composer.buffer.text.startswith("/"):
@@ -244,10 +229,7 @@ class Repl:
         self._complain()
 
     def _complain(self) -> None:
-        """Of a history that cannot be used, once."""
-        complaint = self._history.complaint
-        if complaint and self.engine.stage and complaint not in self._complaints:
-            self._complaints.add(complaint)
+        if self.engine.stage and (complaint := self._kept.complaint()):
             self.say(f"warning: {complaint}", "warning")
 
     def _asked(self) -> None:
@@ -257,23 +239,12 @@ class Repl:
             self.terminal.bell()
         self.terminal.redraw()
 
+    def _server_menu(self) -> "ServerMenu | None":
+        session = self.engine.session
+        return session.server_menu if session else None
+
     def _masked(self, text: str) -> str:
         return self.engine.session.clean(text) if self.engine.session else text
-
-    def _offer_draft(self) -> None:
-        draft = self._drafts.left_behind()
-        if draft:
-            self.composer.buffer.history.append_string(draft)
-            self.notice("up: the message that was not sent last time", seconds=10)
-
-    async def _keep_draft(self) -> None:
-        changed = asyncio.Event()
-        self.composer.buffer.on_text_changed += lambda _: changed.set()
-        while True:
-            await changed.wait()
-            changed.clear()
-            self._drafts.save(self.composer.text)
-            await asyncio.sleep(SAVE_EVERY_S)
 
     def _on_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -286,6 +257,50 @@ class Repl:
         if isinstance(error, BaseException):
             self.terminal.leave(error)
 
+    # The parts, each told no more of the others than it needs
+
+    def _new_approvals(self) -> Approvals:
+        return Approvals(
+            is_composing=lambda: not self.composer.is_empty,
+            quiet_s=self.composer.quiet_s,
+            offer=lambda question: self.engine.offer(question),
+            position=lambda question: self.engine.position(question),
+            changed=self._asked,
+        )
+
+    def _sources(self) -> Sources:
+        return Sources(
+            rows=lambda: self.terminal.size.rows,
+            columns=lambda: self.terminal.size.columns,
+            live=lambda rows: self.view.live(rows),
+            toolbar=lambda: self.view.toolbar(),
+            is_answering=self.is_answering,
+        )
+
+    def _new_engine(self, load: Callable[[], Late]) -> Engine:
+        return Engine(
+            self.settings,
+            self._opening,
+            load=load,
+            terminal=self.terminal,
+            status=self.status,
+            asker=self.approvals,
+            begun=self._has_begun,
+            notice=lambda text: self.notice(text, seconds=5),
+        )
+
+    def _new_turns(self) -> Turns:
+        return Turns(
+            self.settings,
+            opened=self.engine.opened,
+            terminal=self.terminal,
+            composer=self.composer,
+            status=self.status,
+            after_turn=self._after_turn,
+            steer=lambda text: self.session.steering.add(text),
+            about_plan=self._about_plan,
+        )
+
     def _application(self) -> InlineApplication:
         app = InlineApplication(
             layout=self.screen.layout,
@@ -293,7 +308,7 @@ class Repl:
                 self.actions.table(),
                 approvals=self.approvals,
                 paste=self.actions.paste,
-                answer=self.actions.answer,
+                answer=self.actions.answering.answer,
                 is_answering=self.is_answering,
                 rows=self._keys,
             ),

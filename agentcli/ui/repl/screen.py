@@ -52,12 +52,17 @@ class Screen:
         self._sources = sources
         self._live: list[str] = []
         self.answer = Buffer(multiline=False)
-        self.search = SearchToolbar()
+        self.search = SearchToolbar(
+            ignore_case=True,
+            forward_search_prompt="search forward: ",
+            backward_search_prompt="search: ",
+        )
         self.input_window = Window(
             BufferControl(
                 composer.buffer,
                 input_processors=[ShowAtoms(composer.pastes)],
                 search_buffer_control=self.search.control,
+                preview_search=True,
                 include_default_input_processors=True,
             ),
             height=self._input_height,

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rich.color import ColorType
 from rich.style import Style
@@ -12,17 +11,18 @@ from rich.style import Style
 from agentcli.app.session import Session
 from agentcli.settings import Settings
 from agentcli.types.events import TurnStarted
-from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Diff
-from agentcli.ui.lines import target
+from agentcli.ui.lines import short_path, target
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape
+from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import ColorDepth, Theme
 from agentcli.ui.render.summary import exit_lines, is_ascii
 from agentcli.ui.render.theme import When, choose_theme
-from agentcli.ui.repl.approval import Asked
+from agentcli.ui.repl.approval import Asked, AskedPlan
 from agentcli.ui.repl.panel import Place, panel, viewed_text, whole_text
+from agentcli.ui.repl.plan_panel import plan_panel
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.story import Story
 
@@ -89,7 +89,9 @@ class Stage:
     def ink(self, text: str, style: str) -> str:
         return self.paint.styled(text, getattr(self.theme, style))
 
-    def panel(self, asked: Asked, *, rows: int, takes_keys: bool) -> list[str]:
+    def panel(self, asked: Asked | AskedPlan, *, rows: int, takes_keys: bool) -> list[str]:
+        if isinstance(asked, AskedPlan):
+            return plan_panel(asked, self.paint, rows=rows, takes_keys=takes_keys)
         return panel(asked, self.paint, place=self._place, rows=rows, takes_keys=takes_keys)
 
     def last_words(self, session: Session, seconds: float, *, stopped: int) -> list[str]:
@@ -103,7 +105,7 @@ class Stage:
             duration_s=seconds,
             stopped=stopped,
             resume=f"agentcli --resume {place.id}",
-            log_path=str(place.log).replace(str(Path.home()), "~", 1),
+            log_path=short_path(place.log),
             ascii=self.paint.ascii,
         )
         return ["", *said]
@@ -123,8 +125,16 @@ class Stage:
                 shown.append(diff_body(details, paint, whole=True).rstrip("\n"))
         return "\n".join(shown)
 
-    def target(self, call: ToolCall) -> str:
-        return escape(target(call))
+    def markdown(self, text: str) -> str:
+        stream = MarkdownStream(self.paint)
+        return stream.feed(text) + stream.finish()
+
+    def question(self, asked: Asked | AskedPlan) -> str:
+        """What is asked about, in a few words."""
+        if isinstance(asked, AskedPlan):
+            return "the plan"
+        call = asked.question.call
+        return f"{call.name} {escape(target(call))}"
 
     def whole_question(self, asked: Asked) -> str:
         return whole_text(asked, self.paint)

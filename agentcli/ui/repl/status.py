@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from math import ceil
 
 from prompt_toolkit.utils import get_cwidth
 
@@ -13,9 +14,12 @@ FRAME_S = 0.125
 SILENCE_S = 10.0
 """Without a byte from the model for so long, the line says so."""
 
-MODEL_VERBS = frozenset({"Waiting for model", "Thinking", "Writing"})
+MODEL_VERBS = frozenset({"Waiting for model", "Thinking", "Writing", "Compacting"})
 CHARACTERS_PER_TOKEN = 4
-VERB_COLUMNS_MIN = 12
+VERB_COLUMNS_MIN = 7
+
+Field = tuple[str, int]
+"""A text, and what it is worth where there is not room for all."""
 
 
 class Status:
@@ -33,6 +37,8 @@ class Status:
         self._heard = 0.0
         self._retry_at = 0.0
         self._retry = ""
+        """Why a request is sent again; empty: it is not."""
+        self._tries = ""
 
     def begin(self, verb: str) -> None:
         self.began = self._heard = self._clock()
@@ -64,32 +70,61 @@ class Status:
 
     def retries(self, why: str, *, wait_s: float, attempt: int, attempts: int) -> None:
         self._retry_at = self._clock() + wait_s
-        self._retry = f"{why}{self._dot}retrying in {{}}s{self._dot}try {attempt} of {attempts}"
-        self._retry += f"{self._dot}enter now{self._dot}esc cancel"
+        self._retry, self._tries = why, f"try {attempt} of {attempts}"
+        self._arriving_characters = 0
 
     @property
     def is_waiting_to_retry(self) -> bool:
         return bool(self._retry) and self._clock() < self._retry_at
 
     def line(self, width: int) -> str:
-        """Empty while nothing runs. It changes eight times a second, frame and clock together.
-
-        Where it is too narrow for all of it, the verb is shortened first."""
+        """Empty while nothing runs. It changes eight times a second, frame and clock together."""
         if self.began is None:
             return ""
         now, elapsed_s = self._clock(), self.elapsed_s
         frame = self._frames[int(elapsed_s / FRAME_S) % len(self._frames)]
-        if self._retry and now < self._retry_at:
-            return cut(f"{frame} {self._retry.format(round(self._retry_at - now))}", width)
-        fields = [f"{elapsed_s:.0f}s", *self._tokens()]
-        if self.verb in MODEL_VERBS and now - self._heard >= SILENCE_S:
-            fields.append(f"no data for {now - self._heard:.0f}s")
-        rest = self._dot.join(["", *fields, "esc to interrupt"])
-        verb = cut(self.verb, max(VERB_COLUMNS_MIN, width - len(rest) - 2))
-        return cut(f"{frame} {verb}{rest}", width)
+        if self.is_waiting_to_retry:
+            what, fields = self._retry, self._countdown(ceil(self._retry_at - now))
+        else:
+            what, fields = self.verb, self._progress(elapsed_s, silent_s=now - self._heard)
+        return f"{frame} {self._fitted(what, fields, max(0, width - 2))}"
+
+    def _countdown(self, left_s: int) -> list[Field]:
+        return [
+            (f"retrying in {left_s}s", 3),
+            (self._tries, 0),
+            ("enter now", 1),
+            ("esc cancel", 2),
+        ]
+
+    def _progress(self, elapsed_s: float, *, silent_s: float) -> list[Field]:
+        is_silent = self.verb in MODEL_VERBS and silent_s >= SILENCE_S
+        return [
+            (f"{elapsed_s:.0f}s", 2),
+            *((text, 0) for text in self._tokens()),
+            *([(f"no data for {silent_s:.0f}s", 3)] if is_silent else []),
+            ("esc to interrupt", 1),
+        ]
+
+    def _fitted(self, what: str, fields: list[Field], width: int) -> str:
+        """Where it is too narrow for all of it, the beginning is shortened first, and then the
+        fields go that are worth least."""
+        kept = list(fields)
+        while kept and VERB_COLUMNS_MIN + len(self._joined(kept)) > width:
+            kept.remove(min(kept, key=lambda field: field[1]))
+        rest = self._joined(kept)
+        return cut(what, width - len(rest)) + rest
+
+    def _joined(self, fields: list[Field]) -> str:
+        return "".join(f"{self._dot}{text}" for text, _ in fields)
+
+    @property
+    def arriving_tokens(self) -> int:
+        """About how much of a reply has come."""
+        return self._arriving_characters // CHARACTERS_PER_TOKEN
 
     def _tokens(self) -> list[str]:
-        received = self.received_tokens + self._arriving_characters // CHARACTERS_PER_TOKEN
+        received = self.received_tokens + self.arriving_tokens
         if not (self.sent_tokens or received):
             return []
         sent = f"{self._up}{tokens(self.sent_tokens)} " if self.sent_tokens else ""

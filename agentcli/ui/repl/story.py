@@ -8,33 +8,38 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agentcli.agent.surroundings import ENVIRONMENT
 from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
 from agentcli.types.events import (
+    Attached,
     CallFinished,
     CallJudged,
     Ending,
     Event,
     Fact,
     ModelReplied,
+    ServerAsked,
     Told,
     TurnEnded,
     TurnStarted,
+    TurnWithdrawn,
     Warned,
 )
 from agentcli.types.messages import Text as Text
 from agentcli.types.messages import ToolCall
 from agentcli.ui.lines import target
-from agentcli.ui.render.cards import Cards
+from agentcli.ui.render.cards import CHILD, Cards
 from agentcli.ui.render.escape import escape
-from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.summary import turn_line
 from agentcli.ui.repl import phrases
 from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.writing import Writing
 from agentcli.ui.tally import Tally
 
-RENDER_MIN_S, RENDER_MAX_S = 0.04, 0.5
 RUNNING_ROWS = 4
+UNTOLD = ("user ran", ENVIRONMENT)
+"""What the person knows by themselves."""
 
 _CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
 
@@ -64,17 +69,13 @@ class Story:
         self._earlier: list[Fact] = []
         self._said: list[str | int] = []
         """All that was committed; a number is a card, which can be shown whole."""
-        self._markdown = MarkdownStream(paint())
-        self._is_writing = False
-        self._is_first = True
+        self._writing = Writing(paint(), put=self._put)
         self._was_streamed = False
         self._calls: dict[str, ToolCall] = {}
         self._judged: dict[str, CallJudged] = {}
         self.running: dict[str, _Running] = {}
         self._thinking_since: float | None = None
         self._thought = ""
-        self._tail: list[str] = []
-        self._tail_next = 0.0
 
     # What is told
 
@@ -102,18 +103,26 @@ class Story:
             case TurnStarted():
                 self._turn, self._tools = Tally(), 0
                 self._turn(event)
+                self._status.doing("Waiting for model")
             case ModelReplied():
                 self._replied(event)
             case CallJudged():
                 self._begins(event)
             case CallFinished():
                 self._finishes(event)
+            case TurnEnded():
+                self._ended(event)
+            case _:
+                self._remark(event)
+
+    def _remark(self, event: Event) -> None:
+        match event:
             case Told(text=text, why=why):
                 self._told(text, why)
             case Warned(message=message):
                 self.say(phrases.warning(self._paint(), message))
-            case TurnEnded():
-                self._ended(event)
+            case Attached() | ServerAsked():
+                self.add(phrases.of_server(self._paint(), event))
             case _:
                 pass
 
@@ -155,7 +164,7 @@ class Story:
     def recall(self, facts: Sequence[Fact]) -> None:
         """What was said last in a session that is taken up again; the rest is in the transcript."""
         self._earlier = [*facts]
-        turns = [at for at, fact in enumerate(facts) if isinstance(fact, TurnStarted)]
+        turns = _turns(facts)
         for fact in facts:
             self.tally(fact)
             if isinstance(fact, ModelReplied):
@@ -166,7 +175,7 @@ class Story:
         if more:
             count = f"{more} earlier {'turn' if more == 1 else 'turns'}"
             self.say(self._styled(f"… {count}, ctrl+o to read", "dim"))
-        self._retell(facts[turns[-1] :])
+        self._retell(_one_turn(facts, turns[-1]))
 
     def _retell(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -191,25 +200,11 @@ class Story:
     def plain_transcript(self) -> str:
         return _CODES.sub("", self.transcript()).lstrip("\n")
 
-    @property
-    def was_answered(self) -> bool:
-        """Whether the model said anything in this turn."""
-        return self._turn.turns > 0
-
     # What is on the screen for now
 
     def tail(self, rows: int) -> list[str]:
         """The end of the text that is being written, never more than so many rows of it."""
-        if not self._is_writing or rows <= 0:
-            return []
-        now = time.monotonic()
-        if now >= self._tail_next:
-            self._tail = self._markdown.tail(rows).split("\n")
-            if self._is_first and any(self._tail):
-                self._tail.insert(0, "")
-            spent_s = time.monotonic() - now
-            self._tail_next = now + min(RENDER_MAX_S, max(RENDER_MIN_S, 10 * spent_s))
-        return self._tail[-rows:] if any(self._tail) else []
+        return self._writing.tail(rows)
 
     def doing(self, rows: int) -> list[str]:
         """The calls that run, and what the newest of them says."""
@@ -219,14 +214,13 @@ class Story:
         """What comes from now on fits the new size."""
         paint = self._paint()
         self.cards.paint = paint
-        self._markdown.use(paint)
-        self._tail_next = 0.0
+        self._writing.use(paint)
 
     def _running_rows(self) -> list[str]:
         now, rows = time.monotonic(), []
         newest = next(reversed(self.running), "")
         for call_id, one in self.running.items():
-            output = one.output if call_id == newest else ""
+            output = one.output if call_id == newest or one.call.name == CHILD else ""
             shown = self.cards.running(one.call, now - one.began, output)
             rows += shown.rstrip("\n").split("\n")
         held = self.cards.held()
@@ -237,27 +231,15 @@ class Story:
     def _writes(self, text: str) -> None:
         self._stop_thinking()
         self._status.hears("Writing", text)
-        if not self._is_writing:
+        if not self._writing.is_open:
             self._flush()
-            self._is_writing = self._is_first = self._was_streamed = True
-            self._markdown = MarkdownStream(self._paint())
-        self._put_text(self._markdown.feed(text))
-
-    def _put_text(self, ansi: str) -> None:
-        if not ansi:
-            return
-        self._tail_next = 0.0
-        self._put(ansi, apart=self._is_first)
-        self._is_first = False
-
-    def _finish_text(self) -> None:
-        if self._is_writing:
-            self._put_text(self._markdown.finish())
-            self._is_writing, self._tail = False, []
+            self._was_streamed = True
+            self._writing.begin(self._paint())
+        self._writing.add(text)
 
     def _thinks(self, text: str) -> None:
         if self._thinking_since is None:
-            self._finish_text()
+            self._writing.finish()
             self._thinking_since = time.monotonic()
         self._thought += text
         self._status.hears("Thinking", text)
@@ -271,12 +253,15 @@ class Story:
 
     def _retries(self, retry: RetryDelta) -> None:
         self._stop_thinking()
-        if self._is_writing:
-            self._finish_text()
-            self._was_streamed = False
-            self.add(self._styled(f"  … {escape(retry.reason)}; the reply begins anew", "dim"))
         why = escape(retry.reason)
-        why = f"Rate limited ({retry.status})" if retry.status == 429 else why
+        if retry.status == 429:
+            why = f"Rate limited ({retry.status})"
+        elif self._writing.is_open and retry.status is None:
+            why = f"connection lost after {self._status.arriving_tokens} tok"
+        if self._writing.is_open:
+            self._writing.finish()
+            self._was_streamed = False
+            self.add(phrases.broken_off(self._paint(), why))
         self._status.retries(
             why, wait_s=retry.wait_s, attempt=retry.attempt, attempts=retry.attempts
         )
@@ -286,7 +271,7 @@ class Story:
         self._stop_thinking()
         if message.text.strip() and not self._was_streamed:
             self._writes(message.text)
-        self._finish_text()
+        self._writing.finish()
         self._was_streamed = False
         self._calls.update((call.id, call) for call in message.tool_calls)
         usage = message.usage
@@ -311,11 +296,13 @@ class Story:
         self._tools += 1
         judged = self._judged.pop(call_id, None)
         self._card(judged, event)
+        if self._paint().accessible:
+            self._flush()  # in the order in which it happens, and not in fewer lines
         if not self.running:
             self._status.doing("Waiting for model")
 
     def _card(self, judged: CallJudged | None, finished: CallFinished) -> None:
-        self._finish_text()
+        self._writing.finish()
         call = self._calls.pop(finished.result.call_id, None)
         shown = self.cards.finished(judged, finished, call=call)
         self._cards += 1
@@ -325,7 +312,7 @@ class Story:
     def _told(self, text: str, why: str) -> None:
         if why == "person":
             self.prompt(text)
-        elif why != "user ran":
+        elif why not in UNTOLD:
             self.say(phrases.told(self._paint(), text))
 
     def _ended(self, event: TurnEnded) -> None:
@@ -341,7 +328,7 @@ class Story:
 
     def _flush(self) -> None:
         self._stop_thinking()
-        self._finish_text()
+        self._writing.finish()
         self._put(self.cards.flush(), apart=True, card=self._cards)
 
     def _put(self, ansi: str, *, apart: bool, card: int | None = None) -> None:
@@ -354,6 +341,22 @@ class Story:
 
     def _styled(self, text: str, style: str) -> str:
         return phrases.styled(self._paint(), text, style)
+
+
+def _turns(facts: Sequence[Fact]) -> list[int]:
+    """Where those begin that the person has not withdrawn."""
+    begun: list[int] = []
+    for at, fact in enumerate(facts):
+        if isinstance(fact, TurnStarted):
+            begun.append(at)
+        elif isinstance(fact, TurnWithdrawn) and begun:
+            begun.pop()
+    return begun
+
+
+def _one_turn(facts: Sequence[Fact], begin: int) -> Sequence[Fact]:
+    later = (at for at in range(begin + 1, len(facts)) if isinstance(facts[at], TurnStarted))
+    return facts[begin : next(later, len(facts))]
 
 
 def _next_verb(calls: Sequence[ToolCall]) -> str:

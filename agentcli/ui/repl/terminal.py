@@ -7,10 +7,13 @@ nothing is lost that scrolled away, and a hundred commits cost no more frames th
 
 import asyncio
 import errno
+import fcntl
 import math
 import os
 import re
 import select
+import sys
+import termios
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -89,9 +92,17 @@ class Keyboard(PosixStdinReader):
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         self._paste: list[str] = []
+        self._early_bytes: int | None = None
+        """How much of what comes was typed before the terminal was ours; None: not looked yet."""
 
     def read(self, count: int = READ_BYTES) -> str:
         return self._marked(self._whole(self._received()))
+
+    def look_for_early(self) -> None:
+        """To be called as soon as the terminal is ours."""
+        if self._early_bytes is None:
+            waiting = fcntl.ioctl(self.stdin_fd, termios.FIONREAD, bytes(4))
+            self._early_bytes = int.from_bytes(waiting, sys.byteorder)
 
     def _whole(self, data: str) -> str:
         """A paste is held until its end has come: the parser looks at it anew with each piece."""
@@ -115,6 +126,10 @@ class Keyboard(PosixStdinReader):
             self.closed = error.errno not in (errno.EINTR, errno.EAGAIN)
             return ""
         self.closed = not data
+        early = self._early_bytes or 0
+        if early:
+            self._early_bytes = max(0, early - len(data))
+            data = typed_early(data[:early]) + data[early:]
         return self._stdin_decoder.decode(data)
 
     def _marked(self, data: str) -> str:
@@ -275,6 +290,25 @@ class Terminal:
         self.leave(EOFError())
 
 
+class TerminalInput(Vt100Input):
+    """What is typed, also before there was a prompt."""
+
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        self.stdin_reader = self._keyboard = Keyboard(stdin.fileno())
+
+    @contextmanager
+    def raw_mode(self) -> Iterator[None]:
+        with super().raw_mode():
+            self._keyboard.look_for_early()
+            yield
+
+
+def typed_early(data: bytes) -> bytes:
+    """Until it is ours, a terminal makes a newline of Enter."""
+    return data.replace(b"\n", b"\r")
+
+
 def open_output(stdout: TextIO) -> SynchronisedOutput:
     """Never asks for the cursor's position: the region is as high as what is in it."""
     output = SynchronisedOutput.from_pty(stdout, term=os.environ.get("TERM"))
@@ -286,9 +320,8 @@ def open_output(stdout: TextIO) -> SynchronisedOutput:
 
 def open_input(stdin: TextIO, *, typed_before: str = "") -> Vt100Input:
     """`typed_before`: what was typed before there was a prompt; it comes first."""
-    opened = Vt100Input(stdin)
-    opened.stdin_reader = Keyboard(stdin.fileno())
+    opened = TerminalInput(stdin)
     keys: list[KeyPress] = []
-    Vt100Parser(keys.append).feed_and_flush(typed_before)
+    Vt100Parser(keys.append).feed_and_flush(typed_before.replace("\n", "\r"))
     store_typeahead(opened, keys)
     return opened

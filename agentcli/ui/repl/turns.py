@@ -5,12 +5,12 @@ An interrupt sends nothing and drops nothing: what waited goes back into the inp
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentcli.settings import Settings
-from agentcli.types.errors import AgentError
-from agentcli.types.events import CallFinished, CallJudged, Ending
+from agentcli.types.errors import AgentError, UsageError
+from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from agentcli.app.session import Session
     from agentcli.ui.repl.stage import Stage
 
+T = TypeVar("T")
+
 LONG_TURN_S = 30.0
-UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED)
-"""Endings after which the same message can be sent again with one key."""
 
 
 class Turns:
@@ -41,7 +41,9 @@ class Turns:
         status: Status,
         after_turn: Callable[[], None],
         steer: Callable[[str], None],
+        about_plan: Callable[[], Awaitable[str]],
     ) -> None:
+        """`about_plan`: asks whether to follow the plan there is; returns what to send then."""
         self._settings = settings
         self._opened = opened
         self._terminal = terminal
@@ -49,6 +51,7 @@ class Turns:
         self._status = status
         self._after_turn = after_turn
         self._steer = steer
+        self._about_plan = about_plan
         self.queue = Queue()
         self._task: asyncio.Task[None] | None = None
         self._interrupts = 0
@@ -76,9 +79,28 @@ class Turns:
         self._steer(text)
         self._terminal.redraw()
 
+    def decide_on_plan(self) -> None:
+        """Only while nothing runs."""
+        self._start(self._planned())
+
     def run_shell(self, command: str, *, is_told: bool) -> None:
         """Only while nothing runs."""
         self._start(self._shell(command, is_told=is_told))
+
+    async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
+        """Something of a command that takes time: as little runs beside it as beside a turn.
+
+        Raises UsageError where a turn is running, and when the person stops it."""
+        if self.is_running:
+            work.close()
+            raise UsageError("a turn is running", hint="esc stops it; then try again")
+        self._status.begin(verb)
+        done = asyncio.ensure_future(work)
+        self._start(_to_its_end(done))
+        await asyncio.wait([done])
+        if done.cancelled():
+            raise UsageError(f"stopped: {verb[:1].lower()}{verb[1:]}")
+        return done.result()
 
     def interrupt(self) -> bool:
         """Whether there was something to stop."""
@@ -126,6 +148,11 @@ class Turns:
             self._terminal.redraw()
             await asyncio.sleep(FRAME_S)
 
+    async def _planned(self) -> None:
+        self._status.begin("Waiting for you")
+        text = await self._about_plan()
+        await self._turns(text, text)
+
     async def _turns(self, text: str, shown: str) -> None:
         while text:
             text = await self._one(text, shown)
@@ -140,14 +167,20 @@ class Turns:
             self._composer.put_before(text)
             return ""
         stage.story.prompt(shown)
+        if not session.catalogue.is_ready:
+            self._status.doing("Starting MCP servers")
+        following = ""
         try:
             attached = await asyncio.to_thread(attach, text, self._settings.workspace)
             for note in attached.notes:
                 stage.story.add(stage.ink(f"  {note}", "dim"))
-            ended = await session.turn(text, attached=attached.texts)
-            if ended.ending in UNANSWERED and not stage.story.was_answered:
+            fetched = await session.fetched(text)
+            await session.turn(text, attached=(*attached.parts, *fetched))
+            if session.withdraw():
                 self._give_back(session, text)
+                stage.story.add(stage.ink("  your message is kept: enter sends it again", "dim"))
                 return ""
+            following = self._waiting(session) or await self._about_plan()
         except asyncio.CancelledError:
             self._was_interrupted(session, stage)
             return ""
@@ -155,6 +188,10 @@ class Turns:
             stage.story.error(str(error), error.hint)
         if self._status.elapsed_s >= LONG_TURN_S and self._settings.notify == "bell":
             self._terminal.bell()
+        return "\n".join(filter(None, [following, self._waiting(session)]))
+
+    def _waiting(self, session: "Session") -> str:
+        """What was typed while the turn ran."""
         return "\n".join([*session.steering.take_back(), *filter(None, [self.queue.take()])])
 
     def _was_interrupted(self, session: "Session", stage: "Stage") -> None:
@@ -174,7 +211,11 @@ class Turns:
 
     async def _shell(self, command: str, *, is_told: bool) -> None:
         self._status.begin(f"Running {command}"[:60])
-        session, stage = await self._opened()
+        try:
+            session, stage = await self._opened()
+        except AgentError:
+            self._composer.put_before(f"!{command}")
+            return
         stage.story.prompt(f"!{'' if is_told else '!'}{command}")
         try:
             if needs_terminal(command):
@@ -198,6 +239,15 @@ class Turns:
 
     def _shell_progress(self, text: str) -> None:
         self.shell_output = text
+
+
+async def _to_its_end(work: "asyncio.Future[Any]") -> None:
+    """How it went is for whoever waits for its result."""
+    try:
+        await asyncio.wait([work])
+    except asyncio.CancelledError:
+        work.cancel()
+        await asyncio.wait([work])
 
 
 def _as_card(ran: Ran, settings: Settings) -> tuple[CallJudged, CallFinished]:

@@ -1,16 +1,14 @@
 """What the live region shows, put together anew at each drawing from how things stand."""
 
 import asyncio
-from collections.abc import Callable
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import BaseStyle, Style
 
 from agentcli.ui.repl.approval import Approvals
-from agentcli.ui.repl.branch import Branch
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.engine import Engine
+from agentcli.ui.repl.engine import Engine, Opening
 from agentcli.ui.repl.screen import LOW_ROWS
 from agentcli.ui.repl.status import Status, cut
 from agentcli.ui.repl.terminal import Terminal
@@ -40,8 +38,7 @@ class View:
         composer: Composer,
         status: Status,
         terminal: Terminal,
-        branch: Branch,
-        first_model: Callable[[], str],
+        opening: Opening,
     ) -> None:
         self._engine = engine
         self._turns = turns
@@ -49,8 +46,8 @@ class View:
         self._composer = composer
         self._status = status
         self._terminal = terminal
-        self._branch = branch
-        self._first_model = first_model
+        self._branch = opening.branch
+        self._first_model = opening.model
         self._notice = ""
         self.style: BaseStyle = Style.from_dict(FIRST_STYLES)
 
@@ -65,7 +62,7 @@ class View:
         self._terminal.redraw()
 
     def notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
-        """In place of the toolbar, for a moment."""
+        """In place of the toolbar, for a moment, or until something is sent."""
         self._notice = text
         self._terminal.redraw()
 
@@ -75,6 +72,9 @@ class View:
                 self._terminal.redraw()
 
         asyncio.get_running_loop().call_later(seconds, forget)
+
+    def forget_notice(self) -> None:
+        self._notice = ""
 
     def live(self, rows: int) -> list[str]:
         """The text goes on below what was committed; an empty row sets apart what is not text."""
@@ -127,8 +127,7 @@ class View:
     def _status_row(self, width: int) -> list[str]:
         asked, stage = self._approvals.asked, self._engine.stage
         if asked is not None and stage is not None and self._approvals.is_waiting:
-            call = asked.question.call
-            what = f"{call.name} {stage.target(call)}"
+            what = stage.question(asked)
             return [cut(f"? Waiting for approval: {what} (tab to answer)", width)]
         line = self._status.line(width)
         return [line] if line else []
@@ -137,7 +136,7 @@ class View:
         session, stage = self._engine.session, self._engine.stage
         if session is None or stage is None:
             return Figures(
-                mode=self._engine.mode, model=self._first_model(), branch=self._branch.name
+                mode=self._engine.mode, model=self._first_model, branch=self._branch.name
             )
         tally = stage.story.tally
         return Figures(

@@ -25,6 +25,7 @@ from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Model
 from agentcli.wire.failures import http_error, kind_of_status, one_line
 from agentcli.wire.growing import grown
+from agentcli.wire.loading import hidden
 from agentcli.wire.memo import remembered
 from agentcli.wire.strict import ANTHROPIC, answer_schema, rooted, strict, strict_of
 
@@ -63,7 +64,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
     is_forced = False
     if request.tools:
-        body["tools"] = _declared(request.tools, model)
+        body["tools"] = _declared(request.tools, hidden(request, model), model)
         choice = _choice(request.tool_choice, model)
         is_forced = choice["type"] in ("any", "tool")
         if not request.parallel and choice["type"] != "none":
@@ -74,7 +75,9 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
     if output := _output(request, model):
         body["output_config"] = output
-    body[HISTORY_KEY] = _history(request.messages, model)
+    if container := _container(request.messages):
+        body["container"] = container
+    body[HISTORY_KEY] = _history(request, model)
     return body
 
 
@@ -105,8 +108,27 @@ def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
 
 
 @remembered
-def _declared(specs: tuple[ToolSpec, ...], model: Model) -> Json:
-    """The tools in their order; our own are strict where the provider can compile that many."""
+def _declared(specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model) -> Json:
+    """The tools in their order; our own are strict where the provider can compile that many.
+
+    Those that can be found stand behind them, out of the model's sight until a result names them:
+    what was declared at first stays as it was, and so does all that was said on its ground.
+    """
+    names = {spec.name for spec in deferred}
+    shown = [spec for spec in specs if spec.name not in names]
+    return [*_shown_tools(shown, model), *map(_hidden_tool, deferred)]
+
+
+def _hidden_tool(spec: ToolSpec) -> Json:
+    return {**_named(spec), "input_schema": rooted(spec.schema), "defer_loading": True}
+
+
+def _named(spec: ToolSpec) -> dict[str, Json]:
+    described: dict[str, Json] = {"description": spec.description}
+    return {"name": spec.name, **(described if spec.description.strip() else {})}
+
+
+def _shown_tools(specs: Sequence[ToolSpec], model: Model) -> list[Json]:
     schemas = [strict_of(spec, ANTHROPIC, model) for spec in specs]
     compiled = [schema for schema in schemas if schema is not None]
     is_compiled = (
@@ -115,9 +137,7 @@ def _declared(specs: tuple[ToolSpec, ...], model: Model) -> Json:
     )
     tools: list[Json] = []
     for spec, schema in zip(specs, schemas, strict=True):
-        tool: dict[str, Json] = {"name": spec.name}
-        if spec.description.strip():
-            tool["description"] = spec.description
+        tool = _named(spec)
         if schema is not None and is_compiled:
             tool |= {"input_schema": schema, "strict": True}
         else:
@@ -134,12 +154,39 @@ def _optional_fields(schema: Mapping[str, Json]) -> int:
     return count - (len(required) if isinstance(required, list) else 0)
 
 
-def _history(messages: Sequence[Message], model: Model) -> list[Json]:
+def _container(messages: Sequence[Message]) -> Json:
+    """Where the provider runs the model's programs, for one that waits for its calls' results."""
+    last = next((it for it in reversed(messages) if isinstance(it, AssistantMessage)), None)
+    return last.echo.data if last and last.echo else None
+
+
+def _history(request: Request, model: Model) -> list[Json]:
     """One turn per message, never joined: what was sent once keeps its place and its shape."""
+    messages = request.messages
     turns = _turns(messages, model)
+    if deferred := hidden(request, model):
+        for number, message in enumerate(messages):
+            if isinstance(message, ToolMessage) and any(it.found for it in message.results):
+                turns[number] = _loading(message, deferred)
     for number in _cache_ends(messages):
         turns[number] = _cached(turns[number])
     return [*turns]
+
+
+@remembered
+def _loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, Json]:
+    """Results that name the tools they found, in place of telling of them.
+
+    A name that nobody declares would be refused: its server may be gone since.
+    """
+    declared = {spec.name for spec in deferred}
+    blocks: list[Json] = []
+    for result in message.results:
+        names = [name for name in result.found if name in declared]
+        references: list[Json] = [{"type": "tool_reference", "tool_name": name} for name in names]
+        block = _result(result)
+        blocks.append(block | {"content": references} if references else block)
+    return {"role": "user", "content": blocks}
 
 
 def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:

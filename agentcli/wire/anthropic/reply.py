@@ -35,6 +35,7 @@ _STOPS: dict[str, Stop] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "pause_turn": "paused",
+    "compaction": "paused",  # the provider has summarised, and says no more until it is asked
     "refusal": "refusal",
     "model_context_window_exceeded": "overflow",
 }
@@ -109,13 +110,14 @@ class Reply:
         self._usage: dict[str, Json] = {}
         self._stop_reason: str | None = None
         self._stop_detail = ""
+        self._container: str | None = None
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         match event:
             case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
                 return _grown(self._blocks[index], delta) if index in self._blocks else ()
-            case {"type": "message_start", "message": {"usage": dict(usage)}}:
-                self._usage |= usage
+            case {"type": "message_start", "message": dict(message)}:
+                self._begin(message)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
                 self._blocks[index] = growing = _Growing(dict(block))
                 return _opened(growing)
@@ -149,12 +151,25 @@ class Reply:
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self._counted(),
+            echo=self._own(self._container) if self._container and content else None,
         )
+
+    def _begin(self, message: Mapping[str, Json]) -> None:
+        self._run_in(message.get("container"))
+        usage = message.get("usage")
+        self._usage |= usage if isinstance(usage, dict) else {}
+
+    def _run_in(self, container: Json) -> None:
+        """The place where the provider runs programs: the next request names it again."""
+        match container:
+            case {"id": str(container_id)}:
+                self._container = container_id
 
     def _end(self, delta: Mapping[str, Json], usage: Json) -> None:
         if isinstance(usage, dict):
             # What is given is the total so far; what is not given has not changed.
             self._usage |= {key: value for key, value in usage.items() if value is not None}
+        self._run_in(delta.get("container"))
         reason = delta.get("stop_reason")
         if not isinstance(reason, str):
             return
@@ -181,6 +196,7 @@ class Reply:
                     id=growing.text("id"),
                     name=growing.text("name"),
                     input=_arguments(growing),
+                    caller=_caller(growing.fields.get("caller")),
                     echo=self._echo(growing.beside("type", "id", "name", "input")),
                 )
             case _:
@@ -188,9 +204,10 @@ class Reply:
                 return Opaque(echo=echo) if echo else None
 
     def _echo(self, data: dict[str, Json]) -> Echo | None:
-        if not data:
-            return None
-        return Echo(protocol=PROTOCOL, model=self._model.name, data=whole_json(data))
+        return self._own(whole_json(data)) if data else None
+
+    def _own(self, data: Json) -> Echo:
+        return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
 
     def _counted(self) -> Usage:
         details = self._usage.get("output_tokens_details")
@@ -256,6 +273,15 @@ def _arguments(growing: _Growing) -> Json:
         return parsed_arguments(text)
     given = growing.fields.get("input")
     return parsed_arguments(given) if isinstance(given, str) else whole_json(given or {})
+
+
+def _caller(caller: Json) -> str | None:
+    """The program that made a call; None where the model made it itself."""
+    match caller:
+        case {"tool_id": str(program_id)}:
+            return program_id
+        case _:
+            return None
 
 
 def _is_cut_off(growing: _Growing) -> bool:

@@ -18,16 +18,16 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
-from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from agentcli.types.wire import Message, Request, ToolChoice
+from agentcli.types.tools import ToolMessage, ToolResult
+from agentcli.types.wire import Message, Request
+from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Decoder, Model
 from agentcli.wire.growing import grown
-from agentcli.wire.memo import remembered
 from agentcli.wire.openai import errors as openai_errors
 from agentcli.wire.openai.content import answer_format, compact, data_url, result_text
-from agentcli.wire.openai.responses_items import PATCH_FIELD, PROTOCOL
+from agentcli.wire.openai.responses_items import PATCH_FIELD, PROTOCOL, SEARCH_CALL, SEARCH_TOOL
 from agentcli.wire.openai.responses_reply import STORED, ReplyDecoder
-from agentcli.wire.strict import OPENAI, rooted, strict_of
+from agentcli.wire.openai.responses_tools import FOUND, Item, choice_of, declared, loaded
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -37,8 +37,6 @@ LEAST_OUTPUT_TOKENS = 16
 CACHE_KEY_CHARS = 64
 
 PATCH_TOOL = "apply_patch"
-
-Item = dict[str, Json]
 
 error = openai_errors.error
 
@@ -60,7 +58,10 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     continued, start = _continuation(request.messages) if is_stored else (None, 0)
     body: dict[str, Json] = {
         "model": model.name,
-        "input": [*_items(request.messages, model, start=start)],
+        "input": [
+            loaded(item, request.deferred, model) if item.get("type") == FOUND else item
+            for item in _items(request.messages, model, start=start)
+        ],
         "stream": True,
         "store": is_stored,
     }
@@ -69,8 +70,8 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system:
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = [_tool(spec, model) for spec in request.tools]
-        body["tool_choice"] = _tool_choice(request.tool_choice, request.tools, model=model)
+        body["tools"] = [*declared(request, model)]
+        body["tool_choice"] = choice_of(request.tool_choice, request.tools, model=model)
         body["parallel_tool_calls"] = request.parallel
     if model.thinking:
         body |= _reasoning(request.effort or model.effort, is_stored=is_stored)
@@ -99,41 +100,6 @@ def _reasoning(effort: str | None, *, is_stored: bool) -> dict[str, Json]:
     return {"reasoning": {**wanted, "summary": "auto"}, **sealed}
 
 
-@remembered
-def _tool(spec: ToolSpec, model: Model) -> Json:
-    if _is_custom(spec, model):
-        grammar: Json = {"type": "grammar", "syntax": "lark", "definition": spec.grammar}
-        return {
-            "type": "custom",
-            "name": spec.name,
-            "description": spec.description,
-            "format": grammar,
-        }
-    subset = strict_of(spec, OPENAI, model)
-    return {
-        "type": "function",
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": rooted(spec.schema) if subset is None else subset,
-        "strict": subset is not None,
-    }
-
-
-def _is_custom(spec: ToolSpec, model: Model) -> bool:
-    return model.patch_tool and bool(spec.grammar)
-
-
-def _tool_choice(choice: ToolChoice, tools: Sequence[ToolSpec], *, model: Model) -> Json:
-    if choice in ("auto", "none"):
-        return choice
-    if not model.forced_tool_choice:
-        return "auto"
-    if choice == "required":
-        return choice
-    is_custom = any(spec.name == choice and _is_custom(spec, model) for spec in tools)
-    return {"type": "custom" if is_custom else "function", "name": choice}
-
-
 @grown
 def _items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
     """What an answer is depends on the call before it."""
@@ -160,15 +126,20 @@ def _part(block: Text | Image) -> Json:
 
 def _answer_items(message: ToolMessage, reply: Message | None, *, model: Model) -> Sequence[Item]:
     calls = reply.tool_calls if isinstance(reply, AssistantMessage) else ()
-    kinds = {call.id: _call_item(call, model)["type"] for call in calls}
-    return [
-        {
-            "type": f"{kinds.get(result.call_id, 'function_call')}_output",
-            "call_id": result.call_id,
-            "output": _output(result),
-        }
-        for result in message.results
-    ]
+    items = {call.id: _call_item(call, model) for call in calls}
+    return [_answer(result, items.get(result.call_id, {})) for result in message.results]
+
+
+def _answer(result: ToolResult, call: Item) -> Item:
+    if call.get("type") == SEARCH_CALL:
+        return {"type": FOUND, "call_id": result.call_id, "names": [*result.found]}
+    answer: Item = {
+        "type": f"{call.get('type', 'function_call')}_output",
+        "call_id": result.call_id,
+        "output": _output(result),
+    }
+    # A program waits for it, and is told apart from the model by this.
+    return {**answer, "caller": call["caller"]} if "caller" in call else answer
 
 
 def _output(result: ToolResult) -> Json:
@@ -227,8 +198,18 @@ def _said(text: str, phase: Json) -> Item:
 
 def _call_item(call: ToolCall, model: Model) -> Item:
     own = _own(call.echo)
+    if own.get("type") == SEARCH_CALL:
+        return {**own, "call_id": call.id}
     if own:
         return {**own, "call_id": call.id, "name": call.name}
+    if call.name == SEARCH_TOOL and model.loads_tools:
+        return {
+            "type": SEARCH_CALL,
+            "call_id": call.id,
+            "execution": "client",
+            "status": "completed",
+            "arguments": object_arguments(call.input),
+        }
     match call.input:
         case dict(arguments) if _is_patch(call.name, arguments, model=model):
             given: Item = {"type": "custom_tool_call", "input": arguments[PATCH_FIELD]}

@@ -19,6 +19,10 @@ PROTOCOL = "openai-responses"
 PATCH_FIELD = "patch"
 """Where the text of a custom call stands in the neutral one."""
 
+SEARCH_TOOL = "search_tools"
+"""Its calls are items of their own kind where the provider loads what it finds."""
+SEARCH_CALL = "tool_search_call"
+
 PARAGRAPH = "\n\n"
 
 
@@ -36,7 +40,14 @@ class StreamedItem:
 
     @property
     def is_call(self) -> bool:
-        return self.kind in ("function_call", "custom_tool_call")
+        return self.kind in ("function_call", "custom_tool_call") or (
+            # One that the provider runs itself is none of ours.
+            self.kind == SEARCH_CALL and self.data.get("execution") == "client"
+        )
+
+    @property
+    def name(self) -> str:
+        return SEARCH_TOOL if self.kind == SEARCH_CALL else word(self.data, "name")
 
     @property
     def text(self) -> str:
@@ -59,7 +70,7 @@ def block_of(item: StreamedItem, model: Model) -> Block | None:
             return Text(text=_said(item.data), echo=echo)
         case "reasoning":
             return Thinking(text=_thought(item.data) or item.text, echo=echo)
-        case "function_call" | "custom_tool_call":
+        case _ if item.is_call:
             is_complete = item.data.get("status", "completed") == "completed"
             return _tool_call(item, model) if is_complete else None
         case str():
@@ -81,16 +92,16 @@ def _unfinished(item: StreamedItem) -> Block | None:
 def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
     written = _written(item)
     own: dict[str, Json] = dict(item.data)
+    given = parsed_arguments(written)
     if item.kind == "function_call":
-        given = parsed_arguments(written)
         own["arguments"] = echoed(written)
-    else:
+    elif item.kind == "custom_tool_call":
         given = {PATCH_FIELD: written}
         own["input"] = written
         own.pop("status", None)  # told of such a call, and not taken back with it
     return ToolCall(
         id=_call_id(item),
-        name=word(item.data, "name"),
+        name=item.name,
         input=given,
         caller=word(item.data.get("caller"), "caller_id") or None,
         echo=Echo(protocol=PROTOCOL, model=model.name, data=own),
@@ -98,7 +109,7 @@ def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
 
 
 def call_delta(item: StreamedItem, piece: str) -> CallDelta:
-    return CallDelta(call_id=_call_id(item), name=word(item.data, "name"), arguments=whole(piece))
+    return CallDelta(call_id=_call_id(item), name=item.name, arguments=whole(piece))
 
 
 def whole_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:

@@ -5,12 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
+
+
+class Authorities(Protocol):
+    """Who says which tokens are good, and where they can be had."""
+
+    url: str
+    access: set[str]
 
 
 class Web:
     def __init__(self, mode: str) -> None:
         self.mode = mode
+        self.authority: Authorities | None = None
         self.sessions = 0
         self.expired: set[str] = set()
         self.headers: list[str] = []
@@ -36,7 +44,8 @@ class Web:
                 return {"tools": [tool]}
             case _:
                 size = 5_000_000 if self.mode == "large" else 5
-                return {"content": [{"type": "text", "text": "x" * size}]}
+                said = self.headers[-1] if self.mode == "guarded" else "x" * size
+                return {"content": [{"type": "text", "text": said}]}
 
 
 class _Server(ThreadingHTTPServer):
@@ -53,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         state = self.server.state
         body = self.rfile.read(int(self.headers["Content-Length"]))
         state.headers.append(self.headers.get("Authorization", ""))
-        if state.mode == "locked":
+        if state.mode == "locked" or not self._may_enter():
             self._reply(401, b"who are you", "text/plain")
         elif state.mode == "page":
             self._reply(200, b"<html>hello</html>", "text/html")
@@ -63,7 +72,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(json.loads(body))
 
     def do_GET(self) -> None:
-        self._reply(405, b"", "text/plain")
+        state = self.server.state
+        if state.authority and self.path == "/.well-known/oauth-protected-resource/mcp":
+            about = {"resource": state.url, "authorization_servers": [state.authority.url]}
+            self._reply(200, json.dumps(about).encode(), "application/json")
+        else:
+            self._reply(405, b"", "text/plain")
+
+    def _may_enter(self) -> bool:
+        authority = self.server.state.authority
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return authority is None or token in authority.access
 
     def do_DELETE(self) -> None:
         self._reply(200, b"", "text/plain")
@@ -85,6 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Mcp-Session-Id", str(self.server.state.sessions))
+        if status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
         self.end_headers()
         self.wfile.write(body)
 
@@ -94,9 +115,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def web(mode: str = "plain") -> Iterator[Web]:
-    state = Web(mode)
+    with web_server(Web(mode)) as state:
+        yield state
+
+
+@contextmanager
+def web_server(state: Web) -> Iterator[Web]:
     with _Server(state) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
+        thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield state

@@ -8,7 +8,7 @@ from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
 from agentcli.types.events import Ending
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.wire import Price, Request, Show
-from tests.support.session import FunctionTool, ListWire, bench, call, reply
+from tests.support.session import FunctionTool, ListWire, Reply, bench, call, reply
 
 REQUEST = Request(
     model="test/model",
@@ -134,3 +134,46 @@ def test_limit_ends_a_turn_before_the_request_and_nothing_is_recorded_as_failed(
     assert ended.ending is Ending.COST_LIMIT
     assert len(done.wire.requests) == 2
     assert [entry.fact.type for entry in done.entries].count("model_failed") == 0
+
+
+class SlowWire(ListWire):
+    """Lets others ask before it answers, and knows how many did."""
+
+    def __init__(self, replies: list[Reply]) -> None:
+        super().__init__(replies)
+        self.on_their_way = 0
+        self.most = 0
+
+    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+        self.on_their_way += 1
+        self.most = max(self.most, self.on_their_way)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        self.on_their_way -= 1
+        return await super().ask(request, show)
+
+
+@pytest.mark.parametrize(("cap", "together"), [(20_000, 3), (4_000, 1)])
+def test_requests_on_their_way_are_held_against_the_cap(cap: int, together: int) -> None:
+    wire = SlowWire([reply("ok", usage=Usage(input_tokens=100, output_tokens=10))] * 3)
+    budgeted = Budget(tokens=cap).wire(wire, price=unknown, output_limit=lambda: 3_000)
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(budgeted.ask(REQUEST, lambda delta: None) for _ in range(3)))
+
+    asyncio.run(all_at_once())
+    assert (len(wire.requests), wire.most) == (3, together)
+
+
+def test_request_that_waited_in_vain_is_not_sent() -> None:
+    wire = SlowWire([reply("ok", usage=Usage(input_tokens=100, output_tokens=3_000))] * 2)
+    budgeted = Budget(tokens=4_000).wire(wire, price=unknown, output_limit=lambda: 3_000)
+
+    async def both() -> list[AssistantMessage | BaseException]:
+        asked = (budgeted.ask(REQUEST, lambda delta: None) for _ in range(2))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    first, second = asyncio.run(both())
+    assert isinstance(first, AssistantMessage)
+    assert isinstance(second, WireError)
+    assert (second.kind, len(wire.requests)) == (WireErrorKind.TOKEN_CAP, 1)

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from agentcli.agent.cache import CacheWatch
 from agentcli.types.messages import Text, Usage, UserMessage
-from agentcli.types.tools import ToolSpec
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Request
 
 FIRST = UserMessage(content=(Text(text="one"),))
@@ -18,8 +19,8 @@ def longer(request: Request) -> Request:
     return replace(request, messages=(*request.messages, UserMessage(content=(Text(text="two"),))))
 
 
-def watched(*steps: tuple[Request, Usage]) -> list[str | None]:
-    watch = CacheWatch()
+def watched(*steps: tuple[Request, Usage], apart_s: float = 420.0) -> list[str | None]:
+    watch = CacheWatch(count(step=apart_s).__next__)
     return [watch.miss(request, usage) for request, usage in steps]
 
 
@@ -44,10 +45,46 @@ def test_provider_without_a_cache_is_never_said_to_miss_it() -> None:
             replace(REQUEST, messages=(UserMessage(content=(Text(text="1"),)),)),
             "message 1 changed",
         ),
-        (REQUEST, "nothing in it changed, so it had expired"),
+        (replace(REQUEST, tool_choice="none"), "the choice of tools changed"),
+        (
+            REQUEST,
+            "nothing in it changed, so it had expired, 7 minutes after the last request",
+        ),
     ],
 )
 def test_missed_cache_names_the_first_part_that_changed(changed: Request, named: str) -> None:
     assert watched((REQUEST, WROTE), (longer(changed), MISSED))[1] == (
         f"5010 tokens of prompt were not read from the cache: {named}"
     )
+
+
+def test_cache_that_was_read_in_part_names_what_changed_behind_it() -> None:
+    def answered(text: str) -> Request:
+        result = ToolResult(call_id="c", name="t", status="ok", content=(Text(text=text),))
+        return replace(REQUEST, messages=(FIRST, ToolMessage(results=(result,))))
+
+    half = Usage(input_tokens=3010, cache_read_tokens=2000)
+    assert watched((answered("long"), WROTE), (longer(answered("short")), half))[1] == (
+        "3010 of 5010 tokens of prompt were not read from the cache: "
+        "old results were left out to make room"
+    )
+    shorter = replace(REQUEST, messages=())
+    assert watched((REQUEST, WROTE), (shorter, MISSED))[1] == (
+        "5010 tokens of prompt were not read from the cache: the conversation was shortened"
+    )
+
+
+def test_cache_that_was_not_kept_though_there_was_no_wait_is_its_providers_affair() -> None:
+    assert watched((REQUEST, WROTE), (longer(REQUEST), MISSED), apart_s=1.0)[1] == (
+        "5010 tokens of prompt were not read from the cache: "
+        "nothing in it changed, so its provider did not keep it"
+    )
+
+
+def test_cache_is_cold_at_first_after_a_change_and_after_a_wait() -> None:
+    watch = CacheWatch(iter([0.0, 10.0, 700.0]).__next__)
+    assert watch.why_cold(REQUEST) == "it is the first request"
+    watch.miss(REQUEST, WROTE)
+    assert watch.why_cold(replace(REQUEST, model="n")) == "the model changed"
+    assert watch.why_cold(longer(REQUEST)) == ""
+    assert watch.why_cold(longer(REQUEST)) == "12 minutes have passed"

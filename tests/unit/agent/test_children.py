@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.children import ANSWER_CHARS, OPENING, Child, Children, Role
+from agentcli.agent.children import ANSWER_CHARS, OPENING, TOGETHER, Child, Children, Role
 from agentcli.agent.limits import Limits
 from agentcli.types.errors import ToolError, WireError, WireErrorKind
-from agentcli.types.events import Event
+from agentcli.types.events import Event, SessionEnded
 from agentcli.types.messages import Usage, UserMessage
 from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
@@ -61,7 +61,7 @@ def test_only_the_last_words_of_a_child_reach_its_parent() -> None:
         cost_usd=None,
         log_path="child.jsonl",
     )
-    assert family.shown == ["look src\n"]
+    assert family.shown == ["call 1: look src\n"]
     assert first_told(family) == OPENING
 
 
@@ -103,3 +103,78 @@ def test_a_long_answer_is_bounded_and_says_where_it_is() -> None:
         "x" * ANSWER_CHARS + "… [20000 characters; all of it is in child.jsonl]"
     )
     assert output.truncated
+
+
+def test_only_so_many_children_work_at_the_same_time() -> None:
+    at_work: list[int] = []
+    most = 0
+
+    async def look(args: object, context: ToolContext) -> str:
+        nonlocal most
+        at_work.append(1)
+        most = max(most, len(at_work))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        at_work.pop()
+        return "seen"
+
+    def open_child(role: Role, listen: Callable[[Event], None]) -> Child:
+        tool = FunctionTool(name="look", act=look)
+        made = bench([reply(call("look")), reply("Found.")], [tool], listeners=[listen])
+        return Child(
+            journal=made.journal, loop=made.loop, log=LOG, head=lambda: "", close=lambda: None
+        )
+
+    async def all_of_them() -> list[Output]:
+        children = Children((), open_child=open_child)
+        context = ToolContext(call_id="c", workspace=Path(), progress=lambda text: None)
+        return await asyncio.gather(*(children.run("find", "", context) for _ in range(20)))
+
+    outputs = asyncio.run(all_of_them())
+    assert [text(output) for output in outputs] == ["Found."] * 20
+    assert most == TOGETHER
+
+
+def test_interrupted_child_sends_what_became_of_it_along() -> None:
+    closed: list[bool] = []
+    entries: list[Event] = []
+    began = asyncio.Event()
+
+    async def never(args: object, context: ToolContext) -> str:
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    def open_child(role: Role, listen: Callable[[Event], None]) -> Child:
+        tool = FunctionTool(name="look", act=never)
+        made = bench([reply("Looking.", call("look"))], [tool], listeners=[listen, entries.append])
+        return Child(
+            journal=made.journal,
+            loop=made.loop,
+            log=LOG,
+            head=lambda: "",
+            close=lambda: closed.append(True),
+        )
+
+    async def interrupted() -> Output:
+        children = Children((), open_child=open_child)
+        context = ToolContext(call_id="c", workspace=Path(), progress=lambda text: None)
+        task = asyncio.ensure_future(children.run("find", "", context))
+        await began.wait()
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError as stopped:
+            (output,) = stopped.args
+            assert isinstance(output, Output)
+            return output
+        raise AssertionError("it was not interrupted")
+
+    output = asyncio.run(interrupted())
+    assert (text(output), output.error, closed) == (
+        "The child agent did not finish: it was interrupted. Its last words: Looking.",
+        ErrorKind.CANCELLED,
+        [True],
+    )
+    assert isinstance(entries[-1], SessionEnded)
+    assert entries[-1].exit_code == 130

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.children import READING, Role
+from agentcli.agent.children import Role
 from agentcli.agent.front_matter import BadFile
 from agentcli.agent.roles import find_roles, read_role, told
 
@@ -28,7 +28,13 @@ def test_a_role_is_what_its_file_says(tmp_path: Path) -> None:
 
 def test_a_role_that_names_no_tools_only_reads(tmp_path: Path) -> None:
     made = read_role(role(tmp_path, "scout", "---\ndescription: d\n---\n"), tools=TOOLS)
-    assert (made.tools, made.only_reads) == (READING, True)
+    assert made.tools is None
+
+
+def test_tools_go_by_the_names_of_other_programs_and_of_servers(tmp_path: Path) -> None:
+    text = "---\ndescription: d\ntools: Read, Glob, mcp__tracker__search, wiki__*, Read\n---\n"
+    made = read_role(role(tmp_path, "scout", text), tools=TOOLS)
+    assert made.tools == ("read_file", "find_files", "tracker__search", "wiki__*")
 
 
 @pytest.mark.parametrize(

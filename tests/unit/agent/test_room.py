@@ -2,7 +2,9 @@ import asyncio
 from collections.abc import Iterator
 from itertools import count
 
-from agentcli.agent.history import INSTRUCTIONS
+import pytest
+
+from agentcli.agent.history import INSTRUCTIONS, PLAN
 from agentcli.agent.journal import Journal
 from agentcli.agent.room import Room, instruction
 from agentcli.types.errors import WireError, WireErrorKind
@@ -203,3 +205,41 @@ def test_a_long_session_stays_within_the_window_at_the_same_cost() -> None:
         assert calls == answered
     assert max(sizes) / 3 < WINDOW
     assert max(sizes[300:]) < 1.2 * max(sizes[50:150])
+
+
+def test_last_request_stays_however_long_it_is() -> None:
+    talk = Conversation([reply("Short.")])
+    talk.said(FIRST)
+    talk.said("dropped " * 2_000)
+    for _ in range(60):
+        talk.journal.tell(Told(text="z" * 1_500, why="background"))
+    last = "the long list: " + "item " * 9_000
+    talk.said(last)
+    talk.make_room()
+    compacted = talk.journal.facts[-1]
+    assert isinstance(compacted, Compacted)
+    assert compacted.left_out == 1
+    told = text_of(talk.journal.messages())
+    assert [told.count(part) for part in (FIRST, "dropped", last)] == [1, 0, 1]
+
+
+def test_accepted_plan_outlives_every_summary() -> None:
+    talk = Conversation([reply("Short."), reply("Shorter.")])
+    talk.said(FIRST)
+    talk.journal.tell(Told(text="The plan: 1, 2, 3.", why=PLAN))
+    for _ in range(2):
+        for _ in range(60):
+            talk.journal.tell(Told(text="z" * 1_500, why="background"))
+        talk.make_room()
+        assert isinstance(talk.journal.facts[-1], Compacted)
+        assert text_of(talk.journal.messages()).count("The plan: 1, 2, 3.") == 1
+
+
+def test_window_that_is_too_small_for_the_task_is_said_at_once() -> None:
+    talk = Conversation([], window=1_000)
+    talk.said("word " * 2_000)
+    with pytest.raises(WireError) as caught:
+        talk.make_room()
+    assert caught.value.kind is WireErrorKind.OVERFLOW
+    assert str(caught.value).startswith("the window of 1000 tokens is too small: ")
+    assert (talk.overflow(), talk.wire.requests) == (False, [])

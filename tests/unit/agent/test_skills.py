@@ -1,8 +1,9 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from agentcli.agent.front_matter import BadFile
+from agentcli.agent.front_matter import LISTED_CHARS, BadFile
 from agentcli.agent.skills import Skill, find_skills, read_skill, told
 
 
@@ -47,3 +48,34 @@ def test_the_first_of_a_name_wins_and_broken_ones_are_named(tmp_path: Path) -> N
     assert [each.path for each in found] == [own]
     assert [each.message.partition(": ")[0] for each in warnings] == [str(bad)]
     assert told(found).text.endswith(f"\n- pdf: mine ({own})")
+
+
+def test_front_matter_cannot_take_the_program_down(tmp_path: Path) -> None:
+    laughs = "a: &a [x]\n" + "".join(
+        f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n"
+        for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    deep = "[" * 20_000
+    for number, fields in enumerate((f"{laughs}name: *i", f"name: {deep}", "name: 2024-99-99")):
+        skill(tmp_path, f"bad{number}", f"---\n{fields}\ndescription: d\n---\n")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe/SKILL.md")
+    found, warnings = find_skills([tmp_path])
+    assert (found, len(warnings)) == ([], 4)
+    assert all(len(each.message) < 600 for each in warnings)
+
+
+def test_many_skills_are_listed_as_far_as_there_is_room(tmp_path: Path) -> None:
+    for number in range(60):
+        skill(tmp_path, f"s{number:02}", f"---\ndescription: {'x' * 1000}\n---\n")
+    text = told(find_skills([tmp_path])[0]).text
+    assert len(text) < LISTED_CHARS + 200
+    assert text.endswith(" more, which are not listed")
+
+
+def test_many_broken_skills_are_a_few_warnings(tmp_path: Path) -> None:
+    for number in range(20):
+        skill(tmp_path, f"s{number:02}", "nothing")
+    _, warnings = find_skills([tmp_path])
+    assert len(warnings) == 6
+    assert warnings[-1].message == "and 15 more cannot be used"

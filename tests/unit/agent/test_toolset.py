@@ -28,6 +28,7 @@ def test_deferred_tools_are_declared_behind_the_others_once_found() -> None:
     tools.declare(["later", "gone", "later", "one"])
     assert tools.declared == (spec("one"), spec("two"), replace(later, deferred=False))
     assert tools.declared is tools.declared
+    assert tools.deferred == (later,)
 
 
 def test_nothing_can_stand_in_for_a_tool_that_is_there() -> None:

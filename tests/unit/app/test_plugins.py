@@ -1,6 +1,9 @@
 import asyncio
 import shutil
+import subprocess
 import sys
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -219,3 +222,25 @@ def test_run_calls_a_plugin_and_tells_of_a_broken_one(tmp_path: Path) -> None:
     assert listed.err == (
         "warning: plugin bad.py is not used: ZeroDivisionError: division by zero\n"
     )
+
+
+def test_template_is_a_package_that_can_be_installed(tmp_path: Path) -> None:
+    if find_spec("setuptools") is None or int(version("setuptools").split(".")[0]) < 77:
+        pytest.skip("setuptools 77, which the template is built with, is not installed")
+    shutil.copytree(TEMPLATE, tmp_path / "plugin")
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", *offline)
+    subprocess.run([*pip, "--target", tmp_path / "site", tmp_path / "plugin"], check=True)
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    (work / "a.txt").write_text("one two three")
+    replies = [{"calls": [{"count_words": {"path": "a.txt"}}]}, "Three."]
+    model = script(tmp_path / "s.json", replies)
+    env = {"PYTHONPATH": str(tmp_path / "site")}
+    arguments = ("run", "--model", model, "-o", "stream-json", "count")
+    ran = agentcli(*arguments, home=home, cwd=work, env=env)
+    (finished,) = [event for event in ran.events if event["type"] == "tool.finished"]
+    assert (ran.code, finished["model_text"]) == (0, "3 words")
+    listed = agentcli("tools", home=home, cwd=work, env=env)
+    assert "plugin agentcli_count_words  Count the words of a text file" in listed.out

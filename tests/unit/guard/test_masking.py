@@ -1,6 +1,13 @@
 from agentcli.guard.masking import Masking
 from agentcli.guard.secrets import Redactor
-from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import (
+    CallDelta,
+    CallProgress,
+    CommandEnded,
+    RetryDelta,
+    TextDelta,
+    ThinkingDelta,
+)
 from agentcli.types.events import CallFinished, CallJudged, Event, ModelReplied, Told, TurnStarted
 from agentcli.types.messages import (
     AssistantMessage,
@@ -106,6 +113,12 @@ def test_masked_text_loses_the_data_that_vouches_for_it() -> None:
     assert masked(reply(thought, Text(text="ok", echo=echo("t")))) == [
         reply(Thinking(text="the key is ***"), Text(text="ok", echo=echo("t")))
     ]
+
+
+def test_end_of_a_background_command_does_not_tear_a_text_apart() -> None:
+    ended = CommandEnded(pid=7, how="exit code 0")
+    shown = masked(TextDelta(text=SECRET[:6]), ended, TextDelta(text=f"{SECRET[6:]}! "))
+    assert shown == [ended, TextDelta(text="***! ")]
 
 
 def test_secret_split_over_deltas_is_masked_and_nothing_is_lost() -> None:

@@ -103,6 +103,17 @@ def test_kept_output_of_such_a_command_is_outside_text_however_it_is_read() -> N
     )
 
 
+def test_command_moved_to_the_background_has_told_its_beginning() -> None:
+    moved = Command(
+        command="curl x",
+        cwd="/w",
+        log_path="/state/s1/out/1.log",
+        background_pid=7,
+        was_moved=True,
+    )
+    assert _origin(_provenance("unconfined"), moved) == NETWORK
+
+
 def test_command_in_the_background_has_told_nothing_yet() -> None:
     provenance = _provenance("granted")
     started = Command(command="serve", cwd="/w", log_path="/state/s1/out/1.log", background_pid=7)

@@ -119,6 +119,14 @@ def test_explicit_values_are_masked_whatever_they_are_called() -> None:
     assert Redactor(environ={}, values=["opensesame"]).text("say opensesame!") == "say ***!"
 
 
+def test_value_that_becomes_known_later_is_masked_from_then_on() -> None:
+    redactor = Redactor(environ={})
+    assert redactor.text("token quiet-harbour-7") == "token quiet-harbour-7"
+    redactor.learn("quiet-harbour-7")
+    redactor.learn("short")
+    assert redactor.text("short token quiet-harbour-7") == "short token ***"
+
+
 def test_longer_of_two_values_is_masked_whole() -> None:
     redactor = _redactor(A_KEY="abcdefgh", B_KEY="abcdefghijkl")
 

@@ -65,6 +65,7 @@ def test_what_is_found_is_declared_and_told_where_it_comes_from() -> None:
         ),
         details=Raw(text="shop__pay"),
         origin="the MCP server shop",
+        found=("shop__pay",),
     )
 
 

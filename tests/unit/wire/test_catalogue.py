@@ -18,6 +18,7 @@ def test_known_model_has_limits_price_and_manners() -> None:
         output_tokens=128_000,
         price=Price(input=4, output=20, cache_read=0.2, cache_write=5),
         forced_tool_choice=False,
+        loads_tools=True,
         thinking=True,
     )
 
@@ -163,3 +164,25 @@ def test_cost_of_a_long_prompt_is_higher() -> None:
 
 def test_cost_of_an_unknown_model_is_not_known() -> None:
     assert cost_usd(resolve("ollama/qwen3"), Usage(input_tokens=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "loads"),
+    [
+        ("opus", True),
+        ("anthropic/claude-3-5-haiku-latest", False),
+        ("bedrock/us.anthropic.claude-opus-5-5-v1:0", True),
+        ("sol", True),
+        ("openai/gpt-5.4", True),
+        ("openai/gpt-5.3", False),
+        ("openai/gpt-5-mini", False),
+        ("openai/gpt-10", True),
+        ("azure/gpt-5.5", True),
+        ("openai-chat/gpt-6-luna", False),
+        ("argon", False),
+        ("openrouter/anthropic/claude-opus-5-5", False),
+        ("ollama/qwen3", False),
+    ],
+)
+def test_catalogue_knows_whose_provider_loads_tools_that_were_found(name: str, loads: bool) -> None:
+    assert resolve(name).loads_tools is loads

@@ -39,8 +39,11 @@ def commands(listed: "Iterable[SlashCommand]") -> list[SlashCommand]:
             help="list the commands",
             run=help_,
             complete=lambda desk: [(one.name, one.help) for one in listed],
+            works_alone=True,
         ),
-        SlashCommand(name="keys", usage="", help="which key does what", run=_keys),
+        SlashCommand(
+            name="keys", usage="", help="which key does what", run=_keys, works_alone=True
+        ),
         SlashCommand(
             name="model",
             usage="[NAME [--check]]",
@@ -55,9 +58,15 @@ def commands(listed: "Iterable[SlashCommand]") -> list[SlashCommand]:
             run=_mode,
             complete=lambda desk: list(_MODES.items()),
         ),
-        SlashCommand(name="plan", usage="", help="plan mode: only read", run=_plan),
+        SlashCommand(
+            name="plan",
+            usage="[TASK|show|review]",
+            help="plan mode: only read, then follow a plan you agreed to",
+            run=_plan,
+            complete=lambda desk: [("show", "the plan"), ("review", "decide on it")],
+        ),
         SlashCommand(name="new", usage="", help="begin a new session", run=_new),
-        SlashCommand(name="quit", usage="", help="leave", run=_quit),
+        SlashCommand(name="quit", usage="", help="leave", run=_quit, works_alone=True),
     ]
 
 
@@ -82,7 +91,23 @@ async def _mode(desk: Desk, rest: str) -> None:
 
 
 async def _plan(desk: Desk, rest: str) -> None:
-    await _mode(desk, "plan")
+    planning = desk.session.planning
+    match rest:
+        case "show" if planning.accepted or planning.proposed:
+            state = "proposed, not accepted" if planning.proposed else "accepted"
+            desk.say(f"plan, {state}:", "dim")
+            desk.print(desk.stage.markdown(planning.proposed or planning.accepted))
+        case "show":
+            desk.say("there is no plan yet: /plan TASK", "dim")
+        case "review" if planning.proposed and desk.mode == "plan" and not desk.is_busy:
+            desk.print(desk.stage.markdown(planning.proposed))
+            await desk.decide_on_plan()
+        case "review":
+            raise UsageError("there is no plan to decide on", hint="/plan TASK")
+        case _:
+            await _mode(desk, "plan")
+            if rest:
+                desk.send(rest)
 
 
 def _models(desk: Desk) -> list[tuple[str, str]]:
@@ -95,7 +120,8 @@ async def _model(desk: Desk, rest: str) -> None:
         return
     if rest.endswith("--check"):
         wanted = replace(desk.settings, model=rest.removesuffix("--check").strip())
-        found = await check_swap(messages(desk.session.facts), wanted)
+        checking = check_swap(messages(desk.session.facts), wanted)
+        found = await desk.wait_for("Checking", checking)
         desk.say("\n".join(map(escape, swap_lines(found))), "dim")
         return
     await desk.session.use_model(rest)

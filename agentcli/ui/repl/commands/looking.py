@@ -1,20 +1,21 @@
-"""Commands that show something: cards, figures, changes, tools, background commands."""
+"""Commands that show something: cards, figures, changes, background commands, settings."""
 
 import asyncio
-import subprocess
+import time
+from pathlib import Path
 
-from agentcli.agent.size import spec_tokens
-from agentcli.agent.skills import find_skills
-from agentcli.app.briefing import skill_folders
 from agentcli.app.context import contents
+from agentcli.machine.git import PLAIN_DIFF, git
 from agentcli.machine.plain import visible
 from agentcli.settings import settings_file
-from agentcli.tools.contracts import BUILT_IN, contract
-from agentcli.types.errors import UsageError
+from agentcli.types.errors import SettingsError, UsageError
 from agentcli.ui.context import chart
+from agentcli.ui.lines import short_path
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.summary import cost, elapsed
 from agentcli.ui.repl.desk import Desk, SlashCommand
+
+UNTRACKED_SHOWN = 20
 
 
 def commands() -> list[SlashCommand]:
@@ -26,11 +27,15 @@ def commands() -> list[SlashCommand]:
             run=_show,
         ),
         SlashCommand(name="context", usage="", help="what fills the model's window", run=_context),
-        SlashCommand(name="skills", usage="", help="what the model can read up on", run=_skills),
         SlashCommand(name="cost", usage="", help="tokens and money so far", run=_cost),
         SlashCommand(name="diff", usage="[PATH]", help="what has changed, by git", run=_diff),
-        SlashCommand(name="tools", usage="", help="what the model can call", run=_tools),
-        SlashCommand(name="bg", usage="", help="commands in the background", run=_background),
+        SlashCommand(
+            name="bg",
+            usage="[stop PID]",
+            help="commands in the background, or stop one",
+            run=_background,
+            complete=lambda desk: [("stop", "and its number")],
+        ),
         SlashCommand(
             name="thinking",
             usage="on|off",
@@ -53,18 +58,12 @@ async def _show(desk: Desk, rest: str) -> None:
 async def _context(desk: Desk, rest: str) -> None:
     session = desk.session
     found = contents(
-        session.facts, session=session.place.id, window_tokens=session.model.window_tokens
+        session.facts,
+        session=session.place.id,
+        tools=session.catalogue.toolset.declared,
+        window_tokens=session.window(),
     )
     desk.say("\n".join(chart(found)), "dim")
-
-
-async def _skills(desk: Desk, rest: str) -> None:
-    skills, bad = find_skills(skill_folders(desk.settings))
-    desk.table([(skill.name, escape(skill.description)) for skill in skills])
-    for warning in bad:
-        desk.say(escape(warning.message), "dim")
-    if not skills and not bad:
-        desk.say("no skills: put one into .agentcli/skills/NAME/SKILL.md", "dim")
 
 
 async def _cost(desk: Desk, rest: str) -> None:
@@ -84,36 +83,58 @@ async def _cost(desk: Desk, rest: str) -> None:
 
 
 async def _diff(desk: Desk, rest: str) -> None:
-    command = ["git", "--no-pager", "-c", "core.fsmonitor=false", "diff", "--no-ext-diff"]
-    command += ["--no-textconv", "HEAD", "--", *([rest] if rest else [])]
-    ran = await asyncio.to_thread(
-        subprocess.run,
-        command,
-        cwd=desk.settings.workspace,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        stdin=subprocess.DEVNULL,
-    )
-    if ran.returncode != 0:
-        raise UsageError("git has no diff to show", hint=ran.stderr.strip().split("\n")[-1])
-    if not ran.stdout.strip():
+    try:
+        patch, new = await asyncio.to_thread(_changes, desk.settings.workspace, rest)
+    except SettingsError as error:
+        is_none = "not a git repository" in str(error)
+        why = "this folder is in no git repository" if is_none else str(error)
+        raise UsageError(why, hint="/rewind lists what calls have changed") from None
+    if patch.strip():
+        desk.print(desk.stage.patch(patch))
+    if new:
+        desk.say(f"not tracked: {', '.join(map(escape, new))}", "dim")
+    if not patch.strip() and not new:
         desk.say("nothing has changed since the last commit", "dim")
-        return
-    desk.print(desk.stage.patch(ran.stdout))
 
 
-async def _tools(desk: Desk, rest: str) -> None:
-    specs = [contract(name) for name in BUILT_IN]
-    desk.table([(spec.name, f"{spec_tokens(spec)} tokens, {spec.source}") for spec in specs])
+def _changes(workspace: Path, path: str) -> tuple[str, list[str]]:
+    """Since the last commit, or since there is none: a patch, and files git does not know."""
+    only = ("--", path) if path else ()
+    if not git("rev-parse", "--is-inside-work-tree", cwd=workspace).startswith("true"):
+        raise SettingsError("this is not a work tree of git")
+    has_commit = git("rev-list", "--max-count=1", "--all", cwd=workspace).strip()
+    since = "HEAD" if has_commit else "--cached"
+    patch = git("diff", *PLAIN_DIFF, since, *only, cwd=workspace)
+    new = git("ls-files", "--others", "--exclude-standard", "-z", *only, cwd=workspace)
+    return patch, [name for name in new.split("\0") if name][:UNTRACKED_SHOWN]
 
 
 async def _background(desk: Desk, rest: str) -> None:
-    running = desk.session.running()
-    if not running:
+    match rest.split():
+        case []:
+            _list_background(desk)
+        case ["stop", pid] if pid.isdigit() and desk.session.stop_command(int(pid[:9])):
+            desk.say(f"told {pid} to stop", "dim")
+        case ["stop", *_]:
+            raise UsageError("there is no such command", hint="/bg lists them")
+        case _:
+            raise UsageError(f"{rest} is nothing to do with a command", hint="/bg stop PID")
+
+
+def _list_background(desk: Desk) -> None:
+    awaited = desk.stage.story.running
+    running = [one for one in desk.session.running() if one.call_id not in awaited]
+    rows = [
+        (
+            str(one.pid),
+            f"{visible(one.command)}\n"
+            f"for {elapsed(time.time() - one.since)}, log {short_path(Path(one.log_path))}",
+        )
+        for one in running
+    ]
+    desk.table(rows)
+    if not rows:
         desk.say("no command runs in the background", "dim")
-        return
-    desk.table([(str(one.pid), f"{visible(one.command)}  log {one.log_path}") for one in running])
 
 
 async def _thinking(desk: Desk, rest: str) -> None:
@@ -125,7 +146,8 @@ async def _thinking(desk: Desk, rest: str) -> None:
 
 async def _config(desk: Desk, rest: str) -> None:
     settings = desk.session.settings
-    rows = [("file", str(settings_file())), ("workspace", str(settings.workspace))]
+    rows = [("file", short_path(settings_file())), ("workspace", short_path(settings.workspace))]
     names = ("model", "mode", "sandbox", "max_turns", "max_cost", "theme", "notify", "editing")
-    rows += [(name, str(getattr(settings, name))) for name in names]
+    values = [(name, getattr(settings, name)) for name in names]
+    rows += [(name, "not set" if value is None else str(value)) for name, value in values]
     desk.table(rows)

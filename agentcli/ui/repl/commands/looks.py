@@ -14,6 +14,7 @@ def commands() -> list[SlashCommand]:
             help="the colours",
             run=_theme,
             complete=lambda desk: [(name, "") for name in THEMES],
+            works_alone=True,
         ),
         SlashCommand(name="vim", usage="", help="vi keys in the input, on or off", run=_vim),
         SlashCommand(name="editor", usage="", help="write in $VISUAL or $EDITOR", run=_editor),

@@ -1,6 +1,6 @@
 """Commands about what has been: other sessions, changes to take back, a conversation to shorten."""
 
-from agentcli.record.sessions import list_sessions
+from agentcli.record.sessions import Summary, list_sessions
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.summary import tokens
@@ -40,13 +40,19 @@ async def _resume(desk: Desk, rest: str) -> None:
     if rest:
         await desk.renew(resume=rest)
         return
-    found = list_sessions(workspace=desk.settings.workspace)[:LISTED]
-    desk.table([(one.id, escape(row(one).strip())) for one in found if one.turns])
+    found = _others(desk)
+    desk.table([(one.id, escape(row(one).strip())) for one in found])
+    if not found:
+        desk.say("no other session has worked in this folder", "dim")
 
 
 def _sessions(desk: Desk) -> list[tuple[str, str]]:
-    found = list_sessions(workspace=desk.settings.workspace)[:LISTED]
-    return [(one.id, f"{age(one.last)}  {escape(one.title)}") for one in found if one.turns]
+    return [(one.id, f"{age(one.last)}  {escape(one.title)}") for one in _others(desk)]
+
+
+def _others(desk: Desk) -> list[Summary]:
+    found = list_sessions(workspace=desk.settings.workspace)
+    return [one for one in found if one.turns and one.id != desk.session.place.id][:LISTED]
 
 
 async def _name(desk: Desk, rest: str) -> None:
@@ -79,7 +85,10 @@ async def _redo(desk: Desk, rest: str) -> None:
 def _carry_out(desk: Desk, wanted: Wanted) -> None:
     if desk.is_busy:
         raise UsageError("a turn is running", hint="esc stops it; then try again")
-    report = carry_out(desk.session.undoing(), wanted)
+    try:
+        report = carry_out(desk.session.undoing(), wanted)
+    except UsageError as error:
+        raise UsageError(str(error), hint="/rewind lists the changes") from None
     if report is None:
         desk.say("there is nothing left to do", "dim")
         return
@@ -94,7 +103,7 @@ async def _compact(desk: Desk, rest: str) -> None:
         desk.say("the model is told everything in full again", "dim")
         return
     before = desk.stage.story.context_tokens
-    if not await desk.session.compact():
+    if not await desk.wait_for("Compacting", desk.session.compact()):
         raise UsageError("there is nothing to shorten yet", hint="/context")
     desk.say(
         f"the conversation until here is a summary now (it was {tokens(before)} tokens)", "dim"

@@ -1,17 +1,19 @@
-"""Commands about the project: its memory, its rules, its own commands, the machine under it."""
+"""Commands about the project: its memory, its rules, the machine under it."""
 
 import asyncio
-import subprocess
-import sys
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentcli.agent.history import INSTRUCTIONS
 from agentcli.agent.instructions import NAMES
 from agentcli.app.boundary import load_rules
 from agentcli.app.project import open_project, project_rules
 from agentcli.machine.plain import visible
 from agentcli.settings import Settings, rules_file, settings_file
 from agentcli.types.errors import UsageError
+from agentcli.ui.doctor import findings
+from agentcli.ui.lines import short_path
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 INIT = (
@@ -21,11 +23,11 @@ INIT = (
 )
 
 
-def commands(settings: Settings) -> list[SlashCommand]:
-    built_in = [
+def commands() -> list[SlashCommand]:
+    return [
         SlashCommand(
             name="memory",
-            usage="[add project|user TEXT]",
+            usage="[add [project|user] TEXT]",
             help="what every session is told",
             run=_memory,
             complete=lambda desk: [("add", "project or user, then the text")],
@@ -34,25 +36,36 @@ def commands(settings: Settings) -> list[SlashCommand]:
         SlashCommand(
             name="permissions", usage="", help="the mode and the rules in force", run=_permissions
         ),
-        SlashCommand(name="doctor", usage="", help="check this machine", run=_doctor),
+        SlashCommand(
+            name="doctor", usage="", help="check this machine", run=_doctor, works_alone=True
+        ),
     ]
-    return [*built_in, *_own_commands(settings)]
 
 
 async def _memory(desk: Desk, rest: str) -> None:
     words = rest.split(maxsplit=2)
     if not words:
-        desk.table([(str(path), _size(path)) for path in _memories(desk.settings).values()])
+        desk.table([(short_path(path), _size(path)) for path in _memories(desk.settings).values()])
         return
-    if len(words) < 3 or words[0] != "add" or words[1] not in ("project", "user"):
-        raise UsageError("project or user?", hint="/memory add project Tests run with make check")
-    path = _memories(desk.settings)[words[1]]
+    if words[0] != "add" or len(words) < 2:
+        raise UsageError("add what?", hint="/memory add Tests run with make check")
+    whose, text = _addressed(rest.removeprefix("add").strip())
+    whose = whose or await desk.ask("for this project or for you in all of them? [project/user]")
+    path = next((one for name, one in _memories(desk.settings).items() if name == whose), None)
+    if path is None or not text:
+        raise UsageError("nothing was added", hint="/memory add project Tests run with make check")
     try:
-        _append(path, words[2])
+        _append(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    desk.session.tell(f"The person added to {path.name}: {words[2]}", why="memory")
+    desk.session.tell(f"The person added to {path.name}: {text}", why=INSTRUCTIONS)
     desk.say(f"added to {path}", "dim")
+
+
+def _addressed(text: str) -> tuple[str, str]:
+    """Whose memory it is for, where that is said, and what to remember."""
+    whose, _, rest = text.partition(" ")
+    return (whose, rest.strip()) if whose in ("project", "user") else ("", text)
 
 
 def _memories(settings: Settings) -> Mapping[str, Path]:
@@ -64,6 +77,9 @@ def _memories(settings: Settings) -> Mapping[str, Path]:
 
 
 def _append(path: Path, text: str) -> None:
+    """Raises OSError; through no link, which might lead anywhere."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link")
     path.parent.mkdir(parents=True, exist_ok=True)
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     gap = "" if not before or before.endswith("\n") else "\n"
@@ -82,38 +98,18 @@ async def _init(desk: Desk, rest: str) -> None:
 async def _permissions(desk: Desk, rest: str) -> None:
     settings = desk.session.settings
     project = open_project(settings.workspace, trust_project=settings.trust_project)
-    rules = (*load_rules(settings), *project_rules(project))
-    rows = [("mode", desk.mode), ("your rules", str(rules_file()))]
-    rows += [(f"{rule.decision} {rule.text}", visible(rule.where or rule.source)) for rule in rules]
+    written = (*load_rules(settings), *project_rules(project))
+    known = {str(rule) for rule in written}
+    agreed = [rule for rule in desk.session.agreed_rules if str(rule) not in known]
+    rows = [("mode", desk.mode), ("your rules", short_path(rules_file()))]
+    rows += [(str(rule), visible(rule.where or rule.source)) for rule in (*written, *agreed)]
     desk.table(rows)
 
 
 async def _doctor(desk: Desk, rest: str) -> None:
-    command = [sys.executable, "-m", "agentcli", "doctor", "-C", str(desk.settings.workspace)]
-    ran = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
-    desk.say(visible(ran.stdout.rstrip("\n") or ran.stderr.rstrip("\n")))
-
-
-def _own_commands(settings: Settings) -> list[SlashCommand]:
-    """Of `.agentcli/commands/*.md`, in a project that is trusted: a prompt each."""
-    project = open_project(settings.workspace, trust_project=settings.trust_project)
-    if project is None:
-        return []
-    found = []
-    for name, text in sorted(project.texts("commands").items()):
-        path = Path(name)
-        if path.suffix == ".md" and text.strip():
-            found.append(_own_command(path.stem, text))
-    return found
-
-
-def _own_command(name: str, text: str) -> SlashCommand:
-    first = visible(text.strip().splitlines()[0].lstrip("# ")[:60])
-
-    async def run(desk: Desk, rest: str) -> None:
-        prompt = text.replace("$ARGUMENTS", rest)
-        desk.send(prompt if "$ARGUMENTS" in text or not rest else f"{prompt}\n\n{rest}")
-
-    return SlashCommand(name=name, usage="[TEXT]", help=f"project: {first}", run=run)
+    found = await asyncio.to_thread(lambda: list(findings(desk.settings)))
+    rows: list[tuple[str, str]] = []
+    for one in found:
+        rows.append((f"{one.status:<4}  {one.subject}", one.words))
+        rows += [("      fix", one.fix)] if one.fix else []
+    desk.table(rows)

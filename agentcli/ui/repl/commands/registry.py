@@ -1,17 +1,41 @@
 """The slash commands by name: found, offered, completed and run here."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from agentcli.types.errors import AgentError
+from agentcli.ui.attached import begins_with_image
 from agentcli.ui.repl import fuzzy
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 
+def is_slash_command(text: str) -> bool:
+    """An image that was dragged into the input begins with a slash, too."""
+    is_like_one = text.startswith("/") and not text.startswith("//")
+    return is_like_one and not begins_with_image(text)
+
+
+ELSEWHERE = {
+    "allowed-tools": "permissions",
+    "clear": "new",
+    "exit": "quit",
+    "history": "resume",
+    "reset": "new",
+    "sessions": "resume",
+    "settings": "config",
+    "status": "context",
+    "usage": "cost",
+}
+"""What other programs call these."""
+
+
 class Registry:
-    def __init__(self, commands: Iterable[SlashCommand]) -> None:
-        """In the order in which they are listed; the first of a name wins."""
+    def __init__(self, commands: Iterable[SlashCommand], *, problems: Sequence[str] = ()) -> None:
+        """In the order in which they are listed; the first of a name wins.
+
+        `problems`: with files that should be commands, for the person."""
+        self.problems = problems
         self.commands: dict[str, SlashCommand] = {}
         for command in commands:
             self.commands.setdefault(command.name, command)
@@ -38,6 +62,11 @@ class Registry:
             usage = f"/{command.name} {command.usage}".strip()
             desk.fail(str(error), error.hint or usage)
 
+    def works_alone(self, line: str) -> bool:
+        """Whether it can be run where there is no session."""
+        command = self.commands.get(line[1:].strip().partition(" ")[0])
+        return command is not None and command.works_alone
+
     def why_not(self, line: str) -> str:
         """Empty: there is such a command."""
         name = line[1:].strip().partition(" ")[0]
@@ -45,6 +74,7 @@ class Registry:
             return ""
         if not re.fullmatch(r"[\w:.-]+", name):
             return "a command is / and a name: /help lists them"
-        near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
+        near = [ELSEWHERE[name]] if name in ELSEWHERE else []
+        near = near or get_close_matches(name, self.commands, n=1, cutoff=0.5)
         near = near or [one for one in self.commands if one.startswith(name)]
         return f"no command /{name}: " + (f"did you mean /{near[0]}?" if near else "see /help")

@@ -1,12 +1,14 @@
 """Commands that carry something out of the session: copy, export, feedback."""
 
 import base64
+import platform
 import shutil
 import subprocess
 from pathlib import Path
 
 from agentcli import __version__
 from agentcli.types.errors import UsageError
+from agentcli.ui.lines import short_path
 from agentcli.ui.repl.code_blocks import code_blocks
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
@@ -32,7 +34,9 @@ def commands() -> list[SlashCommand]:
         SlashCommand(
             name="export", usage="FILE", help="the transcript as a text file", run=_export
         ),
-        SlashCommand(name="feedback", usage="", help="where to tell us", run=_feedback),
+        SlashCommand(
+            name="feedback", usage="", help="what to send when something is wrong", run=_feedback
+        ),
     ]
 
 
@@ -109,8 +113,14 @@ def _write_new(workspace: Path, named: str, text: str) -> Path:
 
 
 async def _feedback(desk: Desk, rest: str) -> None:
-    desk.say(
-        f"agentcli {__version__}, session {desk.session.place.id}\n"
-        f"what happened is in {desk.session.place.log}; look at it before you send it anywhere",
-        "dim",
+    place = desk.session.place
+    system = f"Python {platform.python_version()}, {platform.platform(terse=True)}"
+    desk.table(
+        [
+            ("version", f"agentcli {__version__}, {system}"),
+            ("session", place.id),
+            ("log", short_path(place.log)),
+            ("as a page", f"agentcli export {place.id} --format html"),
+        ]
     )
+    desk.say("read what you send before you send it: only secrets are masked in it", "dim")

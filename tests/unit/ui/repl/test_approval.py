@@ -11,8 +11,10 @@ from agentcli.ui.repl.approval import (
     PAUSE_S,
     Approvals,
     Asked,
+    AskedPlan,
     Letter,
     Offer,
+    PlanAnswer,
 )
 
 OFFER = Offer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
@@ -123,7 +125,7 @@ def test_nothing_is_selected_until_an_arrow_and_what_is_locked_is_passed_over() 
         desk = Desk()
         task = await desk.ask()
         asked = desk.approvals.asked
-        assert asked is not None
+        assert isinstance(asked, Asked)
         found = [asked.selected]
         asked.is_cut = True
         for step in (1, 1, -1):
@@ -167,3 +169,32 @@ def test_question_that_was_never_drawn_cannot_be_agreed_to() -> None:
         return [letter for letter in LETTERS if asked.offers(letter)]
 
     assert asyncio.run(asked_and_unseen()) == ["n", "e", "v"]
+
+
+def test_plan_never_comes_up_over_a_message() -> None:
+    async def go() -> None:
+        desk = Desk(typed_s_ago=100.0, is_composing=True)
+        task = asyncio.ensure_future(desk.approvals.about_plan("1. Go."))
+        await asyncio.sleep(0.01)
+        assert (desk.approvals.is_waiting, desk.approvals.is_open) == (True, False)
+        desk.approvals.decide_on_plan(PlanAnswer(instead="slower"))
+        assert await task == (PlanAnswer(instead="slower"), "1. Go.")
+        assert desk.approvals.asked is None
+
+    asyncio.run(go())
+
+
+def test_plan_is_decided_on_by_its_own_letters() -> None:
+    async def go() -> None:
+        desk = Desk()
+        task = asyncio.ensure_future(desk.approvals.about_plan("1. Go."))
+        await asyncio.sleep(0)
+        asked = desk.approvals.asked
+        assert isinstance(asked, AskedPlan)
+        assert [letter for letter in LETTERS if asked.offers(letter)] == ["y", "a", "n", "e", "m"]
+        desk.approvals.allow(lasting="always")  # an answer to another question
+        asked.plan = "1. Go slowly."
+        desk.approvals.decide_on_plan(PlanAnswer(mode="auto-edit"))
+        assert await task == (PlanAnswer(mode="auto-edit"), "1. Go slowly.")
+
+    asyncio.run(go())

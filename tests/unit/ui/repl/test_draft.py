@@ -36,4 +36,7 @@ def test_draft_is_private_and_gone_when_it_is_empty(tmp_path: Path) -> None:
 
 def test_draft_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    Drafts(tmp_path / "file" / "below").save("text")
+    drafts = Drafts(tmp_path / "file" / "below")
+    drafts.save("text")
+    assert drafts.left_behind() == ""
+    assert (tmp_path / "file").read_text() == ""

@@ -1,16 +1,19 @@
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from agentcli.types.messages import Image
+from agentcli.ui.attached import Attached, mentioned_images
 from agentcli.ui.repl.mentions import (
     ATTACHED_BYTES_MAX,
-    Attached,
     as_typed,
     attach,
     list_files,
     typed_mention,
 )
+from tests.support.pictures import image, png
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ def test_files_are_attached_whole_in_part_or_by_name(tmp_path: Path) -> None:
     (tmp_path / "folder" / "b.py").write_text("")
     found = attach('@a.py, @a.py:2 @a.py:2-9 @"with blank.txt" (@folder) @nothing', tmp_path)
     assert found == Attached(
-        texts=(
+        parts=(
             "[The person attached a.py:]\n1\n2\n3",
             "[The person attached a.py:2-2:]\n2",
             "[The person attached a.py:2-3:]\n2\n3",
@@ -64,7 +67,82 @@ def test_large_and_binary_files_say_what_was_left_out(tmp_path: Path) -> None:
         "attached big (only 1000 of 2000 lines: it is large)",
         "not attached: bin (not text)",
     )
-    assert len(found.texts[0]) <= ATTACHED_BYTES_MAX + 200
+    assert len(str(found.parts[0])) <= ATTACHED_BYTES_MAX + 200
+
+
+def test_images_are_attached_with_name_and_size_whatever_they_are_called(tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_bytes(png(30, 20))
+    (tmp_path / "nameless").write_bytes(png(3, 2))
+    found = attach("what is wrong in @shot.png, @nameless, @shot.png?", tmp_path)
+    assert found == Attached(
+        parts=(
+            "[image shot.png · 30x20]",
+            image(png(30, 20)),
+            "[image nameless · 3x2]",
+            image(png(3, 2)),
+        ),
+        notes=("attached [image shot.png · 30x20]", "attached [image nameless · 3x2]"),
+    )
+
+
+def test_what_is_named_like_an_image_and_is_none_is_said(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "out.png").write_bytes(png())
+    (inside / "link.png").symlink_to(tmp_path / "out.png")
+    (inside / "empty.png").touch()
+    (inside / "text.jpg").write_text("words")
+    (inside / "cut.png").write_bytes(png(300, 200)[:60])
+    os.mkfifo(inside / "fifo.png")
+    os.mkfifo(inside / "fifo")
+    found = attach(
+        "@link.png @empty.png @text.jpg @cut.png @fifo.png @fifo @missing.png @../out.png", inside
+    )
+    assert [note.split(": it is")[0] for note in found.notes] == [
+        "not attached: link.png leads out of the workspace",
+        "not attached: empty.png is empty",
+        "not attached: text.jpg is no PNG, JPEG, GIF or WebP image",
+        "not attached: cut.png cannot be shown",
+        "not attached: fifo.png is no regular file",
+        "not attached: fifo (not a regular file)",
+        "not attached: ../out.png leads out of the workspace",
+    ]
+    assert found.parts[1] == "[The image empty.png could not be attached: it is empty.]"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{0}/my shot.png",
+        "'{0}/my shot.png'",
+        '"{0}/my shot.png" what is this?',
+        "look: {1}/my\\ shot.png",
+        "({1}/my\\ shot.png)",
+        "file://{0}/my%20shot.png, please",
+        '@"{0}/my shot.png"',
+        "file://localhost{0}/my%20shot.png and file://[none.png",
+    ],
+)
+def test_pasted_path_of_an_image_is_attached_from_anywhere(tmp_path: Path, written: str) -> None:
+    outside, workspace = tmp_path / "desk", tmp_path / "work"
+    outside.mkdir()
+    workspace.mkdir()
+    (outside / "my shot.png").write_bytes(png(30, 20))
+    message = written.format(outside, str(outside).replace(" ", "\\ "))
+    found = attach(message, workspace)
+    assert [part for part in found.parts if isinstance(part, Image)] == [image(png(30, 20))]
+
+
+def test_message_has_a_limit_of_images(tmp_path: Path) -> None:
+    names = [f"{number}.png" for number in range(12)]
+    for name in names:
+        (tmp_path / name).write_bytes(png())
+    message = " ".join(f"@{name}" for name in names)
+    for found in (mentioned_images(message, tmp_path), attach(message, tmp_path)):
+        assert sum(isinstance(part, Image) for part in found.parts) == 10
+        assert found.notes[-1] == (
+            "not attached: 10.png is one too many: a message may have 10 images"
+        )
 
 
 def test_nothing_outside_the_workspace_is_attached(tmp_path: Path) -> None:
@@ -72,7 +150,7 @@ def test_nothing_outside_the_workspace_is_attached(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path / "secret")
-    assert attach("@../secret @link @/etc/passwd", inside) == Attached(texts=(), notes=())
+    assert attach("@../secret @link @/etc/passwd", inside) == Attached()
 
 
 def test_list_has_tracked_and_untracked_files_but_not_ignored_ones(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 from agentcli.settings import Settings
 from agentcli.ui.repl.commands.all import make_registry
-from agentcli.ui.repl.commands.registry import Registry
+from agentcli.ui.repl.commands.registry import ELSEWHERE, Registry
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 
@@ -49,3 +51,10 @@ def test_unknown_command_names_a_near_one() -> None:
 def test_every_command_has_a_line_of_help(tmp_path: object) -> None:
     found = make_registry(Settings(workspace=tmp_path)).commands.values()  # type: ignore[arg-type]
     assert [one.name for one in found if not one.help or len(one.help) > 60] == []
+
+
+def test_words_of_other_programs_lead_to_ours(tmp_path: Path) -> None:
+    every = make_registry(Settings(workspace=tmp_path))
+    assert set(ELSEWHERE.values()) <= set(every.commands)
+    assert not set(ELSEWHERE) & set(every.commands)
+    assert every.why_not("/exit") == "no command /exit: did you mean /quit?"

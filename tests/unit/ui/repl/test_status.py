@@ -63,3 +63,25 @@ def test_cut_counts_wide_characters_twice() -> None:
     assert cut("日本語", 6) == "日本語"
     assert cut("日本語", 5) == "日本…"
     assert cut("abc", 0) == ""
+
+
+def test_narrow_status_drops_what_is_worth_least() -> None:
+    clock = Clock()
+    status = Status(clock=clock)
+    status.begin("Waiting for model")
+    status.retries("cannot reach api.example.org", wait_s=17.2, attempt=2, attempts=6)
+    assert {width: status.line(width)[2:] for width in (80, 60, 40, 30, 20)} == {
+        80: "cannot reach api.exam… · retrying in 18s · try 2 of 6 · enter now · esc cancel",
+        60: "cannot reach a… · retrying in 18s · enter now · esc cancel",
+        40: "cannot… · retrying in 18s · esc cancel",
+        30: "cannot re… · retrying in 18s",
+        20: "cannot reach api.…",
+    }
+    status.doing("Writing")
+    status.replied(sent=12_300, received=20)
+    clock.now += 12
+    assert {width: status.line(width)[2:] for width in (60, 40, 30)} == {
+        60: "Writing · 12s · no data for 12s · esc to interrupt",
+        40: "Writing · 12s · no data for 12s",
+        30: "Writing · no data for 12s",
+    }

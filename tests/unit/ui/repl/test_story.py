@@ -1,8 +1,10 @@
 from agentcli.types.deltas import TextDelta
+from agentcli.types.events import Ending, TurnEnded, TurnWithdrawn
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.story import Story
+from tests.support.record import DONE, asked, replied
 
 PAINT = Paint(columns=60, rows=24, theme=NONE, color="none")
 
@@ -27,3 +29,11 @@ def test_tail_is_apart_where_its_block_will_be() -> None:
 
 def test_marks_that_say_nothing_yet_are_not_shown() -> None:
     assert told("A paragraph.\n\n", "``") == ("\nA paragraph.\n", [])
+
+
+def test_resumed_session_shows_the_last_exchange_that_was_not_withdrawn() -> None:
+    committed: list[str] = []
+    story = Story(commit=committed.append, paint=lambda: PAINT, status=Status())
+    failed = TurnEnded(ending=Ending.PROVIDER_FAILED)
+    story.recall([asked("first"), replied(), DONE, asked("lost"), failed, TurnWithdrawn()])
+    assert committed == ["\n\x1b[1m> first\x1b[0m\n", "\nI will.\n"]

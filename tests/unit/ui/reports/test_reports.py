@@ -73,7 +73,8 @@ def test_junit_tells_errors_from_failures() -> None:
 def test_junit_is_well_formed_whatever_is_said(text: str) -> None:
     outcome = Outcome(ending=Ending.DENIED, message=text, hint=text)
     run = Verified(command=text or "x", exit_code=1, output=text)
-    ElementTree.fromstring(junit(account(outcome, run)).encode("utf-8", "replace"))
+    report = ElementTree.fromstring(junit(account(outcome, run)).encode("utf-8", "replace"))
+    assert [case.tag for case in report[0]] == ["testcase", "testcase"]
 
 
 HOSTILE = [
@@ -188,5 +189,9 @@ def _parsed(text: str) -> dict[str, str]:
     return values
 
 
-def test_nothing_is_written_where_the_runner_names_no_files() -> None:
+def test_nothing_is_written_where_the_runner_names_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     write_job_files(account(), {})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,111 @@
+"""Where a repository stands: its branch, read from its files, and its changes, asked of git.
+
+The branch costs a few reads of small files. git is asked in the background and never waited for,
+and none of what the repository sets for it is run.
+"""
+
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+from agentcli.machine.git import safely
+from agentcli.machine.plain import visible
+from agentcli.types.errors import SettingsError
+
+PATIENCE_S = 5.0
+HEAD_BYTES = 4096
+NAME_CHARS = 100
+
+_STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
+_ON_BRANCH = re.compile(r"ref: refs/heads/(.+)")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+
+
+def shortened(name: str, limit_chars: int = NAME_CHARS) -> str:
+    """A name that anybody may have chosen, as a few harmless characters."""
+    shown = visible(name).replace("\n", " ")
+    return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
+
+
+def branch_of(folder: Path) -> str:
+    """`branch main` or `commit 1a2b3c4d5e6f`; empty where there is no repository."""
+    for place in (folder, *folder.parents):
+        if (head := _head(place / ".git")) is not None:
+            break
+    else:
+        return ""
+    if on_branch := _ON_BRANCH.fullmatch(head):
+        return f"branch {shortened(on_branch[1])}"
+    return f"commit {head[:12]}" if _COMMIT.fullmatch(head) else ""
+
+
+def _head(git: Path) -> str | None:
+    """None: there is no such directory, nor a file that names one."""
+    try:
+        if git.is_file():
+            git = git.parent / _first_line(git).removeprefix("gitdir: ")
+        return _first_line(git / "HEAD")
+    except (OSError, ValueError):
+        return None
+
+
+def _first_line(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES).decode("utf-8", "replace").partition("\n")[0]
+
+
+class Changes:
+    """The paths that differ from the last commit, known some time after they were asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self.known: tuple[str, ...] | None = None
+        """None: not yet, or never. Each with its two letters before it: `?? new.py`."""
+
+    def ask(self) -> None:
+        threading.Thread(target=self.find_out, daemon=True).start()
+
+    def close(self) -> None:
+        """Nothing that was started is left running."""
+        with self._lock:
+            self._is_closed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def find_out(self) -> None:
+        """Sets `known`; takes as long as git does."""
+        try:
+            command, env = safely(*_STATUS, cwd=self._folder, timeout_s=PATIENCE_S)
+            process = self._started(command, env)
+        except (OSError, SettingsError):
+            return
+        if process is None:
+            return
+        try:
+            said, _ = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return
+        if process.returncode == 0:
+            self.known = tuple(filter(None, said.decode("utf-8", "replace").split("\0")))
+
+    def _started(self, command: list[str], env: dict[str, str]) -> "subprocess.Popen[bytes] | None":
+        with self._lock:
+            if self._is_closed:
+                return None
+            self._process = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            return self._process

@@ -1,0 +1,173 @@
+"""A login at a server elsewhere: what was granted, and how it goes on every request.
+
+A login belongs to one address. Its tokens are sent there and to the authorization server that gave
+them, and shown to nobody: not to the model, not on the screen, not in the log.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import httpx2
+
+EARLY_S = 30.0
+"""Before the end of a token it is exchanged: a request takes its time."""
+GRANTED = 200
+REFUSED = 401
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    url: str
+    """Of the server, as it was logged in to."""
+    issuer: str
+    """Who gave the tokens; empty: a server that does not say."""
+    token_endpoint: str
+    client_id: str
+    access_token: str = field(repr=False)
+    refresh_token: str = field(default="", repr=False)
+    client_secret: str = field(default="", repr=False)
+    secret_goes_in: str = "none"
+    """In the words of OAuth: client_secret_post, client_secret_basic, or none."""
+    resource: str = ""
+    scope: str = ""
+    expires_at: float | None = None
+    """None: the server does not say."""
+
+    @property
+    def is_stale(self) -> bool:
+        return self.expires_at is not None and time.time() > self.expires_at - EARLY_S
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.access_token, self.refresh_token, self.client_secret)))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Login | None":
+        """None: it is nothing that we have written."""
+        try:
+            return Login(**json.loads(text))
+        except (ValueError, TypeError):
+            return None
+
+
+class LoginStore(Protocol):
+    """Where the login at one server is kept."""
+
+    def read(self) -> Login | None: ...
+
+    def write(self, login: Login) -> None: ...
+
+
+class StoredLogin(httpx2.Auth):
+    """Puts the token on each request, and exchanges it for a new one when it has run out.
+
+    What cannot be exchanged is sent as it is: the server's refusal says the rest."""
+
+    def __init__(
+        self, store: LoginStore, *, conceal: Callable[[str], None] = lambda secret: None
+    ) -> None:
+        """`conceal`: told of every secret, before it can turn up anywhere."""
+        self._store = store
+        self._conceal = conceal
+        self._one_at_a_time = asyncio.Lock()
+        self._login: Login | None = None
+
+    def load(self) -> bool:
+        """Whether there is a login. Raises what the store raises."""
+        self._login = self._store.read()
+        for secret in self._login.secrets if self._login else ():
+            self._conceal(secret)
+        return self._login is not None
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if self._login is None:
+            yield request
+            return
+        if self._login.is_stale:
+            async with self._one_at_a_time:
+                if refresh := self._needed_refresh(self._login):
+                    await self._renew((yield refresh))
+        sent = self._login
+        response = yield _with_token(request, sent)
+        if response.status_code != REFUSED:
+            return
+        async with self._one_at_a_time:
+            if refresh := self._needed_refresh(sent):
+                await self._renew((yield refresh))
+        if self._login.access_token != sent.access_token:
+            yield _with_token(request, self._login)
+
+    def _needed_refresh(self, sent: Login) -> httpx2.Request | None:
+        """None: another request, or another process, was quicker, or there is no way."""
+        self.load()
+        self._login = self._login or sent
+        is_old = self._login.access_token == sent.access_token
+        return _refresh(self._login) if is_old and self._login.refresh_token else None
+
+    async def _renew(self, response: httpx2.Response) -> None:
+        """All stays as it was where there is nothing new to be had."""
+        await response.aread()
+        granted = _granted(response)
+        if granted is None or self._login is None:
+            return
+        self._login = replace(
+            self._login,
+            access_token=granted["access_token"],
+            refresh_token=granted.get("refresh_token") or self._login.refresh_token,
+            expires_at=expiry(granted.get("expires_in")),
+        )
+        for secret in self._login.secrets:
+            self._conceal(secret)
+        self._store.write(self._login)
+
+
+def expiry(expires_in: Any) -> float | None:
+    """By our own clock; None: no end is known."""
+    if isinstance(expires_in, bool) or not isinstance(expires_in, int | float):
+        return None
+    return time.time() + expires_in
+
+
+def _with_token(request: httpx2.Request, login: Login) -> httpx2.Request:
+    request.headers["Authorization"] = f"Bearer {login.access_token}"
+    return request
+
+
+def _refresh(login: Login) -> httpx2.Request:
+    form = {
+        "grant_type": "refresh_token",
+        "refresh_token": login.refresh_token,
+        "client_id": login.client_id,
+    }
+    if login.resource:
+        form["resource"] = login.resource
+    auth: httpx2.BasicAuth | None = None
+    if login.secret_goes_in == "client_secret_post":
+        form["client_secret"] = login.client_secret
+    elif login.secret_goes_in == "client_secret_basic":
+        auth = httpx2.BasicAuth(
+            quote(login.client_id, safe=""), quote(login.client_secret, safe="")
+        )
+    request = httpx2.Request("POST", login.token_endpoint, data=form)
+    return next(auth.auth_flow(request)) if auth else request
+
+
+def _granted(response: httpx2.Response) -> dict[str, Any] | None:
+    if response.status_code != GRANTED:
+        return None
+    try:
+        granted = response.json()
+    except ValueError:
+        return None
+    has_token = isinstance(granted, dict) and isinstance(granted.get("access_token"), str)
+    return granted if has_token and granted["access_token"] else None

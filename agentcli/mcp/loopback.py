@@ -1,0 +1,120 @@
+"""A listener on this machine that a browser is sent back to, for one answer and no longer.
+
+It answers on 127.0.0.1 alone, and takes nothing for the answer that does not carry the `state` that
+was sent out: whoever else finds the port only learns that it is not for them.
+"""
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+HOST = "127.0.0.1"
+PATH = "/callback"
+REQUEST_BYTES = 16_384
+READ_S = 10.0
+
+_DONE = "You are logged in to {name}. This page can be closed."
+_REFUSED = "The login to {name} was refused. This page can be closed."
+_NOT_OURS = "This is not the answer that is waited for."
+
+
+class NotTheAnswer(ValueError):
+    """An address that a browser was not sent back to by the server; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirected:
+    """What an authorization server sends back."""
+
+    code: str = ""
+    state: str = ""
+    issuer: str | None = None
+    error: str = ""
+    """Why there is no code, in the server's words."""
+
+
+class Loopback:
+    def __init__(self, name: str, port: int) -> None:
+        """`name`: of the server, for the page that the person sees."""
+        self.redirect_uri = f"http://{HOST}:{port}{PATH}"
+        self._name = name
+        self._state: str | None = None
+        self._answer: asyncio.Future[Redirected] = asyncio.get_running_loop().create_future()
+
+    def expect(self, state: str) -> None:
+        self._state = state
+
+    async def redirected(self) -> Redirected:
+        return await self._answer
+
+    def take(self, address: str) -> Redirected:
+        """What an address says, which a browser was sent to or a person has pasted.
+
+        Raises NotTheAnswer."""
+        parts = urlsplit(address.strip())
+        if f"{parts.scheme}://{parts.netloc}{parts.path}" != self.redirect_uri:
+            raise NotTheAnswer(f"the address must begin with {self.redirect_uri}?")
+        given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        state = given.get("state", "")
+        if self._state is None or not hmac.compare_digest(state.encode(), self._state.encode()):
+            raise NotTheAnswer("it does not belong to this login (its state is another)")
+        if not given.get("code") and not given.get("error"):
+            raise NotTheAnswer("there is no code in it")
+        return Redirected(
+            code=given.get("code", ""),
+            state=state,
+            issuer=given.get("iss"),
+            error=" ".join(filter(None, (given.get("error"), given.get("error_description")))),
+        )
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(READ_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._reply(head))
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return  # whoever that was, they did not wait for an answer
+        finally:
+            writer.close()
+
+    def _reply(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        if len(words) != 3 or words[0] != "GET" or not words[1].startswith("/"):
+            return _page(400, _NOT_OURS)
+        try:
+            answer = self.take(self.redirect_uri.removesuffix(PATH) + words[1])
+        except NotTheAnswer:
+            return _page(400, _NOT_OURS)
+        if self._answer.done():
+            return _page(400, _NOT_OURS)  # a code is good for one login
+        self._answer.set_result(answer)
+        return _page(200, (_REFUSED if answer.error else _DONE).format(name=self._name))
+
+
+@asynccontextmanager
+async def loopback(name: str, *, port: int = 0) -> AsyncIterator[Loopback]:
+    """`port`: 0 is any that is free. Raises OSError."""
+    waiting: Loopback | None = None
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert waiting is not None
+        await waiting.serve(reader, writer)
+
+    server = await asyncio.start_server(serve, HOST, port, limit=REQUEST_BYTES)
+    async with server:
+        waiting = Loopback(name, server.sockets[0].getsockname()[1])
+        yield waiting
+
+
+def _page(status: int, text: str) -> bytes:
+    body = text.encode()
+    reason = "OK" if status == 200 else "Bad Request"
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,160 @@
+"""A server that asks the model: as a tool of ours, so that it is judged, asked about and recorded.
+
+No model is ever told of this tool: only the server behind it can call it.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mcp_types import (
+    INTERNAL_ERROR,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ErrorData,
+    SamplingMessage,
+    TextContent,
+)
+
+from agentcli.types.errors import AgentError, ToolError
+from agentcli.types.messages import AssistantMessage, Json, Text, UserMessage
+from agentcli.types.tools import (
+    ChildTurn,
+    Effect,
+    ErrorKind,
+    Output,
+    ToolContext,
+    ToolSpec,
+)
+
+METHOD = "sampling/createMessage"
+TEXT_CHARS = 200_000
+REJECTED = -1
+"""What the specification has for a person who says no."""
+
+_STOPS = {"length": "maxTokens", "refusal": "refusal"}
+_ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a server wants to hear from the model."""
+
+    server_tool: str
+    """For rules, which know it as a tool of the server's."""
+    system: str
+    messages: tuple[tuple[str, str], ...]
+    """Each who said it, user or assistant, and what."""
+    limit_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    reply: AssistantMessage
+    cost_usd: float | None
+
+
+AskModel: TypeAlias = Callable[[Wanted], Awaitable[Told]]
+"""Raises AgentError."""
+
+
+class SamplingTool:
+    def __init__(self, server: str, ask_model: AskModel) -> None:
+        self._server = server
+        self._ask_model = ask_model
+        self.replies: dict[str, AssistantMessage] = {}
+        """By the ids of the calls that got them, as the server is to hear them."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            name=f"{self._server}__{METHOD}",
+            description="",
+            schema=_ANY_OBJECT,
+            source=f"mcp {self._server}",
+        )
+
+    def parse(self, raw: Json) -> Wanted:
+        match raw:
+            case {"messages": list(messages), "max_tokens": int(limit_tokens), **rest}:
+                return Wanted(
+                    server_tool=METHOD,
+                    system=str(rest.get("system", "")),
+                    messages=tuple(map(_message, messages)),
+                    limit_tokens=limit_tokens,
+                )
+        raise ToolError("messages and max_tokens are needed.", kind=ErrorKind.INVALID_INPUT)
+
+    def effect(self, args: Wanted) -> Effect:
+        return Effect.NETWORK
+
+    async def preview(self, args: Wanted, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: Wanted, context: ToolContext) -> Output:
+        try:
+            told = await self._ask_model(args)
+        except AgentError as error:
+            return Output.of(f"The model gave no answer: {error}", error=ErrorKind.FAILED)
+        self.replies[context.call_id] = told.reply
+        return Output(
+            content=(Text(text=told.reply.text),),
+            details=ChildTurn(
+                role=f"sampling for {self._server}",
+                ending=told.reply.stop,
+                calls=0,
+                usage=told.reply.usage,
+                cost_usd=told.cost_usd,
+                log_path="",
+            ),
+            origin=f"the MCP server {self._server}",
+        )
+
+
+def input_of(params: CreateMessageRequestParams) -> dict[str, Json]:
+    """The request as it is shown, judged and recorded. Raises ToolError for what is too long."""
+    messages: list[Json] = [{message.role: _text(message)} for message in params.messages]
+    shown: dict[str, Json] = {"messages": messages, "max_tokens": params.max_tokens}
+    if params.system_prompt:
+        shown["system"] = params.system_prompt
+    if len(str(shown)) > TEXT_CHARS:
+        raise ToolError(f"The request is longer than {TEXT_CHARS} characters.")
+    return shown
+
+
+def conversation(wanted: Wanted) -> tuple[UserMessage | AssistantMessage, ...]:
+    return tuple(
+        AssistantMessage(content=(Text(text=text),), stop="end", protocol="", model="")
+        if role == "assistant"
+        else UserMessage(content=(Text(text=text),))
+        for role, text in wanted.messages
+    )
+
+
+def result_of(reply: AssistantMessage, text: str) -> CreateMessageResult:
+    """`text`: what of the reply the server may hear."""
+    return CreateMessageResult(
+        role="assistant",
+        content=TextContent(type="text", text=text),
+        model=reply.model,
+        stop_reason=_STOPS.get(reply.stop, "endTurn"),
+    )
+
+
+def refusal(message: str, *, by_person: bool) -> ErrorData:
+    return ErrorData(code=REJECTED if by_person else INTERNAL_ERROR, message=message)
+
+
+def _message(raw: Json) -> tuple[str, str]:
+    if isinstance(raw, dict) and len(raw) == 1:
+        ((role, text),) = raw.items()
+        if role in ("user", "assistant") and isinstance(text, str):
+            return role, text
+    raise ToolError("A message is a role and a text.", kind=ErrorKind.INVALID_INPUT)
+
+
+def _text(message: SamplingMessage) -> str:
+    return "\n".join(
+        block.text if isinstance(block, TextContent) else f"[{block.type}: not passed on]"
+        for block in message.content_as_list
+    )

@@ -1,0 +1,153 @@
+"""Images that a person attaches: mentioned as `@shot.png`, pasted as a path, or named by an option.
+
+Each goes to the model behind a line with its name and size. One that cannot be shown is named to
+person and model, with the reason, and nothing else happens.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+from agentcli.machine.images import ENDINGS, NotShown, picture_in
+from agentcli.machine.plain import visible
+from agentcli.types.errors import UsageError
+from agentcli.types.messages import Image
+from agentcli.types.record import dataclass
+
+IMAGES_MAX = 10
+"""In one message."""
+PASTED_TEXT_CHARS = 2000
+"""Paths in a longer text were not dragged into it: it is a log, or a file."""
+NOT_ATTACHED = "not attached: "
+
+# Compiled when first used, which most runs do not.
+_MENTION = r'(?<![^\s(])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]+))'
+# A blank is one that a shell would split at: names of screenshots have others in them.
+_PASTED = (
+    r"(?<![^ \t\n(])(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\""
+    r"|(?P<bare>(?:file://|~?/)(?:\\.|[^ \t\n\"'\\])+))"
+)
+_ESCAPED = r"\\(.)"
+_AFTER_A_NAME = ".,;:)!?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """What goes to the model besides the message, and what the person is told of it."""
+
+    parts: tuple[str | Image, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __add__(self, other: "Attached") -> "Attached":
+        return Attached(parts=self.parts + other.parts, notes=self.notes + other.notes)
+
+
+def mentions(text: str) -> list[str]:
+    """What stands behind an @ each, once."""
+    found = re.finditer(_MENTION, text) if "@" in text else ()
+    return list(dict.fromkeys(it["quoted"] or it["bare"].rstrip(_AFTER_A_NAME) for it in found))
+
+
+def is_image_name(name: str) -> bool:
+    return name.lower().endswith(ENDINGS)
+
+
+def image_at(path: Path, name: str) -> Attached:
+    """Takes a moment: it is read and decoded."""
+    shown = visible(name)
+    try:
+        picture = picture_in(path)
+    except NotShown as error:
+        return not_attached(shown, str(error))
+    label = picture.label(shown)
+    return Attached(parts=(label, picture.image), notes=(f"attached {label}",))
+
+
+def not_attached(shown: str, why: str) -> Attached:
+    return Attached(
+        parts=(f"[The image {shown} could not be attached: it {why}.]",),
+        notes=(f"{NOT_ATTACHED}{shown} {why}",),
+    )
+
+
+def one_too_many(name: str) -> Attached:
+    why = f"is one too many: a message may have {IMAGES_MAX} images"
+    return not_attached(visible(name), why)
+
+
+def named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
+    """Raises UsageError: whoever names one on a command line wants it to be seen."""
+    if len(paths) > IMAGES_MAX:
+        raise UsageError(
+            f"{len(paths)} images are too many", hint=f"{IMAGES_MAX} may go with one prompt"
+        )
+    parts: list[str | Image] = []
+    for path in paths:
+        try:
+            picture = picture_in(path)
+        except NotShown as error:
+            raise UsageError(f"{path} {error}", hint="name a PNG, JPEG, GIF or WebP file") from None
+        parts += [picture.label(visible(path.name)), picture.image]
+    return tuple(parts)
+
+
+def mentioned_images(text: str, workspace: Path) -> Attached:
+    """Of a prompt that nobody may have typed: images of the workspace, and nothing else."""
+    named = [name for name in mentions(text) if is_image_name(name)]
+    there = [name for name in named if os.path.lexists(workspace / name)]
+    return _all_of((workspace / name, name, workspace) for name in there)
+
+
+def pasted_images(text: str) -> Attached:
+    """A terminal that a file is dragged into pastes its path: quoted, escaped, or as an address."""
+    return _all_of((path, path.name, None) for path in dict.fromkeys(pasted_paths(text)))
+
+
+def begins_with_image(text: str) -> bool:
+    first = re.match(_PASTED, text)
+    return any(_path(written) for written in (text.strip(), _unquoted(first) if first else ""))
+
+
+def pasted_paths(text: str) -> Iterator[Path]:
+    if len(text) > PASTED_TEXT_CHARS:
+        return
+    # Not every terminal escapes a blank: then the path is all there is.
+    for written in (text.strip(), *map(_unquoted, re.finditer(_PASTED, text))):
+        if path := _path(written):
+            yield path
+
+
+def leads_out(path: Path, workspace: Path) -> bool:
+    """Of what is named from the workspace on. A whole path is where it says it is."""
+    return not Path(os.path.realpath(path)).is_relative_to(workspace)
+
+
+def _all_of(found: Iterator[tuple[Path, str, Path | None]]) -> Attached:
+    attached = Attached()
+    for number, (path, name, workspace) in enumerate(found):
+        if number == IMAGES_MAX:
+            return attached + one_too_many(name)
+        if workspace is not None and leads_out(path, workspace):
+            attached += not_attached(visible(name), "leads out of the workspace")
+        else:
+            attached += image_at(path, name)
+    return attached
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    quoted: str | None = found["single"] or found["double"]
+    return quoted or re.sub(_ESCAPED, r"\1", found["bare"].rstrip(_AFTER_A_NAME))
+
+
+def _path(written: str) -> Path | None:
+    """Where it is a whole path to something that is named like an image, and is there."""
+    if not is_image_name(written) or "\0" in written:
+        return None
+    if written.startswith("file://"):
+        written = "/" + unquote(written).removeprefix("file://").partition("/")[2]
+    if not written.startswith(("/", "~/")):
+        return None
+    path = Path(os.path.expanduser(written))  # noqa: PTH111 - which never fails
+    return path if os.path.lexists(path) else None

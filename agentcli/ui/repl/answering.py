@@ -1,0 +1,136 @@
+"""What the answers to an open question do."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agentcli.types.errors import AgentError
+from agentcli.types.forms import Form
+from agentcli.ui.repl.approval import LETTERS, Asked, AskedPlan, Letter
+from agentcli.ui.repl.form_lines import fill_in_here, unless_answered
+from agentcli.ui.repl.outside import edited
+from agentcli.ui.repl.plan_answers import PlanAnswers
+
+if TYPE_CHECKING:
+    from agentcli.ui.repl.repl import Repl
+
+EDITABLE = ("command", "new_text", "content", "patch")
+"""The arguments of tools that a person would want to change before they run."""
+
+
+class Answering:
+    def __init__(self, repl: "Repl") -> None:
+        self._repl = repl
+        self.plan = PlanAnswers(repl)
+
+    def answer(self, key: str) -> None:
+        asked = self._repl.approvals.asked
+        if asked is None:
+            return
+        if key == "stop":
+            self._refuse(asked)
+        elif key in ("up", "down"):
+            self._repl.approvals.select(-1 if key == "up" else 1)
+        elif key == "enter":
+            if asked.selected is not None:
+                self._choose(LETTERS[asked.selected], asked)
+        else:
+            self._choose(key, asked)
+
+    def _refuse(self, asked: Asked | AskedPlan) -> None:
+        if isinstance(asked, AskedPlan):
+            self.plan.keep_planning()
+            return
+        if asked.question.form is not None:
+            self._repl.approvals.dismiss()
+        else:
+            self._repl.approvals.deny()
+        # After the answer has been recorded.
+        asyncio.get_running_loop().call_soon(self._repl.turns.interrupt)
+
+    def _choose(self, key: str, asked: Asked | AskedPlan) -> None:
+        letter = next((one for one in LETTERS if one == key), None)
+        if letter is None or not asked.offers(letter):
+            return
+        if isinstance(asked, AskedPlan):
+            self.plan.choose(letter, asked)
+        else:
+            self._choose_for_call(letter, asked)
+
+    def _choose_for_call(self, letter: Letter, asked: Asked) -> None:
+        approvals = self._repl.approvals
+        choices: dict[Letter, Callable[[], None]] = {
+            "y": partial(self._agree, asked),
+            "s": partial(approvals.allow, lasting="session"),
+            "a": partial(self._allow_always, asked),
+            "n": approvals.deny,
+            "e": partial(self.ask_what_instead, asked),
+            "v": lambda: self._repl.actions.do(self._view(asked)),
+            "m": lambda: self._repl.actions.do(self._modify(asked)),
+        }
+        choices[letter]()
+
+    def _agree(self, asked: Asked) -> None:
+        form = asked.question.form
+        if form is not None and form.fields:
+            self._repl.actions.do(self._fill_in(asked, form))
+        else:
+            self._repl.approvals.allow()
+
+    async def _fill_in(self, asked: Asked, form: Form) -> None:
+        """Whoever gives up is back at the question, which can still be answered."""
+        values = await self._repl.terminal.hand_over(
+            lambda: unless_answered(fill_in_here(form), asked.answer)
+        )
+        if values is None:
+            self._repl.approvals.viewed()
+        else:
+            self._repl.approvals.modify(values)
+
+    def _allow_always(self, asked: Asked) -> None:
+        try:
+            self._repl.store_rules(asked)
+        except AgentError as error:
+            self._repl.fail(str(error), error.hint)
+            return
+        self._repl.approvals.allow(lasting="always")
+
+    def ask_what_instead(self, asked: Asked | AskedPlan) -> None:
+        asked.instead = True
+        self._repl.screen.answer.reset()
+        self._repl.screen.layout.focus(self._repl.screen.answer_window)
+
+    def answer_line(self) -> None:
+        text = self._repl.screen.answer.text.strip()
+        if text:
+            self.leave_answer_line()
+            if isinstance(self._repl.approvals.asked, AskedPlan):
+                self.plan.change(text)
+            else:
+                self._repl.approvals.deny(text)
+
+    def leave_answer_line(self) -> None:
+        if self._repl.approvals.asked is not None:
+            self._repl.approvals.asked.instead = False
+        self._repl.screen.layout.focus(self._repl.screen.input_window)
+
+    async def _view(self, asked: Asked) -> None:
+        await self._repl.page(self._repl.stage.viewed_question(asked))
+        self._repl.approvals.viewed()
+
+    async def _modify(self, asked: Asked) -> None:
+        given = asked.question.call.input
+        name = next((key for key in EDITABLE if isinstance(given, dict) and key in given), None)
+        if name is None or not isinstance(given, dict):
+            self._repl.notice("this call has nothing to edit")
+            return
+        before = str(given[name])
+        after = await self._repl.terminal.hand_over(lambda: edited(before, suffix=".txt"))
+        if after is None:
+            self._repl.notice("the editor failed: nothing was changed")
+            self._repl.approvals.viewed()
+        elif after.rstrip("\n") == before.rstrip("\n"):
+            self._repl.approvals.viewed()
+        else:
+            self._repl.approvals.modify({**given, name: after.rstrip("\n")})

@@ -1,0 +1,46 @@
+"""Resources and prompts of servers in the menus of the input.
+
+Before a colon stand the servers' names, which cost nothing; after it what the server itself lists.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from agentcli.machine.plain import visible
+from agentcli.ui.repl import fuzzy
+
+if TYPE_CHECKING:
+    from agentcli.app.server_menu import ServerMenu
+
+
+class Foreign:
+    def __init__(self, menu: "Callable[[], ServerMenu | None]") -> None:
+        """None: there are no servers, or it is too early to know."""
+        self._menu = menu
+
+    async def prompts(self, typed: str) -> list[tuple[str, str]]:
+        """For a line that is a slash and a word: what could stand there, and what it is."""
+        menu = self._menu()
+        if menu is None or " " in typed:
+            return []
+        server, colon, name = typed[1:].partition(":")
+        if not colon:
+            found = fuzzy.best(server, menu.names)
+            return [(f"/{one}:", f"prompts of the MCP server {one}") for one in found]
+        prompts = fuzzy.best(name, await menu.prompts(server), text=lambda one: one.name)
+        return [
+            (f"/{server}:{visible(one.name)}", f"{one.usage}  {one.about}".strip())
+            for one in prompts
+        ]
+
+    async def resources(self, typed: str) -> list[tuple[str, str]]:
+        """For what is typed behind an @."""
+        menu = self._menu()
+        if menu is None or not typed:
+            return []
+        server, colon, uri = typed.partition(":")
+        if not colon:
+            found = fuzzy.best(server, menu.names)
+            return [(f"{one}:", f"resources of the MCP server {one}") for one in found]
+        resources = fuzzy.best(uri, await menu.resources(server), text=lambda one: one.uri)
+        return [(f"{server}:{visible(one.uri)}", one.about) for one in resources]

@@ -1,0 +1,151 @@
+"""What a person typed into a field of a form, as the value that the field wants."""
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from urllib.parse import urlsplit
+
+from agentcli.types.forms import FieldKind, FormField
+from agentcli.types.messages import Json
+
+Value = str | int | float | bool | list[str]
+
+_YES = ("y", "yes", "true")
+_NO = ("n", "no", "false")
+
+
+def value_of(field: FormField, typed: str) -> Value:
+    """Raises ValueError, which says what would be right."""
+    return _READERS[field.kind](field, typed.strip())
+
+
+def proposed(field: FormField) -> Value | None:
+    """The server's proposal, as far as it is one that the field itself would take."""
+    default: Json = field.default
+    if isinstance(default, list):
+        default = ", ".join(map(str, default))
+    if default is None or isinstance(default, dict):
+        return None
+    typed = str(default).lower() if isinstance(default, bool) else str(default)
+    try:
+        return value_of(field, typed)
+    except ValueError:
+        return None
+
+
+def shown(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def hint(field: FormField) -> str:
+    """What can be typed, in a few words."""
+    match field.kind:
+        case "boolean":
+            return "yes or no"
+        case "choice":
+            return "one of these, by its number"
+        case "choices":
+            return "any of these, by their numbers, with commas between"
+        case "text":
+            return field.format or "text"
+        case _:
+            return "a whole number" if field.kind == "integer" else "a number"
+
+
+def _text(field: FormField, typed: str) -> str:
+    _within(field, len(typed), "characters")
+    if field.format and not _FORMATS[field.format](typed):
+        raise ValueError(f"that is no {field.format}")
+    return typed
+
+
+def _number(field: FormField, typed: str) -> float:
+    try:
+        number = float(typed)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError("that is no number")
+    _within(field, number, "")
+    return number
+
+
+def _integer(field: FormField, typed: str) -> int:
+    number = _number(field, typed)
+    if number != int(number):
+        raise ValueError("that is no whole number")
+    return int(number)
+
+
+def _boolean(field: FormField, typed: str) -> bool:
+    if typed.lower() in (*_YES, *_NO):
+        return typed.lower() in _YES
+    raise ValueError("write yes or no")
+
+
+def _choice(field: FormField, typed: str) -> str:
+    if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(field.choices):
+        return field.choices[int(typed[:6]) - 1][0]
+    for value, name in field.choices:
+        if typed in (value, name):
+            return value
+    raise ValueError(f"write a number from 1 to {len(field.choices)}")
+
+
+def _choices(field: FormField, typed: str) -> list[str]:
+    taken = [_choice(field, one.strip()) for one in typed.split(",") if one.strip()]
+    _within(field, len(taken), "of them")
+    return list(dict.fromkeys(taken))
+
+
+def _within(field: FormField, size: float, of: str) -> None:
+    if field.least is not None and size < field.least:
+        raise ValueError(f"at least {field.least:g} {of}".strip())
+    if field.most is not None and size > field.most:
+        raise ValueError(f"at most {field.most:g} {of}".strip())
+
+
+def _is_date(typed: str) -> bool:
+    try:
+        date.fromisoformat(typed)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_time(typed: str) -> bool:
+    try:
+        datetime.fromisoformat(typed)
+    except ValueError:
+        return False
+    return "T" in typed.upper() or " " in typed
+
+
+def _is_address(typed: str) -> bool:
+    try:
+        return bool(urlsplit(typed).scheme) and " " not in typed
+    except ValueError:
+        return False
+
+
+def _is_email(typed: str) -> bool:
+    name, _, host = typed.rpartition("@")
+    return bool(name and "." in host.strip(".")) and " " not in typed
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "date": _is_date,
+    "date-time": _is_time,
+    "uri": _is_address,
+    "email": _is_email,
+}
+_READERS: Mapping[FieldKind, Callable[[FormField, str], Value]] = {
+    "text": _text,
+    "number": _number,
+    "integer": _integer,
+    "boolean": _boolean,
+    "choice": _choice,
+    "choices": _choices,
+}

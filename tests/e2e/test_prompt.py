@@ -1,0 +1,85 @@
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.prompt import system_prompt
+from agentcli.machine.tokens import estimate
+from tests.support.program import agentcli
+from tests.support.provider import Provider, answer
+
+SYSTEM_TOKENS_MAX = 900
+FIRST_REQUEST_TOKENS_MAX = 2000
+REFUSED = answer({"error": {"message": "not today"}}, status=400)
+OF_A_SESSION = ("prompt_cache_key", "user", "metadata")
+KEYS = {
+    name: "sk-test-0123456789" for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
+}
+PLACES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GEMINI_BASE_URL")
+
+
+def sent(home: Path, *arguments: str) -> Any:
+    """The first body that a run sends, without what names its session."""
+    with Provider([REFUSED]) as provider:
+        env = {**KEYS, **dict.fromkeys(PLACES, provider.base_url)}
+        agentcli("run", *arguments, home=home, env=env)
+        (body,) = provider.bodies
+    return without_session(body)
+
+
+def without_session(body: Any) -> Any:
+    return {key: value for key, value in body.items() if key not in OF_A_SESSION}
+
+
+def announced(home: Path, *arguments: str) -> Any:
+    ran = agentcli("prompt", "--json", *arguments, home=home, env=KEYS)
+    assert (ran.code, ran.err) == (0, "")
+    return without_session(json.loads(ran.out))
+
+
+@pytest.mark.parametrize("model", ["opus", "sol", "flash", "openai-chat/any"])
+def test_prompt_is_what_a_run_sends(tmp_path: Path, model: str) -> None:
+    (tmp_path / "AGENTS.md").write_text("Run make check.\n")
+    skill = tmp_path / ".agentcli/skills/release/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: release\ndescription: How to release.\n---\n")
+    role = tmp_path / ".agentcli/agents/critic.md"
+    role.parent.mkdir(parents=True)
+    role.write_text("---\ndescription: Criticises.\n---\n")
+    for mode in ("ask", "plan"):
+        arguments = ("--model", model, "--mode", mode, "hello there")
+        assert announced(tmp_path, *arguments) == sent(tmp_path, *arguments)
+
+
+def test_prompt_declares_the_tools_of_plugins_and_servers(tmp_path: Path) -> None:
+    template = Path(__file__).parents[2] / "docs/templates/plugin/count_words.py"
+    settings = tmp_path / ".config/agentcli"
+    (settings / "tools").mkdir(parents=True)
+    (settings / "tools/count_words.py").write_text(template.read_text())
+    server = Path(__file__).parents[1] / "support/mcp_servers/modern.py"
+    entry = {"command": sys.executable, "args": [str(server), "stdio"], "sandbox": False}
+    (settings / "mcp.json").write_text(json.dumps({"mcpServers": {"echo": entry}}))
+    first = sent(tmp_path, "--model", "opus", "hello there")
+    assert "count_words" in [tool["name"] for tool in first["tools"]]
+    assert announced(tmp_path, "--model", "opus", "hello there") == first
+    ran = agentcli("prompt", home=tmp_path)
+    assert "# tool count_words, plugin count_words.py (" in ran.out
+    sources = json.loads(agentcli("context", "--json", home=tmp_path).out)["sources"]
+    assert sources["tools of plugin count_words.py"] > 0
+    assert sources["tools of mcp echo"] > 0
+
+
+def test_first_request_is_small(tmp_path: Path) -> None:
+    assert estimate(system_prompt()) <= SYSTEM_TOKENS_MAX
+    ran = agentcli("prompt", "Say hello.", home=tmp_path)
+    total = int(ran.out.splitlines()[-1].removeprefix("# all: about ").split()[0])
+    assert total <= FIRST_REQUEST_TOKENS_MAX
+
+
+def test_prompt_writes_nothing_a_terminal_would_obey(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("\x1b]0;title\x07\x1b[2J gone\n")
+    ran = agentcli("prompt", home=tmp_path)
+    assert "gone" in ran.out
+    assert "\x1b" not in ran.out

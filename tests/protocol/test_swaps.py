@@ -1,0 +1,128 @@
+"""One session that goes from model to model, as a person has it, over HTTP."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agentcli.app.opening import open_session
+from agentcli.settings import Settings
+from agentcli.types.events import Ending, TurnEnded
+from agentcli.ui.repl.mentions import attach
+from tests.support.pictures import png
+from tests.support.provider import Reply
+from tests.support.voices import (
+    VOICES,
+    Anthropic,
+    Called,
+    Chat,
+    Choir,
+    Gemini,
+    Interactions,
+    Responses,
+    Voice,
+    choir,
+)
+
+SAID = png(30, 20)
+READ = png(20, 30)
+CALLS: list[Called] = [
+    ("read_file", {"path": "a.py"}),
+    ("read_file", {"path": "read.png"}),
+    ("read_file", {"path": "nowhere"}),
+]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.py").write_text("what = 1\n")
+    (folder / "said.png").write_bytes(SAID)
+    (folder / "read.png").write_bytes(READ)
+    return folder
+
+
+def script(legs: Sequence[Voice]) -> list[Reply]:
+    """In each leg a thought, a text and three calls at once, then a thought and a text."""
+    replies = []
+    for leg, voice in enumerate(legs):
+        replies.append(voice.says(2 * leg, f"Looking in leg {leg}.", CALLS))
+        replies.append(voice.says(2 * leg + 1, f"Done with leg {leg}.", []))
+    return replies
+
+
+async def travel(legs: Sequence[Voice], settings: Settings) -> list[TurnEnded]:
+    session = open_session(settings, listeners=())
+    ended = []
+    for leg, voice in enumerate(legs):
+        if leg:
+            await session.use_model(voice.model)
+        prompt = f"Go through leg {leg}: @said.png"
+        attached = attach(prompt, settings.workspace).parts
+        ended.append(await session.turn(prompt, attached=attached))
+    await session.close(0)
+    return ended
+
+
+def travelled(
+    legs: Sequence[Voice], workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Choir, list[str]]:
+    """All went well; the requests as text, two of each leg."""
+    home = workspace.parent
+    monkeypatch.setenv("HOME", str(home))
+    settings = Settings(
+        workspace=workspace, model=legs[0].model, mode="auto", sessions=home / "sessions"
+    )
+    with choir(list(dict.fromkeys(legs)), script(legs)) as providers:
+        for name, value in providers.environ.items():
+            monkeypatch.setenv(name, value)
+        ended = asyncio.run(travel(legs, settings))
+    assert providers.server.complaints == []
+    assert {turn.ending for turn in ended} == {Ending.DONE}, ended
+    bodies = [json.dumps(body) for body in providers.server.bodies]
+    assert len(bodies) == 2 * len(legs)
+    return providers, bodies
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+@pytest.mark.parametrize("first", range(len(VOICES)))
+def test_nothing_that_was_said_called_or_seen_is_lost_on_the_way(
+    first: int, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [*VOICES[first:], *VOICES[:first]]
+    _, bodies = travelled([kind() for kind in kinds], workspace, monkeypatch)
+    for number, body in enumerate(bodies):
+        leg, is_second = divmod(number, 2)
+        for past in range(leg):
+            assert f"Go through leg {past}: @said.png" in body
+            assert f"Looking in leg {past}." in body
+            assert f"Done with leg {past}." in body
+        assert body.count("[image said.png \\u00b7 30x20]") == leg + 1
+        assert body.count(encoded(SAID)) == leg + 1
+        assert body.count(encoded(READ)) == leg + is_second
+        assert body.count("what = 1") == leg + is_second
+        assert body.count("No such file: nowhere.") == leg + is_second
+
+
+def test_who_comes_back_gets_its_own_signatures_and_nobody_elses(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Anthropic()
+    legs: list[Voice] = [first, Responses(), Gemini(), Chat(), Interactions(), first]
+    _, bodies = travelled(legs, workspace, monkeypatch)
+    *_, before, last = bodies
+    for body in (before, last):
+        assert first.vouched(0) in body and first.vouched(1) in body
+    assert first.vouched(10) in last
+    for leg, voice in enumerate(legs):
+        # Within its leg each gets back what it wants; Chat tells its thoughts in plain words.
+        assert voice.vouched(2 * leg) in bodies[2 * leg + 1]
+        if voice is not first:
+            assert voice.vouched(2 * leg) not in last

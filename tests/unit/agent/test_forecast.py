@@ -1,0 +1,49 @@
+import pytest
+
+from agentcli.agent.forecast import forecast
+from agentcli.types.messages import Usage
+from agentcli.types.wire import Price
+
+
+def price(usage: Usage) -> float:
+    return (usage.input_tokens * 4 + usage.cache_read_tokens * 0.2) / 1_000_000
+
+
+def unknown(usage: Usage) -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "why_cold", "of", "said"),
+    [
+        (1_000, "it is the first request", price, None),
+        (60_000, "it is the first request", price, None),
+        (
+            90_000,
+            "the model changed",
+            price,
+            "the next request has about 90,000 tokens of prompt, "
+            "none known to be cached (the model changed): about $0.36",
+        ),
+        (510_000, "", price, None),
+        (
+            600_000,
+            "",
+            price,
+            "the next request has about 600,000 tokens of prompt, most of it cached: about $0.50",
+        ),
+        (
+            120_000,
+            "7 minutes have passed",
+            unknown,
+            "the next request has about 120,000 tokens of prompt, "
+            "none known to be cached (7 minutes have passed): its price is not known",
+        ),
+        (510_000, "", unknown, None),
+    ],
+)
+def test_request_that_costs_much_is_told_before_it_is_sent(
+    tokens: int, why_cold: str, of: Price, said: str | None
+) -> None:
+    told = forecast(tokens=tokens, cached_tokens=500_000, why_cold=why_cold, price=of)
+    assert told == said

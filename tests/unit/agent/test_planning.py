@@ -1,0 +1,117 @@
+from collections.abc import Iterable
+
+from agentcli.agent.history import INSTRUCTIONS, PLAN, messages
+from agentcli.agent.planning import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, PLAN_MODE, Planning
+from agentcli.types.events import (
+    Compacted,
+    Ending,
+    Fact,
+    ModeChanged,
+    ModelReplied,
+    SessionStarted,
+    Told,
+    TurnEnded,
+    TurnStarted,
+)
+from agentcli.types.messages import AssistantMessage, Text, UserMessage
+from tests.support.session import reply
+
+PROPOSED = "1. Read.\n\n2. Write."
+
+
+def started(mode: str) -> SessionStarted:
+    return SessionStarted(
+        session="s", version="1", workspace="/w", model="m", mode=mode, tools=(), tools_sha256=""
+    )
+
+
+def asked(text: str = "Plan it.") -> TurnStarted:
+    return TurnStarted(message=UserMessage(content=(Text(text=text),)))
+
+
+def replied(text: str) -> ModelReplied:
+    message = reply(text)
+    assert isinstance(message, AssistantMessage)
+    return ModelReplied(message=message)
+
+
+def turn(answer: str, *, ending: Ending = Ending.DONE) -> list[Fact]:
+    return [asked(), replied(answer), TurnEnded(ending=ending)]
+
+
+def told_by(planning: Planning) -> list[str]:
+    """What it has to say now, and hears itself say."""
+    notices = planning.notices()
+    for told in notices:
+        planning(told)
+    return [told.text for told in notices]
+
+
+def texts(facts: Iterable[Fact]) -> list[str]:
+    found = [message for message in messages(facts) if isinstance(message, UserMessage)]
+    return [block.text for message in found for block in message.content if block.type == "text"]
+
+
+def test_answer_of_a_turn_in_plan_mode_is_the_plan() -> None:
+    planning = Planning([started("plan"), *turn(PROPOSED)])
+    assert (planning.proposed, planning.accepted) == (PROPOSED, "")
+
+
+def test_turns_in_other_modes_and_unfinished_ones_propose_nothing() -> None:
+    assert Planning([started("ask"), *turn(PROPOSED)]).proposed == ""
+    assert Planning([started("plan"), *turn(PROPOSED, ending=Ending.LENGTH)]).proposed == ""
+    assert Planning([started("plan"), *turn(PROPOSED), asked()]).proposed == ""
+
+
+def test_model_is_told_once_that_plan_mode_begins_and_once_that_it_ends() -> None:
+    planning = Planning([started("ask")])
+    assert told_by(planning) == []
+    planning(ModeChanged(mode="plan"))
+    assert [told_by(planning), told_by(planning)] == [[BEGINS], []]
+    planning(ModeChanged(mode="auto"))
+    assert [told_by(planning), told_by(planning)] == [[ENDS], []]
+
+
+def test_summary_makes_plan_mode_be_told_again() -> None:
+    planning = Planning([started("plan"), Told(text=BEGINS, why=PLAN_MODE)])
+    assert told_by(planning) == []
+    planning(Compacted(summary="short", tokens_before=9))
+    assert told_by(planning) == [BEGINS]
+
+
+def test_agreed_plan_is_told_word_for_word_and_ends_the_mode() -> None:
+    planning = Planning([started("plan"), Told(text=BEGINS, why=PLAN_MODE), *turn(PROPOSED)])
+    agreed = planning.agreed(PROPOSED)
+    assert agreed == Told(text=f"{ACCEPTED}{DEPARTING}\n\n{PROPOSED}", why=PLAN)
+    planning(ModeChanged(mode="ask"))
+    planning(agreed)
+    assert (planning.accepted, planning.proposed, told_by(planning)) == (PROPOSED, "", [])
+
+
+def test_model_learns_that_the_person_changed_its_plan() -> None:
+    planning = Planning([started("plan"), *turn(PROPOSED)])
+    assert planning.agreed("1. Write.").text == f"{CHANGED}{DEPARTING}\n\n1. Write."
+
+
+def test_latest_plan_outlives_a_summary_and_earlier_ones_do_not() -> None:
+    first, second = Told(text="first", why=PLAN), Told(text="second", why=PLAN)
+    facts: list[Fact] = [
+        asked("Do it."),
+        first,
+        second,
+        Compacted(summary="short", tokens_before=9),
+    ]
+    assert texts(facts)[:2] == ["Do it.", "second"]
+    assert len(texts(facts)) == 3
+
+
+def test_file_that_changed_takes_the_place_of_what_it_said() -> None:
+    heading = "Instructions of this project, from AGENTS.md"
+    facts: list[Fact] = [
+        Told(text=f"{heading}\n\nold", why=INSTRUCTIONS),
+        Told(text="Instructions of this project, from docs/AGENTS.md\n\ndocs", why=INSTRUCTIONS),
+        asked("Do it."),
+        Told(text=f"{heading}\n\nnew", why=INSTRUCTIONS),
+        Compacted(summary="short", tokens_before=9),
+    ]
+    assert [text.rpartition("\n")[2] for text in texts(facts)] == ["docs", "Do it.", "new", "short"]

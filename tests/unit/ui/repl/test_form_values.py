@@ -1,0 +1,75 @@
+from typing import Any
+
+import pytest
+
+from agentcli.types.forms import FormField
+from agentcli.ui.repl.form_values import proposed, value_of
+
+SEAT = FormField(name="seat", kind="choice", choices=(("a", "Aisle"), ("w", "Window")))
+DAYS = FormField(
+    name="days", kind="choices", choices=(("mo", "Monday"), ("tu", "Tuesday")), least=1, most=1
+)
+
+
+def field(kind: Any, **more: Any) -> FormField:
+    return FormField(name="x", kind=kind, **more)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "typed", "value"),
+    [
+        (field("text"), " hello ", "hello"),
+        (field("text", format="email"), "a@b.org", "a@b.org"),
+        (field("text", format="uri"), "https://a.b/c", "https://a.b/c"),
+        (field("text", format="date"), "2026-02-28", "2026-02-28"),
+        (field("text", format="date-time"), "2026-02-28T10:00:00Z", "2026-02-28T10:00:00Z"),
+        (field("number"), "2.5", 2.5),
+        (field("integer"), "3", 3),
+        (field("boolean"), "Yes", True),
+        (field("boolean"), "n", False),
+        (SEAT, "2", "w"),
+        (SEAT, "Aisle", "a"),
+        (DAYS, "2, Tuesday", ["tu"]),
+    ],
+)
+def test_typed_text_becomes_the_value_of_its_field(
+    wanted: FormField, typed: str, value: Any
+) -> None:
+    if wanted is DAYS:
+        wanted = FormField(name="days", kind="choices", choices=DAYS.choices)
+    assert value_of(wanted, typed) == value
+    assert type(value_of(wanted, typed)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "typed", "said"),
+    [
+        (field("text", least=3), "ab", "at least 3 characters"),
+        (field("text", most=1), "ab", "at most 1 characters"),
+        (field("text", format="email"), "ab", "that is no email"),
+        (field("text", format="date"), "2026-02-30", "that is no date"),
+        (field("text", format="date-time"), "2026-02-03", "that is no date-time"),
+        (field("text", format="uri"), "no uri", "that is no uri"),
+        (field("number"), "nan", "that is no number"),
+        (field("number"), "two", "that is no number"),
+        (field("integer"), "2.5", "that is no whole number"),
+        (field("integer", most=9), "10", "at most 9"),
+        (field("boolean"), "maybe", "write yes or no"),
+        (SEAT, "3", "write a number from 1 to 2"),
+        (SEAT, "", "write a number from 1 to 2"),
+        (DAYS, "1,2", "at most 1 of them"),
+    ],
+)
+def test_text_that_is_no_value_is_told_what_would_be(
+    wanted: FormField, typed: str, said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        value_of(wanted, typed)
+
+
+def test_proposal_counts_only_where_the_field_itself_would_take_it() -> None:
+    assert proposed(field("integer", default=3)) == 3
+    assert proposed(field("boolean", default=False)) is False
+    assert proposed(field("integer", default="many")) is None
+    assert proposed(field("text", default={"a": 1})) is None
+    assert proposed(field("text")) is None

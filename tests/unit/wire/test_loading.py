@@ -1,0 +1,68 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+from agentcli.types.wire import Message, Request
+from agentcli.wire.catalogue import resolve
+from agentcli.wire.loading import hidden
+from agentcli.wire.transport import dialect_of
+
+NAMES = ("hub__find", "hub__pay", "hub__send")
+DEFERRED = tuple(
+    ToolSpec(name=name, description=name, schema={"type": "object"}, source="mcp hub")
+    for name in NAMES
+)
+SEARCH = ToolSpec(name="search_tools", description="Search.", schema={"type": "object"})
+PROMPT = UserMessage(content=(Text(text="Go."),))
+SEARCHED: Sequence[Message] = (
+    AssistantMessage(
+        content=(ToolCall(id="c1", name="search_tools", input={"query": "pay"}),),
+        stop="tool_calls",
+        protocol="x",
+        model="y",
+    ),
+    ToolMessage(
+        results=(
+            ToolResult(
+                call_id="c1",
+                name="search_tools",
+                status="ok",
+                content=(Text(text="One."),),
+                found=("hub__pay",),
+            ),
+        )
+    ),
+)
+
+
+def request(*messages: Message, found: Sequence[ToolSpec] = ()) -> Request:
+    return Request(
+        model="m", system="", messages=messages, tools=(SEARCH, *found), deferred=DEFERRED
+    )
+
+
+def shown(body: dict[str, Any]) -> list[str]:
+    tools = [tool for tool in body["tools"] if "defer_loading" not in tool]
+    return [tool.get("name", tool.get("type")) for tool in tools]
+
+
+def test_what_was_found_stays_hidden_while_the_result_names_it() -> None:
+    found = request(PROMPT, *SEARCHED, found=DEFERRED[1:2])
+    assert hidden(found, resolve("opus")) is DEFERRED
+    assert hidden(found, resolve("argon")) == ()
+    assert hidden(request(PROMPT), resolve("opus")) is DEFERRED
+
+
+@pytest.mark.parametrize(("name", "search"), [("opus", "search_tools"), ("sol", "tool_search")])
+def test_what_was_found_before_a_summary_is_declared(name: str, search: str) -> None:
+    model = resolve(name)
+    dialect = dialect_of(model.protocol)
+    searched = request(PROMPT, *SEARCHED, found=DEFERRED[1:2])
+    assert shown(dialect.encode(searched, model)) == [search]
+    summarised = request(PROMPT, found=DEFERRED[1:2])
+    assert shown(dialect.encode(summarised, model)) == [search, "hub__pay"]
+    assert hidden(summarised, model) == (DEFERRED[0], DEFERRED[2])
+    assert hidden(summarised, model) is hidden(summarised, model)
