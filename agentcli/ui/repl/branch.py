@@ -1,71 +1,47 @@
-"""The branch of the workspace, with a star when something is changed: asked of git, not waited for.
+"""The branch of the workspace, with a star when something in it is changed.
 
-The repository's own settings may name programs that git would run; none of them is.
+Its name is read from the repository at once, the changes are asked of git and not waited for, and
+none of the programs that the repository's own settings name is run.
 """
 
 import asyncio
-import subprocess
 from pathlib import Path
+from threading import Thread
 
-_COMMAND = (
-    "git",
-    "--no-optional-locks",
-    "-c",
-    "core.fsmonitor=false",
-    "status",
-    "--porcelain=v2",
-    "--branch",
-    "--untracked-files=no",
-    "--ignore-submodules=all",
-)
+from agentcli.machine.worktree import Changes, branch_of
+
 PATIENCE_S = 0.05
 """How long the first line of a session waits for git."""
+_UNTRACKED = "??"
 
 
 class Branch:
-    """`name` is empty where there is no repository, or none that answered yet."""
+    """`name` is empty where there is no repository."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self.name = ""
-        self._process = self._started()
+        self.name = _name(workspace)
+        self._asking = Thread(target=self._find_out, daemon=True)
+        if self.name:
+            self._asking.start()
 
     def settle(self) -> None:
         """Takes what git has said by now, or says very soon."""
-        if self._process is None:
-            return
-        try:
-            said, _ = self._process.communicate(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            return
-        self.name = parsed(said)
-        self._process = None
+        if self.name:
+            self._asking.join(PATIENCE_S)
 
     async def refresh(self) -> None:
-        process = self._process or self._started()
-        if process is not None:
-            said, _ = await asyncio.to_thread(process.communicate)
-            self.name = parsed(said)
-        self._process = None
+        await asyncio.to_thread(self._find_out)
 
-    def _started(self) -> "subprocess.Popen[bytes] | None":
-        try:
-            return subprocess.Popen(
-                _COMMAND,
-                cwd=self._workspace,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-        except OSError:
-            return None
+    def _find_out(self) -> None:
+        name = _name(self._workspace)
+        changes = Changes(self._workspace)
+        if name:
+            changes.find_out()
+        is_changed = any(not path.startswith(_UNTRACKED) for path in changes.known or ())
+        self.name = f"{name}*" if is_changed else name
 
 
-def parsed(said: bytes) -> str:
-    name, is_changed = "", False
-    for line in said.decode("utf-8", "replace").splitlines():
-        if line.startswith("# branch.head "):
-            name = line.removeprefix("# branch.head ")
-        elif not line.startswith("#"):
-            is_changed = True
-    return f"{name}{'*' if is_changed else ''}" if name else ""
+def _name(workspace: Path) -> str:
+    """Without the word before it."""
+    return branch_of(workspace).partition(" ")[2]
