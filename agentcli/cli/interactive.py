@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ class Wish:
     deny: Sequence[str]
     policy: Path | None
     sandbox: str | None
+    yolo: bool
     pass_env: Sequence[str]
     mask: Sequence[str]
     accessible: bool
@@ -51,6 +52,8 @@ class Wish:
 
 def interact(wish: Wish, *, run: Callable[[Sequence[str]], int]) -> int:
     """`run`: what runs another command line in its place."""
+    if wish.yolo:
+        wish = _without_guard(wish)
     if not sys.stdin.isatty():
         return run(wish.as_run())
     settings, resume = _settings(wish)
@@ -77,6 +80,27 @@ def interact(wish: Wish, *, run: Callable[[Sequence[str]], int]) -> int:
 
     color = wish.color or "auto"
     return converse(settings, model=model, branch=branch, color=color, load=_late, resume=resume)
+
+
+def _without_guard(wish: Wish) -> Wish:
+    if wish.mode or wish.sandbox:
+        raise UsageError(
+            "--yolo says the mode and the sandbox already: auto, and off",
+            hint="leave out --mode and --sandbox",
+        )
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_container():
+        raise UsageError(
+            "--yolo is not for root, who can break this machine",
+            hint="agentcli --mode auto, which keeps the sandbox; or be an ordinary user",
+        )
+    return replace(wish, mode="auto", sandbox="off")
+
+
+def _is_container() -> bool:
+    """By the marks that container programs leave: there is no better way to know."""
+    marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
+    named = ("container", "KUBERNETES_SERVICE_HOST")
+    return any(mark.exists() for mark in marks) or any(map(os.environ.get, named))
 
 
 def _settings(wish: Wish) -> "tuple[Settings, SessionPlace | None]":

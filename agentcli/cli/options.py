@@ -105,6 +105,10 @@ SandboxKind = Annotated[
         help="Which sandbox; off runs commands without any.",
     ),
 ]
+Yolo = Annotated[
+    bool,
+    typer.Option("--yolo", help="Everything runs as you, without a question and a sandbox."),
+]
 ResumeOrPick = Annotated[
     str | None,
     typer.Option(

@@ -29,6 +29,7 @@ from agentcli.cli.options import (
     ThemeName,
     TrustProject,
     Workspace,
+    Yolo,
 )
 from agentcli.types.errors import AgentError, Exit, UsageError
 
@@ -104,6 +105,7 @@ def _main(
     deny: Deny = None,
     policy: Policy = None,
     sandbox: SandboxKind = None,
+    yolo: Yolo = False,
     pass_env: PassEnv = None,
     mask: Mask = None,
     resume: ResumeOrPick = None,
@@ -130,6 +132,7 @@ def _main(
         deny=deny or (),
         policy=policy,
         sandbox=sandbox,
+        yolo=yolo,
         pass_env=pass_env or (),
         mask=mask or (),
         resume=resume,

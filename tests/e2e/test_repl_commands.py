@@ -1,10 +1,12 @@
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.mcp_links import NASTY
+from tests.support.program import agentcli
 from tests.support.repl import git, live, runs, says
 from tests.support.terminal import PyteTerm
 
@@ -253,3 +255,22 @@ def test_lines_typed_at_once_are_lines_of_their_own(tmp_path: Path) -> None:
 
 def _rows(term: PyteTerm, begin: str) -> list[str]:
     return [row for row in term.history() if row.startswith(begin)]
+
+
+def test_yolo_is_shown_and_asks_nothing(tmp_path: Path) -> None:
+    script = [runs("touch made"), says("Made.")]
+    container = {"container": "test"}
+    with live(tmp_path, script, arguments=["--yolo"], env=container, cols=100) as session:
+        session.term.wait("auto, no sandbox")
+        session.term.send("go")
+        session.term.wait("Made.")
+        assert (session.project / "made").exists()
+
+
+def test_yolo_is_refused_beside_a_mode_and_for_root(tmp_path: Path) -> None:
+    beside = agentcli("--yolo", "--mode", "ask", home=tmp_path)
+    assert (beside.code, beside.err.splitlines()[1]) == (2, "  fix: leave out --mode and --sandbox")
+    alone = agentcli("--yolo", home=tmp_path)
+    is_refused = os.geteuid() == 0 and not Path("/.dockerenv").exists()
+    assert ("--yolo is not for root" in alone.err) is is_refused
+    assert alone.code == 2  # or else there is no prompt on stdin

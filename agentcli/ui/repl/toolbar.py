@@ -15,6 +15,7 @@ HINTS = "shift+tab mode · / commands · ctrl+o transcript"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     mode: str
+    is_confined: bool = True
     model: str = ""
     context_tokens: int = 0
     window_tokens: int | None = None
@@ -31,6 +32,8 @@ Field = tuple[str, str]
 
 def fields(figures: Figures) -> list[Field]:
     found: list[Field] = [("mode", figures.mode)]
+    if not figures.is_confined:
+        found = [("failed", f"{figures.mode}, no sandbox")]
     if figures.model:
         found.append(("dim", figures.model.rpartition("/")[2]))
     found += _context(figures)

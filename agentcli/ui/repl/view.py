@@ -141,6 +141,7 @@ class View:
         tally = stage.story.tally
         return Figures(
             mode=self._engine.mode,
+            is_confined=session.settings.sandbox != "off",
             model=session.model.name,
             context_tokens=stage.story.context_tokens,
             window_tokens=session.model.window_tokens,

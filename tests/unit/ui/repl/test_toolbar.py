@@ -34,6 +34,11 @@ def test_toolbar_drops_fields_from_the_right(width: int, shown: str) -> None:
     assert line(FULL, width) == shown
 
 
+def test_toolbar_says_first_that_there_is_no_sandbox() -> None:
+    figures = Figures(mode="auto", is_confined=False, branch="main")
+    assert fields(figures)[0] == ("failed", "auto, no sandbox")
+
+
 def test_toolbar_shows_tokens_where_the_price_is_not_known() -> None:
     figures = Figures(mode="ask", sent_tokens=33_000, received_tokens=1300)
     assert line(figures, 80) == "ask · ↑33k ↓1.3k"
