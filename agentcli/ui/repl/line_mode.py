@@ -28,6 +28,7 @@ from agentcli.ui.repl.approval import Asked, Offer
 from agentcli.ui.repl.commands.all import make_registry
 from agentcli.ui.repl.commands.registry import is_slash_command
 from agentcli.ui.repl.form_lines import answer_in_lines
+from agentcli.ui.repl.leave_in_lines import ask_for_leave
 from agentcli.ui.repl.line_reader import LineReader
 from agentcli.ui.repl.mentions import attach
 from agentcli.ui.repl.outside import edited
@@ -39,9 +40,6 @@ from agentcli.ui.repl.status import Status
 
 if TYPE_CHECKING:
     from agentcli.record.place import SessionPlace
-
-ANSWERS = "y once, s this session, a always, n no, or write what to do instead"
-
 
 T = TypeVar("T")
 
@@ -282,10 +280,9 @@ class LineMode:
 
     async def __call__(self, question: Question) -> Verdict:
         found = self.session.suggest(question.call)
-        offer = Offer(rules=found.rules, session=found.session, reason=found.reason)
         asked = Asked(
             question=question,
-            offer=offer,
+            offer=Offer(rules=found.rules, session=found.session, reason=found.reason),
             position=(1, 1),
             answer=asyncio.get_running_loop().create_future(),
         )
@@ -293,40 +290,11 @@ class LineMode:
         self._write(f"why: {escape(question.verdict.reason)}\n")
         if question.form is not None:
             return await answer_in_lines(question.form, say=self._write, line=self._reader.line)
-        self._write(f"session: {escape(offer.session or offer.why_not('s'))}\n")
-        self._write(f"always: {escape(', '.join(offer.rules) or offer.why_not('a'))}\n")
-        while True:
-            self._write(f"{ANSWERS}: ")
-            answer = await self._reader.line()
-            verdict = self._verdict(answer, offer)
-            if verdict is not None:
-                return verdict
-
-    def _verdict(self, answer: str | None, offer: Offer) -> Verdict | None:
-        """None: it is no answer."""
-        said = (answer or "").strip()
-        rule = ", ".join(offer.rules) or offer.session
-        match said.lower():
-            case "y" | "yes":
-                return Verdict(decision="allow", by="person", reason="the person agreed once")
-            case "s" if offer.session:
-                reason = "the person agreed for this session"
-                return Verdict(decision="allow", by="person", reason=reason, rule=rule)
-            case "a" if offer.rules:
-                for one in offer.rules:
-                    self.session.store_rule(one)
-                    self._write(f"saved: allow {one}\n")
-                reason = "the person agreed always"
-                return Verdict(decision="allow", by="person", reason=reason, rule=rule)
-            case "n" | "no":
-                return Verdict(decision="deny", by="person", reason="the person said no")
-            case "" if answer is None:
-                return Verdict(decision="deny", by="person", reason="the person has left")
-            case "" | "s" | "a":
-                return None
-            case _:
-                reason = f"the person said no, and: {said}"
-                return Verdict(decision="deny", by="person", reason=reason)
+        verdict, rules = await ask_for_leave(asked.offer, read=self._reader.line, write=self._write)
+        for rule in rules:
+            self.session.store_rule(rule)
+            self._write(f"saved: allow {rule}\n")
+        return verdict
 
     # Signals
 
