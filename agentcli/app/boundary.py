@@ -19,7 +19,7 @@ from agentcli.app.project import Project, project_rules, trust_directory
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings, rules_file, settings_file
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Fact
+from agentcli.types.events import Emit, Fact, Warned
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect, Output, Tool
 from agentcli.types.verdicts import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from agentcli.guard.provenance import NetworkReach, Provenance
     from agentcli.guard.readonly import ReadProver
     from agentcli.guard.rules import Rule
+    from agentcli.guard.sandbox.choose import Finding
     from agentcli.guard.secrets import RedactedBytes, Redactor
     from agentcli.guard.suggest import Suggestion
 
@@ -72,6 +73,7 @@ class Boundary:
         """What was put to the person by servers, by the ids of the questions."""
         self._given: dict[str, Confinement] = {}
         self._networked: set[str] = set()
+        self.tell: Emit = lambda event: None
         self.hooks: Hooks | None = None
         self.opinion: SecondOpinion | None = None
         self.source: Callable[[str], str] = lambda name: "built-in"
@@ -239,12 +241,17 @@ class Boundary:
             readable=tuple(readable),
             protected=(*own, *self.scripts),
             records=(self._place.directory.parent, trust_directory().parent),
+            rejected=self._place.directory / "rejected",
         )
         for path in (*own, *ground.records):
             if path.is_relative_to(ground.workspace):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)  # what exists can be held
         only = None if self._settings.sandbox == "auto" else self._settings.sandbox
-        return choose(ground, only=only, environ=environ)
+        return choose(ground, only=only, environ=environ, broken=self._warn_of)
+
+    def _warn_of(self, broken: "Finding") -> None:
+        weaker = f"commands have a weaker sandbox than {broken.layer}, which fails: {broken.reason}"
+        self.tell(Warned(code="sandbox.reduced", message=weaker))
 
     def environ(self) -> Mapping[str, str]:
         """What a command inherits of our environment."""

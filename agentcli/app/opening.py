@@ -214,6 +214,7 @@ def _guarded(
         mode=lambda: boundary.mode,
         is_resumed=bool(taken.entries),
     )
+    boundary.tell = journal.tell
     boundary.hooks = hooks.engine
     boundary.source = lambda name: tooling.toolset.resolve(name).spec.source
     boundary.before = journal.facts

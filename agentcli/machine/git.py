@@ -18,7 +18,9 @@ _CONFIG = {
     "diff.external": "",
     "gc.auto": "0",
 }
-PLAIN_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames")
+NOT_INTO_OTHERS = "--ignore-submodules=dirty"
+"""A repository in a repository has settings of its own, which git would follow in there."""
+PLAIN_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", NOT_INTO_OTHERS)
 
 
 def git(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
@@ -39,9 +41,18 @@ def safely(
 ) -> tuple[list[str], dict[str, str]]:
     """The command and its environment, for whoever runs it. Raises SettingsError without git."""
     own = {**_own_environment(), **(env or {})}
-    pairs = {**_CONFIG, **_without_filters(cwd, own, timeout_s)}.items()
-    settings = [part for pair in pairs for part in ("-c", "=".join(pair))]
-    return ["git", *settings, *arguments], own
+    settings = {**_CONFIG, **_without_filters(cwd, own, timeout_s)}
+    return ["git", *arguments], own | _as_environment(settings)
+
+
+def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Not as options: a name may hold the sign that would end it there."""
+    pairs = {
+        name: text
+        for number, (key, value) in enumerate(settings.items())
+        for name, text in ((f"GIT_CONFIG_KEY_{number}", key), (f"GIT_CONFIG_VALUE_{number}", value))
+    }
+    return {"GIT_CONFIG_COUNT": str(len(settings)), **pairs}
 
 
 def _run(

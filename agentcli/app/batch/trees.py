@@ -11,7 +11,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from agentcli.machine.git import git
+from agentcli.machine.git import NOT_INTO_OTHERS, git
 from agentcli.types.errors import SettingsError
 
 
@@ -26,7 +26,10 @@ class Trees:
     @property
     def lacks_changes(self) -> bool:
         """Whether what the person has not committed is in none of them."""
-        return bool(self.commit and git("status", "--porcelain", cwd=self._workspace).strip())
+        return bool(
+            self.commit
+            and git("status", "--porcelain", NOT_INTO_OTHERS, cwd=self._workspace).strip()
+        )
 
     def make(self, name: str) -> Path:
         """A fresh one; what an earlier attempt left is removed. Raises SettingsError."""

@@ -8,6 +8,7 @@ from subprocess import Popen
 
 from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
 from agentcli.guard.sandbox.newcomers import Newcomers
+from agentcli.guard.sandbox.original import Original
 from agentcli.guard.sandbox.restore import Keeper, Snapshot
 from agentcli.guard.sandbox.watch import Watch
 
@@ -21,17 +22,25 @@ class Before:
 
 
 class Attendance:
-    def __init__(self, keeper: Keeper, newcomers: Newcomers, limits: Limits) -> None:
+    def __init__(
+        self, original: Original, *, keeper: Keeper, newcomers: Newcomers, limits: Limits
+    ) -> None:
         self._keeper = keeper
         self._newcomers = newcomers
         self._limits = limits
+        self._original = original
         self._watch = Watch(limits)
         self._before: dict[Popen[bytes], Before] = {}
 
     def prepare(self) -> Before:
+        """Just before a command starts: then `begin` is due, or `give_up`."""
         tasks = count_tasks()
         leave_room_for(self._limits, tasks_now=tasks)
-        return Before(tasks, self._keeper.snapshot())
+        return Before(tasks, self._original.begin(self._keeper))
+
+    def give_up(self) -> None:
+        """There is no command after all."""
+        self._original.end()
 
     def begin(self, process: "Popen[bytes]", before: Before) -> None:
         self._before[process] = before
@@ -42,11 +51,16 @@ class Attendance:
         before = self._before.pop(process, None)
         if before is None:
             return ()
-        told = (*self._watch.remove(process), *self._keeper.undo(before.snapshot))
+        try:
+            told = (*self._watch.remove(process), *self._keeper.undo(before.snapshot))
+        finally:
+            self._original.end()
         found = self._newcomers.told()
         self._newcomers.look()
         return (*told, *found)
 
     def close(self) -> None:
+        for process in tuple(self._before):
+            self.end(process)
         self._watch.close()
         self._newcomers.close()

@@ -14,14 +14,15 @@ from select import select
 from subprocess import DEVNULL, STDOUT, Popen
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
-from agentcli.guard.sandbox.attendance import Attendance
+from agentcli.guard.sandbox.attendance import Attendance, Before
 from agentcli.guard.sandbox.holding import Holding
-from agentcli.guard.sandbox.kinds import is_directory
+from agentcli.guard.sandbox.kinds import exists, is_directory
 from agentcli.guard.sandbox.launcher import Launcher
 from agentcli.guard.sandbox.limits import Limits, allowed_tasks
 from agentcli.guard.sandbox.mounts import MountState, View
 from agentcli.guard.sandbox.network import make_private_network
 from agentcli.guard.sandbox.newcomers import Newcomers
+from agentcli.guard.sandbox.original import original_of
 from agentcli.guard.sandbox.places import Places
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
 from agentcli.guard.sandbox.restore import Keeper
@@ -50,12 +51,7 @@ class Bubblewrap:
         self, places: Places, *, program: Path, version: tuple[int, ...], limits: Limits
     ) -> None:
         protection = protections(places.workspace, (*places.protected, *places.records))
-        mountable = [
-            one
-            for one in protection.guarded
-            if one.kind != "entry" and is_directory(one.path.parent)
-        ]
-        held = tuple(mountable[:_MOUNTED_GUARDS])
+        held = tuple(filter(_can_be_held, protection.guarded))[:_MOUNTED_GUARDS]
         self._network = make_private_network(program)
         self._view = View(
             places,
@@ -72,8 +68,9 @@ class Bubblewrap:
         keeper = Keeper(
             (*others, *_new_ones(places.workspace, held)), roots=roots, rejected=places.rejected
         )
-        newcomers = Newcomers(places.workspace, rejected=places.rejected)
-        self._attendance = Attendance(keeper, newcomers, limits)
+        original = original_of(places.workspace)
+        newcomers = Newcomers(places.workspace, original=original, rejected=places.rejected)
+        self._attendance = Attendance(original, keeper=keeper, newcomers=newcomers, limits=limits)
         self._launcher = Launcher(_leave_the_session_alone, name="bubblewrap launcher")
         self._inside = Launcher(self._enter_network, name="bubblewrap launcher in its network")
         self._status: dict[Popen[bytes], _Status] = {}
@@ -96,20 +93,23 @@ class Bubblewrap:
         waits: bool = False,
     ) -> "Popen[bytes]":
         self._holding.take()
+        before: Before | None = None
         try:
             mounted = self._view.state(confinement) if waits else ()
-            before = self._attendance.prepare()
+            before = None if waits else self._attendance.prepare()
             process, status = self._started(
                 argv, cwd, env, confinement, stdio=(stdin, stdout, stderr)
             )
         except BaseException:
             self._holding.release()
+            if before:
+                self._attendance.give_up()
             raise
         self._status[process] = status
-        if waits:
-            self._waiting[process] = confinement, mounted
-        else:
+        if before:
             self._attendance.begin(process, before)
+        else:
+            self._waiting[process] = confinement, mounted
         return process
 
     def attend(self, process: "Popen[bytes]") -> bool:
@@ -195,6 +195,15 @@ class Bubblewrap:
             for handle in own:
                 os.close(handle)
         return process, _Status(status, tuple(words))
+
+
+def _can_be_held(one: Guarded) -> bool:
+    """What is not there must be made: a directory that git does not see, or a file of git's own."""
+    if one.kind == "entry" or exists(one.path):
+        return one.kind != "entry"
+    directory = one.path.parent
+    is_unseen = one.kind == "directory" or exists(directory / "HEAD")
+    return is_unseen and is_directory(directory) and os.access(directory, os.W_OK)
 
 
 @cache

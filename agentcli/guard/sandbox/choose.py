@@ -45,6 +45,8 @@ class Ground:
     """agentcli's settings, which stay as they are should they lie in the workspace."""
     records: tuple[Path, ...] = ()
     """What agentcli writes while commands run: held, but not put back over its own writing."""
+    rejected: Path | None = None
+    """Where to keep what was taken away; None: only as long as the session."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -72,12 +74,21 @@ _Build = Callable[[Places, Limits, Mapping[str, str]], Sandbox]
 
 
 def choose(
-    ground: Ground, *, environ: Mapping[str, str] = os.environ, only: str | None = None
+    ground: Ground,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    only: str | None = None,
+    broken: Callable[[Finding], None] = lambda finding: None,
 ) -> Sandbox:
-    """The strongest layer that works, or the one that is asked for; SettingsError if none does."""
-    failures = []
+    """The strongest layer that works, or the one that is asked for; SettingsError if none does.
+
+    `broken`: told of a stronger one that is installed, and yet does not work."""
+    failures: list[Finding] = []
     for sandbox, finding in _attempts(ground, environ, only):
         if sandbox is not None:
+            for failure in failures:
+                if failure.reason != remedies.not_installed().reason:
+                    broken(failure)
             return sandbox
         failures.append(finding)
     reasons = " ".join(failure.reason for failure in failures)
@@ -115,6 +126,7 @@ def _attempts(
         readable=ground.readable,
         protected=ground.protected,
         records=ground.records,
+        rejected=ground.rejected,
         environ=environ,
     )
     for layer, build in builders.items():

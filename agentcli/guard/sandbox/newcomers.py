@@ -2,13 +2,16 @@
 
 What was there before is held or put back at once. What is new is the command's own, but what it
 would have git run for the person is taken away: hooks, and settings that are not known to be
-harmless.
+harmless. What changed between commands is the person's.
 """
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from agentcli.guard.sandbox.kinds import is_directory, is_link
+from agentcli.guard.sandbox.original import Original
 from agentcli.guard.sandbox.protect import Guarded, git_directory, repositories
 from agentcli.guard.sandbox.restore import Keeper
 
@@ -17,8 +20,10 @@ _GUARDED = {"hooks": "directory", "config": "file", "config.worktree": "file", "
 
 
 class Newcomers:
-    def __init__(self, workspace: Path, *, rejected: Path) -> None:
+    def __init__(self, workspace: Path, *, original: Original, rejected: Path) -> None:
         self._workspace = workspace
+        self._original = original
+        self._since = time.time()
         self._rejected = rejected
         self._known = {git_directory(root / ".git") for root in repositories(workspace)}
         self._looker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="new repositories")
@@ -42,11 +47,33 @@ class Newcomers:
         sentences: list[str] = []
         for root in repositories(self._workspace):
             git = git_directory(root / ".git")
-            if git and git not in self._known and git.is_relative_to(self._workspace):
-                guarded = tuple(_guards(git))
-                keeper = Keeper(guarded, roots=(self._workspace,), rejected=self._rejected)
-                sentences += keeper.undo(dict.fromkeys(guarded))
+            if git is None or git in self._known:
+                continue
+            # One that leads out of the workspace leads to where nothing can be looked after.
+            is_inside = git.is_relative_to(self._workspace)
+            places = _guards(git) if is_inside else (Guarded(root / ".git", "file"),)
+            guarded = [one for one in places if self._is_of_command(one.path)]
+            keeper = Keeper(guarded, roots=(self._workspace,), rejected=self._rejected)
+            sentences += keeper.undo(dict.fromkeys(guarded))
         return tuple(sentences)
+
+    def _is_of_command(self, path: Path) -> bool:
+        """By the times at which the place and what is in it changed: nobody can set these back.
+
+        What is older than the first look, at which it was not here, was moved: by whom, it does
+        not tell.
+        """
+        try:
+            times = [one.lstat().st_ctime for one in (path, *_children(path))]
+        except FileNotFoundError:
+            return False
+        except PermissionError:  # it can be run from there all the same
+            return True
+        return any(at < self._since or self._original.saw_command_at(at) for at in times)
+
+
+def _children(path: Path) -> Iterator[Path]:
+    return path.iterdir() if is_directory(path) and not is_link(path) else iter(())
 
 
 def _guards(git: Path) -> Iterator[Guarded]:

@@ -53,6 +53,8 @@ class Places:
     """What a command's environment must say about these places."""
     is_home: bool
     """Whether the person's home directory is, or lies in, the workspace."""
+    rejected: Path
+    """For what commands put in protected places, should a person have done it after all."""
     needs_override: bool
     """Root works in somebody else's files, as in a container, and needs a right for it."""
 
@@ -68,11 +70,6 @@ class Places:
     @property
     def home(self) -> Path:
         return home_in(self.private)
-
-    @property
-    def rejected(self) -> Path:
-        """For what commands put in protected places, should a person have done it after all."""
-        return self.private / "rejected"
 
     @property
     def empty_directory(self) -> Path:
@@ -95,6 +92,7 @@ def survey(
     readable: Iterable[Path],
     protected: Iterable[Path],
     records: Iterable[Path] = (),
+    rejected: Path | None = None,
     environ: Mapping[str, str],
 ) -> Places:
     """Makes the private directory ready as well."""
@@ -118,6 +116,7 @@ def survey(
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),
         variables=variables,
         is_home=person_home.is_relative_to(workspace),
+        rejected=rejected or private / "rejected",
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
     _prepare(places, environ)

@@ -25,7 +25,12 @@ _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__
 _POINTER = "gitdir:"
 _SMALL_FILE_CHARS = 64 * 1024
 
-_REFERENCE = re.compile(r'^\s*(hookspath|path)\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
+# An entry may stand in the line of its section, whose name may hold anything in quotes.
+_REFERENCE = re.compile(
+    r"""^[^\S\n]*(?:\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\][^\S\n]*)*"""
+    r"""(hookspath|path)[^\S\n]*=[^\S\n]*"?([^"\n;#]+)""",
+    re.IGNORECASE | re.MULTILINE,
+)
 _WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
 
@@ -149,6 +154,8 @@ def _of_git_directory(git: Path, root: Path) -> Iterator[Guarded]:
     # It would have git take hooks and settings from another directory; "." changes nothing.
     yield from _guards(git / "commondir", "file", b".\n")
     yield from _referenced(git / "config", root)
+    for settings in _of_the_person():
+        yield from _hooks_named_in(settings, root)
     for linked in _subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
         yield from _of_linked_worktree(linked)
     for module in islice(_modules(git / "modules"), _MOST_OF_A_KIND):
@@ -181,14 +188,32 @@ def _guards(
 
 def _referenced(config: Path, root: Path) -> Iterator[Guarded]:
     """Hooks and further settings that the settings themselves place in the workspace."""
+    yield from _hooks_named_in(config, root)
     for key, value in _REFERENCE.findall(_text(config)):
-        is_hooks = key.lower() == "hookspath"
-        base = root if is_hooks else config.parent
-        real = Path(os.path.realpath(base / value.strip()))
-        if real.name == "_":
-            real = real.parent  # husky: the scripts in `_` only call those beside it
-        if is_hooks or is_file(real):
-            yield from _guards(real, "directory")
+        included = _real(value, config.parent)
+        if key.lower() == "path" and is_directory(included.parent):
+            yield from _guards(included, "file")
+
+
+def _hooks_named_in(config: Path, root: Path) -> Iterator[Guarded]:
+    for key, value in _REFERENCE.findall(_text(config)):
+        if key.lower() == "hookspath":
+            real = _real(value, root)
+            # husky: the scripts in `_` only call those beside it
+            yield from _guards(real.parent if real.name == "_" else real, "directory")
+
+
+def _real(value: str, base: Path) -> Path:
+    named = value.strip()
+    path = Path.home() / named[2:] if named.startswith("~/") else base / named
+    return Path(os.path.realpath(path))
+
+
+def _of_the_person() -> tuple[Path, ...]:
+    """Settings that hold for every repository."""
+    home = Path.home()
+    elsewhere = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return home / ".gitconfig", elsewhere / "git/config"
 
 
 def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:

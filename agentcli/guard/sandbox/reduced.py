@@ -23,6 +23,7 @@ from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.launcher import LauncherAhead
 from agentcli.guard.sandbox.limits import Limits
 from agentcli.guard.sandbox.newcomers import Newcomers
+from agentcli.guard.sandbox.original import original_of
 from agentcli.guard.sandbox.places import Places, granted, resolver_files
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
 from agentcli.guard.sandbox.restore import Keeper
@@ -74,8 +75,9 @@ class Reduced:
         self._protection = protections(places.workspace, protected)
         self._roots = (places.workspace, *self._protection.writable)
         keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
-        newcomers = Newcomers(places.workspace, rejected=places.rejected)
-        self._attendance = Attendance(keeper, newcomers, limits)
+        original = original_of(places.workspace)
+        newcomers = Newcomers(places.workspace, original=original, rejected=places.rejected)
+        self._attendance = Attendance(original, keeper=keeper, newcomers=newcomers, limits=limits)
         self._network = kernel.make_private_network()
         self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
         self._launchers = LauncherAhead(name="landlock launcher")
@@ -109,21 +111,38 @@ class Reduced:
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
-        before = self._attendance.prepare()
+        before = None if waits else self._attendance.prepare()
+        try:
+            process = self._started(argv, cwd, env, confinement, stdio=(stdin, stdout, stderr))
+        except BaseException:
+            if before:
+                self._attendance.give_up()
+            raise
+        self._confinements[process] = confinement
+        if before:
+            self._attendance.begin(process, before)
+        return process
+
+    def _started(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: dict[str, str],
+        confinement: Confinement,
+        *,
+        stdio: tuple[int, int, int],
+    ) -> "Popen[bytes]":
         temporary = {"TMPDIR": str(self._places.temporary)}
         environment = {**env, **self._places.variables, **temporary}
+        stdin, stdout, stderr = stdio
         with self._lock:
             launcher = self._launchers.take(self._domain(confinement).enter)
             try:
-                process = launcher.start(
+                return launcher.start(
                     argv, cwd=cwd, env=environment, stdout=stdout, stdin=stdin, stderr=stderr
                 )
             finally:
                 launcher.close()
-        self._confinements[process] = confinement
-        if not waits:
-            self._attendance.begin(process, before)
-        return process
 
     def attend(self, process: "Popen[bytes]") -> bool:
         self._attendance.begin(process, self._attendance.prepare())

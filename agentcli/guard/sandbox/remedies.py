@@ -69,6 +69,8 @@ def reduced_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[s
     """What Landlock leaves open, for the person to know."""
     gaps = {
         "Git's hooks and settings are put back after a command, not held during it.": True,
+        "A process that sheds its marks can outlive its command.": True,
+        "After kill -9 of agentcli nothing is put back.": True,
         "Commands see the list of processes, and cannot use /tmp and /dev/shm.": True,
         "Commands can change modes and times of your files anywhere.": not has_view,
         "Commands have no loopback network, so no servers.": not has_network,

@@ -62,17 +62,20 @@ class Keeper:
         return {one: entry for group in self._groups for one, entry in self._look(group)}
 
     def undo(self, before: Snapshot) -> tuple[str, ...]:
-        """Puts back what changed; a sentence for each place, for the model and the person."""
+        """Puts back what changed; a sentence for each place, for the model and the person.
+
+        A place that is not in the snapshot is left as it is.
+        """
         sentences: list[str] = []
         for group in self._groups:
-            must_be = any(one.is_lasting and before[one] is not None for one in group.members)
+            must_be = any(one.is_lasting and before.get(one) is not None for one in group.members)
             with _opened(group, make=must_be) as parent:
                 if parent is not None:
                     sentences += self._undo_in(parent, group, before)
         return tuple(sentences)
 
     def _undo_in(self, parent: int, group: _Group, before: Snapshot) -> Iterator[str]:
-        for one in group.members:
+        for one in filter(before.__contains__, group.members):
             was, now = before[one], self._read(one, parent)
             if now != was and not _is_innocent(one.path, was, now):
                 path = "/".join((*group.parts, one.path.name))

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.app.batch.trees import Trees
 from agentcli.machine.git import PLAIN_DIFF, git
+from agentcli.machine.worktree import Changes
 from agentcli.types.errors import SettingsError
 
 
@@ -64,3 +66,45 @@ def test_missing_git_is_told(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", str(repo))
     with pytest.raises(SettingsError, match="git is not installed"):
         git("status", cwd=repo)
+
+
+def settled(repo: Path, ran: Path, name: str) -> None:
+    """A filter that would be run for every file, and a file that is changed."""
+    (repo / ".gitattributes").write_text(f"* filter={name}\n")
+    for key in ("clean", "smudge", "process"):
+        setting = f"filter.{name}.{key}"
+        subprocess.run(["git", "config", setting, f"touch {ran}; cat"], cwd=repo, check=True)
+    (repo / "a.txt").write_text("two\n")
+
+
+def test_filter_with_any_name_is_not_run(repo: Path) -> None:
+    ran = repo.parent / "ran"
+    for name in ("a=b", "=", "a.b=c.d", "A=B"):
+        settled(repo, ran, name)
+        git("status", cwd=repo)
+        assert "+two" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+        assert not ran.exists(), name
+
+
+def test_nothing_that_a_repository_in_the_repository_has_set_is_run(repo: Path) -> None:
+    ran = repo.parent / "ran"
+    inner = repo / "inner"
+    inner.mkdir()
+    (inner / "a.txt").write_text("one\n")
+    commands = (
+        "git -C inner init -q; git -C inner add -A;"
+        "git -C inner -c user.name=n -c user.email=e commit -qm m; git add -A;"
+        "git -c user.name=n -c user.email=e commit -qm inner"
+    )
+    subprocess.run(["bash", "-ec", commands], cwd=repo, check=True, capture_output=True)
+    settled(inner, ran, "x")
+    subprocess.run(
+        ["git", "config", "core.fsmonitor", f"touch {ran}; false"], cwd=inner, check=True
+    )
+
+    assert git("diff", *PLAIN_DIFF, "HEAD", cwd=repo) == ""
+    assert not Trees(repo, out=repo.parent / "out").lacks_changes
+    changes = Changes(repo)
+    changes.find_out()
+    assert changes.known == ()
+    assert not ran.exists()

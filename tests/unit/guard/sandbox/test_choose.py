@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,17 @@ def test_gaps_are_named_as_far_as_they_are_open() -> None:
     assert "Commands can change modes and times of your files anywhere." in everything
     is_open = "Commands can signal your other programs." in least
     assert is_open == (landlock.version() < landlock.SCOPE_VERSION)
+
+
+@linux
+def test_stronger_layer_that_fails_is_told(tmp_path: Path) -> None:
+    usual = ground(tmp_path)
+    if {"bubblewrap", "landlock"} - {one.layer for one in describe(usual) if one.works}:
+        pytest.skip("both layers have to work here")
+    broken: list[Finding] = []
+    choose(usual, broken=broken.append).close()
+    assert broken == []
+    without = replace(usual, readable=(tmp_path / "missing",))
+    chosen = choose(without, broken=broken.append)
+    chosen.close()
+    assert (chosen.name, [one.layer for one in broken]) == ("landlock", ["bubblewrap"])

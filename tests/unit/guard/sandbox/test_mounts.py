@@ -26,6 +26,7 @@ def places(tmp_path: Path) -> Places:
         toolchains=(tmp_path / "tools/bin",),
         variables={},
         is_home=False,
+        rejected=tmp_path / "rejected",
         needs_override=False,
     )
 

@@ -1,6 +1,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
 
 
@@ -94,6 +96,42 @@ def test_places_named_by_settings_are_guarded(tmp_path: Path) -> None:
         "tools/hooks": "directory",
         ".husky": "directory",
         "shared.cfg": "file",
+        "none": "file",
+    }
+
+
+def test_places_named_in_the_line_of_a_section_are_guarded(tmp_path: Path) -> None:
+    repository(
+        tmp_path,
+        "[include] path = ../one.cfg\n  [Core]hooksPath=.myhooks\n[a] [include] path = ../two.cfg\n"
+        '[includeIf "gitdir:\\"]"] path = ../three.cfg\n[include] # path = ../comment.cfg\n'
+        f"{chr(10) * 60_000}",
+    )
+    extra = names(tmp_path).items() - in_directory(".git").items()
+    assert dict(extra) == {
+        ".agentcli": "directory",
+        ".myhooks": "directory",
+        "one.cfg": "file",
+        "two.cfg": "file",
+        "three.cfg": "file",
+    }
+
+
+def test_hooks_named_by_the_persons_settings_are_guarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    workspace = repository(home / "ws")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (home / ".gitconfig").write_text("[core]\n\thooksPath = .githooks\n")
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".config/git/config").write_text("[core] hooksPath = ~/ws/other\n")
+    extra = names(workspace).items() - in_directory(".git").items()
+    assert dict(extra) == {
+        ".agentcli": "directory",
+        ".githooks": "directory",
+        "other": "directory",
     }
 
 

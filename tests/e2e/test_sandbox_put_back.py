@@ -1,0 +1,217 @@
+import os
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from agentcli.guard.sandbox.choose import Ground, choose
+from tests.e2e.test_sandbox_protected import git, repository
+from tests.support.confined import LAYERS, LIMIT_S, Confined, confined
+from tests.support.program import agentcli, script
+
+PLANT = "echo evil > .git/hooks/pre-commit; echo evil > .git/hooks/pre-push"
+APART_S = 0.3
+"""More than the times of files may be off."""
+
+
+@pytest.fixture(params=LAYERS)
+def layer(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = repository(tmp_path / "workspace")
+    (workspace / ".git/hooks/pre-commit").write_text("mine\n")
+    return workspace
+
+
+def hooks(repository: Path) -> dict[str, str]:
+    found = (repository / ".git/hooks").iterdir()
+    return {path.name: path.read_text() for path in found if path.suffix != ".sample"}
+
+
+def until(path: Path) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} was not made"
+        time.sleep(0.01)
+
+
+def pass_the_time() -> None:
+    """Until the clock shows that what was just done is before or after a command."""
+    end = time.time() + APART_S
+    while time.time() < end:
+        time.sleep(0.01)
+
+
+def end(place: Confined, started: tuple["subprocess.Popen[bytes]", int]) -> tuple[str, ...]:
+    process, output = started
+    process.wait(LIMIT_S)
+    os.close(output)
+    return place.sandbox.finish(process)
+
+
+WAIT_FOR = "while ! test -e {}; do sleep 0.02; done"
+
+
+@pytest.mark.parametrize("first_to_end", ["planter", "other"])
+@pytest.mark.parametrize("sandboxes", [1, 2])
+def test_command_that_overlaps_another_does_not_keep_what_that_did(
+    layer: str, tmp_path: Path, workspace: Path, sandboxes: int, first_to_end: str
+) -> None:
+    with ExitStack() as stack:
+        place = stack.enter_context(confined(layer, tmp_path))
+        beside = (
+            stack.enter_context(confined(layer, tmp_path, session=tmp_path / "second"))
+            if sandboxes == 2
+            else place
+        )
+        planter = place.start(f"{PLANT}; touch planted; {WAIT_FOR.format('end-planter')}")
+        until(workspace / "planted")
+        other = beside.start(f"touch begun; {WAIT_FOR.format('end-other')}")
+        until(workspace / "begun")
+        both = {"planter": (place, planter), "other": (beside, other)}
+        for name in sorted(both, key=lambda name: name != first_to_end):
+            (workspace / f"end-{name}").touch()
+            end(*both[name])
+            assert hooks(workspace) == {"pre-commit": "mine\n"}
+
+        (workspace / ".git/hooks/pre-commit").write_text("mine, and changed\n")
+        (workspace / ".git/hooks/post-commit").write_text("mine too\n")
+        beside.run("true")
+        assert place.run("true").told == ()
+        assert hooks(workspace) == {
+            "pre-commit": "mine, and changed\n",
+            "post-commit": "mine too\n",
+        }
+
+
+def test_sandbox_that_is_made_while_a_command_runs_does_not_keep_what_that_did(
+    tmp_path: Path, workspace: Path
+) -> None:
+    with confined("landlock", tmp_path) as place:
+        replace = "mv .git/hooks .git/h; mkdir evil; echo evil > evil/pre-commit; ln -s ../evil .git/hooks"
+        first = place.start(f"{replace}; touch planted; {WAIT_FOR.format('end')}")
+        until(workspace / "planted")
+        with confined("landlock", tmp_path, session=tmp_path / "second") as beside:
+            second = beside.start(WAIT_FOR.format("end"))
+            (workspace / "end").touch()
+            end(place, first)
+            end(beside, second)
+    assert not (workspace / ".git/hooks").is_symlink()
+    assert hooks(workspace) == {"pre-commit": "mine\n"}
+
+
+def test_commands_that_nobody_finished_do_not_count_as_running(
+    tmp_path: Path, workspace: Path
+) -> None:
+    with confined("landlock", tmp_path) as place:
+        process, output = place.start(PLANT)
+        process.wait(LIMIT_S)
+        os.close(output)
+    assert hooks(workspace) == {"pre-commit": "mine\n"}
+    (workspace / ".git/hooks/pre-commit").write_text("mine, and changed\n")
+    with confined("landlock", tmp_path) as place:
+        assert place.run("true").told == ()
+    assert hooks(workspace) == {"pre-commit": "mine, and changed\n"}
+
+
+def test_repository_that_cannot_be_written_does_not_matter(
+    layer: str, tmp_path: Path, workspace: Path
+) -> None:
+    inner = repository(workspace / "inner")
+    with confined(layer, tmp_path):
+        (inner / ".git").chmod(0o555)
+    try:
+        choose(Ground(workspace=workspace, private=tmp_path / "own"), only=layer).close()
+        with confined(layer, tmp_path) as place:
+            ran = place.run("echo works; chmod u+w inner/.git && echo ../x > inner/.git/commondir")
+            assert ran.output.splitlines()[0] == "works"
+            assert not (inner / ".git/commondir").exists()
+    finally:
+        (inner / ".git").chmod(0o755)
+
+
+NAMED = {
+    "missing settings": ("[include]\n\tpath = ../.gitconfig\n", ".gitconfig"),
+    "settings in the line of the section": ("[include] path = ../x.cfg\n", "x.cfg"),
+    "hooks in the line of the section": ("[core] hooksPath = .myhooks\n", ".myhooks/pre-commit"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_place_that_settings_name_is_not_made(
+    layer: str, tmp_path: Path, workspace: Path, case: str
+) -> None:
+    setting, made = NAMED[case]
+    with (workspace / ".git/config").open("a") as config:
+        config.write(setting)
+    with confined(layer, tmp_path) as place:
+        ran = place.run(f"git status --porcelain; mkdir -p .myhooks; echo evil > {made}; true")
+        assert ran.output.splitlines()[:1] != [f"?? {made}"]
+        assert not (workspace / made).exists()
+
+
+def test_hooks_that_the_persons_settings_name_are_not_made(
+    layer: str, tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[core]\n\thooksPath=.githooks\n")
+    monkeypatch.setenv("HOME", str(home))
+    with confined(layer, tmp_path) as place:
+        place.run("mkdir -p .githooks; echo evil > .githooks/pre-commit")
+        assert not (workspace / ".githooks/pre-commit").exists()
+
+
+def test_pointer_out_of_the_workspace_is_taken_away_and_told(
+    layer: str, tmp_path: Path, workspace: Path
+) -> None:
+    other = repository(tmp_path / "other")
+    with confined(layer, tmp_path) as place:
+        told = place.run(f"mkdir new; echo 'gitdir: {other}/.git' > new/.git").told
+        told += place.run("true").told
+        assert [one.split(",")[0] for one in told] == ["new/.git was made by the command"]
+        assert not (workspace / "new/.git").exists()
+
+
+def test_repository_of_the_person_is_left_alone_and_one_of_a_command_is_cleared(
+    layer: str, tmp_path: Path, workspace: Path
+) -> None:
+    with confined(layer, tmp_path) as place:
+        place.run("git init -q theirs")
+        pass_the_time()
+        git(workspace, "clone", "-q", ".", "mine")
+        git(workspace / "mine", "config", "alias.x", "!true")
+        (workspace / "mine/.git/hooks/pre-commit").write_text("mine\n")
+        git(workspace / "theirs", "config", "alias.x", "!true")
+        pass_the_time()
+
+        told = place.run("git -C mine status; git init -q made; echo evil > made/.git/hooks/x").told
+        told += place.run("true").told
+        assert [one.split(",")[0] for one in told] == ["made/.git/hooks was made by the command"]
+        assert hooks(workspace / "mine") == {"pre-commit": "mine\n"}
+        assert git(workspace / "mine", "config", "alias.x") == "!true"
+        assert git(workspace / "theirs", "config", "alias.x") == "!true"
+
+
+def test_what_was_taken_away_is_kept_after_the_session(tmp_path: Path, workspace: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    call = {"bash": {"command": "echo evil > .git/hooks/post-merge"}}
+    model = script(home / "s.json", [{"calls": [call]}, "done"])
+    ran = agentcli(
+        *("run", "-o", "stream-json", "-C", workspace, "--model", model),
+        *("--mode", "auto", "--sandbox", "landlock", "x"),
+        home=home,
+    )
+    if ran.code == 3:
+        pytest.skip(f"landlock does not work here: {ran.err}")
+    [told] = [one["model_text"] for one in ran.events if one["type"] == "tool.finished"]
+    kept = Path(told.partition("What was there is kept in ")[2].splitlines()[0].rstrip(".]"))
+    assert kept.is_relative_to(home / ".local/state/agentcli/sessions")
+    assert (kept / "post-merge").read_text() == "evil\n"
+    assert hooks(workspace) == {"pre-commit": "mine\n"}
