@@ -207,7 +207,7 @@ def checked(given: Given, where: str, error: type[SettingsError] | type[UsageErr
 
 
 _FIX: dict[type, str] = {
-    SettingsError: "correct it there; a flag of the same name wins over it",
+    SettingsError: "correct it there",
     UsageError: "agentcli run --help",
 }
 

@@ -101,6 +101,7 @@ class Loop:
             ended = TurnEnded(
                 ending=Ending.TIME_LIMIT,
                 message=f"the time limit of {self._limits.wall_s:g} s is reached",
+                hint="raise --timeout",
             )
         except asyncio.CancelledError:
             self._journal.tell(TurnEnded(ending=Ending.CANCELLED, message="interrupted"))
@@ -187,7 +188,11 @@ class Loop:
             run=self._dispatcher.dispatch,
         )
         if self._breaker.tripped is not None:
-            return TurnEnded(ending=Ending.REPEATED, message=self._breaker.tripped)
+            return TurnEnded(
+                ending=Ending.REPEATED,
+                message=self._breaker.tripped,
+                hint="see what led there: agentcli triage",
+            )
         if self._on_deny == "fail":
             denied = denied_for_good(self._journal.facts[first_fact:])
             if denied is not None:
@@ -215,6 +220,8 @@ class Loop:
         limits = self._limits
         if limits.steps is not None and step >= limits.steps:
             return TurnEnded(
-                ending=Ending.STEP_LIMIT, message=f"the limit of {limits.steps} steps is reached"
+                ending=Ending.STEP_LIMIT,
+                message=f"the limit of {limits.steps} requests is reached",
+                hint="raise --max-turns",
             )
         return None

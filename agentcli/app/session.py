@@ -24,10 +24,12 @@ from agentcli.record.log import Log
 from agentcli.settings import Settings
 from agentcli.types.errors import Outcome, SettingsError
 from agentcli.types.events import (
+    Compacted,
     Fact,
     ModeChanged,
     ModelChanged,
     Restored,
+    ResultsTrimmed,
     SessionEnded,
     SessionNamed,
     Told,
@@ -207,9 +209,14 @@ class Session:
         """Tells the conversation until here by a summary; False when there is none to be had."""
         return await self._asking.compact()
 
-    def restore(self) -> None:
-        """Tells everything in full again."""
+    def restore(self) -> bool:
+        """Tells everything in full again; False when nothing was shortened."""
+        shortening = (ResultsTrimmed, Compacted, Restored)
+        latest = next((one for one in reversed(self.facts) if isinstance(one, shortening)), None)
+        if latest is None or isinstance(latest, Restored):
+            return False
         self._journal.tell(Restored())
+        return True
 
     def suggest(self, call: ToolCall) -> "Suggestion":
         """The rules that would allow such calls, exactly as they would be stored."""

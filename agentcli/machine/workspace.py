@@ -71,6 +71,8 @@ class Workspace:
         shown = printable(given)
         if not given:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
+        if given == "~" or given.startswith("~/"):
+            raise ToolError(f"{shown} is outside the workspace: ~ is the home directory.")
         real = self._real(given, shown)
         for root in (self.root, *self.readable):
             if real.is_relative_to(root):

@@ -5,6 +5,7 @@ besides: that nothing secret goes over an open line, and that the server knows P
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from pydantic import AnyUrl, ValidationError
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.logins import REFUSED, Login, expiry
 from agentcli.mcp.loopback import Loopback, NotTheAnswer, Redirected, loopback
+
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # it tells us by what it raises
 
 WAIT_S = 600.0
 ASKED_S = 30.0

@@ -4,7 +4,11 @@ import re
 import signal
 from dataclasses import dataclass
 
-_KILL = re.compile(r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]+)+)\s*")
+from agentcli.machine.numbers import whole_number
+
+_KILL = re.compile(
+    r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]{1,18})+)\s*"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,8 @@ def parse_kill(command: str) -> Kill | None:
 
 
 def _number(name: str) -> int | None:
-    if name.isdigit():
-        return int(name) if int(name) < signal.NSIG else None
+    number = whole_number(name)
+    if number is not None:
+        return number if number < signal.NSIG else None
     by_name = {one.name: one.value for one in signal.Signals}
     return by_name.get(f"SIG{name.removeprefix('SIG')}")

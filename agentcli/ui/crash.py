@@ -6,6 +6,7 @@ import platform
 import sys
 import tempfile
 import traceback
+from typing import TypeGuard
 
 from agentcli import __version__
 from agentcli.guard.secrets import Redactor
@@ -16,19 +17,35 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def report(bug: Exception, *, is_debugging: bool = False) -> int:
-    if isinstance(bug, OSError) and bug.errno in _FULL:
+    if is_debugging and not _is_full(bug):
+        sys.stderr.write(_traceback(bug))
+    say_error(*described(bug))
+    return Exit.INTERNAL
+
+
+def described(bug: Exception) -> tuple[str, str]:
+    """What happened and what to do about it, after the traceback was put into a file."""
+    if _is_full(bug):
         where = bug.filename or "the output"
-        say_error(f"cannot write {where}: {bug.strerror}", "make room, then run it again")
-        return Exit.INTERNAL
-    clean = Redactor(environ=os.environ).text
+        return f"cannot write {where}: {bug.strerror}", "make room, then run it again"
     what = f"agentcli {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     with tempfile.NamedTemporaryFile(
         "w", prefix="agentcli-crash-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:
-        told = clean("".join(traceback.format_exception(bug)))
-        file.write(what + told)
-    if is_debugging:
-        sys.stderr.write(told)
-    said = f"internal error: {type(bug).__name__}: {clean(str(bug))}"
-    say_error(said, f"report it with {file.name}")
-    return Exit.INTERNAL
+        file.write(what + _traceback(bug))
+    return (
+        f"internal error: {type(bug).__name__}: {_clean(str(bug))}",
+        f"report it with {file.name}",
+    )
+
+
+def _is_full(bug: Exception) -> TypeGuard[OSError]:
+    return isinstance(bug, OSError) and bug.errno in _FULL
+
+
+def _traceback(bug: Exception) -> str:
+    return _clean("".join(traceback.format_exception(bug)))
+
+
+def _clean(text: str) -> str:
+    return Redactor(environ=os.environ).text(text)

@@ -160,7 +160,7 @@ def _split(name: str, providers: Mapping[str, Provider]) -> tuple[Provider, str]
     near = get_close_matches(name, [*ALIASES, *known_names(), *providers], n=1)
     raise SettingsError(
         f"no model {name!r}: write it as provider/name, with one of {', '.join(providers)}",
-        hint=f"Did you mean {near[0]}?" if near else "",
+        hint=f"Did you mean {near[0]}?" if near else "agentcli models",
     )
 
 

@@ -62,7 +62,7 @@ class Explainer:
             case WireErrorKind.UNAVAILABLE if hint and error.status is None and self._is_local():
                 hint = f"Is {self.provider.name} running?"
             case WireErrorKind.OVERFLOW:
-                hint = hint or "Shorten the conversation with /compact, or begin another."
+                hint = hint or "Shorten the prompt or the conversation, or begin another."
             case WireErrorKind.MODEL if error.status == 404:
                 message = f"{self.provider.name} has no model {self.model.name}: {said}"
         return WireError(

@@ -6,6 +6,7 @@ Looking something up here touches no network and no file: only the given environ
 from collections.abc import Mapping
 from dataclasses import field
 
+from agentcli.machine.numbers import whole_number
 from agentcli.types.record import dataclass
 from agentcli.wire.http.address import checked
 
@@ -141,6 +142,6 @@ def _as_client_address(listening: str) -> str:
     if "://" in listening:
         return listening
     host, colon, port = listening.rstrip("/").rpartition(":")
-    if not colon or not port.isdigit():
+    if not colon or whole_number(port) is None:
         host, port = listening.rstrip("/"), "11434"
     return f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"

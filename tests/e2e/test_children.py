@@ -99,7 +99,7 @@ def test_child_at_its_limit_of_steps_may_say_a_last_word(childhood: Childhood) -
     assert ran.out == "It gave up.\n"
     assert childhood.result() == (
         "error",
-        f"The child agent did not finish: the limit of {STEPS_MAX} steps is reached. "
+        f"The child agent did not finish: the limit of {STEPS_MAX} requests is reached. "
         "Its last words: Half of it.",
     )
 

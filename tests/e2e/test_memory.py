@@ -20,7 +20,7 @@ def test_memory_asks_whose_it_is_and_lasts(tmp_path: Path, env: dict[str, str], 
         term.wait(QUESTION)
         term.send("project")
         term.wait("added to")
-        term.send("/memory add user Be brief")
+        term.send("/memory add --user Be brief")
         term.wait_for(partial(is_shown, term, "added to /", 2), "both are added")
         assert (session.project / "AGENTS.md").read_text() == "- Tests run with make\n"
         own = session.home / ".config/agentcli/AGENTS.md"
@@ -55,6 +55,6 @@ def test_memory_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "project/AGENTS.md").symlink_to(elsewhere)
     with live(tmp_path, [], cols=100, rows=40) as session:
         session.term.ready()
-        session.term.send("/memory add project Obey")
+        session.term.send("/memory add --project Obey")
         session.term.wait("cannot write")
         assert elsewhere.read_text() == ""

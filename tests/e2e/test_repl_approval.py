@@ -42,6 +42,56 @@ def test_typing_across_two_questions_approves_nothing(tmp_path: Path) -> None:
         assert [verdict["decision"] for verdict in judged(session.home)] == ["deny"]
 
 
+def test_only_the_first_key_is_the_answer(tmp_path: Path) -> None:
+    script = [runs("touch one"), says("The end.")]
+    with live(tmp_path, script, cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        _open(term)
+        _takes_keys(term)
+        term.write(b"na")
+        term.wait("The end.")
+        assert [verdict["decision"] for verdict in judged(session.home)] == ["deny"]
+        assert not (session.home / ".config/agentcli/rules.toml").exists()
+        assert not term.shows("saved:")
+        term.wait("> a")
+
+
+def test_words_at_an_open_question_are_a_message(tmp_path: Path) -> None:
+    script = [runs("touch one"), says("The end.")]
+    with live(tmp_path, script, cols=100, rows=40) as session:
+        term = session.term
+        assert isinstance(term, PyteTerm)
+        term.ready()
+        term.send("go")
+        _open(term)
+        _takes_keys(term)
+        for key in _keys_at_twelve_a_second("why any"):
+            term.type(key)
+        term.wait("> why any")
+        assert not (session.project / "one").exists()
+        assert judged(session.home) == []
+
+
+def test_keyboard_is_back_when_a_question_goes_away_unanswered(tmp_path: Path) -> None:
+    settings = tmp_path / "home/.config/agentcli/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("timeout = 6\n")
+    with live(tmp_path, [runs("touch one"), says("Heard.")], cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        _open(term)
+        _answer(term, "e")
+        term.type("rather do")
+        term.wait("the time limit of 6 s")
+        term.wait("> rather do")
+        term.type(" this\r")
+        term.wait("Heard.")
+        assert session.prompts()[-1] == "rather do this"
+
+
 def test_whole_command_is_shown_or_its_approval_is_locked(tmp_path: Path) -> None:
     long = "echo " + "x" * 380 + " the very last twenty!"
     tall = "\n".join(f"touch file_{index}" for index in range(74))

@@ -31,6 +31,16 @@ def test_paste_is_one_atom_until_it_is_sent(tmp_path: Path) -> None:
         assert history.stat().st_mode & 0o777 == 0o600
 
 
+def test_path_in_front_is_no_command_and_a_lost_mention_is_named(tmp_path: Path) -> None:
+    with live(tmp_path, [says("Divides.")], cols=100) as session:
+        term = session.term
+        term.ready()
+        term.send("/srv/x/calc.py what does it do, see @nope.png?")
+        term.wait("Divides.")
+        assert term.shows("not attached: nope.png does not exist")
+        assert session.prompts() == ["/srv/x/calc.py what does it do, see @nope.png?"]
+
+
 def test_paste_of_a_megabyte_arrives_whole(tmp_path: Path) -> None:
     pasted = "0123456789abcde\n" * (2**20 // 16)
     with live(tmp_path, [says("Got it.")]) as session:

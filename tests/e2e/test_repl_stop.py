@@ -173,7 +173,7 @@ def test_rejected_key_is_said_with_a_fix_and_the_message_is_kept(tmp_path: Path)
         term.ready()
         term.send("go")
         term.wait("error:")
-        term.wait("fix:")
+        term.wait("fix: leave, export ANTHROPIC_API_KEY=…, then go on: agentcli --continue")
         term.wait("your message is kept: enter sends it again")
         assert len(session.model.requests) == 1
         term.wait_for(lambda: _count(term, "> go") == 2, "the message is in the input again")

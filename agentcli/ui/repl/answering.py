@@ -26,7 +26,7 @@ class Answering:
 
     def answer(self, key: str) -> None:
         asked = self._repl.approvals.asked
-        if asked is None:
+        if asked is None or asked.answer.done():
             return
         if key == "stop":
             self._refuse(asked)
@@ -37,6 +37,14 @@ class Answering:
                 self._choose(LETTERS[asked.selected], asked)
         else:
             self._choose(key, asked)
+
+    def write(self, text: str) -> None:
+        """What was typed is no answer, so it is the beginning of a message."""
+        self._repl.approvals.step_back()
+        is_key = text.startswith("\x1b") or (len(text) == 1 and not text.isprintable())
+        if not is_key:
+            self._repl.composer.touched()
+            self._repl.composer.paste(text)
 
     def _refuse(self, asked: Asked | AskedPlan) -> None:
         if isinstance(asked, AskedPlan):
@@ -114,6 +122,14 @@ class Answering:
         if self._repl.approvals.asked is not None:
             self._repl.approvals.asked.instead = False
         self._repl.screen.layout.focus(self._repl.screen.input_window)
+
+    def lose_question(self) -> None:
+        """It went away while its answer was being written: that is kept, and so is the keyboard."""
+        screen = self._repl.screen
+        if screen.layout.has_focus(screen.answer_window):
+            if screen.answer.text.strip():
+                self._repl.composer.put_before(screen.answer.text)
+            self.leave_answer_line()
 
     async def _view(self, asked: Asked) -> None:
         await self._repl.page(self._repl.stage.viewed_question(asked))

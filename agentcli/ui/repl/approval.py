@@ -170,8 +170,11 @@ class Approvals:
 
     @property
     def takes_keys(self) -> bool:
+        """Until the first answer: what else was typed with it is no other one."""
         asked = self.asked
-        return asked is not None and asked.opened and self._clock() >= asked.counts_from
+        if asked is None or not asked.opened or asked.answer.done():
+            return False
+        return self._clock() >= asked.counts_from
 
     def open_now(self) -> None:
         self._open_now.set()
@@ -181,6 +184,11 @@ class Approvals:
         asked = self.asked
         if asked is not None and asked.opened and not self.takes_keys:
             asked.counts_from = self._clock() + PAUSE_S
+
+    def step_back(self) -> None:
+        """A key that is no answer: somebody has begun to write, and their letters do not count."""
+        if self.asked is not None:
+            self.asked.counts_from = self._clock() + PAUSE_S
 
     def select(self, step: int) -> None:
         asked = self.asked

@@ -7,6 +7,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from agentcli.machine.numbers import whole_number
+
 SAVE_EVERY_S = 0.3
 
 
@@ -46,13 +48,13 @@ class Drafts:
 
 def _is_alive(path: Path) -> bool:
     """A draft of this process counts as left behind: it has an earlier owner of the same number."""
-    number = path.name.removeprefix("draft-")
-    if not number.isdigit():
+    pid = whole_number(path.name.removeprefix("draft-"))
+    if pid is None:
         return True  # one that is being written
-    if int(number) == os.getpid():
+    if pid == os.getpid():
         return False
     try:
-        os.kill(int(number), 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):

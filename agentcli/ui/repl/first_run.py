@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agentcli.app.keys import store_key
+from agentcli.machine.numbers import whole_number
 from agentcli.settings import Settings, settings_file
 from agentcli.types.errors import SettingsError
 from agentcli.ui.demo import play
@@ -91,9 +92,10 @@ def _use_server(settings: Settings, servers: list[LocalServer], ask: Read) -> Se
     for index, name in enumerate(names, start=1):
         _say(f"  {index}  {name}\n")
     answer = ask(f"which? [1-{len(names)}] ").strip() or "1"
-    if not answer.isdigit() or not 1 <= int(answer) <= len(names):
+    number = whole_number(answer) or 0
+    if not 1 <= number <= len(names):
         return None
-    name = names[int(answer) - 1]
+    name = names[number - 1]
     _remember(name)
     return replace(settings, model=name)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from urllib.parse import urlsplit
 
+from agentcli.machine.numbers import whole_number
 from agentcli.types.forms import FieldKind, FormField
 from agentcli.types.messages import Json
 
@@ -86,8 +87,9 @@ def _boolean(field: FormField, typed: str) -> bool:
 
 
 def _choice(field: FormField, typed: str) -> str:
-    if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(field.choices):
-        return field.choices[int(typed[:6]) - 1][0]
+    number = whole_number(typed) or 0
+    if 1 <= number <= len(field.choices):
+        return field.choices[number - 1][0]
     for value, name in field.choices:
         if typed in (value, name):
             return value

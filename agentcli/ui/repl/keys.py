@@ -134,6 +134,7 @@ def bindings(
     approvals: Approvals,
     paste: Callable[[str], None],
     answer: Callable[[str], None],
+    write: Callable[[str], None],
     is_answering: Callable[[], bool],
     rows: Sequence[Row] = TABLE,
 ) -> KeyBindings:
@@ -147,7 +148,7 @@ def bindings(
             bound.add(*keys, filter=_when(row, composing), eager=is_eager)(
                 _calling(actions[row.action])
             )
-    _bind_answers(bound, answer, takes_answers)
+    _bind_answers(bound, answer, write, takes_answers)
     _bind_answer_line(bound, actions, Condition(is_answering))
 
     @bound.add(Keys.BracketedPaste)
@@ -175,7 +176,10 @@ def _calling(action: Action) -> Callable[[KeyPressEvent], None]:
 
 
 def _bind_answers(
-    bound: KeyBindings, answer: Callable[[str], None], takes_answers: Condition
+    bound: KeyBindings,
+    answer: Callable[[str], None],
+    write: Callable[[str], None],
+    takes_answers: Condition,
 ) -> None:
     for letter in LETTERS:
         bound.add(letter, filter=takes_answers, eager=True)(_calling(partial(answer, letter)))
@@ -186,7 +190,8 @@ def _bind_answers(
 
     @bound.add(Keys.Any, filter=takes_answers, eager=True)
     def _(event: KeyPressEvent) -> None:
-        """Any other key is no answer, and no text either."""
+        """Any other key is no answer."""
+        write(event.data)
 
 
 def _bind_answer_line(

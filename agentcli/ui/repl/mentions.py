@@ -17,6 +17,8 @@ from agentcli.machine.plain import visible
 from agentcli.types.messages import Image
 from agentcli.ui.attached import (
     IMAGES_MAX,
+    NOT_ATTACHED,
+    PASTED_TEXT_CHARS,
     Attached,
     image_at,
     is_image_name,
@@ -36,6 +38,8 @@ READ_BYTES_MAX = 20_000_000
 """What lies behind it is not looked at, not even to count its lines."""
 
 _RANGE = re.compile(r":(\d+)(?:-(\d+))?$")
+_PATH = re.compile(r"[\w.~+/-]*/[\w.+-]*\.\w+")
+"""With a folder and an ending: what is no path has mostly one of the two."""
 _TYPED = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
 
 
@@ -81,23 +85,33 @@ def attach(text: str, workspace: Path) -> Attached:
         is_full = sum(isinstance(part, Image) for part in attached.parts) >= IMAGES_MAX
         if is_full and is_image_name(written):
             return attached + one_too_many(written)
-        attached += _mentioned(written, workspace)
+        found = _mentioned(written, workspace)
+        if found is None and len(text) <= PASTED_TEXT_CHARS:
+            found = _missing(written, workspace)
+        attached += found or Attached()
     return attached + pasted_images(text)
 
 
-def _mentioned(written: str, workspace: Path) -> Attached:
-    """Nothing where there is no such file: then it was no mention."""
-    if is_image_name(written):
-        return _image(written, workspace)
-    read = _read(written, workspace)
-    return Attached() if read is None else read
+def _mentioned(written: str, workspace: Path) -> Attached | None:
+    """None where there is no such file."""
+    return _image(written, workspace) if is_image_name(written) else _read(written, workspace)
 
 
-def _image(written: str, workspace: Path) -> Attached:
+def _missing(written: str, workspace: Path) -> Attached | None:
+    """None: it was no mention, but somebody's name, a word of a language, or a server's."""
+    name = _RANGE.sub("", written)
+    if ":" in name or not (is_image_name(name) or _PATH.fullmatch(name)):
+        return None
+    path = workspace / os.path.expanduser(name)  # noqa: PTH111 - which never fails
+    why = "is not in the workspace" if os.path.lexists(path) else "does not exist"
+    return _note(f"{NOT_ATTACHED}{visible(name)} {why}")
+
+
+def _image(written: str, workspace: Path) -> Attached | None:
     """A whole path says where it leads, and may lead anywhere; a name may not."""
     path = Path(os.path.expanduser(written))  # noqa: PTH111 - which never fails
     if "\0" in written or not os.path.lexists(workspace / path):
-        return Attached()
+        return None
     if not path.is_absolute() and leads_out(workspace / path, workspace):
         return not_attached(visible(written), "leads out of the workspace")
     return image_at(workspace / path, written)

@@ -45,6 +45,12 @@ def error(paint: Paint, message: str, hint: str) -> str:
     return f"{said}\n  fix: {escape(hint)}" if hint else said
 
 
+def fix_from_within(hint: str) -> str:
+    """No variable that is set elsewhere reaches a program that runs already."""
+    is_variable = hint.startswith("export ")
+    return f"leave, {hint}, then go on: agentcli --continue" if is_variable else hint
+
+
 def broken_off(paint: Paint, why: str) -> str:
     """Below the half of a reply: it stays on the screen, and the model does not know of it."""
     text = f"{paint.ellipsis} {why}; this half is dropped, the reply begins anew"

@@ -4,6 +4,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agentcli.machine.numbers import whole_number
 from agentcli.machine.plain import visible
 from agentcli.record.sessions import Summary, list_sessions
 from agentcli.types.errors import UsageError
@@ -23,9 +24,10 @@ def pick_session(workspace: Path) -> str:
     except (EOFError, KeyboardInterrupt):
         sys.stdout.write("\n")
         answer = ""
-    if not answer.isdigit() or not 1 <= int(answer) <= len(found):
+    number = whole_number(answer) or 0
+    if not 1 <= number <= len(found):
         raise UsageError("no session was chosen", hint="agentcli --resume SESSION")
-    return found[int(answer) - 1].id
+    return found[number - 1].id
 
 
 def row(one: Summary) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 CARRY_OUT = "Carry out the plan."
 """What the model is sent when the person has agreed."""
+AS_CHANGED = "This is the plan as I have changed it:"
 MODE_OF: "dict[Letter, Mode]" = {"y": "ask", "a": "auto-edit"}
 
 
@@ -23,7 +24,10 @@ def proposed(desk: Desk) -> str:
 def settle(desk: Desk, plan: str, answer: PlanAnswer) -> str:
     """What is sent to the model next; empty: nothing is."""
     if answer.mode is None:
-        return answer.instead
+        planning = desk.session.planning
+        is_changed, planning.proposed = plan != planning.proposed, plan
+        changed = f"\n\n{AS_CHANGED}\n\n{plan}" if is_changed and answer.instead else ""
+        return answer.instead + changed
     desk.set_mode(answer.mode)
     desk.session.accept_plan(plan, mode=answer.mode)
     return CARRY_OUT

@@ -225,7 +225,8 @@ class Repl:
         self._complain()
 
     def _after_turn(self) -> None:
-        self.actions.do(self._opening.branch.refresh())
+        if not self.engine.in_background():  # which could change what git is told to run
+            self.actions.do(self._opening.branch.refresh())
         self._complain()
 
     def _complain(self) -> None:
@@ -234,6 +235,7 @@ class Repl:
 
     def _asked(self) -> None:
         if self.approvals.asked is None:
+            self.actions.answering.lose_question()
             self.status.doing("Waiting for model")
         elif self.settings.notify == "bell" and self.approvals.is_open:
             self.terminal.bell()
@@ -309,6 +311,7 @@ class Repl:
                 approvals=self.approvals,
                 paste=self.actions.paste,
                 answer=self.actions.answering.answer,
+                write=self.actions.answering.write,
                 is_answering=self.is_answering,
                 rows=self._keys,
             ),

@@ -324,7 +324,7 @@ class Story:
             if line:
                 self._put(line, apart=True)
         elif event.ending is not Ending.CANCELLED:
-            self.error(event.message or event.ending.value, event.hint)
+            self.error(event.message or event.ending.value, phrases.fix_from_within(event.hint))
 
     def _flush(self) -> None:
         self._stop_thinking()

@@ -3,6 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
+from agentcli.machine.numbers import whole_number
 from agentcli.types.errors import SettingsError
 
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
@@ -33,4 +34,4 @@ def checked(base_url: str, *, source: str) -> str:
 def _has_port(netloc: str) -> bool:
     """No port at all, or one that exists."""
     port = re.search(r":([^:\]]*)$", netloc)
-    return port is None or (port[1].isdigit() and 0 < int(port[1]) < 65536)
+    return port is None or 0 < (whole_number(port[1]) or 0) < 65536

@@ -12,6 +12,7 @@ from dataclasses import field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from agentcli.machine.numbers import whole_number
 from agentcli.types.errors import SettingsError
 from agentcli.types.record import dataclass
 
@@ -104,8 +105,9 @@ def _covers(entry: str, place: Place) -> bool:
     if entry == "*":
         return True
     name, _, port = entry.rpartition(":")
-    has_port = port.isdigit() and (":" not in name or name.endswith("]"))
-    if has_port and int(port) != place.port:
+    number = whole_number(port)
+    has_port = number is not None and (":" not in name or name.endswith("]"))
+    if has_port and number != place.port:
         return False
     entry = (name if has_port else entry).strip("[]").removeprefix("*").removeprefix(".")
     host = place.host.lower()

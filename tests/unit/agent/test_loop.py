@@ -67,7 +67,11 @@ def test_only_reads_run_together(parallel: bool, kind: Effect, most_at_once: int
 def test_step_limit_is_an_ending_and_nothing_more_is_sent() -> None:
     replies = [reply(call("echo", f"c{n}", n=n)) for n in range(10)]
     done = bench(replies, [echo()], limits=Limits(steps=3))
-    assert done.turn().ending is Ending.STEP_LIMIT
+    assert done.turn() == TurnEnded(
+        ending=Ending.STEP_LIMIT,
+        message="the limit of 3 requests is reached",
+        hint="raise --max-turns",
+    )
     assert len(done.wire.requests) == 3
 
 
@@ -88,6 +92,7 @@ def test_repeated_call_is_told_the_third_time_and_ends_the_turn_the_fifth() -> N
     assert done.turn() == TurnEnded(
         ending=Ending.REPEATED,
         message="echo was called 5 times with the same input and result",
+        hint="see what led there: agentcli triage",
     )
     told = ["This is the" in answer.text for answer in results(done)]
     assert told == [False, False, True, True, True]

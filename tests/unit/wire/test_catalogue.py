@@ -100,10 +100,10 @@ def test_local_models_get_plain_tools_and_no_images() -> None:
     [
         ("opsu", "Did you mean opus?"),
         ("ollma", "Did you mean ollama?"),
-        ("xyzzy/plugh", ""),
+        ("xyzzy/plugh", "agentcli models"),
         ("anthropic", "--model anthropic/NAME"),
         ("anthropic/", "--model anthropic/NAME"),
-        ("", ""),
+        ("", "agentcli models"),
     ],
 )
 def test_name_that_says_nothing_is_a_setting_to_fix(name: str, hint: str) -> None:

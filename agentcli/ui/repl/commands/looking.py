@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agentcli.app.context import contents
 from agentcli.machine.git import PLAIN_DIFF, git
+from agentcli.machine.numbers import whole_number
 from agentcli.machine.plain import visible
 from agentcli.settings import settings_file
 from agentcli.types.errors import SettingsError, UsageError
@@ -49,10 +50,11 @@ def commands() -> list[SlashCommand]:
 
 async def _show(desk: Desk, rest: str) -> None:
     words = rest.split()
-    number = next((word for word in words if word.isdigit()), None)
-    if number is None or set(words) - {number, "--model"}:
+    named = [word for word in words if word != "--model"]
+    number = whole_number(named[0]) if len(named) == 1 else None
+    if number is None:
         raise UsageError("which card?", hint="/show 7   or, as the model got it: /show 7 --model")
-    desk.print(desk.stage.story.cards.show(int(number[:9]), for_model="--model" in words))
+    desk.print(desk.stage.story.cards.show(number, for_model="--model" in words))
 
 
 async def _context(desk: Desk, rest: str) -> None:
@@ -113,12 +115,19 @@ async def _background(desk: Desk, rest: str) -> None:
     match rest.split():
         case []:
             _list_background(desk)
-        case ["stop", pid] if pid.isdigit() and desk.session.stop_command(int(pid[:9])):
-            desk.say(f"told {pid} to stop", "dim")
-        case ["stop", *_]:
-            raise UsageError("there is no such command", hint="/bg lists them")
+        case ["stop"]:
+            raise UsageError("which one?", hint="/bg lists them")
+        case ["stop", named]:
+            _stop(desk, named)
         case _:
             raise UsageError(f"{rest} is nothing to do with a command", hint="/bg stop PID")
+
+
+def _stop(desk: Desk, named: str) -> None:
+    pid = whole_number(named)
+    if pid is None or not desk.session.stop_command(pid):
+        raise UsageError("there is no such command", hint="/bg lists them")
+    desk.say(f"told {pid} to stop", "dim")
 
 
 def _list_background(desk: Desk) -> None:

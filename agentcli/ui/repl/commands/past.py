@@ -1,5 +1,6 @@
 """Commands about what has been: other sessions, changes to take back, a conversation to shorten."""
 
+from agentcli.machine.numbers import whole_number
 from agentcli.record.sessions import Summary, list_sessions
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.escape import escape
@@ -63,10 +64,11 @@ async def _name(desk: Desk, rest: str) -> None:
 
 
 async def _rewind(desk: Desk, rest: str) -> None:
-    if rest and not rest.isdigit():
-        raise UsageError(f"{rest} is not the number of a turn", hint="/rewind lists the turns")
     if rest:
-        _carry_out(desk, Wanted(turn=int(rest[:9])))
+        turn = whole_number(rest)
+        if turn is None:
+            raise UsageError(f"{rest} is not the number of a turn", hint="/rewind lists the turns")
+        _carry_out(desk, Wanted(turn=turn))
         return
     stack = desk.session.undoing().stack()
     desk.say("\n".join(map(escape, list_lines(stack))), "dim")
@@ -98,8 +100,11 @@ def _carry_out(desk: Desk, wanted: Wanted) -> None:
 async def _compact(desk: Desk, rest: str) -> None:
     if desk.is_busy:
         raise UsageError("a turn is running", hint="wait for its end, or esc")
-    if rest == "--undo":
-        desk.session.restore()
+    if rest and rest != "--undo":
+        raise UsageError(f"/compact knows no {rest}", hint="did you mean /compact --undo?")
+    if rest:
+        if not desk.session.restore():
+            raise UsageError("there is nothing to undo: the model is told everything in full")
         desk.say("the model is told everything in full again", "dim")
         return
     before = desk.stage.story.context_tokens

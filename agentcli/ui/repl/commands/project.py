@@ -14,6 +14,7 @@ from agentcli.settings import Settings, rules_file, settings_file
 from agentcli.types.errors import UsageError
 from agentcli.ui.doctor import findings
 from agentcli.ui.lines import short_path
+from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 INIT = (
@@ -21,16 +22,17 @@ INIT = (
     "to build it and run its tests, how it is laid out, which conventions its code keeps. At most "
     "one page, only what is true here and cannot be guessed. If there is one already, improve it."
 )
+EXAMPLE = "/memory add --project Tests run with make check"
 
 
 def commands() -> list[SlashCommand]:
     return [
         SlashCommand(
             name="memory",
-            usage="[add [project|user] TEXT]",
+            usage="[add [--project|--user] TEXT]",
             help="what every session is told",
             run=_memory,
-            complete=lambda desk: [("add", "project or user, then the text")],
+            complete=lambda desk: [("add", "--project or --user, then the text")],
         ),
         SlashCommand(name="init", usage="", help="let the model write AGENTS.md", run=_init),
         SlashCommand(
@@ -43,29 +45,31 @@ def commands() -> list[SlashCommand]:
 
 
 async def _memory(desk: Desk, rest: str) -> None:
-    words = rest.split(maxsplit=2)
-    if not words:
+    verb, _, added = rest.partition(" ")
+    if not verb:
         desk.table([(short_path(path), _size(path)) for path in _memories(desk.settings).values()])
         return
-    if words[0] != "add" or len(words) < 2:
-        raise UsageError("add what?", hint="/memory add Tests run with make check")
-    whose, text = _addressed(rest.removeprefix("add").strip())
+    if verb != "add":
+        raise UsageError(f"/memory knows no {verb}, only add", hint=EXAMPLE)
+    whose, text = _addressed(added.strip())
+    if not text:
+        raise UsageError("add what?", hint=EXAMPLE)
     whose = whose or await desk.ask("for this project or for you in all of them? [project/user]")
     path = next((one for name, one in _memories(desk.settings).items() if name == whose), None)
-    if path is None or not text:
-        raise UsageError("nothing was added", hint="/memory add project Tests run with make check")
+    if path is None:
+        raise UsageError("nothing was added", hint=EXAMPLE)
     try:
         _append(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     desk.session.tell(f"The person added to {path.name}: {text}", why=INSTRUCTIONS)
-    desk.say(f"added to {path}", "dim")
+    desk.say(f"added to {path}: {escape(text)}", "dim")
 
 
 def _addressed(text: str) -> tuple[str, str]:
     """Whose memory it is for, where that is said, and what to remember."""
-    whose, _, rest = text.partition(" ")
-    return (whose, rest.strip()) if whose in ("project", "user") else ("", text)
+    option, _, rest = text.partition(" ")
+    return (option[2:], rest.strip()) if option in ("--project", "--user") else ("", text)
 
 
 def _memories(settings: Settings) -> Mapping[str, Path]:

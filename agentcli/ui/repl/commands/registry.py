@@ -6,14 +6,17 @@ from difflib import get_close_matches
 
 from agentcli.types.errors import AgentError
 from agentcli.ui.attached import begins_with_image
+from agentcli.ui.crash import described
 from agentcli.ui.repl import fuzzy
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 
 def is_slash_command(text: str) -> bool:
-    """An image that was dragged into the input begins with a slash, too."""
-    is_like_one = text.startswith("/") and not text.startswith("//")
-    return is_like_one and not begins_with_image(text)
+    """The path of a file that was dragged into the input begins with a slash, too."""
+    if not text.startswith("/"):
+        return False
+    is_path = "/" in text.split(maxsplit=1)[0][1:]
+    return not is_path and not begins_with_image(text)
 
 
 ELSEWHERE = {
@@ -61,6 +64,8 @@ class Registry:
         except AgentError as error:
             usage = f"/{command.name} {command.usage}".strip()
             desk.fail(str(error), error.hint or usage)
+        except Exception as bug:  # noqa: BLE001 - a command that breaks must not end the session
+            desk.fail(*described(bug))
 
     def works_alone(self, line: str) -> bool:
         """Whether it can be run where there is no session."""

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from agentcli import __version__
+from agentcli.machine.numbers import whole_number
 from agentcli.types.errors import UsageError
 from agentcli.ui.lines import short_path
 from agentcli.ui.repl.code_blocks import code_blocks
@@ -52,8 +53,8 @@ async def _copy(desk: Desk, rest: str) -> None:
 
 def _wanted(desk: Desk, rest: str) -> str:
     story = desk.stage.story
-    if rest.isdigit():
-        return story.cards.show(int(rest[:9]), for_model=True)
+    if (number := whole_number(rest)) is not None:
+        return story.cards.show(number, for_model=True)
     if rest == "code":
         blocks = code_blocks(story.answer)
         if not blocks:

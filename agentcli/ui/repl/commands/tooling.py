@@ -36,6 +36,8 @@ async def _mcp(desk: Desk, rest: str) -> None:
     match rest.split():
         case []:
             _list_servers(desk)
+        case ["retry"]:
+            raise UsageError("start which server anew?", hint="/mcp lists them")
         case ["retry", name]:
             await _retry(desk, _named(desk, name))
         case [name]:

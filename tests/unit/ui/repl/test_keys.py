@@ -21,6 +21,7 @@ def bound() -> KeyBindings:
         approvals=approvals,
         paste=lambda data: None,
         answer=lambda key: None,
+        write=lambda text: None,
         is_answering=lambda: False,
     )
 

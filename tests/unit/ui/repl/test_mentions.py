@@ -85,6 +85,22 @@ def test_images_are_attached_with_name_and_size_whatever_they_are_called(tmp_pat
     )
 
 
+def test_path_that_leads_to_nothing_here_is_said(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "out.py").touch()
+    found = attach(
+        "@src/gone.py:3-9, @../out.py @someone @types/node @app.route @s:a/b.png", inside
+    )
+    assert found == Attached(
+        notes=(
+            "not attached: src/gone.py does not exist",
+            "not attached: ../out.py is not in the workspace",
+        )
+    )
+    assert attach("@src/gone.py " + "x" * 3000, inside) == Attached()
+
+
 def test_what_is_named_like_an_image_and_is_none_is_said(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -105,6 +121,7 @@ def test_what_is_named_like_an_image_and_is_none_is_said(tmp_path: Path) -> None
         "not attached: cut.png cannot be shown",
         "not attached: fifo.png is no regular file",
         "not attached: fifo (not a regular file)",
+        "not attached: missing.png does not exist",
         "not attached: ../out.png leads out of the workspace",
     ]
     assert found.parts[1] == "[The image empty.png could not be attached: it is empty.]"

@@ -2,7 +2,7 @@ import re
 
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
-from agentcli.ui.repl.phrases import error, interrupted, prompt, warning
+from agentcli.ui.repl.phrases import error, fix_from_within, interrupted, prompt, warning
 
 PAINT = Paint(columns=30, theme=NONE, color="none")
 
@@ -34,6 +34,12 @@ def test_prompt_is_wrapped_behind_its_sign() -> None:
         "  last column",
         "  more",
     ]
+
+
+def test_variable_is_set_outside_of_the_session() -> None:
+    outside = "leave, export A_KEY=…, then go on: agentcli --continue"
+    assert fix_from_within("export A_KEY=…") == outside
+    assert fix_from_within("raise --max-turns") == "raise --max-turns"
 
 
 def test_interrupt_says_what_stays() -> None:

@@ -1,8 +1,11 @@
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from agentcli.settings import Settings
 from agentcli.ui.repl.commands.all import make_registry
-from agentcli.ui.repl.commands.registry import ELSEWHERE, Registry
+from agentcli.ui.repl.commands.registry import ELSEWHERE, Registry, is_slash_command
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 
@@ -46,6 +49,44 @@ def test_unknown_command_names_a_near_one() -> None:
     assert found.why_not("/modell") == "no command /modell: did you mean /model?"
     assert found.why_not("/zzz") == "no command /zzz: see /help"
     assert found.why_not("/usr/bin/x") == "a command is / and a name: /help lists them"
+
+
+@pytest.mark.parametrize("text", ["/mode", "/model a/b", "/review src/a.py", "/", "/\n", "/tmp"])
+def test_slash_and_a_name_is_a_command(text: str) -> None:
+    assert is_slash_command(text)
+
+
+@pytest.mark.parametrize("text", ["/tmp/calc.py what is it?", "/a/my\\ file", "//", "mode", ""])
+def test_path_of_a_file_is_no_command(text: str) -> None:
+    assert not is_slash_command(text)
+
+
+class Failing:
+    """As much of a desk as a command that breaks needs."""
+
+    def __init__(self) -> None:
+        self.failed: list[tuple[str, str]] = []
+
+    def fail(self, message: str, hint: str) -> None:
+        self.failed.append((message, hint))
+
+
+def test_command_that_breaks_is_reported_and_leaves_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def broken(desk: Desk, rest: str) -> None:
+        raise ZeroDivisionError("of all things")
+
+    desk = Failing()
+    commands = Registry([SlashCommand(name="odd", usage="", help="a", run=broken)])
+    asyncio.run(commands.run("/odd", desk))  # type: ignore[arg-type]
+    (crash,) = tmp_path.iterdir()
+    assert desk.failed == [
+        ("internal error: ZeroDivisionError: of all things", f"report it with {crash}")
+    ]
+    assert "in broken" in crash.read_text()
 
 
 def test_every_command_has_a_line_of_help(tmp_path: object) -> None:
