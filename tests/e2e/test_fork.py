@@ -35,11 +35,17 @@ def fork(home: Path, *arguments: str | Path) -> Ran:
 
 
 def forked_log(home: Path) -> Path:
-    return max(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
+    return _by_time(home)[-1]
 
 
 def origin_log(home: Path) -> Path:
-    return min(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
+    return _by_time(home)[0]
+
+
+def _by_time(home: Path) -> list[Path]:
+    """Not by their names, which two of one second have in any order."""
+    logs = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+    return sorted(logs, key=lambda log: log.stat().st_mtime_ns)
 
 
 def test_fork_before_a_turn_begins_with_the_tree_of_that_time(

@@ -55,7 +55,7 @@ def test_quiet_says_errors_only(home: Path) -> None:
     denied = agentcli("run", "-q", "--model", model, "x", home=home)
     assert denied.code == 0  # echo only reads
     failed = agentcli("run", "-q", "--max-turns", "1", "--model", model, "x", home=home)
-    assert (failed.code, len(failed.err.splitlines())) == (6, 1)
+    assert (failed.code, len(failed.err.splitlines())) == (6, 2)  # and how to go on
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
