@@ -5,15 +5,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
+from agentcli.agent.answer import AnswerForm
 from agentcli.agent.asking import Asking
-from agentcli.agent.finish import Finish
 from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, Limits
 from agentcli.agent.loop import Loop, Notices
-from agentcli.agent.planning import Planning
-from agentcli.agent.surroundings import Surroundings
 from agentcli.app.boundary import SANDBOX_OFF, Boundary
-from agentcli.app.briefing import Briefing
 from agentcli.app.engine import open_asking, open_dispatcher
 from agentcli.app.errand import (
     Errand,
@@ -23,6 +20,7 @@ from agentcli.app.errand import (
     refuse_unconfined,
 )
 from agentcli.app.hooks import SessionHooks, open_hooks
+from agentcli.app.knowledge import Knowledge, open_knowledge
 from agentcli.app.model import ModelInUse, open_model
 from agentcli.app.opinion import SecondOpinion
 from agentcli.app.project import Project, open_project, with_project
@@ -37,17 +35,37 @@ from agentcli.app.resume import (
 from agentcli.app.session import Session
 from agentcli.app.spending import open_budget, open_evaluator, within
 from agentcli.app.steering import Steering
-from agentcli.app.telemetry import open_telemetry
+from agentcli.app.telemetry import Telemetry, open_telemetry
 from agentcli.app.tooling import Tooling, open_tooling
 from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
-from agentcli.types.events import SessionResumed, SessionStarted, Told, Warned
+from agentcli.types.events import SessionResumed, SessionStarted, Warned
+from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Asker
 
 if TYPE_CHECKING:
     from agentcli.agent.budget import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What a session stands on, before there is anybody to talk to."""
+
+    settings: Settings
+    taken: Taken
+    project: Project | None
+    model: ModelInUse
+    errand: Errand | None
+    boundary: Boundary
+    knowledge: Knowledge
+    telemetry: Telemetry
+    log: Log
+    journal: Journal
+    workshop: Workshop
+    form: AnswerForm | None
+    tooling: Tooling
 
 
 def open_session(
@@ -68,56 +86,47 @@ def open_session(
     model = within(budget, open_model(settings), settings)
     taken = take_up(resume) if resume else take_new(settings.sessions)
     try:
-        return _assembled(
+        parts = _parts(
             settings,
             taken,
+            project=project,
             model=model,
-            budget=budget,
+            errand=errand,
             listeners=listeners,
             asker=asker,
-            project=project,
-            errand=errand,
         )
+        return _assembled(parts, budget)
     except BaseException:
         taken.lock.release()
         raise
 
 
-def _assembled(
+def _parts(
     settings: Settings,
     taken: Taken,
     *,
+    project: Project | None,
     model: ModelInUse,
+    errand: Errand | None,
     listeners: Sequence[Listener],
     asker: Asker | None,
-    project: Project | None,
-    budget: "Budget | None",
-    errand: Errand | None,
-) -> Session:
-    place = taken.place
+) -> _Parts:
+    place, past = taken.place, tuple(entry.fact for entry in taken.entries)
+    boundary = Boundary(settings, place, asker=asker, project=project)
+    knowledge = open_knowledge(settings, past, clean=boundary.clean)
     telemetry = open_telemetry(settings)
     log = Log(place.log, prev=taken.last_hash)
-    boundary = Boundary(settings, place, asker=asker, project=project)
-    briefing = Briefing(
-        settings, past=(entry.fact for entry in taken.entries), clean=boundary.clean
-    )
-    surroundings = Surroundings(settings.workspace, (entry.fact for entry in taken.entries))
-    planning = Planning(entry.fact for entry in taken.entries)
     journal = Journal(
         taken.session,
         record=log.append,
-        listeners=(*listeners, briefing, surroundings, planning, telemetry),
+        listeners=(*listeners, *knowledge.listeners, telemetry),
         before=taken.entries,
         last_seq=taken.last_seq,
         mask=boundary.mask,
     )
+    known = files_known(taken.entries)
     workshop = Workshop(
-        settings,
-        place,
-        boundary=boundary,
-        model=model,
-        known=files_known(taken.entries),
-        tell=journal.tell,
+        settings, place, boundary=boundary, model=model, known=known, tell=journal.tell
     )
     refuse_unconfined(errand, workshop)
     form = answer_form(errand, journal, by_call=not model.answer_schemas)
@@ -130,123 +139,100 @@ def _assembled(
         journal=journal,
         besides=answer_offers(form),
     )
-    hooks = _guarded(boundary, settings, taken, tooling, journal, project=project)
-    boundary.opinion = SecondOpinion(
-        model=model,
-        open_own=partial(open_evaluator, settings, budget) if settings.evaluator else None,
-        clean=boundary.clean,
-    )
-    steering = Steering(
-        lambda: (
-            *hooks.notices(),
-            *workshop.notices(),
-            *briefing.notices(),
-            *planning.notices(),
-            *surroundings.notices(),
-        )
-    )
-    asking = open_asking(
-        tooling.toolset,
-        settings=settings,
-        workshop=workshop,
-        journal=journal,
-        answer_schema=form.schema if form and not form.by_call else None,
-    )
-    loop = _loop(
-        settings,
-        asking,
-        journal=journal,
-        boundary=boundary,
-        tooling=tooling,
-        hooks=hooks,
-        notices=steering.notices,
-        finish=finish_of(errand, journal, form=form, workshop=workshop, settings=settings),
-        errand=errand,
-    )
-    _announce(
-        settings,
-        taken,
-        journal,
-        tooling=tooling,
-        model=model,
-        told_first=briefing.news((*briefing.at_start(), *tooling.children.at_start())),
-        ignored=project.warning if project else "",
-    )
-    return Session(
+    return _Parts(
         settings=settings,
         taken=taken,
+        project=project,
+        model=model,
+        errand=errand,
+        boundary=boundary,
+        knowledge=knowledge,
+        telemetry=telemetry,
+        log=log,
         journal=journal,
+        workshop=workshop,
+        form=form,
+        tooling=tooling,
+    )
+
+
+def _assembled(parts: _Parts, budget: "Budget | None") -> Session:
+    hooks = _guarded(parts, budget)
+    others = (hooks, parts.workshop, parts.knowledge)
+    steering = Steering(lambda: [notice for one in others for notice in one.notices()])
+    form = parts.form
+    asking = open_asking(
+        parts.tooling.toolset,
+        settings=parts.settings,
+        workshop=parts.workshop,
+        journal=parts.journal,
+        answer_schema=form.schema if form and not form.by_call else None,
+    )
+    loop = _loop(parts, asking, hooks=hooks, notices=steering.notices)
+    _announce(parts)
+    return Session(
+        settings=parts.settings,
+        taken=parts.taken,
+        journal=parts.journal,
         loop=loop,
         asking=asking,
-        log=log,
-        model=model,
+        log=parts.log,
+        model=parts.model,
         steering=steering,
-        workshop=workshop,
-        checkpoints=tooling.checkpoints,
-        telemetry=telemetry,
-        boundary=boundary,
-        catalogue=tooling.catalogue,
+        workshop=parts.workshop,
+        tooling=parts.tooling,
+        telemetry=parts.telemetry,
+        boundary=parts.boundary,
         hooks=hooks,
-        children=tooling.children,
-        planning=planning,
-        surroundings=surroundings,
+        knowledge=parts.knowledge,
         budget=budget,
     )
 
 
-def _guarded(
-    boundary: Boundary,
-    settings: Settings,
-    taken: Taken,
-    tooling: Tooling,
-    journal: Journal,
-    *,
-    project: Project | None,
-) -> SessionHooks:
+def _guarded(parts: _Parts, budget: "Budget | None") -> SessionHooks:
     """The boundary learns what is known only once there are tools and a journal."""
+    settings, boundary, toolset = parts.settings, parts.boundary, parts.tooling.toolset
     hooks = open_hooks(
         settings,
-        taken.place,
-        project=project,
-        tell=journal.tell,
+        parts.taken.place,
+        project=parts.project,
+        tell=parts.journal.tell,
         clean=boundary.clean,
-        resolve=tooling.toolset.resolve,
+        resolve=toolset.resolve,
         mode=lambda: boundary.mode,
-        is_resumed=bool(taken.entries),
+        is_resumed=bool(parts.taken.entries),
     )
-    boundary.tell = journal.tell
+    boundary.tell = parts.journal.tell
     boundary.hooks = hooks.engine
-    boundary.source = lambda name: tooling.toolset.resolve(name).spec.source
-    boundary.before = journal.facts
+    boundary.source = lambda name: toolset.resolve(name).spec.source
+    boundary.before = parts.journal.facts
+    boundary.opinion = SecondOpinion(
+        model=parts.model,
+        open_own=partial(open_evaluator, settings, budget) if settings.evaluator else None,
+        clean=boundary.clean,
+    )
     return hooks
 
 
-def _loop(
-    settings: Settings,
-    asking: Asking,
-    *,
-    journal: Journal,
-    boundary: Boundary,
-    tooling: Tooling,
-    hooks: SessionHooks,
-    notices: Notices,
-    finish: Finish | None,
-    errand: Errand | None,
-) -> Loop:
+def _loop(parts: _Parts, asking: Asking, *, hooks: SessionHooks, notices: Notices) -> Loop:
+    settings, tooling, errand = parts.settings, parts.tooling, parts.errand
     breaker = Breaker()
     dispatcher = open_dispatcher(
         tooling.toolset,
         settings=settings,
-        boundary=boundary,
-        journal=journal,
+        boundary=parts.boundary,
+        journal=parts.journal,
         breaker=breaker,
         after=hooks.after,
     )
     tooling.programs.connect(tooling.toolset, dispatcher)
     tooling.children.after = hooks.after
+    finish = finish_of(
+        errand, parts.journal, form=parts.form, workshop=parts.workshop, settings=settings
+    )
     return Loop(
         asking=asking,
-        journal=journal,
+        journal=parts.journal,
         dispatcher=dispatcher,
         breaker=breaker,
         limits=Limits(steps=settings.max_turns, wall_s=settings.timeout),
@@ -259,22 +245,14 @@ def _loop(
     )
 
 
-def _announce(
-    settings: Settings,
-    taken: Taken,
-    journal: Journal,
-    *,
-    tooling: Tooling,
-    model: ModelInUse,
-    told_first: Sequence[Told | Warned],
-    ignored: str,
-) -> None:
+def _announce(parts: _Parts) -> None:
     """The first facts: under which terms the session begins or goes on, and what to know of it."""
+    settings, taken, journal, tooling = parts.settings, parts.taken, parts.journal, parts.tooling
     terms: dict[str, Any] = {
         "session": taken.session,
         "version": __version__,
         "workspace": str(settings.workspace),
-        "model": model.name,
+        "model": parts.model.name,
         "mode": settings.mode,
         "tools": tooling.toolset.names,
         "tools_sha256": tooling.toolset.sha256(),
@@ -285,15 +263,15 @@ def _announce(
     else:
         journal.tell(SessionStarted(**terms))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn goes on as it is
-        for fact in told_first:
+        briefing = parts.knowledge.briefing
+        for fact in briefing.news((*briefing.at_start(), *tooling.children.at_start())):
             journal.tell(fact)
     for warning in tooling.warnings:
         journal.tell(warning)
-    is_off = settings.sandbox == "off"
     for code, message in (
-        ("model.unknown", model.warning),
-        ("sandbox.off", SANDBOX_OFF if is_off else ""),
-        ("project.untrusted", ignored),
+        ("model.unknown", parts.model.warning),
+        ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
+        ("project.untrusted", parts.project.warning if parts.project else ""),
     ):
         if message:
             journal.tell(Warned(code=code, message=message))

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 from agentcli.agent.asking import Asking
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
-from agentcli.agent.planning import Planning
-from agentcli.agent.surroundings import Surroundings
 from agentcli.app.boundary import Boundary
 from agentcli.app.catalogue import Catalogue
-from agentcli.app.checkpoints import Checkpoints
-from agentcli.app.children import ChildAgents
 from agentcli.app.hooks import SessionHooks
+from agentcli.app.knowledge import Knowledge
 from agentcli.app.model import ModelInUse, open_model
 from agentcli.app.resume import Taken, end_open_turn, is_unanswered
 from agentcli.app.spending import within
 from agentcli.app.steering import Steering
 from agentcli.app.telemetry import Telemetry
+from agentcli.app.tooling import Tooling
 from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
 from agentcli.settings import Settings
@@ -64,14 +62,11 @@ class Session:
         model: ModelInUse,
         steering: Steering,
         workshop: Workshop,
-        checkpoints: Checkpoints,
+        tooling: Tooling,
         telemetry: Telemetry,
         boundary: Boundary,
-        catalogue: Catalogue,
         hooks: SessionHooks,
-        children: ChildAgents,
-        planning: Planning,
-        surroundings: Surroundings,
+        knowledge: Knowledge,
         budget: "Budget | None",
     ) -> None:
         self.settings = settings
@@ -82,16 +77,16 @@ class Session:
         self._journal = journal
         self._loop = loop
         self._asking = asking
-        asking.fall_back = children.fall_back = self._fall_back
+        asking.fall_back = tooling.children.fall_back = self._fall_back
         self._log = log
         self._workshop = workshop
-        self._checkpoints = checkpoints
+        self._checkpoints = tooling.checkpoints
         self._telemetry = telemetry
         self._boundary = boundary
-        self._catalogue = catalogue
+        self._catalogue = tooling.catalogue
         self._hooks = hooks
-        self.planning = planning
-        self._surroundings = surroundings
+        self.planning = knowledge.planning
+        self._surroundings = knowledge.surroundings
         self._budget = budget
 
     @property

@@ -119,6 +119,11 @@ def pasted_paths(text: str) -> Iterator[Path]:
             yield path
 
 
+def from_home(written: str) -> Path:
+    """Unlike Path's own, it does not fail where there is no such home: then it is a name."""
+    return Path(os.path.expanduser(written))  # noqa: PTH111
+
+
 def leads_out(path: Path, workspace: Path) -> bool:
     """Of what is named from the workspace on. A whole path is where it says it is."""
     return not Path(os.path.realpath(path)).is_relative_to(workspace)
@@ -149,5 +154,5 @@ def _path(written: str) -> Path | None:
         written = "/" + unquote(written).removeprefix("file://").partition("/")[2]
     if not written.startswith(("/", "~/")):
         return None
-    path = Path(os.path.expanduser(written))  # noqa: PTH111 - which never fails
+    path = from_home(written)
     return path if os.path.lexists(path) else None

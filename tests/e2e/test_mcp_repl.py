@@ -124,6 +124,7 @@ def test_interrupt_ends_a_form_at_once(tmp_path: Path) -> None:
         term.wait_gone("esc to interrupt")
         term.send("hello")
         term.wait("Never.")
+        assert session.prompts() == ["go", "hello"]
 
 
 def test_typing_does_not_answer_a_server(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from agentcli.ui.attached import (
     NOT_ATTACHED,
     PASTED_TEXT_CHARS,
     Attached,
+    from_home,
     image_at,
     is_image_name,
     leads_out,
@@ -102,14 +103,14 @@ def _missing(written: str, workspace: Path) -> Attached | None:
     name = _RANGE.sub("", written)
     if ":" in name or not (is_image_name(name) or _PATH.fullmatch(name)):
         return None
-    path = workspace / os.path.expanduser(name)  # noqa: PTH111 - which never fails
+    path = workspace / from_home(name)
     why = "is not in the workspace" if os.path.lexists(path) else "does not exist"
     return _note(f"{NOT_ATTACHED}{visible(name)} {why}")
 
 
 def _image(written: str, workspace: Path) -> Attached | None:
     """A whole path says where it leads, and may lead anywhere; a name may not."""
-    path = Path(os.path.expanduser(written))  # noqa: PTH111 - which never fails
+    path = from_home(written)
     if "\0" in written or not os.path.lexists(workspace / path):
         return None
     if not path.is_absolute() and leads_out(workspace / path, workspace):

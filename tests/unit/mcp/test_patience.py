@@ -15,13 +15,14 @@ def test_limit_ends_what_takes_too_long() -> None:
 
 
 def test_limit_stands_still_while_it_is_paused() -> None:
-    async def scenario() -> None:
+    async def scenario() -> str:
         patience = Patience()
         async with patience.limit(0.2):
             with patience.paused(), patience.paused():
                 await asyncio.sleep(0.4)
+            return "not ended"
 
-    asyncio.run(scenario())
+    assert asyncio.run(scenario()) == "not ended"
 
 
 def test_limit_that_begins_in_a_pause_runs_after_it() -> None:
