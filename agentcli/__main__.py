@@ -1,24 +1,21 @@
 """`agentcli` and `python -m agentcli`: the way in, and the last resort for errors."""
 
-import gc
 import os
 import sys
 from io import TextIOWrapper
 
 from agentcli import __version__
-from agentcli.cli.front_page import front_page
-
-GARBAGE_AFTER_OBJECTS = 10_000
-"""Garbage is looked for this late, because what is imported and set up until then is none."""
+from agentcli.cli.help_pages import help_page
+from agentcli.machine import garbage
 
 
 def main() -> None:
-    gc.set_threshold(GARBAGE_AFTER_OBJECTS)
+    garbage.begin_start()
     _fill_standard_descriptors()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our typography is no bug
     code = _run(sys.argv[1:])
-    gc.freeze()  # or else all there is would be searched for garbage before we leave
+    garbage.leave()
     sys.exit(code)
 
 
@@ -51,13 +48,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def _answered(arguments: list[str]) -> int:
-    match arguments:
-        case ["--version"]:
-            known: str | None = f"agentcli {__version__}\n"
-        case ["--help" | "-h"]:
-            known = front_page()
-        case _:
-            known = None
+    is_version = arguments == ["--version"]
+    known = f"agentcli {__version__}\n" if is_version else help_page(arguments)
     if known is None:
         from agentcli.cli.program import run_command
 

@@ -6,7 +6,6 @@ settings are read on the way to the first request.
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -168,15 +167,25 @@ def load(
 
 def _file(path: Path) -> Given:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise SettingsError(
             f"cannot read {path}: {error.strerror}", hint=f"chmod u+r {path}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}") from error
+    except UnicodeDecodeError as error:
+        raise _not_toml(path, error) from error
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(path, error) from error
+
+
+def _not_toml(path: Path, error: ValueError) -> SettingsError:
+    return SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}")
 
 
 def _environment(environ: Mapping[str, str]) -> Given:

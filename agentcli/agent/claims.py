@@ -7,10 +7,11 @@ have done unseen is `unknown`.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from agentcli.types.events import CallFinished, CallJudged, Claim, ClaimVerdict, Fact, Verified
+from agentcli.types.record import dataclass
 from agentcli.types.tools import Command, Diff, Effect
 
 FileHash: TypeAlias = Callable[[str], str | None]
@@ -79,7 +80,7 @@ class _Run:
     at: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Record:
     """What the facts of a turn hold about commands and files."""
 

@@ -6,8 +6,6 @@ cannot be read are the exception, since nobody should wait for a model to learn 
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -267,14 +265,18 @@ class Boundary:
         if self.__dict__.get("sandbox") is not None and self.sandbox is not None:
             self.sandbox.close()
         if "_private" in self.__dict__:
-            shutil.rmtree(self._private, ignore_errors=True)
+            from shutil import rmtree
+
+            rmtree(self._private, ignore_errors=True)
 
     @cached_property
     def _private(self) -> Path:
         """For the commands' HOME and temporary files: outside of what they may change."""
+        from tempfile import mkdtemp
+
         inside = self._place.directory.is_relative_to(self._settings.workspace)
         parent = None if inside else self._place.directory
-        return Path(tempfile.mkdtemp(prefix="agentcli-", dir=parent))
+        return Path(mkdtemp(prefix="agentcli-", dir=parent))
 
     @property
     def _is_confined(self) -> bool:

@@ -38,6 +38,7 @@ from agentcli.app.steering import Steering
 from agentcli.app.telemetry import Telemetry, open_telemetry
 from agentcli.app.tooling import Tooling, open_tooling
 from agentcli.app.workshop import Workshop
+from agentcli.machine import garbage
 from agentcli.record.log import Log
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
@@ -95,10 +96,12 @@ def open_session(
             listeners=listeners,
             asker=asker,
         )
-        return _assembled(parts, budget)
+        session = _assembled(parts, budget)
     except BaseException:
         taken.lock.release()
         raise
+    garbage.end_start()
+    return session
 
 
 def _parts(

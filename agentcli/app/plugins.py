@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from agentcli.settings import settings_file
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
 from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
 
 GROUP = "agentcli.tools"
@@ -34,7 +35,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 Make = Callable[[], Tool]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Plugins:
     tools: dict[str, Tool] = field(default_factory=dict)
     warnings: list[Warned] = field(default_factory=list)

@@ -5,7 +5,6 @@ beside the log, an open call gets its answer, an open turn its end. Nothing reco
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,10 +141,12 @@ def _set_aside(place: SessionPlace, recorded: "Recorded") -> tuple[str, ...]:
     unfinished_bytes = place.log.stat().st_size - recorded.size_bytes
     if not unfinished_bytes:
         return ()
+    from shutil import copyfileobj
+
     kept = _new_file(place.directory / f"unfinished-{recorded.last_seq + 1}.txt")
     with place.log.open("rb") as file, kept.open("wb") as copy:
         file.seek(recorded.size_bytes)
-        shutil.copyfileobj(file, copy)
+        copyfileobj(file, copy)
     os.truncate(place.log, recorded.size_bytes)
     return (f"{unfinished_bytes} bytes of an unfinished record were moved to {kept.name}",)
 

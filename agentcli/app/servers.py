@@ -7,15 +7,13 @@ request. Whatever goes wrong with one is a warning, and the others are as they w
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
 from agentcli.app.boundary import Boundary
-from agentcli.app.project import Project
-from agentcli.app.server_entries import approvals, read_entries
+from agentcli.app.server_entries import approvals
 from agentcli.app.server_library import ServerLibrary
 from agentcli.app.server_links import ServerLinks
 from agentcli.app.server_menu import ServerMenu
@@ -25,6 +23,7 @@ from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
+from agentcli.types.record import dataclass
 from agentcli.types.tools import Tool, ToolSpec
 
 if TYPE_CHECKING:
@@ -250,29 +249,3 @@ class Servers:
 
 def _nowhere(offers: Offers) -> None:
     """Outside of a session nobody calls them."""
-
-
-def open_servers(
-    settings: Settings,
-    place: SessionPlace,
-    *,
-    project: Project | None,
-    boundary: Boundary,
-    tell: Emit,
-    takes_images: Callable[[], bool],
-    keep_states: KeepStates,
-) -> Servers | None:
-    """None: nobody has written any down."""
-    entries = read_entries(settings, project)
-    if entries is None:
-        return None
-    return Servers(
-        entries.servers,
-        settings,
-        boundary=boundary,
-        place=place,
-        tell=tell,
-        takes_images=takes_images,
-        keep_states=keep_states,
-        problems=entries.problems,
-    )

@@ -1,7 +1,7 @@
 """Every tool of a session, ours and foreign ones, and what they need to be kept and undone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agentcli.agent.journal import Journal
 from agentcli.agent.toolset import Load, Toolset
@@ -12,13 +12,16 @@ from agentcli.app.children import ChildAgents
 from agentcli.app.plugins import open_plugins
 from agentcli.app.programs import Programs
 from agentcli.app.project import Project
-from agentcli.app.server_sampling import let_sample
-from agentcli.app.servers import open_servers
+from agentcli.app.server_entries import read_entries
 from agentcli.app.workshop import Workshop
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.types.events import Warned
+from agentcli.types.record import dataclass
 from agentcli.types.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.app.servers import Servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +54,15 @@ def open_tooling(
     own = (*workshop.offers(), *programs.offers(), *besides)
     toolset = Toolset((*checkpoints.around(own), *children.offers()))
     plugins = open_plugins(settings.workspace)
-    servers = open_servers(
+    servers = _open_servers(
         settings,
         place,
         project=project,
         boundary=boundary,
-        tell=journal.tell,
-        takes_images=lambda: workshop.model.images,
-        keep_states=checkpoints.around,
+        workshop=workshop,
+        journal=journal,
+        checkpoints=checkpoints,
     )
-    if servers is not None:
-        let_sample(
-            servers, settings=settings, boundary=boundary, workshop=workshop, journal=journal
-        )
     catalogue = Catalogue(
         toolset, servers=servers, window_tokens=workshop.window(), before=journal.facts
     )
@@ -78,3 +77,34 @@ def open_tooling(
         programs=programs,
         warnings=(*plugins.warnings, *(servers.warnings if servers else ())),
     )
+
+
+def _open_servers(
+    settings: Settings,
+    place: SessionPlace,
+    *,
+    project: Project | None,
+    boundary: Boundary,
+    workshop: Workshop,
+    journal: Journal,
+    checkpoints: Checkpoints,
+) -> "Servers | None":
+    """None: nobody has written any down."""
+    entries = read_entries(settings, project)
+    if entries is None:
+        return None
+    from agentcli.app.server_sampling import let_sample
+    from agentcli.app.servers import Servers
+
+    servers = Servers(
+        entries.servers,
+        settings,
+        boundary=boundary,
+        place=place,
+        tell=journal.tell,
+        takes_images=lambda: workshop.model.images,
+        keep_states=checkpoints.around,
+        problems=entries.problems,
+    )
+    let_sample(servers, settings=settings, boundary=boundary, workshop=workshop, journal=journal)
+    return servers

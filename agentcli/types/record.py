@@ -1,32 +1,33 @@
 """`dataclass`, made in a quarter of the time, for the many small values on the way to a request.
 
-The standard one writes and compiles six methods for every frozen class, which takes 0.7 ms. Here
-`__init__` alone is compiled, and not before it is called; the other five are the same functions for
-all classes. To a type checker it is the standard one, and to the standard library its classes are
+The standard one writes and compiles up to six methods for every class, which takes 0.7 ms. Here
+`__init__` alone is compiled, and not before it is called; the others are the same functions for all
+classes. To a type checker it is the standard one, and to the standard library its classes are
 dataclasses like others.
 """
 
 import dataclasses
 from dataclasses import MISSING, FrozenInstanceError
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(*, frozen: bool, slots: bool, kw_only: bool) -> Any:
-        """All three hold for every record, and are said for the type checker to know."""
-        if not (frozen and slots and kw_only):
-            raise TypeError("a record is frozen, has slots, and takes keywords only")
-        return _record
+    def dataclass(*, slots: bool, kw_only: bool, frozen: bool = False) -> Any:
+        """Two hold for every record, and are said for the type checker to know."""
+        if not (slots and kw_only):
+            raise TypeError("a record has slots, and takes keywords only")
+        return partial(_record, shared=_FROZEN if frozen else _OPEN)
 
 
-def _record(cls: type) -> Any:
+def _record(cls: type, *, shared: dict[str, Any]) -> Any:
     own = {**vars(cls)}
     cls.__doc__ = cls.__doc__ or cls.__name__  # or else a signature is worked out for it
     plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)
     made: Any = plain(cls)
-    for name, method in (("__init__", _LateInit(made)), *_SHARED.items()):
+    for name, method in (("__init__", _LateInit(made)), *shared.items()):
         if name not in own:
             setattr(made, name, method)
     return made
@@ -90,10 +91,5 @@ def _shown(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(f'{it}={getattr(self, it)!r}' for it in shown)})"
 
 
-_SHARED = {
-    "__setattr__": _set,
-    "__delattr__": _delete,
-    "__eq__": _equal,
-    "__hash__": _hash,
-    "__repr__": _shown,
-}
+_OPEN: dict[str, Any] = {"__eq__": _equal, "__hash__": None, "__repr__": _shown}
+_FROZEN = _OPEN | {"__setattr__": _set, "__delattr__": _delete, "__hash__": _hash}

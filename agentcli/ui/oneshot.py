@@ -7,7 +7,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, Exit, Outcome
 from agentcli.types.events import Ending, Event
 from agentcli.types.messages import Image
+from agentcli.types.record import dataclass
 from agentcli.ui.ci.heartbeat import heartbeat
 from agentcli.ui.plain import say_error
 from agentcli.ui.streams import ReaderLeft
@@ -65,7 +66,7 @@ class Order:
     """A sign of life, called now and then."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Run:
     """What has become of an order so far."""
 

@@ -1,7 +1,7 @@
 """What a run amounts to, added up from its events: the figures of every report and last word."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agentcli.types.errors import Outcome
@@ -21,11 +21,12 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import Json, ToolCall, Usage
+from agentcli.types.record import dataclass
 from agentcli.types.tools import ChildTurn, Diff
 from agentcli.types.verdicts import Verdict
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Tally:
     began: float = field(default_factory=time.monotonic)
     session: str = ""

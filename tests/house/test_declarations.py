@@ -5,7 +5,7 @@ from splintr import Tokenizer
 
 from agentcli.machine.tokens import estimate
 from agentcli.tools.contracts import BUILT_IN, contract
-from tests.support.contracts import HELP, ROOT, SHIPPED, SNAPSHOTS, dumped, generated, help_page
+from tests.support.contracts import HELP, ROOT, SHIPPED, SNAPSHOTS, dumped, generated, help_pages
 
 LIMIT_TOKENS = 1000
 
@@ -26,8 +26,9 @@ def test_shipped_contract_is_what_the_sources_say(name: str) -> None:
     )
 
 
-def test_first_page_of_help_is_what_the_commands_say() -> None:
-    assert HELP.read_text() == help_page(), "run: python -m tests.support.contracts"
+def test_pages_of_help_are_what_the_commands_say() -> None:
+    written = {page.name: page.read_text() for page in HELP.iterdir()}
+    assert written == help_pages(), "run: python -m tests.support.contracts"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -54,8 +54,8 @@ def loaded(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> set
     [
         (["--version"], set()),
         (["--help"], set()),
-        (["run", "--help"], {"typer"}),
-        (["demo", "--help"], {"typer"}),
+        (["run", "--help"], set()),
+        (["mcp", "add", "-h"], set()),
         (["tools"], {"typer"}),
     ],
 )

@@ -1,24 +1,28 @@
 """Regenerate what is shipped ready-made: `python -m tests.support.contracts`.
 
 Writes `contracts.json`, which is declared to models, per tool the snapshot in `fixtures/tools/`
-that makes a change of a schema or a description visible in review, and the first page of help.
+that makes a change of a schema or a description visible in review, and the pages of help.
 """
 
 import json
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from typer import Context
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from agentcli.cli.front_page import COLUMNS
+from agentcli.cli.help_pages import COLUMNS, page_name
 from agentcli.cli.program import app
 from agentcli.tools.contracts import ALSO, BUILT_IN
 from agentcli.tools.schema import schema_of
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "agentcli/tools/contracts.json"
-HELP = ROOT / "agentcli/cli/help.txt"
+HELP = ROOT / "agentcli/cli/help"
 SNAPSHOTS = ROOT / "fixtures/tools"
 
 
@@ -29,10 +33,21 @@ def generated(name: str) -> dict[str, Any]:
     return {"description": description, "schema": schema_of(arguments)}
 
 
-def help_page() -> str:
-    """As the commands themselves tell it."""
+def help_pages() -> dict[str, str]:
+    """By file name, as the commands themselves tell it."""
     runner = CliRunner(env={"COLUMNS": str(COLUMNS)})
-    return runner.invoke(app, ["--help"], prog_name="agentcli").output
+    return {
+        page_name(path): runner.invoke(app, [*path, "--help"], prog_name="agentcli").output
+        for path in _commands(get_command(app), ())
+    }
+
+
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, TyperGroup):
+        context = Context(command)
+        for name in command.list_commands(context):
+            yield from _commands(command.get_command(context, name), (*path, name))
 
 
 def dumped(value: Any) -> str:
@@ -45,7 +60,8 @@ def write() -> None:
     SNAPSHOTS.mkdir(parents=True, exist_ok=True)
     for name, contract in contracts.items():
         (SNAPSHOTS / f"{name}.json").write_text(dumped(contract), encoding="utf-8")
-    HELP.write_text(help_page(), encoding="utf-8")
+    for name, page in help_pages().items():
+        (HELP / name).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,12 @@ class Twin:
     tags: tuple[str, ...] = ()
 
 
+@dataclass(slots=True, kw_only=True)
+class Open:
+    x: int = 0
+    tags: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nothing:
     """It has no fields."""
@@ -103,3 +109,15 @@ def test_pattern_finds_fields() -> None:
     match Point(x=7):
         case Point(x=found):
             assert found == 7
+
+
+def test_record_that_is_not_frozen_can_be_changed_and_has_no_hash() -> None:
+    first, second = Open(), Open()
+    first.x += 1
+    first.tags.append("a")
+    assert (first, second) == (Open(x=1, tags=["a"]), Open())
+    assert repr(first) == "Open(x=1, tags=['a'])"
+    with pytest.raises(TypeError):
+        hash(first)
+    with pytest.raises(AttributeError):
+        first.y = 1  # type: ignore[attr-defined]

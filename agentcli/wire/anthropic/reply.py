@@ -6,7 +6,7 @@ byte for byte. What the neutral form cannot hold travels in the block's echo.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.errors import WireError, WireErrorKind
@@ -22,6 +22,7 @@ from agentcli.types.messages import (
     ToolCall,
     Usage,
 )
+from agentcli.types.record import dataclass
 from agentcli.wire.arguments import parsed_arguments
 from agentcli.wire.characters import whole, whole_json
 from agentcli.wire.dialect import Model
@@ -73,7 +74,7 @@ def kind_of(body: Json) -> WireErrorKind | None:
             return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Growing:
     """A block while it arrives: as it started, with what was added to its fields since."""
 
@@ -113,18 +114,20 @@ class Reply:
         self._container: str | None = None
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        if event.get("type") == "content_block_delta":  # nearly all are, and this is quick
+            return self._grow(event.get("index"), event.get("delta"))
         match event:
-            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
-                return _grown(self._blocks[index], delta) if index in self._blocks else ()
             case {"type": "message_start", "message": dict(message)}:
                 self._begin(message)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
-                self._blocks[index] = growing = _Growing(dict(block))
+                self._blocks[index] = growing = _Growing(fields=dict(block))
                 return _opened(growing)
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._end(delta, event.get("usage"))
             case {"type": "message", "content": list(blocks)}:  # a server that does not stream
-                self._blocks = {n: _Growing(b) for n, b in enumerate(blocks) if isinstance(b, dict)}
+                self._blocks = {
+                    n: _Growing(fields=b) for n, b in enumerate(blocks) if isinstance(b, dict)
+                }
                 self._end(event, event.get("usage"))
                 return [delta for block in self._blocks.values() for delta in _opened(block)]
             case {"type": "error"} | {"error": dict()}:
@@ -153,6 +156,10 @@ class Reply:
             usage=self._counted(),
             echo=self._own(self._container) if self._container and content else None,
         )
+
+    def _grow(self, index: Json, delta: Json) -> Sequence[Delta]:
+        growing = self._blocks.get(index) if isinstance(index, int) else None
+        return _grown(growing, delta) if growing and isinstance(delta, dict) else ()
 
     def _begin(self, message: Mapping[str, Json]) -> None:
         self._run_in(message.get("container"))
@@ -234,20 +241,20 @@ def _opened(growing: _Growing) -> Sequence[Delta]:
 
 
 def _grown(growing: _Growing, delta: Mapping[str, Json]) -> Sequence[Delta]:
-    match delta:
-        case {"type": "text_delta", "text": str(text)}:
-            return [TextDelta(text=whole(growing.add("text", text)))]
-        case {"type": "thinking_delta", "thinking": str(text)}:
-            return [ThinkingDelta(text=whole(growing.add("thinking", text)))]
-        case {"type": "signature_delta", "signature": signature}:
-            growing.fields["signature"] = signature
-        case {"type": "input_json_delta", "partial_json": str(piece)}:
+    match delta.get("type"):
+        case "text_delta" if isinstance(text := delta.get("text"), str):
+            return (TextDelta(text=whole(growing.add("text", text))),)
+        case "thinking_delta" if isinstance(text := delta.get("thinking"), str):
+            return (ThinkingDelta(text=whole(growing.add("thinking", text))),)
+        case "input_json_delta" if isinstance(piece := delta.get("partial_json"), str):
             growing.add("input", piece)
-            return [_call_delta(growing, piece)] if growing.type == "tool_use" else ()
-        case {"type": "citations_delta", "citation": citation}:
+            return (_call_delta(growing, piece),) if growing.type == "tool_use" else ()
+        case "signature_delta" if "signature" in delta:
+            growing.fields["signature"] = delta["signature"]
+        case "citations_delta" if "citation" in delta:
             citations = growing.fields.get("citations")
             before = citations if isinstance(citations, list) else []
-            growing.fields["citations"] = [*before, citation]
+            growing.fields["citations"] = [*before, delta["citation"]]
         case _ if growing.type not in _NEUTRAL:
             _extend(growing, delta)
     return ()

@@ -10,8 +10,8 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agentcli.types.record import dataclass
 from agentcli.wire.http.http1 import Response
 from agentcli.wire.http.route import Place, Proxy, is_loopback
 from agentcli.wire.http.sockets import ATTEMPTS, Broken
