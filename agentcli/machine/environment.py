@@ -18,6 +18,7 @@ _SHELL = re.compile(
 
 _FIXED = {
     "TERM": "dumb",
+    "COLUMNS": "77",  # what is shown of a command stands a little to the right, in 80 columns
     "NO_COLOR": "1",
     "PAGER": "cat",
     "GIT_PAGER": "cat",

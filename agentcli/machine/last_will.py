@@ -1,18 +1,19 @@
-"""Ends the commands of a session that was killed and could not do it itself.
+"""What is done for a session that was killed and could not do it itself.
 
-A small process outside waits for a word of farewell. If its pipe closes without one, the session is
-gone: then everything that carries the session's mark is killed, whoever its parent is by now.
+A small process outside waits for a farewell, an empty line. If its pipe closes without one, the
+session is gone, and the process becomes the program it was given.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
 _FAREWELL = b"\n"
 _SHELL = "/bin/sh"
+_WAIT = 'set -f; while read -r words; do [ "$words" ] || exit; set -- "$@" $words; done; exec "$@"'
 # What was just being started may not carry the mark yet, so it looks more than once.
-_WAIT_AND_KILL = """
-read -r farewell && exit
+_KILL = """
 for look in 1 2 3; do
     sleep 0.5
     for process in /proc/[0-9]*; do
@@ -22,22 +23,40 @@ done
 """
 
 
+class Executor:
+    def __init__(self, words: Sequence[str]) -> None:
+        """`words`: the program, and what it is told by now."""
+        self._process = Popen(
+            [_SHELL, "-c", _WAIT, "agentcli", *words],
+            cwd="/",
+            env={"PATH": os.defpath},
+            stdin=PIPE,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+            start_new_session=True,
+        )
+
+    def tell(self, words: Sequence[str]) -> None:
+        """More for the program; words without spaces. OSError where nobody listens any more."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(words).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def dismiss(self) -> None:
+        """There is nothing left to do."""
+        self._process.communicate(_FAREWELL)
+
+
 class LastWill:
+    """Everything that carries the session's mark is killed, whoever its parent is by now."""
+
     def __init__(self, mark: str) -> None:
         """Where processes cannot be told by their marks there is none."""
-        self._executor: Popen[bytes] | None = None
+        self._executor: Executor | None = None
         if Path("/proc/self/environ").exists():
-            self._executor = Popen(
-                [_SHELL, "-c", _WAIT_AND_KILL, "agentcli", mark],
-                cwd="/",
-                env={"PATH": os.defpath},
-                stdin=PIPE,
-                stdout=DEVNULL,
-                stderr=DEVNULL,
-                start_new_session=True,
-            )
+            self._executor = Executor([_SHELL, "-c", _KILL, "agentcli", mark])
 
     def revoke(self) -> None:
-        """All commands have ended: nothing is left to do."""
+        """All commands have ended."""
         if self._executor is not None:
-            self._executor.communicate(_FAREWELL)
+            self._executor.dismiss()

@@ -3,14 +3,15 @@
 The command stands in a file that the shell evaluates, so no quoting, heredoc, length or syntax
 error of it can reach the wrapper around it. Nothing is carried over but the working directory.
 
-A shell waits for a line on its stdin before it looks at that file, so it can be started before
-anybody knows its command. It ends by itself when whoever would have let it go is gone.
+A shell waits at its leash, a line on its stdin, before it looks at that file, so it can be started
+before anybody knows its command. It ends by itself when whoever would have let it go is gone. By
+the leash it also tells the directory: nobody but this one command can speak there.
 """
 
 import os
 import shlex
 import shutil
-import stat
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -22,12 +23,12 @@ from agentcli.types.tools import ErrorKind
 
 _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
 _NOTE_LIMIT_BYTES = 16_384
+_NOTE_FD = MARK_FD - 1
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-
-LET_GO = b"\n"
+_LET_GO = b"\n"
 
 # One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
-_AWAIT = "read -r && unset REPLY && exec </dev/null || exit 126; SECONDS=0; "
+_AWAIT = "read -r && unset REPLY && exec {keep}</dev/null || exit 126; SECONDS=0; "
 _EVALUATE = 'exec {fd}<{script} || exit 126; eval "$(<{script})"'
 
 # The directory is noted wherever the shell can end: at exit; after the command, where that took the
@@ -46,7 +47,7 @@ _QUIET = "__agentcli_status=$?; unset -f builtin; builtin trap - DEBUG; builtin 
 _NOTE_UNLESS_NOTED = (
     "{{ [[ ${{__agentcli_status-}} ]] || {{ {quiet}; {note}; }}; }} >/dev/null 2>&1"
 )
-_NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >|{cwd} || [[ noted ]]"
+_NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >&{fd} || [[ noted ]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,41 +56,53 @@ class Script:
 
     argv: tuple[str, ...]
     command_file: Path
-    note_file: Path
 
     def write(self, command: bytes) -> None:
         with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
             file.write(command)
 
-    def directory_after(self) -> str | None:
-        """Where the shell was when it ended; empty: in one that is gone; None: it did not tell."""
-        noted = self._noted()
-        return None if noted is None else noted[0].removesuffix("\n")
+    def remove(self) -> None:
+        # Gone already, or something else by now: no harm to anybody.
+        with suppress(OSError):
+            self.command_file.unlink()
 
-    def left_jobs(self) -> bool:
-        """Whether something that it had put in the background was running when it ended."""
-        noted = self._noted()
-        return noted is not None and noted[2] != ""
 
-    def _noted(self) -> tuple[str, str, str] | None:
-        """The directory, a NUL, and the process ids of jobs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What a shell told when it ended."""
+
+    directory: str
+    """Where it was; empty: in one that is gone."""
+    has_jobs: bool
+    """Whether something that it had put in the background was running."""
+
+
+class Leash:
+    """Between us and one shell. Closed before that was let go, the shell ends."""
+
+    def __init__(self) -> None:
+        self._ours, self.shell_end = socket.socketpair()
+        """The shell's end becomes its stdin; it is to be closed here once the shell has started."""
+        self._ours.setblocking(False)
+
+    def let_go(self) -> None:
+        self._ours.send(_LET_GO)
+
+    def note(self) -> Note | None:
+        """Of a shell that has ended; None: it did not tell. Its command may have made it up."""
         try:
-            # The command may have put anything in place of the file, even what blocks a reader.
-            fd = os.open(self.note_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            told = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
         except OSError:
             return None
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return None
-            return os.fsdecode(os.read(fd, _NOTE_LIMIT_BYTES)).partition("\0")
-        finally:
-            os.close(fd)
+        directory, is_told, jobs = told.partition("\0")
+        if not is_told:
+            return None
+        return Note(directory=directory.removesuffix("\n"), has_jobs=jobs != "")
 
-    def remove(self) -> None:
-        for file in (self.command_file, self.note_file):
-            # Gone already, or the command made a directory of it: no harm to anybody.
-            with suppress(OSError):
-                file.unlink()
+    def close(self) -> None:
+        """Not while the shell runs: it would die of telling."""
+        self._ours.close()
+        self.shell_end.close()
 
 
 def prepare(*, directory: Path, name: str, notes_directory: bool) -> Script:
@@ -97,26 +110,19 @@ def prepare(*, directory: Path, name: str, notes_directory: bool) -> Script:
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
     """
-    bash = find_bash()
-    command_file, note_file = directory / f"{name}sh", notes_in(directory) / name
-    note = _NOTE.format(cwd=shlex.quote(str(note_file)))
-    wrapper = _AWAIT + (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE).format(
+    command_file = directory / f"{name}sh"
+    note = _NOTE.format(fd=_NOTE_FD)
+    keep = f"{_NOTE_FD}>&0 " if notes_directory else ""
+    wrapper = (_AWAIT + (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE)).format(
+        keep=keep,
         trap=shlex.quote(_NOTE_UNLESS_NOTED.format(quiet=_QUIET, note=note)),
         quiet=_QUIET,
         note=note,
         script=shlex.quote(str(command_file)),
         fd=MARK_FD,
     )
-    return Script(
-        argv=(bash, "-c", wrapper, "bash"), command_file=command_file, note_file=note_file
-    )
-
-
-def notes_in(directory: Path) -> Path:
-    """The only part of it that a confined shell must write to; made where it is missing."""
-    notes = directory / "cwd"
-    notes.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return notes
+    # Without --norc bash takes the other end of a socket for a login from afar.
+    return Script(argv=(find_bash(), "--norc", "-c", wrapper, "bash"), command_file=command_file)
 
 
 @cache

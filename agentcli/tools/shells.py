@@ -5,6 +5,7 @@ Nothing of a call is decided by that: a shell that is not exactly where the comm
 confined as the command must be, is thrown away, and another one is started.
 """
 
+import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
 from agentcli.machine import process, tree
-from agentcli.machine.shell import LET_GO, Script, prepare
+from agentcli.machine.shell import Leash, Script, prepare
 from agentcli.types.verdicts import Confinement, Sandbox
 
 _AHEAD = 2
@@ -46,16 +47,12 @@ class Shell:
     child: "Popen[bytes]"
     output: int
     """The reading end of what it will print."""
-    leash: int
-    """What is written here lets it go; closed before that, it ends."""
+    leash: Leash
 
     def let_go(self, command: bytes) -> None:
-        """OSError: it could not be, and ends."""
-        try:
-            self.script.write(command)
-            os.write(self.leash, LET_GO)
-        finally:
-            os.close(self.leash)
+        """OSError: it could not be."""
+        self.script.write(command)
+        self.leash.let_go()
 
 
 class Shells:
@@ -75,6 +72,8 @@ class Shells:
         self._new_mark = new_mark
         self._environment = environment
         self._waiting: deque[Future[Shell]] = deque()
+        self._due: asyncio.Handle | None = None
+        """More are to be made."""
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="shells ahead")
 
     @property
@@ -94,22 +93,33 @@ class Shells:
         return self._start(post, notes_directory=notes_directory, waits=False)
 
     def prepare(self, cwd: Path, confinement: Confinement) -> None:
-        """Has the next ones made, while nobody waits for them."""
+        """Has the next ones made, while nobody waits for them.
+
+        Not before there is nothing else to do: to start a process holds up all threads, and what
+        comes first is to ask the model.
+        """
+        self._due = asyncio.get_running_loop().call_soon(self._have_made, cwd, confinement)
+
+    def _have_made(self, cwd: Path, confinement: Confinement) -> None:
         while len(self._waiting) < _AHEAD:
             self._waiting.append(self._maker.submit(self._start_ahead, cwd, confinement))
 
     def finish(self, shell: Shell) -> tuple[str, ...]:
         """Clears up after one that has ended; what the sandbox has to say of it."""
         shell.script.remove()
+        shell.leash.close()
         return self._sandbox.finish(shell.child) if self._sandbox else ()
 
     def rest(self) -> None:
         """Has those that wait sent away, without waiting for it."""
+        if self._due is not None:
+            self._due.cancel()
         while self._waiting:
             self._dismiss(self._waiting.popleft())
 
     def abandon(self, shell: Shell) -> None:
         """One that could not be let go."""
+        shell.leash.close()
         self._maker.submit(self._see_off, shell)
 
     def close(self) -> None:
@@ -133,7 +143,7 @@ class Shells:
         if started.exception():
             return  # a command that needs a shell will say why there is none
         shell = started.result()
-        os.close(shell.leash)
+        shell.leash.close()
         os.close(shell.output)
         self._see_off(shell)
 
@@ -151,10 +161,10 @@ class Shells:
     def _start(self, post: Post, *, notes_directory: bool, waits: bool) -> Shell:
         mark = self._new_mark()
         script = prepare(directory=self._directory, name=mark, notes_directory=notes_directory)
-        stdin, leash = os.pipe()
+        leash = Leash()
         with ExitStack() as undo, ExitStack() as given:
-            undo.callback(os.close, leash)
-            given.callback(os.close, stdin)
+            undo.callback(leash.close)
+            given.callback(leash.shell_end.close)
             output, stdout = os.pipe()
             undo.callback(os.close, output)
             given.callback(os.close, stdout)
@@ -163,7 +173,7 @@ class Shells:
                 script.argv,
                 cwd=post.cwd,
                 env=self._environment(mark),
-                stdin=stdin,
+                stdin=leash.shell_end.fileno(),
                 stdout=stdout,
                 confinement=post.confinement,
                 waits=waits,

@@ -2,30 +2,31 @@
 
 import json
 import os
-import platform
-import re
 import signal
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from select import select
 from subprocess import DEVNULL, STDOUT, Popen
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
 from agentcli.guard.sandbox.attendance import Attendance, Before
+from agentcli.guard.sandbox.entrance import Entrance
 from agentcli.guard.sandbox.holding import Holding
 from agentcli.guard.sandbox.kinds import exists, is_directory
 from agentcli.guard.sandbox.launcher import Launcher
 from agentcli.guard.sandbox.limits import Limits, allowed_tasks
 from agentcli.guard.sandbox.mounts import MountState, View
+from agentcli.guard.sandbox.mounttable import MountTable
 from agentcli.guard.sandbox.network import make_private_network
 from agentcli.guard.sandbox.newcomers import Newcomers
 from agentcli.guard.sandbox.original import original_of
 from agentcli.guard.sandbox.places import Places
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
 from agentcli.guard.sandbox.restore import Keeper
+from agentcli.guard.sandbox.room import Rooms
+from agentcli.guard.sandbox.settling import settled
 from agentcli.types.verdicts import Confinement
 
 _FILTER = seccomp.Filter(
@@ -35,7 +36,8 @@ _FILTER = seccomp.Filter(
 _MOUNTED_GUARDS = 48
 """More mounts than these take longer than a command: the others are looked at after it."""
 _END_S = 2.0
-_COUNTER = Path("/usr/bin/prlimit")
+_LOADERS = "LD_"
+"""Such variables have libraries loaded, which may be a command's: into its own programs only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,15 @@ class _Status:
 
 class Bubblewrap:
     def __init__(
-        self, places: Places, *, program: Path, version: tuple[int, ...], limits: Limits
+        self,
+        places: Places,
+        *,
+        program: Path,
+        version: tuple[int, ...],
+        limits: Limits,
+        has_rooms: bool = True,
     ) -> None:
+        """Without rooms everything is mounted anew for each command."""
         protection = protections(places.workspace, (*places.protected, *places.records))
         held = tuple(filter(_can_be_held, protection.guarded))[:_MOUNTED_GUARDS]
         self._network = make_private_network(program)
@@ -59,6 +68,9 @@ class Bubblewrap:
             version=version,
             has_private_network=self._network is not None,
         )
+        self._mount_table = MountTable()
+        self._rooms = Rooms(self._view, program=program, network=self._network)
+        self.has_rooms = has_rooms
         self._places = places
         self._program = program
         self._limits = limits
@@ -72,7 +84,7 @@ class Bubblewrap:
         newcomers = Newcomers(places.workspace, original=original, rejected=places.rejected)
         self._attendance = Attendance(original, keeper=keeper, newcomers=newcomers, limits=limits)
         self._launcher = Launcher(_leave_the_session_alone, name="bubblewrap launcher")
-        self._inside = Launcher(self._enter_network, name="bubblewrap launcher in its network")
+        self._inside = Launcher(_leave_the_session_alone, name="bubblewrap launcher in its network")
         self._status: dict[Popen[bytes], _Status] = {}
         self._waiting: dict[Popen[bytes], tuple[Confinement, MountState]] = {}
 
@@ -95,11 +107,12 @@ class Bubblewrap:
         self._holding.take()
         before: Before | None = None
         try:
-            mounted = self._view.state(confinement) if waits else ()
+            mounted = self._state(confinement)
             before = None if waits else self._attendance.prepare()
-            process, status = self._started(
-                argv, cwd, env, confinement, stdio=(stdin, stdout, stderr)
-            )
+            with self._entrance(confinement, mounted) as entrance:
+                process, status = self._started(
+                    argv, cwd, env, confinement, entrance, stdio=(stdin, stdout, stderr)
+                )
         except BaseException:
             self._holding.release()
             if before:
@@ -115,7 +128,7 @@ class Bubblewrap:
     def attend(self, process: "Popen[bytes]") -> bool:
         confinement, mounted = self._waiting.pop(process)
         try:
-            is_same = self._view.state(confinement) == mounted
+            is_same = self._state(confinement) == mounted
         except OSError:
             return False
         if is_same:
@@ -136,24 +149,22 @@ class Bubblewrap:
         self._attendance.close()
         self._launcher.close()
         self._inside.close()
+        self._rooms.close()
+        self._mount_table.close()
         if self._network:
             self._network.close()
             self._network = None
 
-    def _enter_network(self) -> None:
-        if self._network:
-            self._network.enter()
-        _leave_the_session_alone()
+    def _state(self, confinement: Confinement) -> MountState:
+        return ((self._mount_table.changes(),), *self._view.state(confinement))
 
-    def _counted(self, argv: Sequence[str]) -> list[str]:
-        """Has the kernel count processes, where it counts those of a user namespace alone.
-
-        It does not count root's. The watch comes first: this holds when it is kept from running.
-        """
-        if os.geteuid() == 0 or not _COUNTER.exists() or not _counts_by_namespace():
-            return list(argv)
-        most = allowed_tasks(self._limits)
-        return [str(_COUNTER), f"--nproc={most}:{most}", "--", *argv]
+    @contextmanager
+    def _entrance(self, confinement: Confinement, mounted: MountState) -> Iterator[Entrance]:
+        if self.has_rooms:
+            with self._rooms.entrance(confinement, mounted) as entrance:
+                yield entrance
+        else:
+            yield (None if confinement.network else self._network) or Entrance()
 
     def _started(
         self,
@@ -161,32 +172,40 @@ class Bubblewrap:
         cwd: Path,
         env: dict[str, str],
         confinement: Confinement,
+        entrance: Entrance,
         *,
         stdio: tuple[int, int, int],
     ) -> tuple["Popen[bytes]", "_Status"]:
         status, status_writer = os.pipe()
         os.set_blocking(status, False)
         filter_file = _memory_file(seccomp.program(_FILTER))
+        view = self._view
+        variables = {**env, **self._places.variables, "TMPDIR": str(view.temporary)}
+        loaders = [name for name in variables if name.startswith(_LOADERS)]
         options = [
-            *self._view.options(confinement),
+            *(view.options_in_room if self.has_rooms else view.options)(confinement),
+            *(word for name in loaders for word in ("--setenv", name, variables.pop(name))),
             *("--chdir", str(cwd)),
             *("--seccomp", str(filter_file)),
             *("--json-status-fd", str(status_writer)),
         ]
         options_file = _memory_file(b"".join(os.fsencode(word) + b"\0" for word in options))
-        words = [str(self._program), "--args", str(options_file), "--", *self._counted(argv)]
-        network = None if confinement.network else self._network
-        launcher = self._inside if network else self._launcher
+        command = settled(
+            argv, descriptors=entrance.descriptors, most_tasks=allowed_tasks(self._limits)
+        )
+        words = [str(self._program), "--args", str(options_file), "--", *command]
+        launcher = self._inside if entrance.network is not None else self._launcher
         own = (status_writer, filter_file, options_file)
         try:
             process = launcher.start(
-                [*(network.words if network else ()), *words],
+                [*entrance.words, *words],
                 cwd=Path("/"),
-                env={**env, **self._places.variables, "TMPDIR": str(self._view.temporary)},
+                env=variables,
                 stdin=stdio[0],
                 stdout=stdio[1],
                 stderr=stdio[2],
-                pass_fds=(*own, *(network.descriptors if network else ())),
+                pass_fds=(*own, *entrance.descriptors),
+                enter=entrance.enter,
             )
         except BaseException:
             os.close(status)
@@ -204,11 +223,6 @@ def _can_be_held(one: Guarded) -> bool:
     directory = one.path.parent
     is_unseen = one.kind == "directory" or exists(directory / "HEAD")
     return is_unseen and is_directory(directory) and os.access(directory, os.W_OK)
-
-
-@cache
-def _counts_by_namespace() -> bool:
-    return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (5, 14)
 
 
 def _new_ones(workspace: Path, held: Iterable[Guarded]) -> tuple[Guarded, ...]:

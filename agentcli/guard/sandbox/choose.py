@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -166,8 +167,12 @@ def _bubblewrap(places: Places, limits: Limits, environ: Mapping[str, str]) -> S
     version = _version(program)
     if version is None or not seccomp.is_supported():
         raise _Unusable(Remedy(f"{program} cannot be used on this machine."))
-    sandbox = Bubblewrap(places, program=program, version=version, limits=limits)
-    return _proven(sandbox, places, lambda said: remedies.bubblewrap_failed(said, program))
+    make = partial(Bubblewrap, places, program=program, version=version, limits=limits)
+    try:
+        return _proven(make(), places, Remedy)
+    except _Unusable:
+        sandbox = make(has_rooms=False)
+        return _proven(sandbox, places, lambda said: remedies.bubblewrap_failed(said, program))
 
 
 def _landlock(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
@@ -215,7 +220,12 @@ def _proven(sandbox: Sandbox, places: Places, remedy: Callable[[str], Remedy]) -
     inside.unlink(missing_ok=True)
     with TemporaryDirectory(prefix="agentcli-", dir=_beside(places.workspace)) as directory:
         outside = Path(directory, "probe")
-        code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=places.workspace)
+        try:
+            code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=places.workspace)
+        except OSError as error:
+            sandbox.close()
+            unwritable = remedies.workspace_unwritable(error, places.workspace)
+            raise _Unusable(unwritable or remedy(str(error))) from error
         works = code == 0 and inside.exists() and not outside.exists()
     inside.unlink(missing_ok=True)
     if not works:
@@ -234,9 +244,9 @@ def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]
     reader, writer = os.pipe()
     try:
         process = sandbox.start(argv, cwd=cwd, env={}, stdout=writer, confinement=Confinement())
-    except OSError as error:
+    except OSError:
         os.close(reader)
-        return -1, str(error)
+        raise
     finally:
         os.close(writer)
     with os.fdopen(reader, encoding="utf-8", errors="replace") as output:

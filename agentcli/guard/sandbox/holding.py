@@ -1,75 +1,105 @@
 """Guarded places made to exist while commands run, so that the kernel can hold them read-only.
 
 Only what exists can be mounted. What does not is made, empty or with what leaves git as it is, and
-removed when no command runs any more: removed earlier, it would open for the others.
+removed when no command runs any more, of this session or another: removed earlier, it would open
+for the others. Should we be killed, a process outside removes it, or else the next session here.
 """
 
+import atexit
 import os
 import stat
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from threading import Lock
 
+from agentcli.guard.sandbox import leavings
+from agentcli.guard.sandbox.leavings import Leaving
 from agentcli.guard.sandbox.protect import Guarded
+from agentcli.machine.last_will import Executor
+
+_TRIES = 10
+_WILL = (
+    *("/bin/sh", "-c", 'sleep 2; exec "$@"', "sh"),  # the session's commands are gone by then
+    *(sys.executable, "-I", "-S", leavings.__file__),
+)
 
 
 class Holding:
     def __init__(self, guarded: Iterable[Guarded]) -> None:
-        self._guarded = tuple(guarded)
-        self._made: list[Guarded] = []
+        self._places = tuple(Leaving(one.path, one.kind, one.filler) for one in guarded)
+        self._claims: dict[Leaving, int] = {}
+        self._has_will = False
         self._holders = 0
         self._lock = Lock()
 
     def take(self) -> None:
         """OSError where a place cannot be held as what it is."""
         with self._lock:
-            for one in self._guarded:
-                if _is_missing(one):
-                    _make(one)
-                    self._made.append(one)
-                elif _is_left_over(one) and one not in self._made:
-                    self._made.append(one)
             self._holders += 1
+            try:
+                for place in self._places:
+                    self._hold(place)
+                if self._claims and not self._has_will:
+                    self._make_will()
+            except BaseException:
+                self._leave()
+                raise
 
     def release(self) -> None:
         with self._lock:
-            self._holders -= 1
-            if self._holders == 0:
-                while self._made:
-                    _unmake(self._made.pop())
+            self._leave()
 
+    def _hold(self, place: Leaving) -> None:
+        for _ in range(_TRIES):
+            try:
+                if _is_missing(place):
+                    self._forget(place)
+                    place.make()
+                if place not in self._claims and (handle := place.claim()) is not None:
+                    self._claims[place] = handle
+            except (FileExistsError, FileNotFoundError):
+                continue  # another session makes it, or takes it away
+            else:
+                return
+        raise OSError(f"{place.path} can neither be made nor held, so it cannot be protected")
 
-def _is_missing(one: Guarded) -> bool:
-    try:
-        mode = one.path.lstat().st_mode
-    except FileNotFoundError:
-        return True
-    expected = stat.S_ISDIR(mode) if one.kind == "directory" else stat.S_ISREG(mode)
-    if not expected:
-        raise OSError(f"{one.path} is no {one.kind} any more, so it cannot be protected")
-    return False
+    def _leave(self) -> None:
+        self._holders -= 1
+        if self._holders:
+            return
+        while self._claims:
+            place, handle = self._claims.popitem()
+            place.give_up(handle)
 
+    def _make_will(self) -> None:
+        """For all that it may ever hold: what is not there, or a person's, is left alone."""
+        self._has_will = True
+        with suppress(OSError):  # there is none, or somebody has ended it
+            _executor().tell([word for one in self._places for word in one.words])
 
-def _is_left_over(one: Guarded) -> bool:
-    """Of a run that was killed while it held the place."""
-    return bool(one.filler) and one.path.read_bytes() == one.filler
-
-
-def _make(one: Guarded) -> None:
-    if one.kind == "directory":
-        one.path.mkdir()
-    else:
-        handle = os.open(one.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            os.write(handle, one.filler)
-        finally:
+    def _forget(self, place: Leaving) -> None:
+        """One that somebody has taken away, whoever held it."""
+        handle = self._claims.pop(place, None)
+        if handle is not None:
             os.close(handle)
 
 
-def _unmake(one: Guarded) -> None:
-    """Unless somebody else has put something there meanwhile."""
-    with suppress(OSError):
-        if one.kind == "directory":
-            one.path.rmdir()
-        elif one.path.read_bytes() == one.filler:
-            one.path.unlink()
+def _is_missing(place: Leaving) -> bool:
+    try:
+        mode = place.path.lstat().st_mode
+    except FileNotFoundError:
+        return True
+    expected = stat.S_ISDIR(mode) if place.kind == leavings.DIRECTORY else stat.S_ISREG(mode)
+    if not expected:
+        raise OSError(f"{place.path} is no {place.kind} any more, so it cannot be protected")
+    return False
+
+
+@cache
+def _executor() -> Executor:
+    """One for all sessions of this process."""
+    executor = Executor(_WILL)
+    atexit.register(executor.dismiss)
+    return executor

@@ -12,6 +12,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
@@ -27,8 +28,10 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 _CLONE_FS = 0x200
 _CLONE_NEWNS = 0x20000
-_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
-_MOUNT_SETATTR = 442
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE_CLONE = 1
+_FROM_HANDLE = 4
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _ATTR_RDONLY = 1
 
@@ -107,7 +110,10 @@ def enter_network(handle: int) -> None:
 
 
 def make_read_only_view(writable: Sequence[Path]) -> int | None:
-    """All mounts as they are, but only those places writable; None: we may not make one."""
+    """All mounts as they are, but nothing outside of those places writable.
+
+    None: we may not make one.
+    """
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(_make_read_only_view, writable).result()
 
@@ -116,11 +122,13 @@ def _make_read_only_view(writable: Sequence[Path]) -> int | None:
     try:
         _checked(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNS))))
         # Nothing of what follows may be seen by anybody else.
-        _mount(None, Path("/"), _MS_REC | _MS_PRIVATE)
-        _set_mount(Path("/"), read_only=True)
-        for path in writable:
-            _mount(path, path, _MS_BIND | _MS_REC)
-            _set_mount(path, read_only=False)
+        _mount(Path("/"), _MS_REC | _MS_PRIVATE)
+        # As they are now: what somebody has mounted read-only in them stays so.
+        with ExitStack() as handles:
+            copies = [(path, _copy_of_mounts(path, handles)) for path in writable]
+            _set_read_only(Path("/"))
+            for path, copy in copies:
+                _move_mount(copy, path)
     except OSError:
         return None
     return os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -132,20 +140,33 @@ def enter_view(handle: int) -> None:
     _checked(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNS))))
 
 
-def _mount(source: Path | None, target: Path, flags: int) -> None:
-    what = None if source is None else os.fsencode(source)
-    _checked(int(_libc().mount(what, os.fsencode(target), None, ctypes.c_ulong(flags), None)))
+def _mount(target: Path, flags: int) -> None:
+    _checked(int(_libc().mount(None, os.fsencode(target), None, ctypes.c_ulong(flags), None)))
 
 
-def _set_mount(path: Path, *, read_only: bool) -> None:
-    to_set, to_clear = (_ATTR_RDONLY, 0) if read_only else (0, _ATTR_RDONLY)
-    attributes = struct.pack("=QQQQ", to_set, to_clear, 0, 0)
-    name = os.fsencode(path)
+def _copy_of_mounts(path: Path, handles: ExitStack) -> int:
+    """All that is mounted there and below, to be mounted by its handle."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    handle = syscall(_OPEN_TREE, _AT_FDCWD, _text(path), flags)
+    handles.callback(os.close, handle)
+    return handle
+
+
+def _move_mount(handle: int, path: Path) -> None:
+    syscall(_MOVE_MOUNT, handle, _text(""), _AT_FDCWD, _text(path), _FROM_HANDLE)
+
+
+def _set_read_only(path: Path) -> None:
+    attributes = struct.pack("=QQQQ", _ATTR_RDONLY, 0, 0, 0)
     syscall(
         _MOUNT_SETATTR,
         _AT_FDCWD,
-        ctypes.create_string_buffer(name, len(name) + 1),
+        _text(path),
         _AT_RECURSIVE,
         ctypes.create_string_buffer(attributes, len(attributes)),
         len(attributes),
     )
+
+
+def _text(path: Path | str) -> "ctypes.Array[ctypes.c_char]":
+    return ctypes.create_string_buffer(os.fsencode(path))

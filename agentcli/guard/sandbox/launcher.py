@@ -38,8 +38,12 @@ class Launcher:
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
         pass_fds: Sequence[int] = (),
+        enter: Callable[[], None] = lambda: None,
     ) -> "Popen[bytes]":
-        """Raises what Popen raises, or what kept the thread from giving up its rights."""
+        """Raises what Popen raises, or what kept the thread from giving up its rights.
+
+        `enter` has the thread go where the process is to be, and stay there.
+        """
         started = self._thread.submit(
             self._start,
             argv,
@@ -49,6 +53,7 @@ class Launcher:
             stdin=stdin,
             stderr=stderr,
             pass_fds=pass_fds,
+            enter=enter,
         )
         return started.result()
 
@@ -71,9 +76,11 @@ class Launcher:
         stdin: int,
         stderr: int,
         pass_fds: Sequence[int],
+        enter: Callable[[], None],
     ) -> "Popen[bytes]":
         if self._refusal:
             raise self._refusal
+        enter()
         return process.start(
             argv,
             cwd=cwd,

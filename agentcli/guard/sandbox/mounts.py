@@ -1,5 +1,8 @@
 """What bubblewrap is told to mount, and where: a command's whole view of the file system.
 
+It is mounted for one command, or below a directory of a room, which many commands then take for
+their root; what a command has for itself is mounted last, over that.
+
 Below a directory that commands can write no mount point lies that a command could have replaced:
 each directory on the way to one is a mount itself, and those can neither be renamed nor removed.
 """
@@ -32,6 +35,9 @@ _NAMESPACES = (
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 _SHARED_MEMORY_BYTES = 2 * 1024**3
 _KEPT_VIEWS = 16
+_ROOT = Path("/")
+_VIEW = Path("/view")
+"""Where it is in a room, beside what bubblewrap itself needs to be started there."""
 
 MountState: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -67,6 +73,8 @@ class View:
         self.version = version
         self.has_private_network = has_private_network
         self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._options)
+        self.options_in_room = lru_cache(maxsize=_KEPT_VIEWS)(self._options_in_room)
+        self.room = lru_cache(maxsize=_KEPT_VIEWS)(self._room)
         self._mounted = lru_cache(maxsize=_KEPT_VIEWS)(self._places)
         mounts = self._mounts(Confinement())
         free = (path for path in _TEMPORARY if not _is_covered(path, mounts))
@@ -78,34 +86,64 @@ class View:
     def state(self, confinement: Confinement) -> MountState:
         """Of all that is mounted: once a source is another one, its mount holds nothing.
 
-        The number of a file that is gone may be given to the next, so of guarded ones the time
-        counts, too.
+        The number of a file that is gone may be given to the next, so of guarded and hidden ones
+        the time counts, too.
         """
-        guarded = {one.path for one in self.protection.guarded}
+        found = ((path.stat(), counts) for path, counts in self._mounted(confinement))
         return tuple(
-            (found.st_dev, found.st_ino, found.st_ctime_ns if path in guarded else 0)
-            for path, found in ((path, path.stat()) for path in self._mounted(confinement))
+            (one.st_dev, one.st_ino, one.st_ctime_ns if counts else 0) for one, counts in found
         )
 
-    def _places(self, confinement: Confinement) -> tuple[Path, ...]:
-        return (*self.places.system, *(one.at for one in self._mounts(confinement)))
+    def _places(self, confinement: Confinement) -> tuple[tuple[Path, bool], ...]:
+        """Where something is mounted, and whether the time of what is there counts."""
+        timed = {*(one.path for one in self.protection.guarded), *self.places.hidden}
+        places = (*self.places.system, *(one.at for one in self._mounts(confinement)))
+        return tuple((path, path in timed) for path in places)
 
     def _options(self, confinement: Confinement) -> tuple[str, ...]:
-        """All but the program to run."""
+        """Of a command that is in no room: all but the program to run."""
+        return (*self._apart(confinement), *self._tree(confinement, _ROOT), *self._own())
+
+    def _options_in_room(self, confinement: Confinement) -> tuple[str, ...]:
+        """Of a command that is started in a room of that confinement."""
+        return (*self._apart(confinement), "--dev-bind", str(_VIEW), str(_ROOT), *self._own())
+
+    def _room(self, confinement: Confinement) -> tuple[str, ...]:
+        """Of a room itself. No command ever sees more of it than the view."""
+        return (
+            *self._system(_ROOT),
+            *("--dev-bind", "/proc", "/proc"),
+            *("--dev-bind", os.devnull, os.devnull),
+            *("--dir", "/tmp"),
+            *("--tmpfs", str(_VIEW)),
+            *self._tree(confinement, _VIEW),
+        )
+
+    def _apart(self, confinement: Confinement) -> Iterator[str]:
+        """What a command does not share with others."""
+        yield from _NAMESPACES
+        yield from self._user()
+        yield from self._network(confinement)
+
+    def _tree(self, confinement: Confinement, root: Path) -> tuple[str, ...]:
         mounts = self._mounts(confinement)
         temporary = [path for path in _TEMPORARY if not _is_covered(path, mounts)]
         tops = _tops(temporary, mounts)
-        sealed = (Path("/proc"), Path("/dev"), *tops, Path("/"))
+        sealed = (Path("/dev"), *tops, _ROOT)
         return (
-            *_NAMESPACES,
-            *self._user(),
-            *self._network(confinement),
-            *self._system(),
-            *self._devices(),
-            *self._temporary(temporary, tops),
-            *(word for one in mounts for word in (one.option, one.source, str(one.at))),
-            *(word for path in sealed for word in ("--remount-ro", str(path))),
+            *self._system(root),
+            *("--dir", _in(root, "/proc"), "--dev", _in(root, "/dev"), "--dir", _in(root, "/run")),
+            *self._temporary(temporary, tops, root),
+            *(word for one in mounts for word in (one.option, one.source, _in(root, one.at))),
+            *(word for path in sealed for word in ("--remount-ro", _in(root, path))),
         )
+
+    def _own(self) -> Iterator[str]:
+        """Its processes, and the memory that they share."""
+        yield from ("--proc", "/proc", "--remount-ro", "/proc")
+        if self.version >= _SINCE_0_7:
+            yield from ("--size", str(_SHARED_MEMORY_BYTES))
+        yield from ("--tmpfs", "/dev/shm")
 
     def _network(self, confinement: Confinement) -> Iterator[str]:
         if not (confinement.network or self.has_private_network):
@@ -116,32 +154,26 @@ class View:
             # A right to the files of others counts only where those others are known.
             yield from ("--cap-add", "CAP_DAC_OVERRIDE")
             return
-        yield "--unshare-user"
+        yield from ("--unshare-user", "--uid", str(os.getuid()), "--gid", str(os.getgid()))
         if self.version >= _SINCE_0_8:
             yield "--disable-userns"
 
-    def _system(self) -> Iterator[str]:
+    def _system(self, root: Path) -> Iterator[str]:
         for path in self.places.system:
             if is_link(path):
-                yield from ("--symlink", str(path.readlink()), str(path))
+                yield from ("--symlink", str(path.readlink()), _in(root, path))
             else:
-                yield from (_READ, str(path), str(path))
+                yield from (_READ, str(path), _in(root, path))
 
-    def _devices(self) -> Iterator[str]:
-        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run")
-        if self.version >= _SINCE_0_7:
-            yield from ("--size", str(_SHARED_MEMORY_BYTES))
-        yield from ("--tmpfs", "/dev/shm")
-
-    def _temporary(self, paths: Sequence[Path], tops: Iterable[Path]) -> Iterator[str]:
+    def _temporary(self, paths: Sequence[Path], tops: Iterable[Path], root: Path) -> Iterator[str]:
         """/tmp is kept between commands; what has to be mounted below it lies in a fresh one."""
         for path in paths:
             if path in (paths[0], self.temporary):
-                yield from (_CHANGE, str(self.places.temporary), str(path))
+                yield from (_CHANGE, str(self.places.temporary), _in(root, path))
             else:
-                yield from ("--symlink", str(paths[0]), str(path))
+                yield from ("--symlink", str(paths[0]), _in(root, path))
         for top in tops:
-            yield from ("--tmpfs", str(top))
+            yield from ("--tmpfs", _in(root, top))
 
     def _mounts(self, confinement: Confinement) -> list[_Mount]:
         places, protection = self.places, self.protection
@@ -173,6 +205,10 @@ class View:
     def _empty(self, path: Path) -> str:
         places = self.places
         return str(places.empty_directory if is_directory(path) else places.empty_file)
+
+
+def _in(root: Path, path: Path | str) -> str:
+    return str(root / Path(path).relative_to(_ROOT))
 
 
 def _is_covered(path: Path, mounts: Iterable[_Mount]) -> bool:

@@ -137,15 +137,10 @@ def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator
 
 
 def granted(confinement: Confinement, places: Places) -> tuple[Path, ...]:
-    """Where else a command may write; all of the machine is no grant, but no sandbox.
-
-    In the workspace that is only where it says its directory, if that lies among our records.
-    """
+    """Where else a command may write; all of the machine is no grant, but no sandbox."""
     given = map(_real, confinement.writable)
-    usable = [path for path in given if exists(path) and path != path.parent]
-    kept = [path for path in usable if any(top in path.parents for top in places.readable)]
-    others = outermost(usable, beside=(places.workspace, *kept))
-    return (*others, *kept)
+    usable = (path for path in given if exists(path) and path != path.parent)
+    return tuple(outermost(usable, beside=(places.workspace,)))
 
 
 def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:

@@ -1,5 +1,7 @@
 """Why a layer does not work here, in words, and the one command that would change it."""
 
+import errno
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +59,22 @@ def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -
     if any(mark.exists() for mark in _CONTAINER_MARKS):
         return Remedy(f"This container does not let bubblewrap work ({said}).")
     return Remedy(f"bubblewrap failed ({said}).")
+
+
+def workspace_unwritable(error: OSError, workspace: Path) -> Remedy | None:
+    """Where what has to be made for a sandbox cannot be; None: it failed of something else."""
+    if error.filename is None or not Path(error.filename).is_relative_to(workspace):
+        return None
+    place = shlex.quote(str(workspace))
+    fixes = {
+        errno.ENOSPC: f"df -h {place} && df -i {place}  # and make room there",
+        errno.EDQUOT: "quota -s  # and make room",
+        errno.EROFS: f'sudo mount -o remount,rw "$(findmnt -no TARGET -T {place})"',
+        errno.EACCES: f'sudo chown -R "$USER" {place}',
+        errno.EPERM: f"sudo chattr -R -i {place}",
+    }
+    said = f"The workspace cannot be written: {error.strerror} ({error.filename})."
+    return Remedy(said, fixes.get(error.errno or 0, ""))
 
 
 def landlock_missing(version: int, needed: int) -> Remedy:

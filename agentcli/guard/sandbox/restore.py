@@ -26,6 +26,7 @@ from agentcli.guard.sandbox.contents import (
     put_back,
 )
 from agentcli.guard.sandbox.gitsettings import is_harmless
+from agentcli.guard.sandbox.kinds import is_directory
 from agentcli.guard.sandbox.protect import Guarded
 
 Snapshot: TypeAlias = Mapping[Guarded, Entry | None]
@@ -68,6 +69,8 @@ class Keeper:
         """
         sentences: list[str] = []
         for group in self._groups:
+            if not is_directory(group.root):
+                continue  # no command can have taken away all of it
             must_be = any(one.is_lasting and before.get(one) is not None for one in group.members)
             with _opened(group, make=must_be) as parent:
                 if parent is not None:

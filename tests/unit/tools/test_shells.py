@@ -16,7 +16,8 @@ from tests.support.processes import running, until
 LAYERS = ("bubblewrap", "landlock")
 
 
-def waiting(session: Session) -> "list[Popen[bytes]]":
+async def waiting(session: Session) -> "list[Popen[bytes]]":
+    await asyncio.sleep(0)  # they are made when there is nothing else to do
     return [started.result().child for started in session.shells._waiting]
 
 
@@ -34,7 +35,7 @@ def confined(tmp_path: Path, layer: str) -> Sandbox:
 def test_next_command_runs_in_a_shell_that_waited(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
-        waited = [child.pid for child in waiting(session)]
+        waited = [child.pid for child in await waiting(session)]
         ran = [text(await session.run("echo $$")) for _ in waited]
         assert ran == [f"{pid}\n[exit code 0]" for pid in waited]
 
@@ -55,11 +56,11 @@ def test_shells_wait_where_the_last_command_ended(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("mkdir sub")
         await session.run("cd sub")
-        waited = [child.pid for child in waiting(session)]
+        waited = [child.pid for child in await waiting(session)]
         output = await session.run("pwd")
         assert text(output) == f"{session.workspace / 'sub'}\n[exit code 0]"
         await session.run("true")
-        assert set(waited) & {child.pid for child in waiting(session)} == set()
+        assert set(waited) & {child.pid for child in await waiting(session)} == set()
 
     in_session(tmp_path, scenario)
 
@@ -67,7 +68,7 @@ def test_shells_wait_where_the_last_command_ended(tmp_path: Path) -> None:
 def test_shell_in_a_directory_that_was_replaced_is_not_used(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("mkdir sub; cd sub")
-        waiting(session)
+        await waiting(session)
         sub = session.workspace / "sub"
         sub.rename(session.workspace / "old")
         sub.mkdir()
@@ -80,7 +81,7 @@ def test_shell_in_a_directory_that_was_replaced_is_not_used(tmp_path: Path) -> N
 def test_shell_that_was_killed_is_not_used(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
-        for child in waiting(session):
+        for child in await waiting(session):
             os.kill(child.pid, signal.SIGKILL)
             await asyncio.to_thread(child.wait)
         assert text(await session.run("echo a")) == "a\n[exit code 0]"
@@ -91,7 +92,7 @@ def test_shell_that_was_killed_is_not_used(tmp_path: Path) -> None:
 def test_nothing_waits_while_nobody_works(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
-        children = waiting(session)
+        children = await waiting(session)
         assert len(children) == 2
         session.shells.rest()
         await until(lambda: all(child.returncode == 126 for child in children))
@@ -103,10 +104,11 @@ def test_nothing_waits_while_nobody_works(tmp_path: Path) -> None:
 def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
+        assert len(await waiting(session)) == 2
         names = [started.result().script.command_file.name for started in session.shells._waiting]
         assert [len(running(name)) for name in names] == [1, 1]
         for started in session.shells._waiting:
-            os.close(started.result().leash)
+            started.result().leash.close()
             started.result().child.wait(20)
             assert started.result().child.returncode == 126
             os.close(started.result().output)
@@ -115,13 +117,48 @@ def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
     in_session(tmp_path, scenario)
 
 
+FORGE = """
+mkdir {evil}
+while sleep 0.01; do
+    for script in {out}/*sh; do
+        name=$(basename "$script" sh)
+        printf '%s\\0' {evil} | tee {out}/cwd/"$name" {out}/"$name" >/dev/null
+        for shell in /proc/[0-9]*; do printf '%s\\0' {evil} >> "$shell/fd/98"; done
+    done
+done 2>/dev/null
+"""
+
+
+@pytest.mark.parametrize("layer", [*LAYERS, "none"])
+def test_command_in_the_background_cannot_tell_the_directory_of_another(
+    tmp_path: Path, layer: str
+) -> None:
+    async def scenario(session: Session) -> None:
+        evil = session.workspace / "evil"
+        forged = FORGE.format(out=session.out_dir, evil=evil)
+        await session.run("mkdir sub")
+        await session.run(forged, background=True)
+        await until(evil.exists)
+        await session.run("cd sub; exec sleep 0.3")
+        assert session.tool.cwd == session.workspace
+        await session.run("cd sub; sleep 0.1; kill -9 $$")
+        assert session.tool.cwd == session.workspace
+        await session.run("cd sub; sleep 0.1")
+        assert session.tool.cwd == session.workspace / "sub"
+
+    sandbox = None if layer == "none" else confined(tmp_path, layer)
+    in_session(tmp_path, scenario, sandbox)
+    if sandbox:
+        sandbox.close()
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_confined_command_in_a_shell_that_waited_is_looked_after(
     tmp_path: Path, layer: str
 ) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
-        waiting(session)
+        await waiting(session)
         await session.run("echo '[alias]' > .git/config; touch .git/hooks/pre-commit")
         assert "[alias]" not in (session.workspace / ".git/config").read_text()
         assert not (session.workspace / ".git/hooks/pre-commit").exists()
@@ -133,10 +170,25 @@ def test_confined_command_in_a_shell_that_waited_is_looked_after(
     sandbox.close()
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_command_whose_workspace_the_person_removes_is_told_to_its_end(
+    tmp_path: Path, layer: str
+) -> None:
+    async def scenario(session: Session) -> None:
+        running_on = asyncio.ensure_future(session.run("echo out; sleep 0.3"))
+        await until(lambda: session.told)
+        await asyncio.to_thread(shutil.rmtree, session.workspace)
+        assert text(await running_on).startswith("out\n[the working directory is gone; ")
+
+    sandbox = confined(tmp_path, layer)
+    in_session(tmp_path, scenario, sandbox)
+    sandbox.close()
+
+
 def test_guarded_file_that_was_replaced_meanwhile_stays_guarded(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
-        waiting(session)
+        await waiting(session)
         config = session.workspace / ".git/config"
         new = session.workspace / ".git/new"
         shutil.copy(config, new)

@@ -1,3 +1,4 @@
+import errno
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from agentcli.guard.sandbox.remedies import (
     bubblewrap_failed,
     landlock_missing,
     reduced_gaps,
+    workspace_unwritable,
 )
 from agentcli.types.errors import SettingsError
 
@@ -99,6 +101,16 @@ def test_kernel_settings_are_named_with_the_command_that_helps(tmp_path: Path) -
 def test_unknown_failure_is_told_in_its_own_words(tmp_path: Path) -> None:
     remedy = bubblewrap_failed("a\nbwrap: no luck\n", Path("/bin/bwrap"), settings=tmp_path)
     assert "bwrap: no luck" in remedy.reason
+
+
+def test_workspace_without_room_is_told_as_that(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "ws/.agentcli"))
+    assert workspace_unwritable(full, tmp_path / "ws") == Remedy(
+        f"The workspace cannot be written: No space left on device ({tmp_path}/ws/.agentcli).",
+        f"df -h {tmp_path}/ws && df -i {tmp_path}/ws  # and make room there",
+    )
+    assert workspace_unwritable(full, tmp_path / "other") is None
+    assert workspace_unwritable(OSError(errno.ENOSPC, "x"), tmp_path) is None
 
 
 def test_old_landlock_is_told_from_none() -> None:

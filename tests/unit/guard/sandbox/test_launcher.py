@@ -3,6 +3,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,24 @@ def test_nothing_is_started_when_rights_could_not_be_given_up() -> None:
     for _ in range(2):
         with pytest.raises(PermissionError):
             start(launcher, "/bin/true")
+    launcher.close()
+
+
+def test_thread_goes_first_where_its_process_is_to_be() -> None:
+    went = []
+
+    def go() -> None:
+        went.append(threading.current_thread().name)
+
+    def refuse() -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    launcher = Launcher(lambda: None, name="launcher")
+    words: dict[str, Any] = {"cwd": Path("/"), "env": {}, "stdout": subprocess.DEVNULL}
+    assert launcher.start(["/bin/true"], enter=go, **words).wait() == 0
+    with pytest.raises(PermissionError):
+        launcher.start(["/bin/true"], enter=refuse, **words)
+    assert went == ["launcher_0"]
     launcher.close()
 
 

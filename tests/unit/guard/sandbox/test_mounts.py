@@ -103,8 +103,21 @@ def test_directories_on_the_way_in_tmp_are_fresh_and_sealed(places: Places) -> N
     options = view(in_tmp).options(Confinement())
     assert options[options.index("/tmp/x") - 1] == "--tmpfs"
     sealed = [options[at + 1] for at, word in enumerate(options) if word == "--remount-ro"]
-    assert {"/proc", "/dev", "/tmp/x", "/"} <= set(sealed)
-    assert sealed[-1] == "/"
+    assert {"/dev", "/tmp/x"} <= set(sealed)
+    assert sealed[-2:] == ["/", "/proc"]
+
+
+def test_room_has_all_mounts_below_its_view_and_a_command_there_only_its_own(
+    places: Places,
+) -> None:
+    guarded = Guarded(places.workspace / ".git/hooks", "directory")
+    made = view(places, guarded)
+    alone, in_room = mounted(made.options(Confinement())), mounted(made.room(Confinement()))
+    assert [(option, f"/view{at}") for option, at in alone] == in_room[-len(alone) :]
+    options = made.options_in_room(Confinement())
+    assert mounted(options) == []
+    assert options[options.index("--dev-bind") :][:3] == ("--dev-bind", "/view", "/")
+    assert set(made.options(Confinement())) >= set(options) - {"--dev-bind", "/view"}
 
 
 def test_root_keeps_one_right_in_the_files_of_others(places: Places) -> None:

@@ -1,0 +1,136 @@
+"""What was made only to be held: known by its time, and taken away once nobody holds it any more.
+
+Several sessions may hold the same place. Each has a lock on it, which the kernel drops when one is
+killed; only who is alone with it takes it away. What a person has made or used is never touched.
+
+Also a program of its own, run after a session was killed: it imports nothing of ours.
+"""
+
+import os
+import stat
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+DIRECTORY = "directory"
+
+_MADE_AT_S = 981_173_106
+"""Some moment in 2001. Whoever puts something there, or makes it himself, leaves another time."""
+_CAREFULLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_MAKING_S = 0.05
+_LOCK_TRIES = 20
+_LOCK_PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    path: Path
+    kind: str
+    filler: bytes = b""
+    """What is in a file."""
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """For a command line, whatever the path may be."""
+        return os.fsencode(self.path).hex(), self.kind, f"={self.filler.hex()}"
+
+    @classmethod
+    def of_words(cls, path: str, kind: str, filler: str) -> "Leaving":
+        return cls(Path(os.fsdecode(bytes.fromhex(path))), kind, bytes.fromhex(filler[1:]))
+
+    def make(self) -> None:
+        """FileExistsError where something stands there by now."""
+        if self.kind == DIRECTORY:
+            self.path.mkdir()
+        else:
+            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                os.write(handle, self.filler)
+            finally:
+                os.close(handle)
+        os.utime(self.path, (_MADE_AT_S, _MADE_AT_S))
+
+    def claim(self) -> int | None:
+        """A handle by which nobody else takes it away; None: it is a person's.
+
+        FileNotFoundError where somebody has just taken it away.
+        """
+        if not self._may_be_ours(self._settled()):
+            return None
+        with ExitStack() as undo:
+            handle = os.open(self.path, _CAREFULLY)
+            undo.callback(os.close, handle)
+            if not self._is_ours(handle):
+                return None
+            _lock(handle, fcntl.LOCK_SH, tries=_LOCK_TRIES)
+            if not os.path.samestat(self.path.lstat(), os.fstat(handle)):
+                raise FileNotFoundError(self.path)
+            undo.pop_all()
+            return handle
+
+    def _settled(self) -> os.stat_result:
+        """Another session that has just made it has yet to give it its time."""
+        for _ in range(_LOCK_TRIES):
+            found = self.path.lstat()
+            if not 0 <= time.time() - found.st_mtime < _MAKING_S:
+                break
+            time.sleep(_LOCK_PAUSE_S)
+        return found
+
+    def give_up(self, handle: int) -> None:
+        """Takes it away, unless others hold it or somebody has made use of it."""
+        try:
+            if _lock(handle, fcntl.LOCK_EX, tries=1) and self._is_ours(handle):
+                self.path.rmdir() if self.kind == DIRECTORY else self.path.unlink()
+        except OSError:
+            return  # it is in use after all
+        finally:
+            os.close(handle)
+
+    def _is_ours(self, handle: int) -> bool:
+        found = os.fstat(handle)
+        return self._may_be_ours(found) and (
+            self.kind == DIRECTORY or os.pread(handle, found.st_size, 0) == self.filler
+        )
+
+    def _may_be_ours(self, found: os.stat_result) -> bool:
+        if self.kind == DIRECTORY:
+            return stat.S_ISDIR(found.st_mode) and found.st_mtime == _MADE_AT_S
+        if not stat.S_ISREG(found.st_mode) or found.st_size != len(self.filler):
+            return False
+        # Words that nobody but us writes there need no further sign.
+        return self.filler != b"" or found.st_mtime == _MADE_AT_S
+
+
+def give_up_for_another(leavings: list[Leaving]) -> None:
+    """What a session that was killed has left."""
+    for leaving in leavings:
+        with suppress(OSError):
+            handle = leaving.claim()
+            if handle is not None:
+                leaving.give_up(handle)
+
+
+def _lock(handle: int, kind: int, *, tries: int) -> bool:
+    """Whether we have it. Nobody waits long: who takes something away is done in a moment."""
+    for _ in range(tries):
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE_S)
+        except OSError:
+            return True  # a file system without locks: every session cares for itself alone
+        else:
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    triples = zip(words[::3], words[1::3], words[2::3], strict=True)
+    give_up_for_another([Leaving.of_words(*triple) for triple in triples])

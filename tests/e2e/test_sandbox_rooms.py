@@ -1,0 +1,128 @@
+"""Commands of one session are started in one view of the file system, and yet do not meet."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentcli.guard.sandbox import room
+from agentcli.guard.sandbox.bubblewrap import Bubblewrap
+from agentcli.types.verdicts import Confinement
+from tests.support.confined import Confined, confined
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Confined]:
+    with confined("bubblewrap", tmp_path) as made:
+        subprocess.run(["git", "init", "-q", made.workspace], check=True)
+        if not is_in_rooms(made):
+            pytest.skip("no rooms can be made here")
+        yield made
+
+
+def is_in_rooms(place: Confined) -> bool:
+    return isinstance(place.sandbox, Bubblewrap) and place.sandbox.has_rooms
+
+
+def test_nothing_of_the_room_but_the_view_is_mounted_for_a_command(place: Confined) -> None:
+    lines = place.run("cat /proc/self/mountinfo").output.splitlines()
+    fields = [line.split() for line in lines]
+    assert [one[4] for one in fields if one[3] == "/" and "proc" in one[-3:]] == ["/proc"]
+    flags = {one[4]: set(one[5].split(",")) for one in fields}
+    assert {"ro", "nosuid", "nodev"} <= flags["/"] & flags["/usr"] & flags["/etc"] & flags["/proc"]
+    assert all("nosuid" in one for one in flags.values())
+    ran = place.run("cd /proc/1/root && ls -d view oldroot newroot 2>/dev/null; ls -d /usr")
+    assert ran.output == "/usr\n"
+
+
+def test_command_meets_no_other_of_its_room(place: Confined) -> None:
+    other, output = place.start("echo mine > /dev/shm/mine; touch ready; exec sleep 300")
+    try:
+        ran = place.run(
+            "until [ -e ready ]; do :; done; ls /dev/shm; pgrep sleep; kill -9 -1 2>/dev/null; true"
+        )
+        assert ran.output == ""
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+        place.sandbox.finish(other)
+        os.close(output)
+
+
+def test_what_a_person_replaced_is_held_for_the_next_command(place: Confined) -> None:
+    config = place.workspace / ".git/config"
+    for content in ("[core]\n", "[core]\n\tbare = false\n"):
+        place.run("true")
+        (place.workspace / "new").write_text(content)
+        (place.workspace / "new").replace(config)
+        place.run("echo '[alias]' >> .git/config; touch .git/hooks/pre-commit")
+        assert config.read_text() == content
+        assert not (place.workspace / ".git/hooks/pre-commit").exists()
+
+
+def test_running_command_stays_where_it_is(place: Confined) -> None:
+    process, output = place.start("touch ready; until [ -e go ]; do sleep 0.01; done; ls; pwd")
+    place.run("until [ -e ready ]; do sleep 0.01; done")
+    (place.workspace / "new").write_text("[core]\n")
+    (place.workspace / "new").replace(place.workspace / ".git/config")
+    place.run("touch go")
+    assert process.wait() == 0
+    place.sandbox.finish(process)
+    with os.fdopen(output) as text:
+        assert text.read() == f"go\nready\n{place.workspace}\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_what_is_mounted_later_is_there_for_the_next_command_alone(place: Confined) -> None:
+    inside = place.workspace / "mounted"
+    inside.mkdir()
+    running, output = place.start("touch ready; until [ -e go ]; do sleep 0.01; done; ls mounted")
+    place.run("until [ -e ready ]; do sleep 0.01; done")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "dev,suid", "tmpfs", inside], check=True)
+    try:
+        (inside / "file").touch()
+        subprocess.run(["mknod", inside / "zero", "c", "1", "5"], check=True)
+        ran = place.run("ls mounted; head -c1 mounted/zero | wc -c; touch go")
+        assert ran.output.splitlines()[:2] == ["file", "zero"]
+        assert ran.output.splitlines()[-1] == "0"
+        assert running.wait() == 0
+    finally:
+        place.sandbox.finish(running)
+        subprocess.run(["umount", inside], check=True)
+    with os.fdopen(output) as text:
+        assert text.read() == ""
+
+
+def test_no_library_of_a_command_is_loaded_outside(place: Confined) -> None:
+    outside = place.outside / "loading"
+    reader, writer = os.pipe()
+    process = place.sandbox.start(
+        ["/bin/sh", "-c", 'echo "$LD_DEBUG_OUTPUT"'],
+        cwd=place.workspace,
+        env={"PATH": "/usr/bin:/bin", "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(outside)},
+        stdout=writer,
+        confinement=Confinement(),
+    )
+    os.close(writer)
+    with os.fdopen(reader) as text:
+        assert str(outside) in text.read()
+    process.wait()
+    place.sandbox.finish(process)
+    assert list(place.outside.iterdir()) == [place.secret]
+
+
+def test_machine_without_rooms_confines_commands_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_CUT_OFF", ("/no/such/unshare",))
+    with confined("bubblewrap", tmp_path) as place:
+        assert not is_in_rooms(place)
+        subprocess.run(["git", "init", "-q", place.workspace], check=True)
+        ran = place.run(f"cat {place.secret}; touch here {place.outside}/there /usr/there; id -u")
+        assert "the secret outside" not in ran.output
+        assert ran.output.splitlines()[-1] == str(os.getuid())
+        assert (place.workspace / "here").exists()
+        assert list(place.outside.iterdir()) == [place.secret]
