@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from agentcli.agent.history import INSTRUCTIONS
 from agentcli.machine.plain import visible
 from agentcli.machine.text import NotText, decode, to_lf
 from agentcli.machine.workspace import Workspace
 from agentcli.types.errors import ToolError
-from agentcli.types.events import Told, Warned
+from agentcli.types.events import Told, Warned, Why
 
 NAMES = (
     "AGENTS.md",
@@ -43,6 +42,8 @@ class Instructions:
         self._repository = Workspace(_repository(workspace))
         self._own = Workspace(own)
         self._looked_in: set[PurePosixPath] = set()
+        self._known: set[str] = set()
+        """Files and directories on the way to which nothing is new any more."""
         self._left_bytes = ALL_LIMIT_BYTES
         self._skipped: list[str] = []
 
@@ -51,7 +52,10 @@ class Instructions:
 
     def of(self, path: Path) -> list[Told | Warned]:
         """For a file or directory that is being worked on: what is new on the way to it."""
-        real = Path(os.path.realpath(self._base / path))
+        place = os.path.realpath(self._base / path)
+        if place in self._known:
+            return []
+        real = Path(place)
         if not real.is_relative_to(self._repository.root):
             return []
         relative = PurePosixPath(real.relative_to(self._repository.root).as_posix())
@@ -62,6 +66,8 @@ class Instructions:
             if folder not in self._looked_in:
                 self._looked_in.add(folder)
                 facts += self._found_in(self._repository, folder, of="this project")
+        else:
+            self._known.add(place)
         return facts
 
     def _is_anothers(self, folder: PurePosixPath) -> bool:
@@ -79,7 +85,7 @@ class Instructions:
                 continue
             text = self._read(root, place, within=())
             if text.strip():
-                yield Told(text=_told(place, text, of), why=INSTRUCTIONS)
+                yield Told(text=_told(place, text, of), why=Why.INSTRUCTIONS)
             break
         yield from self._warnings()
 

@@ -15,10 +15,10 @@ from typing import TypeAlias
 from agentcli.agent.journal import Journal
 from agentcli.agent.size import RequestSize, message_tokens
 from agentcli.agent.trimming import Keep, trimmed
+from agentcli.agent.unseen import unseen
 from agentcli.machine.tokens import estimate
-from agentcli.types.deltas import Delta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import Compacted, Warned
+from agentcli.types.events import Compacted, TokensSpent, Warned
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.tools import ToolMessage
 from agentcli.types.wire import Message, Price, Request, Wire
@@ -56,16 +56,17 @@ class Room:
     def learn(self, request: Request, usage: Usage) -> None:
         self._size.learn(request, usage)
 
-    async def make(self, request: Request, *, wire: Wire, price: Price) -> None:
-        """Before a request, where it is getting tight."""
+    async def make(self, request: Request, *, wire: Wire, price: Price) -> Request:
+        """Before a request, where it is getting tight: the request as it is then."""
         window = self._window()
         if window is None or self._size.of(request) < TRIM_AT * window:
-            return
+            return request
         self._trim(request, spare_tokens=int(TRIM_SPARES * window), worth=TRIM_PAYS * window)
         request = self._now(request)
         if self._size.of(request) > max(COMPACT_AT * window, GROWN * self._smallest_tokens):
             self._require_hope(request, window)
             await self.compact(request, wire=wire, price=price)
+        return self._now(request)
 
     async def after_overflow(self, request: Request, *, wire: Wire, price: Price) -> bool:
         """Whether the request is worth sending again."""
@@ -77,7 +78,7 @@ class Room:
     async def compact(self, request: Request, *, wire: Wire, price: Price) -> bool:
         before = self._size.of(request)
         try:
-            reply = await self._summary(request, wire)
+            reply = await self._summary(request, wire=wire, price=price)
         except WireError as error:
             self._warn(str(error))
             return False
@@ -118,7 +119,9 @@ class Room:
         if found is not None and found.freed_tokens >= worth:
             self._journal.tell(found)
 
-    async def _summary(self, request: Request, wire: Wire) -> AssistantMessage | None:
+    async def _summary(
+        self, request: Request, *, wire: Wire, price: Price
+    ) -> AssistantMessage | None:
         """Of the whole conversation; of its last part, where the whole does not fit."""
         half = (self._window() or UNKNOWN_WINDOW_TOKENS) // 2
         for messages in (request.messages, _last_part(request.messages, half)):
@@ -130,13 +133,15 @@ class Room:
                 output_limit_tokens=min(SUMMARY_TOKENS, half),
             )
             try:
-                reply = await wire.ask(asked, _unseen)
+                reply = await wire.ask(asked, unseen(self._journal.tell, price))
             except WireError as error:
                 if error.kind is not WireErrorKind.OVERFLOW:
                     raise
                 continue
             if reply.text.strip():
                 return reply
+            cost_usd = price(reply.usage)
+            self._journal.tell(TokensSpent(why="broken_off", usage=reply.usage, cost_usd=cost_usd))
         return None
 
     def _left_out(self) -> int:
@@ -172,7 +177,3 @@ def _last_part(messages: tuple[Message, ...], limit_tokens: int) -> tuple[Messag
         if not isinstance(messages[index], ToolMessage):
             start = index
     return messages[start:]
-
-
-def _unseen(delta: Delta) -> None:
-    """Nobody watches a summary being written."""

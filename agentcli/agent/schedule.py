@@ -15,6 +15,9 @@ async def run_batch(
     run: Callable[[ToolCall], Coroutine[Any, Any, object]],
 ) -> None:
     """Runs every call. A call that does more than read never overlaps another one."""
+    if len(calls) == 1:  # as nearly always: there is nothing to order, and no task to be made
+        await run(calls[0])
+        return
     for together, group in groupby(calls, key=is_read):
         if together:
             await _all(run(call) for call in group)

@@ -19,6 +19,9 @@ from agentcli.types.messages import Echo, Image, Opaque
 
 _NO_TEXT = frozenset(("type", "id", "call_id", "role", "protocol", "session"))
 
+_WITHOUT_TEXT = frozenset((bool, int, float, type(None)))
+"""Most values are of these kinds, or plain text: for them it must be known quickly."""
+
 Piece = TextDelta | ThinkingDelta | CallDelta
 
 
@@ -44,6 +47,10 @@ class Masking:
 
     def cleaned(self, value: Any) -> Any:
         """The value itself where nothing had to be masked."""
+        if (kind := type(value)) in _WITHOUT_TEXT:
+            return value
+        if kind is str:
+            return self._redactor.text(value)
         match value:
             case Enum() | Image():
                 return value

@@ -105,6 +105,8 @@ def _open_token(text: str) -> int:
     """Keys have no blanks in them: only the last run of their characters can go on."""
     start = len(text.rstrip(_TOKEN_CHARACTERS))
     run = text[start:]
+    if not run:
+        return start
     found = [at for shape in SHAPES if (at := run.find(shape.prefix)) >= 0]
     begun = [
         len(run) - size

@@ -51,10 +51,9 @@ class Redactor:
 
     def _look_for(self, forms: set[str]) -> None:
         self._forms = sorted(forms, key=len, reverse=True)
-        self._longest = max(map(len, self._forms), default=0)
-        self._by_first_character: dict[str, list[str]] = {}
-        for form in self._forms:
-            self._by_first_character.setdefault(form[0], []).append(form)
+        self._beginnings = {
+            form[:size] for form in self._forms for size in range(1, SHORTEST_SECRET)
+        }
 
     def text(self, text: str) -> str:
         if len(text) < SHORTEST_SECRET:
@@ -106,21 +105,27 @@ class Redactor:
             first = shown.position(start)
             hidden = (*self._values(shown.text, first), *secret_shapes.spans(shown.text, first))
             found += (shown.span(*span) for span in hidden)
-        return _merged(found)
+        return _merged(found) if found else found
 
     def _values(self, text: str, start: int) -> Iterator[Span]:
-        for form in self._forms:
+        for form in [form for form in self._forms if form in text]:
             at = text.find(form, start)
             while at >= 0:
                 yield at, at + len(form)
                 at = text.find(form, at + 1)
 
     def _open_value(self, text: str) -> int:
-        for position in range(max(0, len(text) - self._longest + 1), len(text)):
-            forms = self._by_first_character.get(text[position])
-            if forms and any(form.startswith(text[position:]) for form in forms):
-                return position
-        return len(text)
+        """No form is shorter than a secret: more of one is found by that much of it."""
+        shortest = range(1, min(SHORTEST_SECRET, len(text) + 1))
+        begun = [len(text) - size for size in shortest if text[-size:] in self._beginnings]
+        for form in self._forms:
+            beginning = form[:SHORTEST_SECRET]
+            at = text.find(beginning, max(0, len(text) - len(form) + 1))
+            while at >= 0 and not form.startswith(text[at:]):
+                at = text.find(beginning, at + 1)
+            if at >= 0:
+                begun.append(at)
+        return min(begun, default=len(text))
 
 
 class RedactedStream:

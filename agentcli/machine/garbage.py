@@ -8,7 +8,8 @@ import gc
 
 _WHILE_STARTING_OBJECTS = 200_000
 """More than any start makes; a bound all the same, for commands that never become a session."""
-_AFTER_OBJECTS = 10_000
+_AFTER_OBJECTS = 2_000
+"""So much garbage is in memory at most. A live session makes hundreds of objects with each turn."""
 
 
 def begin_start() -> None:
@@ -20,6 +21,11 @@ def end_start() -> None:
     if not gc.get_freeze_count():
         gc.freeze()
         gc.set_threshold(_AFTER_OBJECTS)
+
+
+def clear() -> None:
+    """For a moment at which nobody waits."""
+    gc.collect()
 
 
 def leave() -> None:

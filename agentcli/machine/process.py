@@ -61,9 +61,10 @@ class Pipe:
 
     async def drained(self, within_s: float) -> bool:
         """Waits for the end of the output, but not for long; whether it came."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._ended.wait()
+        if self.is_open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._ended.wait()
         return not self.is_open
 
     def close_writer(self) -> None:
@@ -206,39 +207,33 @@ async def run(
 
 async def exited(child: "Popen[bytes]") -> int:
     """The return code, as soon as the process itself is gone."""
-    if child.poll() is not None:
-        return child.returncode
-    loop = asyncio.get_running_loop()
-    gone = asyncio.Event()
-    try:
-        pidfd = os.pidfd_open(child.pid)
-    except (AttributeError, OSError):
-        _wait_in_thread(child, lambda: loop.call_soon_threadsafe(gone.set))
-        await gone.wait()
-        return child.wait()
-    loop.add_reader(pidfd, gone.set)
-    try:
-        await gone.wait()
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
+    await _gone(child, told=asyncio.Event())
     return child.wait()
 
 
 async def _exited_unless(release: asyncio.Event | None, child: "Popen[bytes]") -> None:
-    if release is None:
-        await exited(child)
+    await _gone(child, told=release or asyncio.Event())
+    if child.poll() is None:
+        raise Released
+
+
+async def _gone(child: "Popen[bytes]", *, told: asyncio.Event) -> None:
+    """Returns when the event is set: by the end of the process, if by nobody before that."""
+    if child.poll() is not None:
         return
-    over = asyncio.ensure_future(exited(child))
-    released = asyncio.ensure_future(release.wait())
+    loop = asyncio.get_running_loop()
     try:
-        await asyncio.wait((over, released), return_when=asyncio.FIRST_COMPLETED)
-        if not over.done():
-            raise Released
-        await over
+        pidfd = os.pidfd_open(child.pid)
+    except (AttributeError, OSError):
+        _wait_in_thread(child, lambda: loop.call_soon_threadsafe(told.set))
+        await told.wait()
+        return
+    loop.add_reader(pidfd, told.set)
+    try:
+        await told.wait()
     finally:
-        over.cancel()
-        released.cancel()
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
 
 
 async def end(child: "Popen[bytes]", *, mark: str, steps: Steps) -> list[int]:

@@ -5,8 +5,10 @@ and none of what the repository sets for it is run.
 """
 
 import re
+import stat
 import subprocess
 import threading
+from functools import lru_cache
 from pathlib import Path
 
 from agentcli.machine.git import safely
@@ -30,20 +32,22 @@ def shortened(name: str, limit_chars: int = NAME_CHARS) -> str:
 
 def branch_of(folder: Path) -> str:
     """`branch main` or `commit 1a2b3c4d5e6f`; empty where there is no repository."""
-    for place in (folder, *folder.parents):
-        if (head := _head(place / ".git")) is not None:
-            break
-    else:
-        return ""
+    head = next((head for head in map(_head, _places(folder)) if head is not None), "")
     if on_branch := _ON_BRANCH.fullmatch(head):
         return f"branch {shortened(on_branch[1])}"
     return f"commit {head[:12]}" if _COMMIT.fullmatch(head) else ""
 
 
+@lru_cache(maxsize=4)
+def _places(folder: Path) -> tuple[Path, ...]:
+    """Where its repository may be. The same is asked before every request of a session."""
+    return tuple(place / ".git" for place in (folder, *folder.parents))
+
+
 def _head(git: Path) -> str | None:
     """None: there is no such directory, nor a file that names one."""
     try:
-        if git.is_file():
+        if not stat.S_ISDIR(git.stat().st_mode):
             git = git.parent / _first_line(git).removeprefix("gitdir: ")
         return _first_line(git / "HEAD")
     except (OSError, ValueError):

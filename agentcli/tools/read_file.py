@@ -15,7 +15,7 @@ from agentcli.tools.contracts import contract
 from agentcli.tools.reading.bigfile import excerpt_of_big
 from agentcli.tools.reading.excerpt import Excerpt, excerpt_of, first_index
 from agentcli.tools.reading.magic import binary_name
-from agentcli.tools.schema import Arguments, parse
+from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, sha256
 from agentcli.tools.textfile import LIMIT_BYTES
 from agentcli.types.errors import ToolError
@@ -26,11 +26,12 @@ LIMIT_LINES = 2000
 LIMIT_OUTPUT_BYTES = 50_000
 LIMIT_ENTRIES = 500
 MAGIC_BYTES = 16
+AT_ONCE_BYTES = 256 * 1024
 PDF = b"%PDF-"
 
 
 class Args(Arguments):
-    path: Annotated[str, Field(description="e.g. src/app.py")]
+    path: FilePath
     offset: Annotated[int, Field(description="First line, e.g. 201; -50 for the last 50")] = 1
     limit: Annotated[int, Field(ge=1, description="Lines, e.g. 100")] = LIMIT_LINES
 
@@ -67,28 +68,34 @@ class ReadFile:
 
     async def run(self, args: Args, context: ToolContext) -> Output:
         place = self._workspace.locate(args.path)
-        output = await asyncio.to_thread(self._read, place, args)
+        output = self._at_once(place, args)
+        if output is None:
+            output = await asyncio.to_thread(self._read, place, args)
         if isinstance(output.details, FileView) and output.details.sha256:
             self._seen.note(place.path, output.details.sha256)
         return output
+
+    def _at_once(self, place: Place, args: Args) -> Output | None:
+        """A small text, which is read before a thread would have begun to; None: it is none."""
+        found = self._workspace.stat(place)
+        if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > AT_ONCE_BYTES:
+            return None
+        with self._opened(place) as file:
+            head = _head(file)
+            return None if image_type(head) else _no_image(place, file, head, args=args)
 
     def _read(self, place: Place, args: Args) -> Output:
         found = self._workspace.stat(place)
         if found is not None and stat.S_ISDIR(found.st_mode):
             return self._listing(place, args)
-        with os.fdopen(self._workspace.open_file(place), "rb") as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-            head = file.read(MAGIC_BYTES)
-            file.seek(0)
-            media_type = image_type(head)
-            if media_type:
+        with self._opened(place) as file:
+            head = _head(file)
+            if media_type := image_type(head):
                 return self._image(place, media_type, file.read(READ_BYTES + 1))
-            if head.startswith(PDF):
-                return _binary(place, size_bytes, head)
-            try:
-                return _text(place, file, size_bytes=size_bytes, args=args)
-            except NotText:
-                return _binary(place, size_bytes, head)
+            return _no_image(place, file, head, args=args)
+
+    def _opened(self, place: Place) -> BinaryIO:
+        return os.fdopen(self._workspace.open_file(place), "rb")
 
     def _listing(self, place: Place, args: Args) -> Output:
         with self._workspace.open_folder(place) as folder, folder.scan() as entries:
@@ -129,6 +136,22 @@ class ReadFile:
         )
 
 
+def _head(file: BinaryIO) -> bytes:
+    head = file.read(MAGIC_BYTES)
+    file.seek(0)
+    return head
+
+
+def _no_image(place: Place, file: BinaryIO, head: bytes, *, args: Args) -> Output:
+    size_bytes = os.fstat(file.fileno()).st_size
+    try:
+        if head.startswith(PDF):
+            raise NotText("it is a PDF")
+        return _text(place, file, size_bytes=size_bytes, args=args)
+    except NotText:
+        return _binary(place, size_bytes, head)
+
+
 def _text(place: Place, file: BinaryIO, *, size_bytes: int, args: Args) -> Output:
     part, digest = _excerpt(file, size_bytes=size_bytes, args=args)
     rows = list(_within(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first)))
@@ -152,9 +175,17 @@ def _excerpt(file: BinaryIO, *, size_bytes: int, args: Args) -> tuple[Excerpt, s
     """The lines, and the hash of the file where all of it was read."""
     limit = min(args.limit, LIMIT_LINES)
     if size_bytes <= LIMIT_BYTES:
-        data = file.read(LIMIT_BYTES)
+        data = _whole(file, size_bytes)
         return excerpt_of(data, offset=args.offset, limit=limit), sha256(data)
     return excerpt_of_big(file, size_bytes=size_bytes, offset=args.offset, limit=limit), ""
+
+
+def _whole(file: BinaryIO, size_bytes: int) -> bytes:
+    """Within the limit. It may be longer than it says it is: it grows, or does not know."""
+    data = file.read(size_bytes + 1)  # room for all of the limit would be mapped and given back
+    while size_bytes < len(data) < LIMIT_BYTES and (more := file.read(AT_ONCE_BYTES)):
+        data += more
+    return data[:LIMIT_BYTES]
 
 
 def _within(rows: Iterable[str]) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """One message of a conversation as a model may get it: nothing empty, broken, foreign or unseen.
 
 What a provider wants back is there for the protocol and model that made it, and for no other.
+What needs no change is the same object again.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from agentcli.types.messages import (
     AssistantMessage,
@@ -23,6 +24,8 @@ from agentcli.wire.characters import whole, whole_json
 from agentcli.wire.dialect import Model
 from agentcli.wire.names import wire_id, wire_name
 
+T = TypeVar("T", bound=Block | AssistantMessage | ToolResult)
+
 NO_OUTPUT = "(no output)"
 NO_TEXT = "(empty message)"
 IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -31,8 +34,13 @@ IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/we
 def clean_result(result: ToolResult, call_id: str, *, name: str, model: Model) -> ToolResult:
     content = _clean_content(result.content, model) or (Text(text=NO_OUTPUT),)
     found = tuple(map(wire_name, result.found))
-    clean = replace(result, call_id=call_id, name=name, content=content, found=found)
-    return result if clean == result else clean
+    return amended(result, call_id=call_id, name=name, content=content, found=found)
+
+
+def amended(record: T, **values: Any) -> T:
+    """The record with these values; itself where it has them already, as nearly always."""
+    is_same = all([getattr(record, name) == value for name, value in values.items()])
+    return record if is_same else replace(record, **values)
 
 
 def clean_user(message: UserMessage, model: Model) -> UserMessage:
@@ -43,7 +51,7 @@ def clean_user(message: UserMessage, model: Model) -> UserMessage:
 def _clean_content(content: Sequence[Text | Image], model: Model) -> tuple[Text | Image, ...]:
     visible = (seen(block, model) if isinstance(block, Image) else block for block in content)
     return tuple(
-        Text(text=whole(block.text)) if isinstance(block, Text) else block
+        amended(block, text=whole(block.text), echo=None) if isinstance(block, Text) else block
         for block in visible
         if not isinstance(block, Text) or block.text.strip()
     )
@@ -62,8 +70,7 @@ def clean_reply(message: AssistantMessage, model: Model) -> AssistantMessage:
         # Not every provider takes words between a call and its answer, unless they are its own.
         content = tuple(sorted(content, key=lambda block: isinstance(block, ToolCall)))
     echo = message.echo if is_own(message.echo, model) else None
-    clean = replace(message, content=content, echo=echo)
-    return message if clean == message else clean
+    return amended(message, content=content, echo=echo)
 
 
 def _clean_block(block: Block, message: AssistantMessage, *, model: Model) -> Block | None:
@@ -74,14 +81,14 @@ def _clean_block(block: Block, message: AssistantMessage, *, model: Model) -> Bl
             own = block.echo if is_own(block.echo, model) else None
             if own is None and not block.text.strip():
                 return None
-            return replace(block, text=whole(block.text), echo=own)
+            return amended(block, text=whole(block.text), echo=own)
         case ToolCall():
             return _clean_call(block, message, model=model)
 
 
 def _clean_call(call: ToolCall, message: AssistantMessage, *, model: Model) -> ToolCall:
     is_kept = is_by(message, model) and call.id and call.id.isprintable()
-    return replace(
+    return amended(
         call,
         # Who minted an id gets it back as it was, whatever alphabet it used.
         id=call.id if is_kept else wire_id(call.id),

@@ -4,6 +4,7 @@ A conversation is sent again with every step, and its older messages never chang
 what is new in it. Messages are compared by identity, and kept, so that no identity is used twice.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import wraps
 from operator import is_
@@ -26,7 +27,7 @@ class _Kept(Generic[T]):
         self.model = model
         self.messages: list[Message] = []
         self.made: list[T] = []
-        self.ends: list[int] = []
+        self.ends = array("Q")
         """Where in `made` what became of each message ends."""
 
     def grow(self, messages: Sequence[Message], make: Make[T]) -> None:

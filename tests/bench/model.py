@@ -60,7 +60,7 @@ class Model:
                     self._serve(connection)
 
     def _serve(self, connection: socket.socket) -> None:
-        while data := connection.recv(1 << 20):
+        while data := connection.recv(1 << 16):
             began = time.perf_counter()
             size = _read(connection, data)
             self.began.append(began)
@@ -78,11 +78,11 @@ class Model:
 def _read(connection: socket.socket, data: bytes) -> int:
     """The size of a request's body, once it has come."""
     while b"\r\n\r\n" not in data:
-        data += connection.recv(1 << 20)
+        data += connection.recv(1 << 16)
     head, _, body = data.partition(b"\r\n\r\n")
     fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
     size = int(fields[b"content-length"])
     missing = size - len(body)
     while missing > 0:
-        missing -= len(connection.recv(1 << 20))
+        missing -= len(connection.recv(1 << 16))
     return size

@@ -28,7 +28,7 @@ def figures() -> Iterator[Figure]:
     with Model(lambda step: anthropic.says(ANSWER.format(step)).body) as model:
         with TemporaryDirectory() as home:
             yield from _starts(Path(home), model)
-        with TemporaryDirectory() as home, opened(Path(home), model.environment) as term:
+        with TemporaryDirectory() as home, opened(PyteTerm, Path(home), model.environment) as term:
             term.ready()
             yield from _long_use(term, Path(home))
             yield from _idle(term)
@@ -39,7 +39,7 @@ def _starts(home: Path, model: Model) -> Iterator[Figure]:
     painted_ms, usable_ms = [], []
     for run in range(STARTS + 1):
         began = time.perf_counter()
-        with opened(home, model.environment, rows=24) as term:
+        with opened(PyteTerm, home, model.environment, rows=24) as term:
             term.type(LETTER)
             painted = _when(lambda: term.raw().strip(ECHO)) - began
             usable = _when(lambda: term.shows(f"> {LETTER}")) - began

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from tests.bench.figures import Figure
 from tests.bench.model import Model
 from tests.bench.process import weighed
-from tests.bench.terminal import cpu_s, opened
+from tests.bench.terminal import QuickTerm, cpu_s, opened
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import PROGRAM, environment
 from tests.support.scenes import ANSWER
@@ -49,11 +49,12 @@ def _live_s(reply: bytes) -> tuple[float, float]:
     with (
         TemporaryDirectory() as home,
         Model(lambda step: reply) as model,
-        opened(Path(home), model.environment) as term,
+        opened(QuickTerm, Path(home), model.environment) as term,
     ):
         term.ready()
         before_s, began = cpu_s(term.pid), time.perf_counter()
         term.send("go")
-        until(lambda: term.shows(LAST_WORDS), "the end of the reply", within_s=120)
+        until(lambda: term.wrote(LAST_WORDS), "the end of the reply", within_s=120)
+        took_s = time.perf_counter() - began
         until(lambda: not term.shows("esc to interrupt"), "the turn has ended", within_s=30)
-        return cpu_s(term.pid) - before_s, time.perf_counter() - began
+        return cpu_s(term.pid) - before_s, took_s

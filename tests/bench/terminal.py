@@ -1,18 +1,57 @@
 """The live session in a terminal, and what its process has used so far."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from tests.support.terminal import PyteTerm
 
+Kind = TypeVar("Kind", bound=PyteTerm)
+
+
+class QuickTerm(PyteTerm):
+    """Takes what is written at once, and draws it only when its screen is looked at.
+
+    Drawing takes longer than all that the program does, which would wait for it.
+    """
+
+    _drawn_bytes = 0
+
+    def wrote(self, text: str) -> bool:
+        """Without a look at the screen."""
+        with self._lock:
+            return self._raw.rfind(text.encode()) >= 0
+
+    def screen(self) -> list[str]:
+        with self._lock:
+            data = bytes(self._raw[self._drawn_bytes :])
+            self._drawn_bytes = len(self._raw)
+            self._stream.feed(re.sub(rb"\x1b\[[>=<][0-9;]*[a-zA-Z]", b"", data))
+            return super().screen()
+
+    def _read(self) -> None:
+        while data := _taken(self.fd):
+            with self._lock:
+                self._raw += data
+
+
+def _taken(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # closed
+        return b""
+
 
 @contextmanager
-def opened(home: Path, environment: Mapping[str, str], *, rows: int = 40) -> Iterator[PyteTerm]:
+def opened(
+    kind: type[Kind], home: Path, environment: Mapping[str, str], *, rows: int = 40
+) -> Iterator[Kind]:
     project = home / "project"
     project.mkdir(exist_ok=True)
-    term = PyteTerm(
+    term = kind(
         ["--model", "opus"], home=home, cwd=project, env=dict(environment), cols=100, rows=rows
     )
     try:

@@ -3,12 +3,16 @@
 A file within the limit is read as a whole: its lines are counted, its bytes are known.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from agentcli.machine.text import Encoding, decode
 from agentcli.types.errors import ToolError
 
 LINE_CHARS = 2000
+PART_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,22 +33,35 @@ class Excerpt:
 def excerpt_of(data: bytes, *, offset: int, limit: int) -> Excerpt:
     """From all of a file. NotText for a binary one; ToolError when the lines are not there."""
     text, encoding = decode(data)
-    lines = text.split("\n")
-    has_final_newline = lines[-1] == ""
-    if has_final_newline:
-        lines.pop()
-    start = first_index(offset, len(lines))
-    if start >= len(lines) > 0:
-        raise past_the_end(len(lines), offset)
+    has_final_newline = not text or text.endswith("\n")
+    newlines = [*accumulate(text.count("\n", *part) for part in _parts(text))]
+    total = (newlines[-1] if newlines else 0) + (not has_final_newline)
+    start = first_index(offset, total)
+    if start >= total > 0:
+        raise past_the_end(total, offset)
+    lines = _lines(text, newlines, start=start, count=min(limit, total - start))
     return Excerpt(
-        lines=[shortened(line.removesuffix("\r")) for line in lines[start : start + limit]],
+        lines=[shortened(line.removesuffix("\r")) for line in lines],
         first=start + 1,
-        total=len(lines),
-        has_more=start + limit < len(lines),
+        total=total,
+        has_more=start + limit < total,
         encoding=encoding,
         ending=_ending(text),
         has_final_newline=has_final_newline,
     )
+
+
+def _parts(text: str) -> Iterator[tuple[int, int]]:
+    return ((at, at + PART_CHARS) for at in range(0, len(text), PART_CHARS))
+
+
+def _lines(text: str, newlines: Sequence[int], *, start: int, count: int) -> list[str]:
+    """`newlines`: up to the end of each part. Only the parts that hold these lines are split."""
+    first = bisect_left(newlines, start)
+    last = bisect_left(newlines, start + count)
+    skipped = start - (newlines[first - 1] if first else 0)
+    part = text[first * PART_CHARS : (last + 1) * PART_CHARS]
+    return part.split("\n", skipped + count)[skipped : skipped + count]
 
 
 def first_index(offset: int, total: int) -> int:
@@ -66,7 +83,7 @@ def shortened(line: str, *, length: int | None = None, about: str = "") -> str:
 
 
 def _ending(text: str) -> str:
-    crlf = text.count("\r\n")
+    crlf = text.count("\r\n") if "\r" in text else 0
     if not crlf:
         return ""
     return "CRLF" if crlf == text.count("\n") else "mixed CRLF and LF"

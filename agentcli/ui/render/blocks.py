@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from markdown_it.tree import SyntaxTreeNode
 from rich.text import Text
 
 from agentcli.ui.render.code import Highlighter, lexer_by_name
@@ -10,6 +9,7 @@ from agentcli.ui.render.escape import escaped
 from agentcli.ui.render.inline import inline
 from agentcli.ui.render.paint import Paint, run, wrapped
 from agentcli.ui.render.table import table_lines
+from agentcli.ui.render.tree import Node
 
 MIN_COLUMNS = 8
 """What is nested so deeply that less would be left is drawn at the same depth."""
@@ -20,7 +20,7 @@ class Blocks:
         self._paint = paint
         self._theme = paint.theme
 
-    def block(self, node: SyntaxTreeNode, width: int | None = None) -> list[Text]:
+    def block(self, node: Node, width: int | None = None) -> list[Text]:
         width = width or self._paint.prose_width
         match node.type:
             case "paragraph":
@@ -30,7 +30,7 @@ class Blocks:
             case "bullet_list":
                 return self.items(node.children, number=None, width=width)
             case "ordered_list":
-                first = int(str(node.attrs.get("start", 1)))
+                first = int(str(node.token.attrs.get("start", 1)))
                 return self.items(node.children, number=first, width=width)
             case "blockquote":
                 bar = run("> " if self._paint.ascii else "│ ", self._theme.dim)
@@ -42,7 +42,7 @@ class Blocks:
                 return self._leaf(node, width)
 
     def items(
-        self, nodes: Sequence[SyntaxTreeNode], *, number: int | None, width: int | None = None
+        self, nodes: Sequence[Node], *, number: int | None, width: int | None = None
     ) -> list[Text]:
         """Items of a list, the first of them with this number; None: they have bullets."""
         width = width or self._paint.prose_width
@@ -53,7 +53,7 @@ class Blocks:
             lines += self._item(item, None if number is None else number + index, width)
         return lines
 
-    def _item(self, node: SyntaxTreeNode, number: int | None, width: int) -> list[Text]:
+    def _item(self, node: Node, number: int | None, width: int) -> list[Text]:
         bullet = "-" if self._paint.ascii else "•"
         sign = bullet if number is None else f"{number}."
         mark = run(f"{sign} ", self._theme.dim)
@@ -62,7 +62,7 @@ class Blocks:
         inner = self._stacked(node.children, width - len(mark)) or [Text()]
         return list(_beside(mark, Text(" " * len(mark)), inner))
 
-    def _stacked(self, nodes: Sequence[SyntaxTreeNode], width: int) -> list[Text]:
+    def _stacked(self, nodes: Sequence[Node], width: int) -> list[Text]:
         """One below the other, with an empty line where the author left one."""
         lines: list[Text] = []
         for index, node in enumerate(nodes):
@@ -71,7 +71,7 @@ class Blocks:
             lines += self.block(node, width)
         return lines
 
-    def _leaf(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _leaf(self, node: Node, width: int) -> list[Text]:
         match node.type:
             case "fence" | "code_block":
                 return self._code(node)
@@ -80,19 +80,19 @@ class Blocks:
             case _:
                 return self._as_written(node, width)
 
-    def _heading(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _heading(self, node: Node, width: int) -> list[Text]:
         title = inline(node.children[0], self._paint, self._theme.heading)
         if self._paint.accessible:
-            title = Text(f"{'#' * int(node.tag[1:])} ") + title
+            title = Text(f"{'#' * int(node.token.tag[1:])} ") + title
         return wrapped(title, width)
 
-    def _code(self, node: SyntaxTreeNode) -> list[Text]:
+    def _code(self, node: Node) -> list[Text]:
         """Not wrapped: what is copied from the screen must be the code."""
-        words = node.info.split() if node.type == "fence" else []
+        words = node.token.info.split() if node.type == "fence" else []
         highlighter = Highlighter(lexer_by_name(words[0]) if words else None, self._theme)
         return [highlighter.line(line) for line in node.content.removesuffix("\n").split("\n")]
 
-    def _as_written(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _as_written(self, node: Node, width: int) -> list[Text]:
         return [
             part
             for line in node.content.rstrip("\n").expandtabs(4).split("\n")
@@ -100,12 +100,12 @@ class Blocks:
         ]
 
 
-def are_apart(before: SyntaxTreeNode, after: SyntaxTreeNode) -> bool:
+def are_apart(before: Node, after: Node) -> bool:
     """Whether there is an empty line between two blocks of a source."""
     return after.map is not None and _end(before) < after.map[0]
 
 
-def _end(node: SyntaxTreeNode) -> int:
+def _end(node: Node) -> int:
     """The line after a block. The parser counts empty lines behind an item as part of it."""
     if node.type in ("bullet_list", "ordered_list", "list_item", "blockquote") and node.children:
         return _end(node.children[-1])

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from agentcli.machine.plain import plain
 from agentcli.types.tools import ChildTurn, Command, Diff, ErrorKind, Raw
-from agentcli.ui.lines import counted, short_path
+from agentcli.ui.lines import SAID_INSTEAD, counted, short_path
 from agentcli.ui.render.card import Card, State
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape, escaped
@@ -40,7 +40,7 @@ def body(card: Card, paint: Paint, *, is_named: bool) -> str:
         case ChildTurn():
             return first_lines(result.text, card, paint, PLAIN)
         case _ if result.error not in (None, ErrorKind.CANCELLED):
-            return first_lines(result.text, card, paint, PLAIN)
+            return first_lines(result.text, card, paint, PLAIN, is_prose=True)
         case _:
             return ""
 
@@ -66,24 +66,31 @@ def _command_rows(line: str, paint: Paint, *, sign: str) -> list[Text]:
     return [run(f"  {sign}") + first, *(run("      ") + row for row in more)]
 
 
-def text_rows(text: str, paint: Paint, style: Style, *, indent: str = "  ") -> list[Text]:
-    """Any text, indented and folded, with nothing in it that acts on a terminal."""
+def text_rows(
+    text: str, paint: Paint, style: Style, *, indent: str = "  ", is_prose: bool = False
+) -> list[Text]:
+    """Any text, indented and folded, with nothing in it that acts on a terminal.
+
+    `is_prose`: its lines are broken between words."""
     width = max(2, paint.width - len(indent))
     lines = text.rstrip("\n").split("\n") if text else []
+    split = wrapped if is_prose else folded
     return [
         run(indent) + part if part.plain else Text()
         for line in lines
-        for part in folded(
+        for part in split(
             escaped(line.rstrip().expandtabs(8), style, mark=paint.theme.escaped), width
         )
     ]
 
 
-def first_lines(text: str, card: Card, paint: Paint, style: Style) -> str:
+def first_lines(
+    text: str, card: Card, paint: Paint, style: Style, *, is_prose: bool = False
+) -> str:
     lines = plain(text).strip("\n").split("\n") if text.strip() else []
     if len(lines) <= OTHER_LINES + 1:
-        return paint.lines(text_rows("\n".join(lines), paint, style))
-    shown = text_rows("\n".join(lines[:OTHER_LINES]), paint, style)
+        return paint.lines(text_rows("\n".join(lines), paint, style, is_prose=is_prose))
+    shown = text_rows("\n".join(lines[:OTHER_LINES]), paint, style, is_prose=is_prose)
     return paint.lines([*shown, *hidden_note(len(lines) - OTHER_LINES, card, paint)])
 
 
@@ -123,10 +130,12 @@ def _lines(text: str) -> list[str]:
 
 
 def _reason(card: Card, paint: Paint) -> str:
-    """Why, and what would have permitted it; a person who said no knows why."""
+    """Why, and what would have permitted it; of a person who said no, what they want instead."""
     verdict = card.verdict
     if verdict is not None and verdict.by == "person":
-        return ""
+        instead = verdict.reason.partition(SAID_INSTEAD)[2]
+        said = run(escape(f"you said: {instead}"), paint.theme.strong)
+        return paint.lines(wrapped(said, paint.prose_width, indent="  ")) if instead else ""
     why = verdict.reason if verdict is not None and verdict.decision == "deny" else card.result.said
     text = run(escape(" ".join(why.split())), paint.theme.dim)
     return paint.lines(wrapped(text, paint.prose_width, indent="  "))

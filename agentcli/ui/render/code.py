@@ -14,7 +14,7 @@ from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, String, Token, _TokenType
 from pygments.util import ClassNotFound
 from rich.style import Style
-from rich.text import Text
+from rich.text import Span, Text
 
 from agentcli.ui.render.escape import append_escaped, escape
 from agentcli.ui.render.palette import PLAIN, Theme
@@ -50,6 +50,8 @@ class Highlighter:
     def __init__(self, lexer: Lexer | None, theme: Theme) -> None:
         self._lines = LineLexer(lexer) if lexer is not None and theme.syntax else None
         self._theme = theme
+        self._styles: dict[_TokenType, Style] = {}
+        """Those that were asked for."""
 
     def peek(self, text: str) -> Text:
         """The beginning of the next line; the lines after it do not know of it."""
@@ -60,15 +62,26 @@ class Highlighter:
     def line(self, text: str, base: Style = PLAIN) -> Text:
         """One line, without its newline."""
         pieces = self._lines.pieces(text) if self._lines else [(Token, text)]
-        is_safe = escape(text) == text
-        styled = Text()
-        for style, run in groupby(pieces, key=lambda piece: base + self._theme.token(piece[0])):
-            characters = "".join(piece for _, piece in run)
-            if is_safe:
-                styled.append(characters, style)
-            else:
+        runs = groupby(pieces, key=lambda piece: base + self._style(piece[0]))
+        if escape(text) != text:
+            styled = Text()
+            for style, run in runs:
+                characters = "".join(piece for _, piece in run)
                 append_escaped(styled, characters, style, mark=self._theme.escaped)
-        return styled
+            return styled
+        spans, end = [], 0
+        for style, run in runs:
+            start = end
+            end += sum(len(piece) for _, piece in run)
+            if style and end > start:
+                spans.append(Span(start, end, style))
+        return Text(text, spans=spans)
+
+    def _style(self, kind: _TokenType) -> Style:
+        style = self._styles.get(kind)
+        if style is None:
+            style = self._styles[kind] = self._theme.token(kind)
+        return style
 
 
 class LineLexer:
@@ -76,6 +89,9 @@ class LineLexer:
 
     def __init__(self, lexer: Lexer) -> None:
         self._lexer = lexer
+        self._has_rules = isinstance(lexer, RegexLexer) and not isinstance(
+            lexer, ExtendedRegexLexer
+        )
         self._stack = ["root"]
         self._in_comment = False
         self._knows_comments = Comment in _first_kind(lexer, "/* */").split()
@@ -116,18 +132,16 @@ class LineLexer:
         return is_open and self._knows_comments and String not in kind.split()
 
     def _lexed(self, source: str) -> Iterator[Piece]:
-        lexer = self._lexer
-        if isinstance(lexer, RegexLexer) and not isinstance(lexer, ExtendedRegexLexer):
-            yield from self._by_rules(source)
-        else:
-            for _, kind, piece in lexer.get_tokens_unprocessed(source):
-                yield kind, piece
+        if self._has_rules:
+            return self._by_rules(source)
+        return ((kind, piece) for _, kind, piece in self._lexer.get_tokens_unprocessed(source))
 
     def _by_rules(self, source: str) -> Iterator[Piece]:
         """The lexer's own rules; its own loop over them would forget the state at the end."""
+        rules = cast(Any, self._lexer)._tokens
         at = idle = 0
         while at < len(source):
-            rule = self._rule(source, at, must_progress=idle > _IDLE_STEPS)
+            rule = _rule(rules[self._stack[-1]], source, at, must_progress=idle > _IDLE_STEPS)
             if rule is None:
                 yield Error, source[at]
                 at += 1
@@ -140,20 +154,11 @@ class LineLexer:
                     yield kind, piece
             idle = 0 if found.end() > at else idle + 1
             at = found.end()
-            self._go(then)
-
-    def _rule(self, source: str, at: int, *, must_progress: bool) -> Any:
-        """What matches here, what it is, and the state after it; None: nothing does."""
-        for matching, action, then in cast(Any, self._lexer)._tokens[self._stack[-1]]:
-            found = matching(source, at)
-            if found and (found.end() > at or not must_progress):
-                return found, action, then
-        return None
+            if then is not None:
+                self._go(then)
 
     def _go(self, then: Any) -> None:
         match then:
-            case None:
-                return
             case int():
                 del self._stack[max(1, len(self._stack) - abs(then)) :]
             case "#push":
@@ -169,6 +174,15 @@ class LineLexer:
             del self._stack[max(1, len(self._stack) - 1) :]
         else:
             self._stack.append(self._stack[-1] if state == "#push" else state)
+
+
+def _rule(rules: Any, source: str, at: int, *, must_progress: bool) -> Any:
+    """What matches here, what it is, and the state after it; None: nothing does."""
+    for matching, action, then in rules:
+        found = matching(source, at)
+        if found and (found.end() > at or not must_progress):
+            return found, action, then
+    return None
 
 
 def _first_kind(lexer: Lexer, source: str) -> _TokenType:

@@ -96,8 +96,6 @@ def _rows(line: PatchLine, highlighter: Highlighter, paint: Paint) -> list[Text]
         shown.stylize(word, start, end)
     for start, end in line.escapes:
         shown.stylize(paint.theme.escaped, start, end)
-    if paint.accessible and line.words:
-        shown = _bracketed(shown, line)
     gutter, indent = f"  {line.number:>4} ", "  "
     width = max(MIN_COLUMNS, paint.width - len(gutter) - len(indent))
     rows = []
@@ -120,13 +118,3 @@ def _styles(sign: str, theme: Theme) -> tuple[Style, Style]:
             return theme.removed, theme.removed_word
         case _:
             return PLAIN, PLAIN
-
-
-def _bracketed(shown: Text, line: PatchLine) -> Text:
-    """The words that changed between signs, for whom colours say nothing."""
-    left, right = ("{+", "+}") if line.sign == "+" else ("[-", "-]")
-    marked, end = Text(), 0
-    for start, stop in line.words:
-        marked += shown[end:start] + run(left) + shown[start:stop] + run(right)
-        end = stop
-    return marked + shown[end:]

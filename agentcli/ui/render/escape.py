@@ -9,6 +9,8 @@ import re
 from rich.style import Style
 from rich.text import Text
 
+from agentcli.ui.render.paint import run
+
 _JOINED = "\u0600-\u0dff\u200d\u2600-\u27bf\ufe0f\U0001f000-\U0001faff"
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control
@@ -45,6 +47,8 @@ def escape_marked(text: str) -> tuple[str, list[Span]]:
 
 def escaped(text: str, style: Style, *, mark: Style) -> Text:
     """The text in a style, with what had to be escaped standing out."""
+    if _HIDDEN.search(text) is None:
+        return run(text, style)
     return append_escaped(Text(), text, style, mark=mark)
 
 

@@ -2,13 +2,13 @@
 
 from urllib.parse import urlsplit
 
-from markdown_it.tree import SyntaxTreeNode
 from rich.style import Style
 from rich.text import Text
 
 from agentcli.ui.render.escape import escape, escaped
 from agentcli.ui.render.paint import Paint, run
 from agentcli.ui.render.palette import PLAIN
+from agentcli.ui.render.tree import Node
 
 _CLICKABLE = frozenset(("http", "https", "mailto"))
 _STYLES = {
@@ -18,7 +18,7 @@ _STYLES = {
 }
 
 
-def inline(node: SyntaxTreeNode, paint: Paint, style: Style = PLAIN) -> Text:
+def inline(node: Node, paint: Paint, style: Style = PLAIN) -> Text:
     """All that stands in a node, on as few lines as its author wanted."""
     if len(node.children) == 1:
         return _piece(node.children[0], paint, style)
@@ -28,7 +28,7 @@ def inline(node: SyntaxTreeNode, paint: Paint, style: Style = PLAIN) -> Text:
     return shown
 
 
-def _piece(node: SyntaxTreeNode, paint: Paint, style: Style) -> Text:
+def _piece(node: Node, paint: Paint, style: Style) -> Text:
     match node.type:
         case "strong" | "em" | "s":
             return inline(node, paint, style + _STYLES[node.type])
@@ -36,10 +36,12 @@ def _piece(node: SyntaxTreeNode, paint: Paint, style: Style) -> Text:
             quoted = f"`{node.content}`" if paint.accessible else node.content
             return escaped(quoted, style + paint.theme.code, mark=paint.theme.escaped)
         case "link":
-            return _link(inline(node, paint, style), str(node.attrs.get("href", "")), paint, style)
+            return _link(
+                inline(node, paint, style), str(node.token.attrs.get("href", "")), paint, style
+            )
         case "image":
             label = run(f"image: {escape(node.content)}", style)
-            return _link(label, str(node.attrs.get("src", "")), paint, style)
+            return _link(label, str(node.token.attrs.get("src", "")), paint, style)
         case "softbreak":
             return run(" ", style)
         case "hardbreak":

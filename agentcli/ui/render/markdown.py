@@ -11,12 +11,12 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from markdown_it.tree import SyntaxTreeNode
 from rich.text import Text
 
 from agentcli.ui.render.blocks import Blocks, are_apart
 from agentcli.ui.render.code import Highlighter, lexer_by_name
 from agentcli.ui.render.paint import Paint, folded
+from agentcli.ui.render.tree import Node, tree
 
 TAIL_CHARS = 4_000
 """How much of a long block is looked at to show its last rows."""
@@ -77,7 +77,7 @@ class MarkdownStream:
 
     def tail(self, rows: int) -> str:
         """The last rows of what is not final yet, without a newline at the end."""
-        lines = self._pending() if rows > 0 else []
+        lines = self._pending()[-rows:] if rows > 0 else []
         fitting = [row for line in lines for row in folded(_spaced(line), self._paint.width)]
         return self._live_paint.lines(fitting[-rows:]).removesuffix("\n")
 
@@ -117,7 +117,7 @@ class MarkdownStream:
             return []
         self._lines.append(line)
         if _FENCE.match(line) or _ends_list(self._lines):
-            return self._advance()
+            return self._advance() if len(self._lines) > 1 else self._open_fence()
         if len(self._lines) < self._worth_parsing_at or not _may_border(self._lines):
             return []
         return self._advance()
@@ -137,7 +137,7 @@ class MarkdownStream:
             return self._given_out(nodes)
         final = self._given_out(nodes[:-1])
         if last.type == "fence":
-            self._open_fence()
+            final += self._open_fence()
         elif last.type in _LISTS:
             final += self._all_but_last_item(last)
         else:
@@ -147,7 +147,7 @@ class MarkdownStream:
         self._worth_parsing_at = len(self._lines) * 5 // 4 + more
         return final
 
-    def _is_closed(self, last: SyntaxTreeNode) -> bool:
+    def _is_closed(self, last: Node) -> bool:
         if last.type in _CLOSED_AT_ONCE:
             return True
         if self._lines[-1].strip():
@@ -156,13 +156,13 @@ class MarkdownStream:
             return last.map is not None and last.map[1] < len(self._lines)
         return last.type in _CLOSED_BY_EMPTY_LINE
 
-    def _given_out(self, nodes: Sequence[SyntaxTreeNode]) -> list[Text]:
+    def _given_out(self, nodes: Sequence[Node]) -> list[Text]:
         lines = self._drawn(nodes, self._place)
         if lines:
             self._place = _Place(needs_gap=True)
         return lines
 
-    def _all_but_last_item(self, node: SyntaxTreeNode) -> list[Text]:
+    def _all_but_last_item(self, node: Node) -> list[Text]:
         *whole, last = node.children
         self._keep_from(last)
         if not whole:
@@ -175,11 +175,11 @@ class MarkdownStream:
         )
         return lines
 
-    def _keep_from(self, node: SyntaxTreeNode) -> None:
+    def _keep_from(self, node: Node) -> None:
         first, _ = node.map or (0, 0)
         del self._lines[:first]
 
-    def _drawn(self, nodes: Sequence[SyntaxTreeNode], place: _Place) -> list[Text]:
+    def _drawn(self, nodes: Sequence[Node], place: _Place) -> list[Text]:
         lines: list[Text] = []
         for node in nodes:
             if node.type in _LISTS:
@@ -191,7 +191,8 @@ class MarkdownStream:
                 place = _Place(needs_gap=True)
         return lines
 
-    def _open_fence(self) -> None:
+    def _open_fence(self) -> list[Text]:
+        """With the last line. It shows nothing itself."""
         opening = _FENCE.match(self._lines.pop())
         assert opening is not None
         self._lines.clear()
@@ -202,6 +203,7 @@ class MarkdownStream:
             indent=re.compile(rf" {{0,{len(opening['indent'])}}}"),
             highlighter=Highlighter(lexer_by_name(name[0]) if name else None, self._paint.theme),
         )
+        return []
 
     def _code_line(self, fence: _Fence, line: str) -> list[Text]:
         if fence.closing.fullmatch(line):
@@ -225,7 +227,7 @@ class MarkdownStream:
         nodes = self._parsed(_last_part([*self._lines, partial]), dict(self._names))
         return self._drawn(nodes, self._place)
 
-    def _parsed(self, lines: Sequence[str], names: dict[str, Any]) -> list[SyntaxTreeNode]:
+    def _parsed(self, lines: Sequence[str], names: dict[str, Any]) -> list[Node]:
         """The blocks at the top; `names` are the targets of links defined on the way."""
         source = "\n".join(lines)
         tokens = self._parser.parse(source, names)
@@ -233,7 +235,7 @@ class MarkdownStream:
             # The parser leaves out what is nested deeper; then it is shown as it was written.
             end = source.rstrip().count("\n") + 1
             tokens = [Token("html_block", "", 0, content=source, map=[0, end])]
-        return SyntaxTreeNode(tokens).children
+        return tree(tokens)
 
 
 def _may_border(lines: Sequence[str]) -> bool:
@@ -256,10 +258,10 @@ def _ends_list(lines: Sequence[str]) -> bool:
     return bool(lines[-1].strip()) and not lines[-1][0].isspace() and not _ITEM.match(lines[-1])
 
 
-def _number(node: SyntaxTreeNode, place: _Place) -> int | None:
+def _number(node: Node, place: _Place) -> int | None:
     if node.type == "bullet_list":
         return None
-    return place.number if place.number is not None else int(str(node.attrs.get("start", 1)))
+    return place.number if place.number is not None else int(str(node.token.attrs.get("start", 1)))
 
 
 def _gap(place: _Place) -> list[Text]:

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
-from itertools import groupby
-from operator import itemgetter
 from typing import TypeAlias
 
 from rich.cells import cell_len
@@ -17,7 +15,7 @@ from rich.color import ColorSystem
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
+from rich.text import Span, Text
 
 from agentcli.ui.render.palette import PLAIN, ColorDepth, Theme
 
@@ -117,10 +115,16 @@ class Paint:
         return f"\x1b]8;;{style.link}\x1b\\{styled}\x1b]8;;\x1b\\"
 
     def _row(self, runs: Iterable[_Run]) -> str:
-        alike = groupby(runs, key=itemgetter(1))
-        return "".join(
-            self.styled("".join(text for text, _ in group), style) for style, group in alike
-        )
+        """Neighbours of the same style are one."""
+        shown: list[str] = []
+        joined, joined_style = "", PLAIN
+        for text, style in runs:
+            if style is joined_style or style == joined_style:
+                joined += text
+                continue
+            shown.append(self.styled(joined, joined_style))
+            joined, joined_style = text, style
+        return "".join((*shown, self.styled(joined, joined_style)))
 
 
 def _run(segment: Segment) -> _Run:
@@ -164,7 +168,10 @@ def _stripped(segments: list[Segment]) -> list[Segment]:
 
 def run(text: str, style: Style = PLAIN) -> Text:
     """A text whose style ends with it, whatever is appended."""
-    return Text().append(text, style)
+    shown = Text(text)
+    if style and shown:
+        shown.spans = [Span(0, len(shown), style)]
+    return shown
 
 
 def wrapped(text: Text, width: int, *, indent: str = "") -> list[Text]:

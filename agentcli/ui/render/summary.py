@@ -7,6 +7,7 @@ import locale
 from typing import TYPE_CHECKING
 
 from agentcli.types.messages import Usage
+from agentcli.types.spending import Spending
 from agentcli.ui.lines import counted
 from agentcli.ui.tally import Tally
 
@@ -37,9 +38,11 @@ def traffic(usage: Usage, *, ascii: bool = False) -> str:
     return f"{sent}{tokens(usage.prompt_tokens)} {received}{tokens(usage.output_tokens)}"
 
 
-def cost(usd: float) -> str:
-    """Two digits, four where two would say nothing."""
-    return f"${usd:.2f}" if usd == 0 or usd >= 0.005 else f"${usd:.4f}"
+def cost(spending: Spending) -> str:
+    """What is known of it: two digits, four where two would say nothing."""
+    usd = spending.known_usd
+    digits = 2 if usd == 0 or usd >= 0.005 else 4
+    return f"{spending.about}${usd:.{digits}f}"
 
 
 def elapsed(seconds: float) -> str:
@@ -100,7 +103,7 @@ def _spent(tally: Tally, *, ascii: bool, cached: bool = False) -> list[str]:
     flow = traffic(usage, ascii=ascii)
     if cached and usage.cache_read_tokens:
         flow += f" (cache {100 * usage.cache_read_tokens // usage.prompt_tokens} %)"
-    return [flow] + ([cost(tally.cost_usd)] if tally.cost_usd else [])
+    return [flow] + ([cost(tally.spending)] if tally.spending.cost_usd else [])
 
 
 def _was(count: int) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from markdown_it.tree import SyntaxTreeNode
 from rich.cells import cell_len
 from rich.text import Text
 
 from agentcli.ui.render.inline import inline
 from agentcli.ui.render.paint import Paint, run, wrapped
+from agentcli.ui.render.tree import Node
 
 GAP = "  "
 MIN_COLUMN_CELLS = 6
@@ -16,7 +16,7 @@ MIN_COLUMN_CELLS = 6
 Row = list[Text]
 
 
-def table_lines(node: SyntaxTreeNode, paint: Paint, *, width: int) -> list[Text]:
+def table_lines(node: Node, paint: Paint, *, width: int) -> list[Text]:
     rows = [_cells(row, paint) for part in node.children for row in part.children]
     head, body = rows[0], rows[1:]
     alignment = [_alignment(cell) for cell in node.children[0].children[0].children]
@@ -38,12 +38,12 @@ def table_lines(node: SyntaxTreeNode, paint: Paint, *, width: int) -> list[Text]
     return lines
 
 
-def _cells(row: SyntaxTreeNode, paint: Paint) -> Row:
+def _cells(row: Node, paint: Paint) -> Row:
     return [inline(cell.children[0], paint) if cell.children else Text() for cell in row.children]
 
 
-def _alignment(cell: SyntaxTreeNode) -> str:
-    return str(cell.attrs.get("style", "")).removeprefix("text-align:")
+def _alignment(cell: Node) -> str:
+    return str(cell.token.attrs.get("style", "")).removeprefix("text-align:")
 
 
 def _width(cell: Text) -> int:

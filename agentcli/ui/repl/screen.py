@@ -5,25 +5,21 @@ a terminal is resized.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
-from prompt_toolkit.layout.containers import (
-    ConditionalContainer,
-    HSplit,
-    VSplit,
-    Window,
-)
+from prompt_toolkit.formatted_text import AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.layout.containers import ConditionalContainer, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
+from agentcli.types.record import dataclass
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.paste import ShowAtoms
+from agentcli.ui.repl.rows import CodedRows, Column
 from agentcli.ui.repl.status import cut
 
 INPUT_ROWS = 10
@@ -78,16 +74,13 @@ class Screen:
         )
         self.layout = Layout(self._column(), focused_element=self.input_window)
 
-    def _column(self) -> VSplit:
+    def _column(self) -> Column:
         is_answering = Condition(self._sources.is_answering)
         is_low = Condition(lambda: self._sources.rows() < LOW_ROWS)
-        rows = HSplit(
+        return Column(
             [
                 ConditionalContainer(
-                    Window(
-                        FormattedTextControl(lambda: ANSI("\n".join(self._live))),
-                        dont_extend_height=True,
-                    ),
+                    Window(CodedRows(lambda: self._live), dont_extend_height=True),
                     filter=Condition(lambda: bool(self._live)),
                 ),
                 ConditionalContainer(self.input_window, filter=~is_answering),
@@ -105,7 +98,6 @@ class Screen:
                 ),
             ]
         )
-        return VSplit([rows, Window(width=1)])
 
     def _input_height(self) -> Dimension:
         most = max(1, min(INPUT_ROWS, self._sources.rows() - FREE_ROWS))

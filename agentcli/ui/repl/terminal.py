@@ -34,6 +34,9 @@ from agentcli.ui.render.summary import is_ascii
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show all in between at once; the others ignore them."""
 
+FRAME_S = 0.06
+"""Between two frames of what changes by itself; what is typed is shown at once."""
+
 READ_BYTES = 65536
 PASTE_NEWLINES = 3
 """So many line ends in one read are a paste, where the terminal does not mark pastes."""
@@ -207,6 +210,8 @@ class Terminal:
         self._is_suspended = False
         """By ourselves: then all is put back on the way."""
         self._draws_soon = False
+        self._next_frame: asyncio.TimerHandle | None = None
+        self._last_frame_at = 0.0
         app.output.on_gone = self._gone
 
     @property
@@ -217,10 +222,13 @@ class Terminal:
         """Adds lines above the live region, for good. Only on the event loop's thread."""
         if ansi:
             self._app.committed.append(ansi if ansi.endswith("\n") else f"{ansi}\n")
-            self._app.invalidate()
+            self.redraw()
 
     def redraw(self) -> None:
-        self._app.invalidate()
+        """Now, or as soon as the last frame has stood for long enough."""
+        if self._next_frame is None and self._app.is_running:
+            loop = asyncio.get_running_loop()
+            self._next_frame = loop.call_at(self._last_frame_at + FRAME_S, self._draw)
 
     def draw_soon(self) -> None:
         """After the keys of one read, without waiting for the next frame: they are seen at once."""
@@ -230,6 +238,10 @@ class Terminal:
 
     def _draw(self) -> None:
         self._draws_soon = False
+        if self._next_frame is not None:
+            self._next_frame.cancel()
+            self._next_frame = None
+        self._last_frame_at = asyncio.get_running_loop().time()
         self._app._redraw()
 
     def repaint(self) -> None:
@@ -250,7 +262,7 @@ class Terminal:
         """Gives the terminal, as it was found, to something else for a while."""
         async with in_terminal():
             result = await work()
-        self._app.invalidate()
+        self.redraw()
         return result
 
     def suspend(self) -> None:

@@ -22,8 +22,7 @@ def joined(base_url: str, path: str) -> str:
 
 def checked(base_url: str, *, source: str) -> str:
     """The address, or a SettingsError that names where the bad one came from."""
-    parts = urlsplit(base_url.strip())
-    if parts.scheme in ("http", "https") and parts.hostname and _has_port(parts.netloc):
+    if is_address(base_url.strip()):
         return base_url.strip()
     raise SettingsError(
         f"{source} is not an address: {base_url!r}",
@@ -31,7 +30,16 @@ def checked(base_url: str, *, source: str) -> str:
     )
 
 
+def is_address(url: str) -> bool:
+    """Of a host that is spoken to by HTTP."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket without its other half
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and _has_port(parts.netloc)
+
+
 def _has_port(netloc: str) -> bool:
     """No port at all, or one that exists."""
-    port = re.search(r":([^:\]]*)$", netloc)
+    port = re.search(r":([^:\]]*)$", netloc.rpartition("@")[2])
     return port is None or 0 < (whole_number(port[1]) or 0) < 65536

@@ -20,7 +20,14 @@ from agentcli.wire.http.coding import Plain, plain_of
 from agentcli.wire.http.http1 import Head, Response
 from agentcli.wire.http.links import Link, connect
 from agentcli.wire.http.route import place_of, proxy_for, tls_context
-from agentcli.wire.http.sockets import SILENT_ATTEMPTS, Broken, HttpError, Timeouts
+from agentcli.wire.http.sockets import (
+    SILENT_ATTEMPTS,
+    Body,
+    Broken,
+    HttpError,
+    Timeouts,
+    redirected,
+)
 from agentcli.wire.http.sse import Event, EventStream
 
 IDLE_S = 1.0
@@ -53,10 +60,11 @@ class Direct:
             return
 
     async def exchange(
-        self, path: str, *, headers: Mapping[str, str], body: bytes
+        self, path: str, *, headers: Mapping[str, str], body: Body
     ) -> AsyncGenerator[Sequence[Event], None]:
         answer = await self._answered("POST", path, headers=headers, body=body)
         try:
+            yield ()
             async for events in _events(self._pieces(answer)):
                 yield events
         finally:
@@ -64,7 +72,9 @@ class Direct:
 
     async def document(self, path: str, *, headers: Mapping[str, str], body: bytes = b"") -> Json:
         """One document of JSON, such as a list of models; a body is posted."""
-        answer = await self._answered("POST" if body else "GET", path, headers=headers, body=body)
+        answer = await self._answered(
+            "POST" if body else "GET", path, headers=headers, body=(body,)
+        )
         try:
             return _document(b"".join([piece async for piece in self._pieces(answer)]))
         finally:
@@ -77,10 +87,10 @@ class Direct:
         await asyncio.sleep(0)  # the loop closes what was dropped when it comes round
 
     async def _answered(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes
+        self, method: str, path: str, *, headers: Mapping[str, str], body: Body
     ) -> "_Answer":
         """Sends a request and waits for the head of its answer, which must be a success."""
-        head = self._head(method, path, headers=headers, body_bytes=len(body))
+        head = self._head(method, path, headers=headers, body_bytes=sum(map(len, body)))
         kept = self._taken()
         answer = await self._asked(kept, head, body) if kept else None
         if answer is None:
@@ -97,7 +107,7 @@ class Direct:
             raise
         return answer
 
-    async def _asked(self, link: Link, head: bytes, body: bytes) -> "_Answer | None":
+    async def _asked(self, link: Link, head: bytes, body: Body) -> "_Answer | None":
         """None when the connection was closed before the first byte of an answer."""
         response = Response()
         try:
@@ -147,12 +157,7 @@ class Direct:
         """An answer that is no success. Of its body only the beginning is read."""
         head = answer.head
         if 300 <= head.status < 400:
-            return Broken(
-                f"{self._place} redirects to {head.headers.get('location', 'nowhere')[:200]}",
-                hint="Set that as the base URL, if you trust it.",
-                kind=WireErrorKind.REJECTED,
-                attempts=1,
-            )
+            return redirected(self._place, head.headers.get("location"))
         body = bytearray(answer.first)
         while not answer.response.finished and len(body) < LIMIT_ERROR_BYTES:
             data = await answer.link.read(ERROR_PATIENCE_S)

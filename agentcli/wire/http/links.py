@@ -14,7 +14,7 @@ from collections.abc import Callable
 from agentcli.types.record import dataclass
 from agentcli.wire.http.http1 import Response
 from agentcli.wire.http.route import Place, Proxy, is_loopback
-from agentcli.wire.http.sockets import ATTEMPTS, Broken
+from agentcli.wire.http.sockets import ATTEMPTS, Body, Broken
 
 PIECE_BYTES = 64 * 1024
 FIRST_ADDRESSES_S = 3.0
@@ -37,13 +37,15 @@ class Link:
         is_alive = self.loop is asyncio.get_running_loop() and not self.writer.is_closing()
         return is_alive and not self.reader.at_eof()
 
-    def send(self, head: bytes, body: bytes = b"") -> None:
+    def send(self, head: bytes, body: Body = ()) -> None:
         """Does not wait: an answer may come before all is sent, and says why."""
-        if len(body) < PIECE_BYTES:
-            self.writer.write(head + body)
+        if sum(map(len, body)) < PIECE_BYTES:
+            self.writer.write(b"".join((head, *body)))
             return
-        self.writer.write(head)
-        self.writer.write(body)  # by itself: joining a long one would take longer than sending it
+        opening, *rest = body
+        self.writer.write(head + opening)
+        for piece in rest:  # by itself: joining long ones would take longer than sending them
+            self.writer.write(piece)
 
     async def read(self, patience_s: float) -> bytes | None:
         """What came; empty when the connection is over; None when nothing came in time."""

@@ -5,6 +5,7 @@ loopback address is always reached straight.
 """
 
 import ipaddress
+import re
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from agentcli.machine.numbers import whole_number
 from agentcli.types.errors import SettingsError
 from agentcli.types.record import dataclass
+from agentcli.wire.http.address import is_address
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
@@ -65,6 +67,14 @@ def proxy_for(place: Place, environ: Mapping[str, str]) -> Proxy | None:
     return None
 
 
+def check_proxies(environ: Mapping[str, str]) -> None:
+    """For clients that read all of the variables themselves, and fail over a bad one."""
+    for name in ("https_proxy", "http_proxy", "all_proxy"):
+        source, value = _variable(environ, name)
+        if value:
+            _proxy(value, source)
+
+
 def is_loopback(host: str) -> bool:
     address = _address(host)
     return host == "localhost" if address is None else address.is_loopback
@@ -77,12 +87,14 @@ def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
 
 
 def _proxy(value: str, source: str) -> Proxy:
-    parts = urlsplit(value if "://" in value else f"http://{value}")
-    if parts.scheme not in _PORT_OF_SCHEME or not parts.hostname:
+    address = value if "://" in value else f"http://{value}"
+    if not is_address(address):
+        shown = re.sub(r"(?<=//).*@", "", address)  # without a password
         raise SettingsError(
-            f"{source} names a proxy of a kind that is not supported: {parts.scheme}",
-            hint=f"export {source}=http://host:port",
+            f"{source} is not the address of an HTTP proxy: {shown!r}",
+            hint=f"export {source}=http://proxy.example:3128, or unset {source}",
         )
+    parts = urlsplit(address)
     return Proxy(
         place=place_of(parts._replace(path="", query="", fragment="").geturl()),
         credentials=_basic(parts),

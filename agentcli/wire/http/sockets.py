@@ -5,12 +5,15 @@ and routing the official clients alone do well.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from agentcli.types.errors import WireErrorKind
 from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
 from agentcli.wire.http.sse import Event
+
+Body: TypeAlias = Sequence[bytes]
+"""What is posted, in pieces, none of which changes while it is sent."""
 
 ATTEMPTS = 6
 SILENT_ATTEMPTS = 3
@@ -61,17 +64,28 @@ class Broken(Exception):
         """How often trying makes sense at all: 1 for what will not change by itself."""
 
 
+def redirected(place: object, location: str | None) -> Broken:
+    """A conversation goes where the person sends it, and nowhere else."""
+    return Broken(
+        f"{place} redirects to {(location or 'nowhere')[:200]}",
+        hint="Set that as the base URL, if you trust it.",
+        kind=WireErrorKind.REJECTED,
+        attempts=1,
+    )
+
+
 class Socket(Protocol):
     async def prepare(self) -> None:
         """Does ahead of the first request what can be done. What fails here fails again there."""
         ...
 
     def exchange(
-        self, path: str, *, headers: Mapping[str, str], body: bytes
+        self, path: str, *, headers: Mapping[str, str], body: Body
     ) -> AsyncGenerator[Sequence[Event], None]:
         """Posts the body and gives the events of the answer as they come.
 
-        What came together is given together; none at all means: nothing has come for a while.
+        What came together is given together. None at all means, the first time, that the server
+        has taken the request on, and later that nothing has come for a while.
         Raises HttpError and Broken. Closing the iterator, or cancelling it, ends the exchange at
         once.
         """

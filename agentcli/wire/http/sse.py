@@ -5,7 +5,6 @@ neither a cut inside a character nor an exotic line separator inside a text can 
 """
 
 import json
-import re
 from typing import TypeAlias
 
 from agentcli.types.errors import WireError, WireErrorKind
@@ -18,8 +17,11 @@ DONE = "[DONE]"
 
 Event: TypeAlias = dict[str, Json]
 
-_LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_ENDS = (b"\n", b"\r")
+
+_value_at_start = json.JSONDecoder().raw_decode
+"""What `json.loads` is built on, without what it does around it: an event is a few words long."""
 
 
 class EventStream:
@@ -31,7 +33,7 @@ class EventStream:
         self._pieces: list[bytes] = []
         """The beginning of a line, as it came: joined once, when its end is there."""
         self._pieces_bytes = 0
-        self._data: list[str] = []
+        self._data: list[bytes] = []
         self._data_bytes = 0
         self._is_first_line = True
         self._after_return = False
@@ -41,11 +43,12 @@ class EventStream:
         events: list[Event] = []
         for line in self._lines(chunk):
             if line.startswith(b"data:"):
-                self._add(line[5:])
+                self._add(line[5:].removeprefix(b" "))
             elif line == b"data":
                 self._add(b"")
-            elif not line and (event := self._dispatched()) is not None:
+            elif not line and self._data and (event := self._dispatched()) is not None:
                 events.append(event)
+        self._check_size()
         return events
 
     def end(self) -> list[Event]:
@@ -62,7 +65,8 @@ class EventStream:
         if self._after_return:
             chunk = chunk.removeprefix(b"\n")
         self._after_return = chunk.endswith(b"\r")
-        *lines, rest = _LINE_END.split(chunk)
+        lines = chunk.splitlines()  # of bytes: at no other ends than ours
+        rest = b"" if not lines or chunk.endswith(_LINE_ENDS) else lines.pop()
         if lines and self._pieces:
             self._keep(lines[0])
             lines[0] = self._joined()
@@ -76,7 +80,6 @@ class EventStream:
         if piece:
             self._pieces.append(piece)
             self._pieces_bytes += len(piece)
-            self._check_size()
 
     def _joined(self) -> bytes:
         line = b"".join(self._pieces)
@@ -85,15 +88,14 @@ class EventStream:
         return line
 
     def _add(self, value: bytes) -> None:
-        self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+        self._data.append(value)
         self._data_bytes += len(value)
-        self._check_size()
 
     def _dispatched(self) -> Event | None:
-        data = "\n".join(self._data)
+        data = b"\n".join(self._data).decode("utf-8", "replace").strip()
         self._data.clear()
         self._data_bytes = 0
-        if data.strip() == DONE:
+        if data == DONE:
             self.done = True
             return {"type": DONE}
         return _decoded(data) if data else None
@@ -107,11 +109,12 @@ class EventStream:
 
 
 def _decoded(data: str) -> Event:
+    event: Json
     try:
-        event: Json = json.loads(data)
+        event, end = _value_at_start(data)
     except (ValueError, RecursionError):
-        event = None
-    if not isinstance(event, dict):
+        event, end = None, 0
+    if end < len(data) or not isinstance(event, dict):
         raise WireError(
             f"The reply holds an event that is not a JSON object: {data[:80]!r}",
             kind=WireErrorKind.CUT,

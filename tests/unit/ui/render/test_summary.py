@@ -1,6 +1,7 @@
 import pytest
 
 from agentcli.types.messages import Usage
+from agentcli.types.spending import Spending
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
 from agentcli.ui.render.summary import cost, elapsed, exit_lines, tokens, turn_line
@@ -31,7 +32,9 @@ def test_tokens_are_short(count: int, said: str) -> None:
     ("usd", "said"), [(0, "$0.00"), (0.0004, "$0.0004"), (0.12, "$0.12"), (12, "$12.00")]
 )
 def test_cost_says_something(usd: float, said: str) -> None:
-    assert cost(usd) == said
+    assert cost(Spending(known_usd=usd)) == said
+    estimated = Spending(known_usd=usd, usage=Usage(is_estimate=True))
+    assert cost(estimated) == f"about {said}"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,7 @@ def test_elapsed_is_in_whole_units(seconds: float, said: str) -> None:
 
 def test_turn_is_summed_up_unless_it_was_short() -> None:
     usage = Usage(input_tokens=49_000, output_tokens=1_300)
-    tally = Tally(usage=usage, cost_usd=0.12)
+    tally = Tally(spending=Spending(usage=usage, known_usd=0.12))
     assert turn_line(PAINT, tally, tools=0, duration_s=4.9) == ""
     assert turn_line(PAINT, tally, tools=3, duration_s=38) == (
         "done in 38s · 3 tools · ↑49k ↓1.3k · $0.12\n"
@@ -53,8 +56,10 @@ def test_turn_is_summed_up_unless_it_was_short() -> None:
 def test_session_is_summed_up_in_three_lines() -> None:
     tally = Tally(
         session="7f3a",
-        usage=Usage(input_tokens=46_200, cache_read_tokens=163_800, output_tokens=9_400),
-        cost_usd=1.42,
+        spending=Spending(
+            usage=Usage(input_tokens=46_200, cache_read_tokens=163_800, output_tokens=9_400),
+            known_usd=1.42,
+        ),
         changed={"a.py": (40, 2), "b.py": (8, 10), "c.py": (0, 0)},
     )
     said = exit_lines(
