@@ -1,14 +1,15 @@
 """One tool call, from request to result, in seven visible steps.
 
-A call always leaves as a result. Nothing escapes but cancellation, which is recorded first, and a
-record that cannot be written.
+A call always leaves as a result. Nothing escapes but cancellation, which is recorded first, and
+what ends the whole turn: a record that cannot be written, a machine on which nothing may run.
 """
 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,7 +31,7 @@ from agentcli.types.tools import (
     ToolResult,
     origin_label,
 )
-from agentcli.types.verdicts import Judge, Reaction
+from agentcli.types.verdicts import Judge, Reaction, Verdict
 
 HARD_CAP_BYTES = 100_000
 """Of text in one result, for tools that forgot to bound theirs."""
@@ -74,6 +75,8 @@ class Dispatcher:
             return tool.effect(tool.parse(call.input)) is Effect.READ
         except ToolError:
             return True
+        except Exception:  # noqa: BLE001 - the tool boundary: running it will tell what is wrong
+            return False
 
     async def dispatch(self, call: ToolCall) -> ToolResult:
         began = time.monotonic()
@@ -91,7 +94,7 @@ class Dispatcher:
             self._record(call, self._stopped(call, stopped), began)
             raise
         except AgentError:
-            raise  # the record cannot be written: nothing may go on unrecorded
+            raise  # nothing can be recorded, or no command can run here: the turn is over
         except Exception as error:  # noqa: BLE001 - the tool boundary: failures are data
             result = self._error(call, ErrorKind.FAILED, f"{type(error).__name__}: {error}")
         return self._record(call, result, began)  # 7 record
@@ -116,7 +119,7 @@ class Dispatcher:
             note = f"[The input was changed before it ran ({verdict.reason}): {shown}]"
         self._tell(CallJudged(call=call, effect=effect, verdict=verdict))
         if verdict.decision not in ("allow", "modify"):
-            raise ToolError(f"Denied: {verdict.reason}", kind=ErrorKind.DENIED)
+            raise ToolError(_denial(verdict), kind=ErrorKind.DENIED)
         return call, args, note
 
     async def _hooks(self, call: ToolCall, output: Output) -> Output:
@@ -156,25 +159,34 @@ class Dispatcher:
 
     def _normalised(self, call: ToolCall, output: Output, note: str) -> ToolResult:
         """Never empty, never above the cap, always encodable."""
-        images = [block for block in output.content if isinstance(block, Image)]
-        said = "\n".join(block.text for block in output.content if isinstance(block, Text))
-        text, was_cut = self._bounded(said)
+        content, was_cut = self._in_order(output.content)
         origin = self._origin(call, output)
-        label = origin_label(origin) if origin else ""
-        text = "\n".join(part for part in (note, label, text) if part)
-        if not text and not images:
-            text = "[no output]"
+        label = origin_label(origin) if origin and content else ""
+        content = _headed(content, [part for part in (note, label) if part])
         return ToolResult(
             call_id=call.id,
             name=call.name,
             status="error" if output.error else "ok",
-            content=(*([Text(text=text)] if text else []), *images),
+            content=tuple(content) or (Text(text="[no output]"),),
             details=self._cleaned(output.details),
             error=output.error,
             truncated=output.truncated or was_cut,
             origin=origin,
             found=output.found,
         )
+
+    def _in_order(self, content: Sequence[Text | Image]) -> tuple[Sequence[Text | Image], bool]:
+        """What stands between images as one text; what is too long as one before all of them."""
+        text, was_cut = self._bounded(_text(content))
+        if was_cut:
+            return [Text(text=text), *(one for one in content if isinstance(one, Image))], True
+        blocks: list[Text | Image] = []
+        for is_image, run in groupby(content, key=lambda one: isinstance(one, Image)):
+            if is_image:
+                blocks += run
+            elif said := self._bounded(_text(run))[0]:
+                blocks.append(Text(text=said))
+        return blocks, False
 
     def _stopped(self, call: ToolCall, stopped: asyncio.CancelledError) -> ToolResult:
         """A tool that had something to show when it was cancelled sends it along."""
@@ -210,3 +222,24 @@ class Dispatcher:
             if field.name != "type" and isinstance(value := getattr(details, field.name), str)
         }
         return replace(details, **texts)
+
+
+def _text(content: Iterable[Text | Image]) -> str:
+    return "\n".join(block.text for block in content if isinstance(block, Text))
+
+
+def _headed(content: Sequence[Text | Image], heads: Sequence[str]) -> Sequence[Text | Image]:
+    """With lines before everything else in it."""
+    if not heads:
+        return content
+    if content and isinstance(content[0], Text):
+        return [Text(text="\n".join([*heads, content[0].text])), *content[1:]]
+    return [Text(text="\n".join(heads)), *content]
+
+
+def _denial(verdict: Verdict) -> str:
+    """The remedy on a line of its own: people see the first, and the remedy where the run ends.
+
+    Logs of older versions have it in the reason."""
+    is_said = not verdict.remedy or verdict.remedy in verdict.reason
+    return f"Denied: {verdict.reason}" + ("" if is_said else f"\nTo permit it: {verdict.remedy}")

@@ -16,8 +16,8 @@ from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Limits
 from agentcli.agent.outcome import denied_for_good
 from agentcli.agent.schedule import run_batch
-from agentcli.types.errors import WireError
-from agentcli.types.events import Ending, Told, TurnEnded, TurnStarted, Warned
+from agentcli.types.errors import RecordError, SettingsError, WireError
+from agentcli.types.events import Ending, Told, TurnEnded, TurnStarted, Warned, Why
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 
 STUMBLES_MAX = 3
@@ -26,6 +26,13 @@ STUMBLES_MAX = 3
 CUT_OFF = "Your reply was cut off at the output limit. Continue exactly where it stopped."
 CUT_OFF_CALL = (
     "Not run: your reply was cut off at the output limit. Make the call again, with less in it."
+)
+CUT_OFF_IN_CALL = (
+    "Your reply was cut off at the output limit, in the middle of a call of {tools}. That call was "
+    "not run. Make it again with less in it, such as a part of the text at a time."
+)
+SAID_NOTHING = (
+    "Your reply was empty. If something is left to do, do it. If not, say what you did or found."
 )
 NOT_COMPLETE = "Not run: your reply did not end as it should."
 WRAP_UP = (
@@ -76,7 +83,15 @@ class Loop:
         self._finish = finish
         self._on_deny = on_deny
         self._wraps_up = wraps_up
+        self._steps_made = 0
         self._stumbles = 0
+        self._is_silent = False
+        """The last reply said nothing, and the model knows."""
+
+    @property
+    def steps_left(self) -> int | None:
+        """Of the turn that is running; None: without end."""
+        return None if self._limits.steps is None else self._limits.steps - self._steps_made
 
     async def turn(self, message: UserMessage) -> TurnEnded:
         self._journal.tell(TurnStarted(message=message))
@@ -90,7 +105,9 @@ class Loop:
         first_fact = len(self._journal.facts)
         self._breaker.begin_turn()
         self._asking.begin_turn()
+        self._steps_made = 0
         self._stumbles = 0
+        self._is_silent = False
         try:
             async with asyncio.timeout(self._limits.wall_s):
                 ended = await self._run(left_over) if left_over else None
@@ -106,6 +123,16 @@ class Loop:
         except asyncio.CancelledError:
             self._journal.tell(TurnEnded(ending=Ending.CANCELLED, message="interrupted"))
             raise
+        except RecordError:
+            raise
+        except SettingsError as error:
+            for call in self._journal.open_calls():
+                self._dispatcher.refuse(call, str(error))
+            ended = TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
+        except Exception as bug:
+            said = f"internal error: {type(bug).__name__}"
+            self._journal.tell(TurnEnded(ending=Ending.INTERNAL, message=said))
+            raise
         ended = self._settled(ended, first_fact)
         self._journal.tell(ended)
         return ended
@@ -117,12 +144,11 @@ class Loop:
         return self._finish.at_limit(ended) if self._finish else ended
 
     async def _steps(self) -> TurnEnded:
-        step = 0
         while True:
-            over = self._over(step)
+            over = self._over()
             if over is not None:
                 return over
-            step += 1
+            self._steps_made += 1
             for told in self._notices():
                 self._journal.tell(told)
             try:
@@ -143,7 +169,7 @@ class Loop:
         return bool(told)
 
     async def _wrap_up(self) -> None:
-        self._journal.tell(Told(text=WRAP_UP, why="wrap_up"))
+        self._journal.tell(Told(text=WRAP_UP, why=Why.WRAP_UP))
         # Without a last word the turn has ended all the same; why there was none is recorded.
         with suppress(WireError):
             self._refuse_calls(await self._asking.ask(tool_choice="none"), NOT_COMPLETE)
@@ -154,17 +180,25 @@ class Loop:
             case "end" | "tool_calls" if reply.tool_calls:
                 return await self._run(reply.tool_calls)
             case "end" | "tool_calls":
-                return await self._finish.after_reply(reply) if self._finish else DONE
+                return await self._answered(reply)
             case "paused":
                 return None
             case "length":
-                return self._stumbled(reply, Ending.LENGTH, CUT_OFF, CUT_OFF_CALL)
+                tools = " and ".join(reply.cut_off)
+                told = CUT_OFF_IN_CALL.format(tools=tools) if tools else CUT_OFF
+                return self._stumbled(reply, Ending.LENGTH, told, CUT_OFF_CALL)
             case "error":
                 told = f"Your reply could not be used ({reply.stop_detail}). Try again."
                 return self._stumbled(reply, Ending.PROVIDER_FAILED, told, NOT_COMPLETE)
             case "overflow" | "refusal" | "cancelled":
                 self._refuse_calls(reply, NOT_COMPLETE)
                 return await self._gave_up(reply)
+
+    async def _answered(self, reply: AssistantMessage) -> TurnEnded | None:
+        has_form = self._finish is not None and self._finish.has_form
+        if not reply.text.strip() and not has_form:
+            return self._said_nothing()
+        return await self._finish.after_reply(reply) if self._finish else DONE
 
     async def _gave_up(self, reply: AssistantMessage) -> TurnEnded | None:
         if reply.stop == "refusal":
@@ -180,6 +214,7 @@ class Loop:
 
     async def _run(self, calls: Sequence[ToolCall]) -> TurnEnded | None:
         self._stumbles = 0
+        self._is_silent = False
         self._breaker.begin_step()
         first_fact = len(self._journal.facts)
         await run_batch(
@@ -208,20 +243,32 @@ class Loop:
             return TurnEnded(
                 ending=ending, message=f"{self._stumbles} replies in a row ended with {reply.stop}"
             )
-        if not reply.tool_calls:
-            self._journal.tell(Told(text=told, why=reply.stop))
+        if not reply.tool_calls or reply.cut_off:
+            self._journal.tell(Told(text=told, why=Why(reply.stop)))
+        return None
+
+    def _said_nothing(self) -> TurnEnded | None:
+        """Asked again once: an empty answer is no success."""
+        if self._is_silent:
+            return TurnEnded(
+                ending=Ending.PROVIDER_FAILED,
+                message="the model replied with nothing, twice in a row",
+                hint="try again, or another model: --model",
+            )
+        self._is_silent = True
+        self._journal.tell(Told(text=SAID_NOTHING, why=Why.EMPTY))
         return None
 
     def _refuse_calls(self, reply: AssistantMessage, why: str) -> None:
         for call in reply.tool_calls:
             self._dispatcher.refuse(call, why)
 
-    def _over(self, step: int) -> TurnEnded | None:
-        limits = self._limits
-        if limits.steps is not None and step >= limits.steps:
+    def _over(self) -> TurnEnded | None:
+        if self.steps_left is not None and self.steps_left <= 0:
+            steps = self._limits.steps
             return TurnEnded(
                 ending=Ending.STEP_LIMIT,
-                message=f"the limit of {limits.steps} requests is reached",
+                message=f"the limit of {steps} request{'' if steps == 1 else 's'} is reached",
                 hint="raise --max-turns",
             )
         return None

@@ -11,6 +11,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from agentcli.app.keyring import system_keyring
+from agentcli.machine.private_file import write_private
 from agentcli.settings import settings_file
 from agentcli.types.errors import SettingsError
 
@@ -60,18 +61,8 @@ def _stored() -> dict[str, str]:
 
 
 def _write(stored: dict[str, str]) -> None:
-    path = keys_file()
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in stored.items())
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        fresh.replace(path)
-    except OSError as error:
-        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+    write_private(keys_file(), text)
 
 
 def _from_keyring(variable: str) -> str:

@@ -28,7 +28,6 @@ from agentcli.app.resume import (
     Taken,
     close_open_ends,
     files_known,
-    is_in_turn,
     take_new,
     take_up,
 )
@@ -40,6 +39,7 @@ from agentcli.app.tooling import Tooling, open_tooling
 from agentcli.app.workshop import Workshop
 from agentcli.machine import garbage
 from agentcli.record.log import Log
+from agentcli.record.order import is_in_turn
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.types.events import SessionResumed, SessionStarted, Warned
@@ -213,6 +213,7 @@ def _guarded(parts: _Parts, budget: "Budget | None") -> SessionHooks:
         model=parts.model,
         open_own=partial(open_evaluator, settings, budget) if settings.evaluator else None,
         clean=boundary.clean,
+        tell=parts.journal.tell,
     )
     return hooks
 
@@ -226,14 +227,14 @@ def _loop(parts: _Parts, asking: Asking, *, hooks: SessionHooks, notices: Notice
         boundary=parts.boundary,
         journal=parts.journal,
         breaker=breaker,
-        after=hooks.after,
+        after=hooks.after(),
     )
     tooling.programs.connect(tooling.toolset, dispatcher)
     tooling.children.after = hooks.after
     finish = finish_of(
         errand, parts.journal, form=parts.form, workshop=parts.workshop, settings=settings
     )
-    return Loop(
+    loop = Loop(
         asking=asking,
         journal=parts.journal,
         dispatcher=dispatcher,
@@ -246,6 +247,8 @@ def _loop(parts: _Parts, asking: Asking, *, hooks: SessionHooks, notices: Notice
         on_deny=errand.on_deny if errand else "continue",
         wraps_up=errand is not None and errand.wraps_up,
     )
+    tooling.children.steps_left = lambda: loop.steps_left
+    return loop
 
 
 def _announce(parts: _Parts) -> None:

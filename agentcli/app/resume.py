@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.journal import Journal
 from agentcli.record.lock import Lock
 from agentcli.record.log import FIRST_PREV, Log
+from agentcli.record.order import is_in_turn
 from agentcli.record.place import SessionPlace, new_place
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
@@ -167,20 +168,13 @@ def _is_fresh_fork(facts: Sequence[Fact]) -> bool:
     return False
 
 
-def is_in_turn(facts: Sequence[Fact]) -> bool:
-    for fact in reversed(facts):
-        if isinstance(fact, TurnStarted | TurnEnded):
-            return isinstance(fact, TurnStarted)
-    return False
-
-
-def is_unanswered(facts: Sequence[Fact]) -> bool:
+def is_unanswered(facts: Sequence[Fact], endings: Sequence[Ending] = UNANSWERED) -> bool:
     """Whether the last turn ended because no model could be asked, and none has said a word."""
     for fact in reversed(facts):
         match fact:
             case TurnStarted():
                 return True
-            case TurnEnded(ending=ending) if ending in UNANSWERED:
+            case TurnEnded(ending=ending) if ending in endings:
                 continue
             case ModelReplied() | TurnEnded() | TurnWithdrawn():
                 return False

@@ -7,6 +7,7 @@ too: undo, audit, triage. Nobody can be asked: what no rule and no mode allows i
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from itertools import count
 from typing import TypeAlias
 
@@ -54,8 +55,8 @@ CLIENT = "client/mcp"
 SHOWN_CHARS = 200
 """Of a call's arguments, for whoever waits for a task."""
 INSTRUCTIONS = (
-    "Tools of agentcli for the workspace {workspace}. Commands run in a sandbox. What is not "
-    "allowed is denied with the option that would allow it."
+    "Tools of agentcli for the workspace {workspace}. {commands} What is not allowed is denied "
+    "with the option that would allow it."
 )
 
 
@@ -108,7 +109,7 @@ class Serving:
             boundary=self._boundary,
             journal=self._journal,
             breaker=self._breaker,
-            after=self._hooks.after,
+            after=self._hooks.after(),
         )
         self._one_at_a_time = asyncio.Lock()
         self._numbers = count(1)
@@ -120,7 +121,23 @@ class Serving:
 
     @property
     def instructions(self) -> str:
-        return INSTRUCTIONS.format(workspace=self._settings.workspace)
+        return INSTRUCTIONS.format(
+            workspace=self._settings.workspace, commands=self._about_commands()
+        )
+
+    def _about_commands(self) -> str:
+        sandbox = self._boundary.sandbox
+        if sandbox is not None:
+            return (
+                f"Commands run in a sandbox ({sandbox.name}), without the network unless a rule "
+                "gives it to them."
+            )
+        if self._settings.sandbox == "off":
+            return (
+                "Commands run without a sandbox: they can do everything that the person can, to "
+                "all files and over the network."
+            )
+        return "No sandbox works here: a command runs only where a rule allows it, and without one."
 
     async def call(self, name: str, arguments: Json, show: Show) -> ToolResult:
         call = ToolCall(id=f"call_{next(self._numbers)}", name=name, input=arguments)
@@ -139,13 +156,14 @@ class Serving:
         return result
 
     async def close(self) -> None:
-        await self._hooks.at_the_end(Exit.DONE)
-        await self._workshop.close()
-        self._checkpoints.close()
-        self._boundary.close()
-        self._journal.tell(SessionEnded(exit_code=Exit.DONE))
-        self._log.close()
-        self._taken.lock.release()
+        async with AsyncExitStack() as last_first:  # each of them, whatever becomes of the others
+            last_first.callback(self._taken.lock.release)
+            last_first.callback(self._log.close)
+            last_first.callback(self._journal.tell, SessionEnded(exit_code=Exit.DONE))
+            last_first.callback(self._boundary.close)
+            last_first.callback(self._checkpoints.close)
+            last_first.push_async_callback(self._workshop.close)
+            last_first.push_async_callback(self._hooks.at_the_end, Exit.DONE)
 
     def _offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         yield from self._checkpoints.around(self._workshop.offers())
@@ -167,11 +185,14 @@ class Serving:
         try:
             session = open_session(self._settings, listeners=(listen,))
         except AgentError as error:
-            raise ToolError(f"{error} ({error.hint})" if error.hint else str(error)) from error
+            raise _refused(error) from error
         code = Exit.INTERRUPTED
         try:
             ended = await session.turn(task)
             code = EXIT_OF_ENDING[ended.ending]
+        except AgentError as error:
+            code = error.exit_code
+            raise _refused(error) from error
         finally:
             await session.close(code)
         replies = [fact.message.text for fact in session.facts if isinstance(fact, ModelReplied)]
@@ -232,6 +253,10 @@ class RunTask:
 
     async def run(self, args: str, context: ToolContext) -> Output:
         return await self._run(args, context.progress)
+
+
+def _refused(error: AgentError) -> ToolError:
+    return ToolError(f"{error} ({error.hint})" if error.hint else str(error))
 
 
 def _to_nobody(text: str) -> None:

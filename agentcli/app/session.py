@@ -1,6 +1,7 @@
 """A running session: what a face can ask of it, whatever it is made of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,12 @@ from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
 from agentcli.app.boundary import Boundary
 from agentcli.app.catalogue import Catalogue
-from agentcli.app.hooks import SessionHooks
+from agentcli.app.hooks import SessionHooks, own_names
 from agentcli.app.knowledge import Knowledge
 from agentcli.app.model import ModelInUse, open_model
-from agentcli.app.resume import Taken, end_open_turn, is_unanswered
+from agentcli.app.resume import UNANSWERED, Taken, end_open_turn, is_unanswered
 from agentcli.app.spending import within
-from agentcli.app.steering import Steering
+from agentcli.app.steering import Steered, Steering
 from agentcli.app.telemetry import Telemetry
 from agentcli.app.tooling import Tooling
 from agentcli.app.workshop import Workshop
@@ -23,6 +24,7 @@ from agentcli.settings import Settings
 from agentcli.types.errors import Outcome, SettingsError
 from agentcli.types.events import (
     Compacted,
+    Ending,
     Fact,
     ModeChanged,
     ModelChanged,
@@ -34,8 +36,9 @@ from agentcli.types.events import (
     TurnEnded,
     TurnWithdrawn,
     Warned,
+    Why,
 )
-from agentcli.types.messages import Image, Text, ToolCall, UserMessage
+from agentcli.types.messages import Content, Image, Json, Text, ToolCall, UserMessage
 from agentcli.types.verdicts import Mode
 
 if TYPE_CHECKING:
@@ -100,35 +103,56 @@ class Session:
         servers = self._catalogue.servers
         return servers is not None and servers.library.runs_prompt(message)
 
-    async def fetched(self, message: str) -> tuple[str | Image, ...]:
-        """What a message wants of servers: resources that it mentions, or the prompt that it runs.
-
-        Raises UsageError where there is no such prompt, or it lacks something."""
-        servers = self._catalogue.servers
-        return await servers.library.fetched(message) if servers else ()
-
     async def turn(self, prompt: str, *, attached: Sequence[str | Image] = ()) -> TurnEnded:
-        """`attached`: what goes with the prompt, such as files that are mentioned in it."""
+        """`attached`: what goes with the prompt, such as files that are mentioned in it. What it
+        wants of servers is fetched: resources that it mentions, or the prompt that it runs.
+
+        Raises UsageError where a server has no such prompt, or it lacks something."""
+        if refused := await self._refused(prompt):
+            return refused
+        servers = self._catalogue.servers
+        fetched = await servers.library.fetch(prompt) if servers else ()
+        return await self._ask(prompt, (*attached, *fetched))
+
+    async def repeat(self, prompt: str, *, attached: Sequence[str | Image]) -> TurnEnded:
+        """A turn that was asked for before, with all that went with it then."""
+        return await self._refused(prompt) or await self._ask(prompt, attached)
+
+    async def _refused(self, prompt: str) -> TurnEnded | None:
+        """None: it may begin, and everything is ready."""
         if refused := await self._hooks.before_turn(prompt):
             self._journal.tell(refused)
             return refused
         end_open_turn(self._journal)
         await self._catalogue.get_ready()
-        content = (Text(text=prompt), *map(self._attached, attached))
-        if not self.model.images and any(isinstance(part, Image) for part in content):
-            blind = f"{self.model.name} takes no images: it is told that there is one"
-            self._journal.tell(Warned(code="model.images", message=blind))
+        return None
+
+    async def _ask(self, prompt: str, attached: Sequence[str | Image]) -> TurnEnded:
+        content = (Text(text=prompt), *self._attached(attached))
         try:
             return await self._loop.turn(UserMessage(content=content))
         finally:
             self._workshop.rest()
 
-    def _attached(self, part: str | Image) -> Text | Image:
-        return part if isinstance(part, Image) else Text(text=self._boundary.clean(part))
+    def send_along(self, steered: Steered, attached: Sequence[str | Image]) -> None:
+        """All that goes with a message to the turn that is running, which can be told now."""
+        steered.attached = self._attached(attached)
 
-    def withdraw(self) -> bool:
-        """Gives the last prompt back to the person if it could not be answered; whether it did."""
-        is_theirs = is_unanswered(self._journal.facts)
+    def _attached(self, parts: Sequence[str | Image]) -> Content:
+        if not self.model.images and any(isinstance(part, Image) for part in parts):
+            blind = f"{self.model.name} takes no images: it is told that there is one"
+            self._journal.tell(Warned(code="model.images", message=blind))
+        return tuple(
+            part if isinstance(part, Image) else Text(text=self._boundary.clean(part))
+            for part in parts
+        )
+
+    def withdraw(self, *, gave_up: bool = False) -> bool:
+        """Gives the last prompt back to the person if it could not be answered; whether it did.
+
+        `gave_up`: the person did not want to wait for another attempt."""
+        endings = (*UNANSWERED, Ending.CANCELLED) if gave_up else UNANSWERED
+        is_theirs = is_unanswered(self._journal.facts, endings)
         if is_theirs:
             self._journal.tell(TurnWithdrawn())
         return is_theirs
@@ -150,7 +174,7 @@ class Session:
         """All that happened, in a resumed session from its very beginning."""
         return self._journal.facts
 
-    def tell(self, text: str, *, why: str) -> None:
+    def tell(self, text: str, *, why: Why) -> None:
         """Something the model will read before the next prompt."""
         self._journal.tell(Told(text=text, why=why))
 
@@ -217,6 +241,10 @@ class Session:
         """The rules that would allow such calls, exactly as they would be stored."""
         return self._boundary.suggest(call)
 
+    def input_of(self, call: ToolCall) -> Json:
+        """Under the names that the tool itself has for it, whichever the model used."""
+        return own_names(self._catalogue.toolset.resolve, call.name, call.input)
+
     @property
     def agreed_rules(self) -> "Sequence[Rule]":
         """What the person has agreed to for this session alone."""
@@ -230,9 +258,9 @@ class Session:
         """Ends the wait before the next attempt of a request, if there is one."""
         self.model.hurry()
 
-    def kill_calls(self, call_ids: Collection[str]) -> None:
-        """Kills the commands of these calls, without giving them time."""
-        self._workshop.kill_calls(call_ids)
+    def kill_awaited(self) -> None:
+        """Kills the commands that calls are waiting for, without giving them time."""
+        self._workshop.kill_awaited()
 
     @property
     def catalogue(self) -> Catalogue:
@@ -251,9 +279,9 @@ class Session:
         """Asks a command to end; whether it is one of this session, and running."""
         return self._workshop.stop(pid)
 
-    def running(self) -> "Sequence[Started]":
-        """Commands that are running, in the background or not."""
-        return self._workshop.running()
+    def in_background(self) -> "Sequence[Started]":
+        """Commands that go on without anybody waiting for them."""
+        return self._workshop.in_background()
 
     def undoing(self) -> "Undoing":
         """What the calls changed, to be taken back or put back. Not while a turn is running."""
@@ -269,19 +297,20 @@ class Session:
         """Nothing the session started is left running, and its log is closed.
 
         `outcome`: of a run without a person, whose exit code it explains."""
-        await self._hooks.at_the_end(exit_code)
-        self._surroundings.close()
-        await self._catalogue.close()
-        await self._workshop.close()
-        self._checkpoints.close()
-        self._telemetry.close(self._journal.tell)
-        self._boundary.close()
-        if self._boundary.opinion is not None:
-            await self._boundary.opinion.close()
-        await self.model.wire.close()
-        self._journal.tell(_ended(exit_code, outcome))
-        self._log.close()
-        self._lock.release()
+        async with AsyncExitStack() as last_first:  # each of them, whatever becomes of the others
+            last_first.callback(self._lock.release)
+            last_first.callback(self._log.close)
+            last_first.callback(self._journal.tell, _ended(exit_code, outcome))
+            last_first.push_async_callback(self.model.wire.close)
+            if self._boundary.opinion is not None:
+                last_first.push_async_callback(self._boundary.opinion.close)
+            last_first.callback(self._boundary.close)
+            last_first.callback(self._telemetry.close, self._journal.tell)
+            last_first.callback(self._checkpoints.close)
+            last_first.push_async_callback(self._workshop.close)
+            last_first.push_async_callback(self._catalogue.close)
+            last_first.callback(self._surroundings.close)
+            last_first.push_async_callback(self._hooks.at_the_end, exit_code)
 
 
 def _ended(exit_code: int, outcome: Outcome | None) -> SessionEnded:

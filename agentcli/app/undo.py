@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.agent.journal import Journal
-from agentcli.app.resume import end_open_turn, is_in_turn, take_up
+from agentcli.app.resume import end_open_turn, take_up
 from agentcli.machine.plain import visible
 from agentcli.record.checkpoint.keep import store_of
 from agentcli.record.checkpoint.store import Store
 from agentcli.record.log import Log
+from agentcli.record.order import is_in_turn
 from agentcli.record.place import SessionPlace
 from agentcli.record.undo import Change, TakenBack, save_conflicts, take_back
 from agentcli.record.undo_stack import Changed, Stack, stack_of
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.events import Emit, Fact, Told, Undone
+from agentcli.types.events import Emit, Fact, Told, Undone, Why
 
 PATHS_TOLD = 20
 PATHS_KEPT = 50
@@ -116,7 +117,7 @@ class Undoing:
             of=of,
         )
         self._tell(fact)
-        self._tell(Told(text=_words(fact, report), why=report.action))
+        self._tell(Told(text=_words(fact, report), why=Why(report.action)))
         return replace(report, saved=saved)
 
     def _store(self, changes: Sequence[Changed]) -> Store:

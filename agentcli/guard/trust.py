@@ -8,13 +8,13 @@ that store an answer at the same time cannot lose each other's.
 import hashlib
 import json
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from agentcli.guard.project_files import ProjectFiles
 from agentcli.machine import clock
+from agentcli.machine.private_file import remove, write_private
 from agentcli.types.errors import SettingsError
 
 VERSION = 1
@@ -54,24 +54,11 @@ class TrustStore:
             "sha256": files.fingerprint,
             "at": clock.now(),
         }
-        target = self._file(files.root)
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-                json.dump(record, file, ensure_ascii=False)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except OSError as error:
-            raise _unwritable(self._directory, error) from error
+        write_private(self._file(files.root), json.dumps(record, ensure_ascii=False))
 
     def revoke(self, root: Path) -> None:
-        try:
-            self._file(root).unlink(missing_ok=True)
-        except OSError as error:
-            raise _unwritable(self._directory, error) from error
+        """Raises SettingsError."""
+        remove(self._file(root))
 
     def all(self) -> list[Trusted]:
         found = (self._read(path) for path in self._directory.glob("*.json"))
@@ -92,10 +79,3 @@ class TrustStore:
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
-
-
-def _unwritable(directory: Path, error: OSError) -> SettingsError:
-    return SettingsError(
-        f"cannot store trust in {directory}: {error.strerror}",
-        hint="set XDG_STATE_HOME to a directory that can be written",
-    )

@@ -11,23 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.record.log import lines, seal_of
-from agentcli.record.order import is_closed, order_faults
+from agentcli.record.order import is_closed, is_in_turn, order_faults
 from agentcli.record.reading import Fault, Recorded, read_what_fits
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import (
-    CallFinished,
-    Entry,
-    SessionForked,
-    SessionNamed,
-    Told,
-    Undone,
-)
+from agentcli.types.events import CallFinished, Entry, SessionForked
 from agentcli.types.tools import ChildTurn
 
 Status = Literal["intact", "open", "broken"]
-
-AFTER_THE_END = (SessionNamed, Undone, Told)
-"""What a person may still do with a session that is closed: name it, or take back its changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +64,13 @@ def audit(path: Path, *, kept: Head | None = None, with_children: bool = True) -
     if recorded.last_seq:
         session = entries[-1].session if entries else ""
         head = Head(session=session, seq=recorded.last_seq, hash=recorded.last_hash)
+    facts = [entry.fact for entry in entries]
     return Audit(
         records=recorded.last_seq,
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
         notes=(*_notes(path, recorded), *child_notes),
-        is_closed=is_closed([entry.fact for entry in entries]) and recorded.fault is None,
+        is_closed=is_closed(facts) and not is_in_turn(facts) and recorded.fault is None,
     )
 
 

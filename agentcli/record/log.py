@@ -4,6 +4,7 @@ A line is written whole and at once, so a crash can only leave an unfinished las
 no newline and is not part of the log. `docs/reference/log.md` is the format's description.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -13,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentcli.types.errors import SettingsError
+from agentcli.machine.private_file import unwritable
+from agentcli.types.errors import RecordError
 from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
 from agentcli.types.tools import Effect
 
@@ -24,13 +26,15 @@ FIRST_PREV = "0" * 64
 LINE_LIMIT_BYTES = 256 * 1024 * 1024
 """No record comes near it; what does is not a log, and is not read into memory."""
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 _BINARY = getattr(os, "O_BINARY", 0)  # where a newline would else become two characters
 _SEAL_KEY = b',"hash":"'
 _SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
 
 
 class Log:
-    """Appends entries. Raises SettingsError when the disk does not take them."""
+    """Appends entries. Raises RecordError when the disk does not take them."""
 
     def __init__(self, path: Path, *, prev: str = FIRST_PREV) -> None:
         """`prev`: the hash of the last line, when an existing log is continued."""
@@ -40,7 +44,7 @@ class Log:
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise _lost(path, error) from error
 
     @property
     def head(self) -> str:
@@ -54,7 +58,7 @@ class Log:
             if self._is_boundary(entry.fact):
                 os.fsync(self._fd)
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise _lost(self.path, error) from error
         self._prev = sealed
 
     def close(self) -> None:
@@ -108,8 +112,7 @@ def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
         "prev": prev,
         "fact": as_json(entry.fact),
     }
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    body = text.encode("utf-8", "replace")
+    body = _JSON.encode(record).encode("utf-8", "replace")
     sealed = _sha256(body)
     return body[:-1] + _SEAL_KEY + sealed.encode() + b'"}', sealed
 
@@ -120,11 +123,14 @@ def _sha256(data: bytes) -> str:
 
 def as_json(value: Any) -> Any:
     """A fact as plain JSON data. Fields at their default are left out: readers know them too."""
-    if is_dataclass(value) and not isinstance(value, type):
+    kind: type = type(value)
+    if kind in _PLAIN:
+        return value
+    if fields_of := _fields(kind):
         return {
-            name: as_json(getattr(value, name))
-            for name, default in _defaults(type(value))
-            if name == "type" or getattr(value, name) != default
+            name: item if type(item) in _PLAIN else as_json(item)
+            for name, default in fields_of
+            if ((item := getattr(value, name)) is not default and item != default) or name == "type"
         }
     if isinstance(value, tuple | list):
         return [as_json(item) for item in value]
@@ -134,23 +140,26 @@ def as_json(value: Any) -> Any:
 
 
 @cache
-def _defaults(of: type) -> tuple[tuple[str, Any], ...]:
+def _fields(of: type) -> tuple[tuple[str, Any], ...]:
+    """The names and defaults; none of what is no dataclass."""
+    if not is_dataclass(of):
+        return ()
     return tuple((field.name, field.default) for field in fields(of))
 
 
 def _write_whole(fd: int, data: bytes) -> None:
     """One write, as a rule. What a short write left out follows; a failure takes the part back."""
-    start = os.lseek(fd, 0, os.SEEK_END)
+    found = os.fstat(fd)
+    if found.st_nlink == 0:
+        raise FileNotFoundError(errno.ENOENT, "somebody removed it")
     try:
         while data:
             data = data[os.write(fd, data) :]
     except OSError:
-        os.ftruncate(fd, start)
+        os.ftruncate(fd, found.st_size)
         raise
 
 
-def _unwritable(path: Path, error: OSError) -> SettingsError:
-    return SettingsError(
-        f"cannot write the session log {path}: {error.strerror}",
-        hint="free some space, or set XDG_STATE_HOME to a directory that can be written",
-    )
+def _lost(path: Path, error: OSError) -> RecordError:
+    why = unwritable(path, error)
+    return RecordError(str(why), hint=why.hint)

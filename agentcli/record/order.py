@@ -30,7 +30,7 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.tools import ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
 
-LEAVE_CALLS_OPEN = {Ending.CANCELLED, Ending.TIME_LIMIT}
+LEAVE_CALLS_OPEN = {Ending.CANCELLED, Ending.TIME_LIMIT, Ending.INTERNAL}
 """Endings that can come before a reply's later calls had their turn."""
 
 
@@ -62,12 +62,20 @@ def is_closed(facts: Sequence[Fact]) -> bool:
     return isinstance(last, SessionEnded)
 
 
+def is_in_turn(facts: Sequence[Fact]) -> bool:
+    for fact in reversed(facts):
+        if isinstance(fact, TurnStarted | TurnEnded):
+            return isinstance(fact, TurnStarted)
+    return False
+
+
 class Order:
     def __init__(self) -> None:
         self._began = False
         self._ended = False
         self._in_turn = False
         self._forked = False
+        self._goes_on = False
         self._asked: list[_Asked] = []
 
     def follow(self, fact: Fact) -> None:
@@ -77,7 +85,7 @@ class Order:
             raise Impossible("a session starts once, with its first record")
         match fact:
             case SessionEnded():
-                self._ended = True
+                self._end(fact)
             case SessionForked():
                 self._forked = True
             case SessionResumed():
@@ -91,9 +99,15 @@ class Order:
             case _:
                 pass
 
+    def _end(self, fact: SessionEnded) -> None:
+        """A turn whose end could not be recorded is one of a session that failed."""
+        self._ended = True
+        if self._in_turn and not self._goes_on and fact.exit_code == 0:
+            raise Impossible("the session ends well within a turn")
+
     def _resume(self) -> None:
-        goes_on, self._forked, self._ended = self._forked, False, False
-        if goes_on:
+        self._goes_on, self._forked, self._ended = self._forked, False, False
+        if self._goes_on:
             return  # a fork may be cut in the middle of a turn
         was_in_turn, self._in_turn = self._in_turn, False
         if was_in_turn:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
 
+from agentcli.types.messages import Usage
 from agentcli.types.record import dataclass
 
 
@@ -36,6 +37,13 @@ class CallProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenOff:
+    """An attempt that a provider had taken on gave no reply. Whoever asked records what it used."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDelta:
     """A request failed and will be sent again after a wait."""
 
@@ -54,7 +62,9 @@ class CommandEnded:
     how: str
 
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | CallProgress | RetryDelta | CommandEnded
+Delta: TypeAlias = (
+    TextDelta | ThinkingDelta | CallDelta | CallProgress | BrokenOff | RetryDelta | CommandEnded
+)
 
 
 def joined(deltas: Iterable[Delta]) -> Iterator[Delta]:

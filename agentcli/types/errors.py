@@ -4,6 +4,7 @@
     AgentError              the person can act: two lines on stderr and an exit code
       UsageError            2   the command line is wrong
       SettingsError         3   settings, credentials, workspace or disk need the person
+        RecordError         3   what happened cannot be recorded
       WireError             3, 4, 6 or 8   no usable reply, by its kind
 
 Anything else that is raised is a bug: it travels to `__main__`, which exits with 1.
@@ -131,6 +132,10 @@ class UsageError(AgentError):
 
 class SettingsError(AgentError):
     ending = Ending.MISCONFIGURED
+
+
+class RecordError(SettingsError):
+    """A fact cannot be recorded: nothing may go on."""
 
 
 class WireErrorKind(StrEnum):

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from agentcli.types.checks import AnswerChecked, ClaimsChecked, Verified
 from agentcli.types.deltas import Delta
-from agentcli.types.messages import AssistantMessage, Json, ToolCall, Usage, UserMessage
+from agentcli.types.messages import AssistantMessage, Content, ToolCall, Usage, UserMessage
 from agentcli.types.record import dataclass
 from agentcli.types.tools import Effect, ToolResult
 from agentcli.types.verdicts import Verdict
@@ -120,12 +121,36 @@ class TurnWithdrawn:
     type: Literal["turn_withdrawn"] = "turn_withdrawn"
 
 
+class Why(StrEnum):
+    """What the model is told something for. `docs/reference/log.md` says when each of them is."""
+
+    PERSON = "person"
+    SHELL = "user ran"
+    INSTRUCTIONS = "instructions"
+    ROLE = "role"
+    ENVIRONMENT = "environment"
+    PLAN_MODE = "plan_mode"
+    PLAN = "plan"
+    BACKGROUND = "background"
+    HOOK = "hook"
+    UNDO = "undo"
+    REDO = "redo"
+    LENGTH = "length"
+    ERROR = "error"
+    EMPTY = "empty"
+    WRAP_UP = "wrap_up"
+    VERIFY = "verify"
+    SCHEMA = "schema"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Something said to the model in the middle of a turn, by the runtime or by the person."""
+    """Said to the model in the middle of a turn: by the runtime, or by the person with files."""
 
     text: str
-    why: str
+    why: Why | str
+    """A plain string in what is read back: another version may have had other reasons."""
+    attached: Content = ()
     type: Literal["told"] = "told"
 
 
@@ -182,6 +207,18 @@ class ModelFailed:
     message: str
     hint: str = ""
     type: Literal["model_failed"] = "model_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensSpent:
+    """A provider was asked, and no other fact says what that used."""
+
+    why: Literal["broken_off", "opinion"]
+    """An attempt that gave no reply, or a model's opinion on a call."""
+    usage: Usage
+    cost_usd: float | None
+    """None: the price is not known."""
+    type: Literal["tokens_spent"] = "tokens_spent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,55 +289,6 @@ class HookRan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """A command of the person's was run to see whether the task is done."""
-
-    command: str
-    exit_code: int | None
-    """None: it was killed, or stopped at its time limit."""
-    output: str
-    """As a command's result reads for the model: bounded, its last line says how it ended."""
-    attempt: int = 1
-    duration_s: float = 0.0
-    log_path: str = ""
-    type: Literal["verified"] = "verified"
-
-    @property
-    def passed(self) -> bool:
-        return self.exit_code == 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerChecked:
-    """The final answer was held against the form it must have."""
-
-    problem: str = ""
-    """What is wrong with it; empty: nothing."""
-    value: Json = None
-    """The answer as data, where nothing is wrong."""
-    type: Literal["answer_checked"] = "answer_checked"
-
-
-ClaimVerdict = Literal["supported", "not_supported", "unknown"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A sentence of the final answer that can be held against what is recorded."""
-
-    text: str
-    about: Literal["tests", "command", "file"]
-    verdict: ClaimVerdict
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimsChecked:
-    claims: tuple[Claim, ...]
-    type: Literal["claims_checked"] = "claims_checked"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
     """What a call changed in the workspace, kept so that it can be taken back."""
 
@@ -366,6 +354,7 @@ Fact: TypeAlias = (
     | ServerAsked
     | ModelReplied
     | ModelFailed
+    | TokensSpent
     | ResultsTrimmed
     | Compacted
     | Restored

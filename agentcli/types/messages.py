@@ -67,6 +67,7 @@ class Opaque:
 
 
 Block: TypeAlias = Text | Thinking | ToolCall | Opaque
+Content: TypeAlias = tuple[Text | Image, ...]
 
 Stop = Literal[
     "end",  # the model is done
@@ -89,6 +90,8 @@ class Usage:
     cache_write_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
+    is_estimate: bool = False
+    """Whether the provider did not say all of it, and the rest is our count of what we saw."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -97,6 +100,7 @@ class Usage:
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            is_estimate=self.is_estimate or other.is_estimate,
         )
 
     @property
@@ -106,7 +110,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    content: tuple[Text | Image, ...]
+    content: Content
     role: Literal["user"] = "user"
 
 
@@ -119,6 +123,8 @@ class AssistantMessage:
     usage: Usage = Usage()
     stop_detail: str = ""
     """Why it stopped, in the provider's words: a refusal's category, the name of a limit."""
+    cut_off: tuple[str, ...] = ()
+    """The tools of calls that were not whole when the reply ended: they are not in it."""
     echo: Echo | None = None
     """What belongs to the reply as a whole, such as the id that continues it on the server."""
     role: Literal["assistant"] = "assistant"

@@ -197,7 +197,12 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        return "".join(block.text for block in self.content if isinstance(block, Text))
+        """Each of its texts on lines of its own, whatever images stand between them."""
+        said = ""
+        for text in (block.text for block in self.content if isinstance(block, Text)):
+            is_apart = not said or said.endswith("\n") or text.startswith("\n")
+            said += text if is_apart else f"\n{text}"
+        return said
 
     @property
     def said(self) -> str:
@@ -239,7 +244,9 @@ class Tool(Protocol):
     def effect(self, args: Any) -> Effect: ...
 
     async def preview(self, args: Any, context: ToolContext) -> Details | None:
-        """What running it would do, for the person who is asked. Must not change anything."""
+        """What running it would do, for the person who is asked. Must not change anything.
+
+        Raises ToolError where running it would: nobody is asked about what cannot be done."""
         ...
 
     async def run(self, args: Any, context: ToolContext) -> Output: ...

@@ -48,12 +48,24 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Delegation:
+    """The child agent that makes a call, and what it was sent to do."""
+
+    child_id: str
+    role: str
+    """Empty: it has none."""
+    task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     call: ToolCall
     effect: Effect
     preview: Details | None
     verdict: Verdict
     """The `ask` that led here, with its reason."""
+    child: Delegation | None = None
+    """None: the call is one of the session's own."""
     form: Form | None = None
     """Where it is a server that asks: a yes is `modify`, with what was filled in as `input`, or
     `allow` where there is nothing to fill in; `ask` comes back where no answer was given."""

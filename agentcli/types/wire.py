@@ -48,3 +48,7 @@ class Wire(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+Limit: TypeAlias = Callable[[Wire], Wire]
+"""Puts around a wire what may lower or refuse a request before it is sent."""

@@ -148,7 +148,7 @@ class _Carrying:
         self._leaver = leaver
         self._session: Session | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._why: AgentError | None = None
+        self._why: Exception | None = None
         self._is_closing = False
 
     async def out(self, order: Order) -> Outcome:
@@ -189,8 +189,7 @@ class _Carrying:
                 # Who goes on in another mode, and cannot be asked, agrees to the plan.
                 session.accept_plan(session.planning.proposed, mode=session.mode)
             async with heartbeat(order.beat):
-                fetched = await session.fetched(order.prompt)
-                attached = (*order.attached, *fetched, *order.errand.notes)
+                attached = (*order.attached, *order.errand.notes)
                 ended = await session.turn(order.prompt, attached=attached)
         except asyncio.CancelledError:
             if self._why is None:
@@ -203,10 +202,10 @@ class _Carrying:
     def _tell(self, face: Face, event: Event) -> None:
         try:
             face(event)
-        except AgentError as lost:  # nobody reads, or the disk is full: nothing more can be said
+        except Exception as lost:  # noqa: BLE001 - nobody reads, or a bug: it cannot tell the end
             self._stop(lost)
 
-    def _stop(self, why: AgentError) -> None:
+    def _stop(self, why: Exception) -> None:
         if self._why is not None:
             if self._session is not None:
                 self._session.kill_commands()  # asked twice: no more patience

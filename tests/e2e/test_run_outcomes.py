@@ -2,6 +2,7 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,9 +48,24 @@ def overloaded() -> Reply:
 
 SCENARIOS: dict[str, tuple[list[Reply], list[str], Told]] = {
     "done": ([anthropic.says("Hi.")], [], Told(exit_code=0, status="ok", ending="done")),
+    "nothing said, twice": (
+        [stream(sse(anthropic.events([], stop_reason="end_turn")))] * 2,
+        [],
+        Told(exit_code=4, status="error", ending="provider_failed"),
+    ),
     "key rejected": (
         [unauthorised()],
         [],
+        Told(exit_code=3, status="error", ending="misconfigured"),
+    ),
+    "no such sandbox": (
+        [
+            anthropic.calls(
+                anthropic.call("c1", "bash", {"command": "echo 1"}),
+                anthropic.call("c2", "bash", {"command": "echo 2"}),
+            )
+        ],
+        ["--mode", "auto", "--sandbox", "seatbelt" if sys.platform == "linux" else "landlock"],
         Told(exit_code=3, status="error", ending="misconfigured"),
     ),
     "provider down": (
@@ -148,6 +164,22 @@ def test_bug_has_a_result_and_a_report_and_no_traceback(home: Path) -> None:
         ran = run_against(provider, "-o", "stream-json", "go", home=home, env=env)
     assert_all_say(ran, Told(exit_code=1, status="error", ending="internal"), home=home)
     assert "Traceback" not in ran.err
+    (report,) = home.glob("agentcli-crash-*.txt")
+    assert "ZeroDivisionError: planted" in report.read_text()
+
+
+def test_face_that_breaks_ends_the_run_instead_of_going_quiet(home: Path, work: Path) -> None:
+    planted = home / "planted"
+    planted.mkdir()
+    (planted / "sitecustomize.py").write_text(
+        "from agentcli.ui.plain import TextAnswer\n"
+        "def broken(self, event): raise ZeroDivisionError('planted')\n"
+        "TextAnswer.__call__ = broken\n"
+    )
+    with Provider([READ, anthropic.says("Hi.")]) as provider:
+        env = {"PYTHONPATH": str(planted), "TMPDIR": str(home)}
+        ran = run_against(provider, "go", home=home, cwd=work, env=env)
+    assert (ran.code, ran.out) == (1, "")
     (report,) = home.glob("agentcli-crash-*.txt")
     assert "ZeroDivisionError: planted" in report.read_text()
 

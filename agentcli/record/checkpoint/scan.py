@@ -29,6 +29,7 @@ NEVER = frozenset(
 """Git's own files, and what can be made again, whatever the ignore rules say."""
 
 _RULES = b".gitignore"
+_SETTINGS = b".agentcli"
 _RACY_NS = 20_000_000
 """Clocks of file systems tick this seldom: two writes in between look like one."""
 _UNSURE: Stamp = (0, 0, 0, 0, 0)
@@ -237,9 +238,16 @@ class Scan:
                     self._tree(_join(path, name)) if kept.is_dir else kept.id,
                 )
                 for name, entry in directory.entries.items()
+                if not self._is_held_place(_join(path, name))
             }
             directory.tree = write_tree(self._store, rows)
         return directory.tree
+
+    def _is_held_place(self, path: bytes) -> bool:
+        """A sandbox makes it while commands run, and takes it away: no command did."""
+        return (
+            path == _SETTINGS and path in self._directories and not self._directories[path].entries
+        )
 
     def _count(self) -> None:
         self._files += 1

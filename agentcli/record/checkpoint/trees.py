@@ -84,17 +84,6 @@ def write_tree(store: Store, rows: Mapping[bytes, tuple[Kept, str]]) -> str:
     return store.put("tree", data)
 
 
-def read_state(store: Store, tree: str) -> dict[bytes, Kept]:
-    return dict(_below(store, tree, b""))
-
-
-def _below(store: Store, tree: str, prefix: bytes) -> Iterator[tuple[bytes, Kept]]:
-    for name, (kept, object_id) in _rows(store, tree).items():
-        yield prefix + name, kept
-        if kept.is_dir:
-            yield from _below(store, object_id, prefix + name + b"/")
-
-
 def differences(store: Store, before: str, after: str) -> list[Difference]:
     """Costs what differs: directories that are the same are not looked into."""
     return list(_differing(store, before, after, b""))

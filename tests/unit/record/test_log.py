@@ -12,7 +12,8 @@ from agentcli.record.log import FIRST_PREV, Log, lines, seal_of
 from agentcli.record.place import new_place
 from agentcli.record.reading import read
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Entry, Fact, Told
+from agentcli.types.events import Entry, Fact, Told, Why
+from tests.support.record import write
 
 
 def entry(seq: int, text: str = "x") -> Entry:
@@ -116,11 +117,20 @@ except SettingsError as error:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     message, _, hint = ran.stdout.strip().partition("|")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert message == f"cannot write the session log {path}: File too large"
-    assert "XDG_STATE_HOME" in hint
+    assert message == f"cannot write {path}: File too large"
+    assert hint == f"df -h {path.parent}"
     assert list(read(path).entries) == [entry(1)]
     assert path.read_bytes().count(b"\n") == 1
     assert path.read_bytes().endswith(b"\n")
+
+
+def test_log_that_was_removed_takes_no_more_records(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    log.append(entry(1))
+    log.path.unlink()
+    with pytest.raises(SettingsError, match=r"log\.jsonl: somebody removed it"):
+        log.append(entry(2))
+    log.close()
 
 
 def test_session_directory_is_its_owners_alone(tmp_path: Path) -> None:
@@ -149,6 +159,18 @@ def test_every_fact_is_described_in_the_reference() -> None:
     described = (Path(__file__).parents[3] / "docs" / "reference" / "log.md").read_text()
     types = [fact.__dataclass_fields__["type"].default for fact in get_args(Fact)]
     assert [name for name in types if f"`{name}`" not in described] == []
+
+
+def test_every_reason_for_telling_is_described_in_the_reference() -> None:
+    described = (Path(__file__).parents[3] / "docs" / "reference" / "log.md").read_text()
+    assert [why for why in Why if f"`{why}`" not in described] == []
+
+
+def test_reason_that_another_version_had_is_read_back_as_it_is(tmp_path: Path) -> None:
+    told = [Told(text="a", why="a reason of another version"), Told(text="b", why=Why.SHELL)]
+    write(tmp_path / "log.jsonl", told)
+    assert [entry.fact for entry in read(tmp_path / "log.jsonl").entries] == told
+    assert '"why":"user ran"' in (tmp_path / "log.jsonl").read_text()
 
 
 def test_log_is_on_disk_before_a_call_changes_anything(tmp_path: Path) -> None:

@@ -1,17 +1,27 @@
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentcli.record.lock import InUse, Lock, is_held
 from agentcli.record.place import SessionPlace
 from agentcli.record.search import search
-from agentcli.record.sessions import find_session, latest_session, list_sessions, summary_of
+from agentcli.record.sessions import (
+    find_session,
+    latest_session,
+    list_sessions,
+    summary_of,
+)
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.events import Fact, SessionNamed
-from tests.support.record import SESSION, STARTED, asked, write
+from agentcli.types.events import Fact, ModeChanged, SessionEnded, SessionForked, SessionNamed
+from agentcli.ui.sessions import list_line, row
+from tests.support.record import DONE, SESSION, STARTED, A, asked, finished, replied, write
 
 
 def session(sessions: Path, name: str, *facts: Fact) -> SessionPlace:
@@ -49,6 +59,48 @@ def test_log_that_is_none_is_listed_all_the_same(tmp_path: Path, data: bytes) ->
     place.log.write_bytes(data)
     (summary,) = list_sessions(tmp_path)
     assert (summary.id, summary.turns, summary.title) == ("a", 0, "")
+
+
+ODD: tuple[Any, ...] = (None, True, 7, 1.5, "x", "\ud800\0", [], ["x"], [7], {}, {"x": [None]})
+
+
+def odd_ones(value: Any) -> Iterator[Any]:
+    """The value with each part of it, and itself, replaced by something of each type."""
+    yield from ODD
+    if not isinstance(value, dict | list):
+        return
+    for key in value if isinstance(value, dict) else range(len(value)):
+        for odd in odd_ones(value[key]):
+            copy: Any = value.copy()
+            copy[key] = odd
+            yield copy
+
+
+def test_log_with_anything_in_any_place_is_listed_and_searched(tmp_path: Path) -> None:
+    facts = (
+        *(STARTED, asked("first"), replied(A), finished(A), DONE),
+        SessionNamed(name="parser"),
+        SessionForked(session="s", origin="o", at_seq=3),
+        ModeChanged(mode="auto"),
+        SessionEnded(exit_code=0),
+    )
+    place = session(tmp_path, "a", *facts)
+    for line in place.log.read_text().splitlines():
+        for odd in odd_ones(json.loads(line)):
+            place.log.write_text(json.dumps(odd, separators=(",", ":")) + "\n")
+            summary = summary_of(place)
+            assert {type(value) for value in row(summary).values()} == {str, int}
+            assert list_line(summary).encode()
+            assert not Path(summary.workspace, "none").exists()
+            assert all(f"{hit.seq:>5} {hit.fact}" for hit in search(place, "x"))
+
+
+def test_damaged_record_leaves_what_stands_before_it(tmp_path: Path) -> None:
+    place = session(tmp_path, "a", STARTED, asked("first"), ModeChanged(mode="auto"))
+    before = summary_of(place)
+    text = place.log.read_text()
+    place.log.write_text(text.replace('"mode":"auto"', '"mode":["auto"]'))
+    assert summary_of(place) == replace(before, mode="ask")
 
 
 def test_session_is_found_by_either_end_of_its_id_its_name_or_its_path(tmp_path: Path) -> None:

@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
+from agentcli.record.log import as_json
 from agentcli.record.stats import Stats, Sums
+from agentcli.types.events import CallFinished, Compacted, ModelReplied, TokensSpent
+from agentcli.types.messages import AssistantMessage, Usage
+from agentcli.types.spending import Spending
+from agentcli.types.tools import ChildTurn, ToolResult
 from agentcli.ui.stats import bars, report
 
+NO_USAGE = Usage()
 EVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -16,9 +22,9 @@ def record(day: str, **fact: Any) -> str:
     return json.dumps({"at": at, "fact": fact}, separators=(",", ":")) + "\n"
 
 
-def replied(day: str, cost_usd: float | None, **usage: int) -> str:
-    message = {"model": "m/n", "usage": usage}
-    return record(day, message=message, cost_usd=cost_usd, type="model_replied")
+def replied(day: str, cost_usd: float | None, usage: Usage = NO_USAGE) -> str:
+    message = AssistantMessage(content=(), stop="end", protocol="p", model="n", usage=usage)
+    return record(day, **as_json(ModelReplied(message=message, cost_usd=cost_usd)))
 
 
 def stats_of(tmp_path: Path, *lines: str, since: datetime = EVER) -> Stats:
@@ -31,23 +37,31 @@ def stats_of(tmp_path: Path, *lines: str, since: datetime = EVER) -> Stats:
 
 def test_requests_and_calls_are_added_up(tmp_path: Path) -> None:
     result = {"name": "bash", "status": "error"}
+    compacted = Compacted(summary="", tokens_before=9, usage=Usage(input_tokens=40), cost_usd=0.25)
+    broken = TokensSpent(why="broken_off", usage=Usage(input_tokens=7), cost_usd=0.5)
+    used = Usage(input_tokens=10, cache_read_tokens=30, output_tokens=5)
     stats = stats_of(
         tmp_path,
+        record("2026-01-01", model="m/n", type="session_started"),
         record("2026-01-01", type="turn_started"),
-        replied("2026-01-01", 0.5, input_tokens=10, cache_read_tokens=30, output_tokens=5),
-        replied("2026-01-01", None, cache_write_tokens=20),
-        record("2026-01-01", usage={"input_tokens": 40}, cost_usd=0.25, type="compacted"),
+        replied("2026-01-01", 0.5, used),
+        replied("2026-01-01", None, Usage(cache_write_tokens=13)),
+        record("2026-01-01", **as_json(compacted)),
+        record("2026-01-01", **as_json(broken)),
         record("2026-01-01", verdict={"decision": "deny"}, type="call_judged"),
         record("2026-01-01", result=result, type="call_finished"),
     )
     assert stats.total == Sums(
         turns=1,
-        requests=3,
-        input_tokens=100,
-        cached_tokens=30,
-        output_tokens=5,
-        cost_usd=0.75,
-        unpriced=1,
+        spending=Spending(
+            requests=3,
+            broken_off=1,
+            usage=Usage(
+                input_tokens=57, cache_read_tokens=30, cache_write_tokens=13, output_tokens=5
+            ),
+            known_usd=1.25,
+            unpriced=1,
+        ),
         calls=1,
         failures=1,
         denials=1,
@@ -58,14 +72,35 @@ def test_requests_and_calls_are_added_up(tmp_path: Path) -> None:
 
 def test_days_without_anything_have_their_place(tmp_path: Path) -> None:
     stats = stats_of(tmp_path, replied("2026-01-01", 1.0), replied("2026-01-04", 2.0))
-    costs = [(day, sums.cost_usd) for day, sums in stats.by_day()]
+    costs = [(day, sums.spending.known_usd) for day, sums in stats.by_day()]
     assert costs == [("2026-01-01", 1), ("2026-01-02", 0), ("2026-01-03", 0), ("2026-01-04", 2)]
 
 
 def test_what_is_older_does_not_count(tmp_path: Path) -> None:
     since = datetime(2026, 1, 2, tzinfo=UTC)
     lines = [replied("2026-01-01", 1.0), replied("2026-01-03", 2.0)]
-    assert stats_of(tmp_path, *lines, since=since).total.cost_usd == 2
+    assert stats_of(tmp_path, *lines, since=since).total.spending.known_usd == 2
+
+
+def test_model_has_one_name_however_its_replies_call_it(tmp_path: Path) -> None:
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    lines = [
+        record("2026-01-01", model="a/one", type="session_started"),
+        replied("2026-01-02", 1.0),
+        record("2026-01-02", model="b/two", type="model_changed"),
+        replied("2026-01-03", 1.0),
+    ]
+    assert dict(stats_of(tmp_path, *lines, since=since).models) == {"a/one": 1, "b/two": 1}
+
+
+def test_child_agents_cost_what_they_cost(tmp_path: Path) -> None:
+    child = ChildTurn(
+        role="", ending="done", calls=1, usage=Usage(input_tokens=9), cost_usd=0.5, log_path=""
+    )
+    result = ToolResult(call_id="c", name="delegate", status="ok", content=(), details=child)
+    finished = record("2026-01-01", **as_json(CallFinished(result=result)))
+    expected = Spending(usage=Usage(input_tokens=9), known_usd=0.5)
+    assert stats_of(tmp_path, finished).total.spending == expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +116,7 @@ def test_what_is_older_does_not_count(tmp_path: Path) -> None:
 )
 def test_damaged_lines_are_passed_over(tmp_path: Path, line: str) -> None:
     stats = stats_of(tmp_path, line, replied("2026-01-01", 1.0))
-    assert (stats.total.requests, stats.total.cost_usd) == (1, 1)
+    assert (stats.total.spending.requests, stats.total.spending.known_usd) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +130,9 @@ def test_bars_show_nothing_as_blank_and_the_highest_as_full(
 
 
 def test_report_of_a_session_names_what_has_no_price(tmp_path: Path) -> None:
-    stats = stats_of(tmp_path, replied("2026-01-01", None, input_tokens=1234))
+    dear = replied("2026-01-01", 0.5)
+    unknown = replied("2026-01-01", None, Usage(input_tokens=1234))
+    stats = stats_of(tmp_path, unknown, dear)
     told = "\n".join(report(stats, blocks=".@"))
-    assert "cost   $0.00 (1 requests without a known price)" in told
+    assert "cost   $0.5000 and 1 request without a known price" in told
     assert "tokens   @  [1,234]" in told

@@ -11,8 +11,8 @@ from agentcli.app.ignoring import Ignoring
 from agentcli.record.checkpoint import capture, keep, scan
 from agentcli.record.checkpoint.keep import Keeper
 from agentcli.record.checkpoint.scan import TooLarge
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.checkpoint.trees import differences, read_state
+from agentcli.record.checkpoint.store import EMPTY_TREE, Store
+from agentcli.record.checkpoint.trees import Kept, differences
 from agentcli.types.events import Checkpointed
 
 
@@ -35,6 +35,10 @@ class Ground:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+    def state(self, tree: str) -> dict[bytes, Kept]:
+        found = differences(self.store, EMPTY_TREE, tree)
+        return {one.path: one.after for one in found if one.after}
 
     def changed(self, fact: Checkpointed | None) -> list[str]:
         assert fact is not None
@@ -130,7 +134,7 @@ def test_names_of_every_kind_are_kept(ground: Ground) -> None:
         (ground.root / os.fsdecode(name)).write_bytes(name)
     fact = ground.keeper.after(before)
     assert fact is not None
-    assert sorted(read_state(ground.store, fact.after)) == sorted(names)
+    assert sorted(ground.state(fact.after)) == sorted(names)
     assert all(path.isprintable() for path in fact.paths)
 
 
@@ -230,7 +234,7 @@ def test_later_session_does_not_read_again_what_is_kept(
     before = later.before("1", None)
     later.close()
     assert read == [b"dir/b"]
-    state = read_state(remembering.store, before.tree)
+    state = remembering.state(before.tree)
     assert remembering.store.get("blob", state[b"dir/b"].id) == b"changed between the sessions\n"
     assert remembering.store.get("blob", state[b"a"].id) == b"x\n"
 
@@ -241,7 +245,7 @@ def test_memory_that_cannot_be_read_is_no_memory(remembering: Ground, memory: st
     later = remembering.new_keeper("later")
     before = later.before("1", None)
     later.close()
-    assert sorted(read_state(remembering.store, before.tree)) == [b"a", b"dir", b"dir/b", b"dir/c"]
+    assert sorted(remembering.state(before.tree)) == [b"a", b"dir", b"dir/b", b"dir/c"]
 
 
 def test_sessions_that_keep_everything_at_once_do_not_disturb_each_other(ground: Ground) -> None:
@@ -258,7 +262,7 @@ def test_sessions_that_keep_everything_at_once_do_not_disturb_each_other(ground:
     with ThreadPoolExecutor(4) as threads:
         trees = set(threads.map(whole, range(8)))
     assert len(trees) == 1
-    assert len(read_state(ground.store, trees.pop())) == 60 + 7
+    assert len(ground.state(trees.pop())) == 60 + 7
 
 
 def test_store_that_cannot_be_written_is_an_error_and_not_a_missing_file(tmp_path: Path) -> None:
@@ -297,3 +301,13 @@ def test_flood_of_changes_is_not_lost(ground: Ground) -> None:
     again = ground.keeper.before("2", None)
     ground.write("dir/c")
     assert ground.changed(ground.keeper.after(again)) == ["dir/c"]
+
+
+def test_place_that_a_sandbox_holds_is_no_change_of_a_command(ground: Ground) -> None:
+    ground.write("a")
+    first = ground.keeper.before("c", None)
+    (ground.root / ".agentcli").mkdir()
+    assert ground.keeper.after(first) is None
+    second = ground.keeper.before("d", None)
+    ground.write(".agentcli/settings.toml")
+    assert ground.changed(ground.keeper.after(second)) == [".agentcli", ".agentcli/settings.toml"]

@@ -96,6 +96,19 @@ def test_page_shows_diffs_outputs_verdicts_and_costs() -> None:
         assert shown in text
 
 
+def test_page_shows_what_the_model_wrote_as_it_meant_it() -> None:
+    words = "# Done\n\n**Two** tests:\n\n| a | b |\n|---|---|\n| 1 | `x` |\n\n```py\n<b>\n```\n"
+    bad = "[x](javascript:alert(1)) ![y](http://evil/z.png) <script>1</script>"
+    asked = TurnStarted(message=UserMessage(content=(Text(text="go"),)))
+    text = html(transcript(entries(STARTED, asked, replied(text=words + bad), DONE)))
+    assert Page(text).open == []
+    for shown in ("<strong>Two</strong>", "<td><code>x</code></td>", "&lt;b&gt;", "&lt;script&gt;"):
+        assert shown in text
+    assert "javascript:alert" in text
+    assert 'href="javascript' not in text
+    assert "<img" not in text
+
+
 def test_image_stands_in_the_page_itself() -> None:
     image = Image(media_type="image/png", data="iVBORw0KGgo=")
     made = transcript(entries(STARTED, TurnStarted(message=UserMessage(content=(image,)))))

@@ -87,7 +87,7 @@ def test_given_result_answers_the_call(tmp_path: Path) -> None:
 
 def test_course_says_what_a_stretch_amounts_to() -> None:
     course = course_of(SESSION)
-    assert (course.model, course.ending, course.requests) == ("m/n", "done", 4)
+    assert (course.model, course.ending, course.spending.requests) == ("m/n", "done", 4)
     assert (course.calls, course.failed, course.denied) == (3, 1, 1)
     assert course.answer == "It hangs."
 

@@ -8,12 +8,10 @@ from agentcli.record.triage.checks import CHECKS, findings
 from agentcli.record.triage.finding import Case, Finding, Level
 from agentcli.record.triage.trace import trace_of
 from agentcli.tools.contracts import BUILT_IN, contract
+from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
 from agentcli.types.events import (
-    AnswerChecked,
     CallFinished,
     CallJudged,
-    Claim,
-    ClaimsChecked,
     Compacted,
     Ending,
     Entry,
@@ -26,7 +24,6 @@ from agentcli.types.events import (
     SessionStarted,
     TurnEnded,
     TurnStarted,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Json, Stop, Text, ToolCall, Usage, UserMessage
@@ -260,8 +257,8 @@ def test_cost_by_turn_names_the_dearest_first() -> None:
     cheap, dear = replied(cost_usd=0.25), replied(cost_usd=0.75)
     facts = [STARTED, ASKED, cheap, DONE[0], ASKED, dear, *DONE]
     assert [one.what for one in findings(case(facts))] == [
-        "turn 2 cost $0.7500 (75% of $1.0000) in 1 requests",
-        "turn 1 cost $0.2500 (25% of $1.0000) in 1 requests",
+        "turn 2 cost $0.7500 (75% of $1.0000): 1 request",
+        "turn 1 cost $0.2500 (25% of $1.0000): 1 request",
     ]
 
 

@@ -1,0 +1,39 @@
+"""A small file of the person's own: nobody else can read it, and it is never half written."""
+
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from agentcli.types.errors import SettingsError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Raises SettingsError."""
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        fresh.replace(path)
+    except OSError as error:
+        remove(fresh)
+        raise unwritable(path, error) from error
+
+
+def remove(path: Path) -> None:
+    """Raises SettingsError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> SettingsError:
+    look = "df -h" if error.errno in _FULL else "ls -ld"
+    return SettingsError(f"cannot write {path}: {error.strerror}", hint=f"{look} {path.parent}")

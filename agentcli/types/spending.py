@@ -1,0 +1,107 @@
+"""What was used and what it cost, added up from facts: the only place that knows which facts cost.
+
+Every figure of tokens and money that a person or a program is shown is a sum of `spent_on`.
+"""
+
+from collections.abc import Iterable
+
+from agentcli.types.events import CallFinished, Compacted, Event, ModelReplied, TokensSpent
+from agentcli.types.messages import Usage
+from agentcli.types.record import dataclass
+from agentcli.types.tools import ChildTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    requests: int = 0
+    """Those that were answered, be it in part."""
+    broken_off: int = 0
+    """Attempts that a provider took on and did not answer."""
+    usage: Usage = Usage()
+    known_usd: float = 0.0
+    unpriced: int = 0
+    """How many of them have a price that is not known."""
+
+    def __add__(self, other: "Spending") -> "Spending":
+        return Spending(
+            requests=self.requests + other.requests,
+            broken_off=self.broken_off + other.broken_off,
+            usage=self.usage + other.usage,
+            known_usd=self.known_usd + other.known_usd,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None: the price of some of it is not known."""
+        return None if self.unpriced else self.known_usd
+
+    @property
+    def is_estimate(self) -> bool:
+        return self.usage.is_estimate
+
+    @property
+    def about(self) -> str:
+        """Before every sum of money, where a part of it is estimated."""
+        return "about " if self.is_estimate else ""
+
+    @property
+    def cost(self) -> str:
+        """For people."""
+        known = f"{self.about}${self.known_usd:.4f}"
+        if not self.unpriced:
+            return known
+        unpriced = f"{_counted(self.unpriced, 'request')} without a known price"
+        return f"{known} and {unpriced}" if self.known_usd else "price not known"
+
+    @property
+    def asked(self) -> str:
+        """How often, for people: `3 requests`, `1 request, 2 attempts broken off`."""
+        broken = f", {_counted(self.broken_off, 'attempt')} broken off" if self.broken_off else ""
+        return _counted(self.requests, "request") + broken
+
+
+NOTHING = Spending()
+
+
+def spent_on(event: Event) -> Spending:
+    match event:
+        case ModelReplied():
+            return _replied(event)
+        case TokensSpent(why=why, usage=usage, cost_usd=cost_usd):
+            is_broken = why == "broken_off"
+            return _spent(usage, cost_usd, requests=int(not is_broken), broken_off=int(is_broken))
+        case Compacted(usage=usage, cost_usd=cost_usd):
+            return _spent(usage, cost_usd, requests=1)
+        case CallFinished(result=result) if isinstance(result.details, ChildTurn):
+            return _spent(result.details.usage, result.details.cost_usd)
+        case _:
+            return NOTHING
+
+
+def total(events: Iterable[Event]) -> Spending:
+    return sum(map(spent_on, events), NOTHING)
+
+
+def _replied(reply: ModelReplied) -> Spending:
+    usage, cost_usd = reply.message.usage, reply.cost_usd
+    if reply.message.stop == "cancelled" and cost_usd is None and usage == Usage():
+        # Logs had nothing to say of replies that were interrupted.
+        return Spending(requests=1, usage=Usage(is_estimate=True))
+    return _spent(usage, cost_usd, requests=1)
+
+
+def _spent(
+    usage: Usage, cost_usd: float | None, *, requests: int = 0, broken_off: int = 0
+) -> Spending:
+    return Spending(
+        requests=requests,
+        broken_off=broken_off,
+        usage=usage,
+        known_usd=cost_usd or 0.0,
+        unpriced=int(cost_usd is None),
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
