@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from agentcli.types.events import AnswerChecked, Emit
+from agentcli.types.checks import AnswerChecked
+from agentcli.types.events import Emit
 from agentcli.types.messages import Json
 
 ANSWER_TOOL = "answer"

@@ -14,10 +14,10 @@ from agentcli.agent.cache import CacheWatch
 from agentcli.agent.forecast import forecast
 from agentcli.agent.journal import Journal
 from agentcli.agent.room import Room
-from agentcli.types.deltas import Delta, RetryDelta, TextDelta
+from agentcli.types.deltas import BrokenOff, Delta, RetryDelta, TextDelta
 from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.types.events import ModelFailed, ModelReplied, Warned
-from agentcli.types.messages import AssistantMessage, Text
+from agentcli.types.events import Emit, ModelFailed, ModelReplied, TokensSpent, Warned
+from agentcli.types.messages import AssistantMessage, Text, Usage
 from agentcli.types.tools import ToolSpec
 from agentcli.types.wire import Price, Request, ToolChoice, Wire
 
@@ -77,14 +77,15 @@ class Asking:
 
     async def ask(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
         """The next reply. Raises WireError."""
+        request = self._request(tool_choice)
         if self._room is not None:
-            await self._room.make(self._request(), wire=self._wire, price=self._price)
-        began, partial = time.monotonic(), _Partial(self._journal.tell)
-        request = replace(self._request(), tool_choice=tool_choice)
+            request = await self._room.make(request, wire=self._wire, price=self._price)
+        began, partial = time.monotonic(), _Partial(self._journal.tell, price=self._price)
         self._forecast(request)
         try:
             reply = await self._wire.ask(request, partial.show)
         except WireError as error:
+            partial.settle()
             if error.was_sent:
                 self._journal.tell(
                     ModelFailed(kind=error.kind, message=str(error), hint=error.hint)
@@ -92,8 +93,10 @@ class Asking:
             raise
         except asyncio.CancelledError:
             if partial.text:
-                self._journal.tell(ModelReplied(message=partial.message(self._template.model)))
+                self._journal.tell(partial.replied(self.model, time.monotonic() - began))
+            partial.settle()
             raise
+        partial.settle()
         self._learn(request, reply)
         self._journal.tell(
             ModelReplied(
@@ -124,13 +127,14 @@ class Asking:
             return False
         return await self._room.compact(self._request(), wire=self._wire, price=self._price)
 
-    def _request(self) -> Request:
+    def _request(self, tool_choice: ToolChoice = "auto") -> Request:
         tools = self._tools() if self._tools else self._template.tools
         return replace(
             self._template,
             messages=self._journal.messages(),
             tools=tools,
             deferred=self._deferred(),
+            tool_choice=tool_choice,
         )
 
     def _forecast(self, request: Request) -> None:
@@ -157,29 +161,56 @@ class Asking:
 
 
 class _Partial:
-    """What was shown of a reply that is still coming, in case it never ends."""
+    """What was shown of a reply that is still coming, in case it never ends.
 
-    def __init__(self, tell: Callable[[Delta], None]) -> None:
+    What an attempt used that broke off is told when it is known that nothing else will tell it."""
+
+    def __init__(self, tell: Emit, *, price: Price) -> None:
         self._tell = tell
+        self._price = price
         self._pieces: list[str] = []
+        self._used: Usage | None = None
         self.retries = 0
 
     def show(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text=text):
                 self._pieces.append(text)
+            case BrokenOff(usage=usage):
+                self._used = usage
+                return
             case RetryDelta():
+                self.settle()
                 self._pieces.clear()
                 self.retries += 1
             case _:
                 pass
         self._tell(delta)
 
+    def settle(self) -> None:
+        """Nothing became of the attempt that broke off, if one did."""
+        used, self._used = self._used, None
+        if used is not None:
+            cost_usd = self._price(used)
+            self._tell(TokensSpent(why="broken_off", usage=used, cost_usd=cost_usd))
+
     @property
     def text(self) -> str:
         return "".join(self._pieces)
 
-    def message(self, model: str) -> AssistantMessage:
-        return AssistantMessage(
-            content=(Text(text=self.text),), stop="cancelled", protocol="", model=model
+    def replied(self, model: str, duration_s: float) -> ModelReplied:
+        """The part that came is what became of it."""
+        used, self._used = self._used or Usage(), None
+        message = AssistantMessage(
+            content=(Text(text=self.text),),
+            stop="cancelled",
+            protocol="",
+            model=model,
+            usage=used,
+        )
+        return ModelReplied(
+            message=message,
+            duration_s=round(duration_s, 4),
+            cost_usd=self._price(used),
+            retries=self.retries,
         )

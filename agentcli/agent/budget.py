@@ -3,7 +3,7 @@
 The cap is never crossed by a request that was admitted: its output limit is lowered to what is
 left, and where too little is left it is not sent. What requests on their way may still cost is not
 left: another waits for them where it must. Whoever asks a model through `wire` counts: turns,
-compaction, child agents, and attempts that broke off and were made again.
+compaction, child agents, opinions; and every attempt does, that of a request made again too.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from agentcli.agent.size import RequestSize
 from agentcli.machine.tokens import estimate
-from agentcli.types.deltas import Delta, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.deltas import BrokenOff, Delta
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.types.wire import Price, Request, Show, Wire
@@ -38,7 +38,7 @@ class Budget:
         self._cost_cap_usd = cost_usd
         self._token_cap = tokens
         self._cost_usd = 0.0
-        self._tokens = 0
+        self._used = Usage()
         self._held: list[tuple[int, float]] = []
         """Tokens and money that requests on their way may cost at most."""
         self._came_back = asyncio.Event()
@@ -51,7 +51,15 @@ class Budget:
 
     def spend(self, usage: Usage, price: Price) -> None:
         self._cost_usd += price(usage) or 0.0
-        self._tokens += usage.prompt_tokens + usage.output_tokens
+        self._used += usage
+
+    @property
+    def _tokens(self) -> int:
+        return self._used.prompt_tokens + self._used.output_tokens
+
+    @property
+    def _about(self) -> str:
+        return "about " if self._used.is_estimate else ""
 
     @asynccontextmanager
     async def admit(
@@ -92,7 +100,7 @@ class Budget:
         room = cap - self._tokens - sum(tokens for tokens, _ in self._held) - prompt_tokens
         if room < SHORTEST_REPLY_TOKENS:
             raise WireError(
-                f"the limit of {cap} tokens is reached: {self._tokens} are used, "
+                f"the limit of {cap} tokens is reached: {self._about}{self._tokens} are used, "
                 f"and the next request has about {prompt_tokens}",
                 kind=WireErrorKind.TOKEN_CAP,
                 hint="raise --max-tokens",
@@ -107,7 +115,7 @@ class Budget:
         left_usd = cap - self._cost_usd - sum(usd for _, usd in self._held)
         if with_reply_usd > left_usd:
             raise WireError(
-                f"the limit of ${cap:g} is reached: ${self._cost_usd:.4f} is spent, "
+                f"the limit of ${cap:g} is reached: {self._about}${self._cost_usd:.4f} is spent, "
                 f"and the next request could cost ${with_reply_usd:.4f}",
                 kind=WireErrorKind.COST_CAP,
                 hint="raise --max-cost",
@@ -137,49 +145,21 @@ class _Budgeted:
         async with self._budget.admit(prompt_tokens, wanted, self._price) as allowed:
             if allowed < wanted:
                 request = replace(request, output_limit_tokens=allowed)
-            return await self._asked(request, show, prompt_tokens)
+            return await self._asked(request, show)
 
-    async def _asked(self, request: Request, show: Show, prompt_tokens: int) -> AssistantMessage:
-        attempts = _Attempts(show)
-        try:
-            reply = await self._wire.ask(request, attempts.show)
-        except BaseException:
-            attempts.break_off()
-            raise
-        finally:
-            for text in attempts.broken_off:
-                lost = Usage(input_tokens=prompt_tokens, output_tokens=estimate(text))
-                self._budget.spend(lost, self._price)
+    async def _asked(self, request: Request, show: Show) -> AssistantMessage:
+        def shown(delta: Delta) -> None:
+            if isinstance(delta, BrokenOff):
+                self._budget.spend(delta.usage, self._price)
+            show(delta)
+
+        reply = await self._wire.ask(request, shown)
         self._budget.spend(reply.usage, self._price)
         self._size.learn(request, reply.usage)
         return reply
 
     async def close(self) -> None:
         await self._wire.close()
-
-
-class _Attempts:
-    """What was shown of replies that broke off: nobody says what they cost, but they did."""
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-        self._text = ""
-        self.broken_off: list[str] = []
-
-    def show(self, delta: Delta) -> None:
-        match delta:
-            case TextDelta(text=text) | ThinkingDelta(text=text):
-                self._text += text
-            case RetryDelta():
-                self.break_off()
-            case _:
-                pass
-        self._show(delta)
-
-    def break_off(self) -> None:
-        if self._text:
-            self.broken_off.append(self._text)
-        self._text = ""
 
 
 def _prompt_usd(prompt_tokens: int, price: Price) -> float | None:

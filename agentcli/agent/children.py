@@ -16,15 +16,16 @@ from agentcli.types.errors import Outcome, ToolError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Compacted,
     Ending,
     Event,
     ModelReplied,
     SessionEnded,
     Told,
     TurnEnded,
+    Why,
 )
-from agentcli.types.messages import Text, Usage, UserMessage
+from agentcli.types.messages import Text, UserMessage
+from agentcli.types.spending import NOTHING, spent_on
 from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 
 READING = ("read_file", "grep", "find_files")
@@ -64,8 +65,8 @@ class Child:
     """Nothing more will be recorded."""
 
 
-OpenChild: TypeAlias = Callable[[Role, Callable[[Event], None]], Child]
-"""A loop with that role's tools, its own journal and limits; every event goes to the listener."""
+OpenChild: TypeAlias = Callable[[Role, str, Callable[[Event], None]], Child]
+"""For a task, a loop with that role's tools, its own journal and limits, and a listener to it."""
 
 
 class Children:
@@ -90,10 +91,10 @@ class Children:
             return await self._run(task, role, _Watch(context.progress))
 
     async def _run(self, task: str, role: Role, watch: "_Watch") -> Output:
-        child = self._open_child(role, watch)
+        child = self._open_child(role, task, watch)
         opening = f"{OPENING}\n\n{role.instructions}".strip()
         try:
-            child.journal.tell(Told(text=opening, why="role"))
+            child.journal.tell(Told(text=opening, why=Why.ROLE))
             ended = await child.loop.turn(UserMessage(content=(Text(text=task),)))
             return watch.output(role, ended, child)
         except asyncio.CancelledError:
@@ -109,12 +110,12 @@ class _Watch:
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
         self._calls = 0
-        self._usage = Usage()
-        self._cost_usd: float | None = 0.0
+        self._spending = NOTHING
         self._answer = ""
         self._origin = ""
 
     def __call__(self, event: Event) -> None:
+        self._spending += spent_on(event)
         match event:
             case CallJudged(call=call):
                 self._calls += 1
@@ -123,11 +124,8 @@ class _Watch:
                 self._progress(f"call {self._calls}: {doing[:STATUS_CHARS]}\n")
             case CallFinished(result=result):
                 self._origin = self._origin or result.origin
-            case ModelReplied(message=message, cost_usd=cost_usd):
-                self._spent(message.usage, cost_usd)
+            case ModelReplied(message=message):
                 self._answer = message.text.strip() or self._answer
-            case Compacted(usage=usage, cost_usd=cost_usd):
-                self._spent(usage, cost_usd)
             case _:
                 pass
 
@@ -152,18 +150,13 @@ class _Watch:
             origin=self._origin,
         )
 
-    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
-        self._usage += usage
-        known = self._cost_usd is not None and cost_usd is not None
-        self._cost_usd = (self._cost_usd or 0.0) + (cost_usd or 0.0) if known else None
-
     def _details(self, role: str, ended: TurnEnded, child: Child) -> ChildTurn:
         return ChildTurn(
             role=role,
             ending=ended.ending,
             calls=self._calls,
-            usage=self._usage,
-            cost_usd=self._cost_usd,
+            usage=self._spending.usage,
+            cost_usd=self._spending.cost_usd,
             log_path=str(child.log),
             log_head=child.head(),
         )

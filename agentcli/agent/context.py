@@ -3,16 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentcli.agent.history import INSTRUCTIONS, PLAN, SUMMARISED, History
+from agentcli.agent.history import PINNED, SUMMARISED, History
 from agentcli.agent.size import message_tokens, spec_tokens
 from agentcli.machine.tokens import estimate
 from agentcli.types.events import Fact, Told
 from agentcli.types.messages import Text
 from agentcli.types.tools import ToolMessage, ToolSpec
 from agentcli.types.wire import Message
-
-_PINNED = {INSTRUCTIONS: "instructions", PLAN: "plan"}
-"""What is told for good, by why it is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +26,10 @@ def sources(*, system: str, tools: Sequence[ToolSpec], facts: Iterable[Fact]) ->
         owner = "tools" if spec.source == "built-in" else f"tools of {spec.source}"
         totals[owner] = totals.get(owner, 0) + spec_tokens(spec)
     pinned = {
-        fact.text: _PINNED[fact.why]
-        for fact in facts
-        if isinstance(fact, Told) and fact.why in _PINNED
+        fact.text: str(fact.why) for fact in facts if isinstance(fact, Told) and fact.why in PINNED
     }
     others = ("summary", "conversation", "tool results")
-    totals |= dict.fromkeys((*_PINNED.values(), *others), 0)
+    totals |= dict.fromkeys((*map(str, PINNED), *others), 0)
     for message in History(facts).messages():
         totals[_source_of(message, pinned)] += message_tokens(message, estimate)
     return [Source(name=name, tokens=tokens) for name, tokens in totals.items() if tokens]

@@ -10,16 +10,8 @@ from typing import TypeAlias
 
 from agentcli.agent.answer import AnswerForm
 from agentcli.agent.journal import Journal
-from agentcli.types.events import (
-    Claim,
-    ClaimsChecked,
-    Ending,
-    Fact,
-    Told,
-    TurnEnded,
-    TurnStarted,
-    Verified,
-)
+from agentcli.types.checks import Claim, ClaimsChecked, Verified
+from agentcli.types.events import Ending, Fact, Told, TurnEnded, TurnStarted, Why
 from agentcli.types.messages import AssistantMessage
 
 ROUNDS_MAX = 5
@@ -53,6 +45,11 @@ class Finish:
         self._rounds = 0
         self._failing: Verified | None = None
 
+    @property
+    def has_form(self) -> bool:
+        """Then it is for the form to say what is wrong with an answer, also with none."""
+        return self._form is not None
+
     async def after_reply(self, reply: AssistantMessage) -> TurnEnded | None:
         """The model has nothing more to call. None: it was told something, and is asked again."""
         if self._form is not None and not self._form.is_met:
@@ -60,7 +57,7 @@ class Finish:
             if self._form.is_failed:
                 return self._unmet()
             if problem:
-                self._journal.tell(Told(text=problem, why="schema"))
+                self._journal.tell(Told(text=problem, why=Why.SCHEMA))
                 return None
         return await self._verified(reply.text)
 
@@ -96,7 +93,7 @@ class Finish:
                 message=f"{_failure(self._failing)}, {times}",
                 hint=_see(self._failing),
             )
-        self._journal.tell(Told(text=_told_of(failed), why="verify"))
+        self._journal.tell(Told(text=_told_of(failed), why=Why.VERIFY))
         if self._form is not None:
             self._form.ask_again()
         return None

@@ -20,6 +20,7 @@ from agentcli.types.events import (
     Told,
     TurnStarted,
     TurnWithdrawn,
+    Why,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
@@ -32,10 +33,8 @@ MAY_HAVE_RUN = (
     "Interrupted: it may have run in part, in whole, or not at all, and its result is lost. "
     "Look before you do it again."
 )
-BY_THE_PERSON = "person"
-INSTRUCTIONS = "instructions"
-PLAN = "plan"
-"""Why something is told, where it must never be summarised away."""
+PINNED = (Why.INSTRUCTIONS, Why.PLAN)
+"""What must never be summarised away."""
 SUMMARISED = "[The conversation until here, shortened. What was said and done, and what is open:]"
 
 
@@ -104,12 +103,12 @@ class History:
         self._keep(message)
 
     def _tell(self, told: Told) -> None:
-        message = UserMessage(content=(Text(text=told.text),))
+        message = UserMessage(content=(Text(text=told.text), *told.attached))
         self._say(message)
-        if told.why == BY_THE_PERSON:
+        if told.why == Why.PERSON:
             self._lasting.append((message, True))
-        elif told.why in (INSTRUCTIONS, PLAN):
-            self._pin(PLAN if told.why == PLAN else told.text.partition("\n")[0], message)
+        elif told.why in PINNED:
+            self._pin(Why.PLAN if told.why == Why.PLAN else told.text.partition("\n")[0], message)
 
     def _pin(self, subject: str, message: UserMessage) -> None:
         """In the place of what was told of it before: another plan, a file that has changed."""

@@ -10,14 +10,7 @@ from typing import TypeAlias
 
 from agentcli.agent.history import History
 from agentcli.machine import clock
-from agentcli.types.deltas import (
-    CallDelta,
-    CallProgress,
-    CommandEnded,
-    RetryDelta,
-    TextDelta,
-    ThinkingDelta,
-)
+from agentcli.types.deltas import Delta
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -36,8 +29,6 @@ Record: TypeAlias = Callable[[Entry], None]
 Listener: TypeAlias = Callable[[Event], None]
 Mask: TypeAlias = Callable[[Event], Iterable[Event]]
 """An event without what nobody may see, and before it what was held back of earlier ones."""
-
-DELTAS = (TextDelta, ThinkingDelta, CallDelta, CallProgress, RetryDelta, CommandEnded)
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +61,7 @@ class Journal:
 
     def tell(self, event: Event) -> None:
         for shown in self._mask(event):
-            if not isinstance(shown, DELTAS):
+            if not isinstance(shown, Delta):
                 self._settle(shown, said=event)
             for listener in tuple(self._listeners):
                 self._inform(listener, shown)
@@ -78,7 +69,7 @@ class Journal:
     def settle(self, fact: Fact) -> None:
         """Recorded, but shown to nobody: how something ended that no face has seen begin."""
         for shown in self._mask(fact):
-            if not isinstance(shown, DELTAS):
+            if not isinstance(shown, Delta):
                 self._settle(shown, said=fact)
 
     def open_calls(self) -> tuple[ToolCall, ...]:

@@ -8,8 +8,7 @@ from typing import Any
 from agentcli.agent import front_matter
 from agentcli.agent.children import Role
 from agentcli.agent.front_matter import NAME_SHOWN, BadFile
-from agentcli.agent.history import INSTRUCTIONS
-from agentcli.types.events import Told, Warned
+from agentcli.types.events import Told, Warned, Why
 
 _ELSEWHERE = {
     "Read": "read_file",
@@ -50,7 +49,7 @@ def _own_name(name: str) -> str:
 def told(roles: Iterable[Role]) -> Told:
     lines = [f"- {role.name}: {role.description}" for role in roles]
     listed = "\n".join(front_matter.within_limits(lines))
-    return Told(text=f"Roles for delegate:\n{listed}", why=INSTRUCTIONS)
+    return Told(text=f"Roles for delegate:\n{listed}", why=Why.INSTRUCTIONS)
 
 
 def _tools(given: Any, *, known: Collection[str]) -> tuple[str, ...] | None:

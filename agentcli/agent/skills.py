@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.agent import front_matter
-from agentcli.agent.history import INSTRUCTIONS
-from agentcli.types.events import Told, Warned
+from agentcli.types.events import Told, Warned, Why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,4 +35,4 @@ def told(skills: Iterable[Skill]) -> Told:
     lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
     listed = "\n".join(front_matter.within_limits(lines))
     text = f"Skills: when one fits the task, read its file first and follow it.\n{listed}"
-    return Told(text=text, why=INSTRUCTIONS)
+    return Told(text=text, why=Why.INSTRUCTIONS)

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from agentcli.machine.worktree import Changes, branch_of, shortened
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
-from agentcli.types.events import CallJudged, Compacted, Event, Fact, ModelReplied, Told
+from agentcli.types.events import CallJudged, Compacted, Event, Fact, ModelReplied, Told, Why
 from agentcli.types.tools import Effect
 
-ENVIRONMENT = "environment"
 """Why it is told."""
 PATHS_SHOWN = 10
 DIRECTORY_CHARS = 500
@@ -52,13 +51,13 @@ class Surroundings:
 
     def at_start(self) -> Sequence[Told]:
         self._told = here(self._workspace)
-        return [Told(text=self._told, why=ENVIRONMENT)]
+        return [Told(text=self._told, why=Why.ENVIRONMENT)]
 
     def notices(self) -> Sequence[Told]:
         """What has become known or different since it was last told."""
         told = [] if here(self._workspace) == self._told else [*self.at_start()]
         if self._changes is not None and self._changes.known is not None:
-            told.append(Told(text=described(self._changes.known), why=ENVIRONMENT))
+            told.append(Told(text=described(self._changes.known), why=Why.ENVIRONMENT))
             self._changes = None
         return told
 

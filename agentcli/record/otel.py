@@ -24,6 +24,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage
+from agentcli.types.spending import NOTHING, spent_on
 
 AGENT = "agentcli"
 
@@ -52,9 +53,10 @@ class Spans:
         self._free_ns = 0
         """Since when nothing but the model can have been waited for."""
         self._answer = ""
-        self._used = Usage()
+        self._spent = NOTHING
 
     def __call__(self, event: Event) -> None:
+        self._spent += spent_on(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._session, self._model = event.session, event.model
@@ -73,7 +75,7 @@ class Spans:
 
     def _begin_turn(self, event: TurnStarted) -> None:
         self._free_ns = time.time_ns()
-        self._answer, self._used = "", Usage()
+        self._answer, self._spent = "", NOTHING
         self._turn = self._start(
             f"invoke_agent {AGENT}", {"gen_ai.operation.name": "invoke_agent"}, at_ns=self._free_ns
         )
@@ -88,7 +90,7 @@ class Spans:
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        turn.set_attributes({**_usage(self._used), "agentcli.ending": event.ending})
+        turn.set_attributes({**_usage(self._spent.usage), "agentcli.ending": event.ending})
         if self._content and self._answer:
             turn.set_attribute("gen_ai.output.messages", _messages("assistant", self._answer))
         if event.ending is not Ending.DONE:
@@ -114,7 +116,6 @@ class Spans:
 
     def _replied(self, span: Span, event: ModelReplied) -> None:
         message = event.message
-        self._used += message.usage
         self._answer = "" if message.tool_calls else message.text
         span.set_attributes(
             {

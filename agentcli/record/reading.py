@@ -41,6 +41,11 @@ class Recorded:
     fault: Fault | None = None
 
 
+def fact_of(data: Any) -> Fact:
+    """Raises ValueError where it is none that this version knows."""
+    return _fact.validate_python(data)
+
+
 class Misfit(Exception):
     """A line that is not the next record of a log; the message says why."""
 

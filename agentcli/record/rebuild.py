@@ -8,7 +8,7 @@ person changed outside of the session cannot be known, and stays as it is today.
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.record.checkpoint.keep import store_of
@@ -62,18 +62,28 @@ def put_back(entries: Iterable[Entry], store: Store, root: Path) -> int:
     for fact in _changes(entries):
         for change in differences(store, fact.before, fact.after):
             earliest.setdefault(change.path, change.before)
+    _lay_out(earliest, store, root)
+    return len(earliest)
+
+
+def undo_again(undone: Undone, store: Store, root: Path) -> None:
+    """What a person took back, or put back, is so below `root`, too."""
+    changes = differences(store, undone.before, undone.after)
+    _lay_out({change.path: change.after for change in changes}, store, root)
+
+
+def _lay_out(wanted: Mapping[bytes, Kept | None], store: Store, root: Path) -> None:
     try:
-        for path in sorted(earliest, reverse=True):  # what is in a directory before the directory
+        for path in sorted(wanted, reverse=True):  # what is in a directory before the directory
             _remove(root, os.fsdecode(path))
-        for path in sorted(earliest):
-            kept = earliest[path]
+        for path in sorted(wanted):
+            kept = wanted[path]
             if kept is not None:
                 _write(store, root, os.fsdecode(path), kept)
     except OSError as error:
         raise SettingsError(
             f"cannot lay out the tree in {root}: {error}", hint="name a copy of it: --base DIR"
         ) from error
-    return len(earliest)
 
 
 def _changes(entries: Iterable[Entry]) -> list[Checkpointed | Undone]:

@@ -1,12 +1,12 @@
 """Finding words in what was said and done: prompts, replies, calls and results."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from agentcli.record.log import lines
 from agentcli.record.place import SessionPlace
+from agentcli.record.sessions import fact_of, record_of
 
 EXCERPT_CHARS = 100
 
@@ -23,29 +23,16 @@ def search(place: SessionPlace, words: str) -> Iterator[Hit]:
     """Records with a text that contains the words, in any case; one hit each."""
     wanted = words.casefold()
     try:
-        for line in lines(place.log):
-            record = _record(line)
-            fact = record.get("fact")
+        for seq, line in enumerate(lines(place.log), start=1):
+            fact = fact_of(record_of(line))
             for text in _texts(fact):
                 at = text.casefold().find(wanted)
                 if at >= 0:
-                    assert isinstance(fact, dict)
-                    yield Hit(
-                        seq=record.get("seq", 0),
-                        fact=str(fact.get("type", "")),
-                        excerpt=_excerpt(text, at),
-                    )
+                    kind = str(fact.get("type", ""))
+                    yield Hit(seq=seq, fact=kind, excerpt=_excerpt(text, at))
                     break
     except OSError:
         return  # it was deleted meanwhile
-
-
-def _record(line: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def _texts(value: Any) -> Iterator[str]:

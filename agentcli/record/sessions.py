@@ -103,6 +103,12 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPlace:
     )
 
 
+def session_with_id(session_id: str, sessions: Path | None = None) -> SessionPlace | None:
+    """By its whole id alone: for programs, which have it, and guess nothing."""
+    places = _places(sessions or sessions_directory())
+    return next((one for one in places if one.id == session_id), None)
+
+
 def log_of(named: str | None, workspace: Path = Path()) -> Path:
     """Of a session, or any log by its path; None: of the latest that worked in the workspace."""
     return place_to_read(named, workspace).log
@@ -142,10 +148,10 @@ def summary_of(place: SessionPlace) -> Summary:
         for last in lines(place.log):
             fold = _FOLDS.get(_type_of(last))
             if fold is not None:
-                fold(summary, _record(last))
+                fold(summary, record_of(last))
     except OSError:
         return summary  # no log yet, or none of ours: listed, so that it can be deleted
-    summary.last = str(_record(last).get("at", ""))
+    summary.last = _text(record_of(last), "at")
     return summary
 
 
@@ -179,7 +185,8 @@ def _type_of(line: bytes) -> bytes:
     return unsealed(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
 
 
-def _record(line: bytes) -> dict[str, Any]:
+def record_of(line: bytes) -> dict[str, Any]:
+    """Empty where the line is no record."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -187,16 +194,29 @@ def _record(line: bytes) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _fact(record: dict[str, Any]) -> dict[str, Any]:
-    fact = record.get("fact")
-    return fact if isinstance(fact, dict) else {}
+def fact_of(record: dict[str, Any]) -> dict[str, Any]:
+    return _inner(record, "fact")
+
+
+def _inner(within: dict[str, Any], name: str) -> dict[str, Any]:
+    value = within.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
+    value = within.get(name)
+    if not isinstance(value, str):
+        return otherwise
+    # Half a character can be neither printed nor part of a path, and no path holds a NUL.
+    return value.encode(errors="replace").decode().replace("\0", "?")
 
 
 def _started(summary: Summary, record: dict[str, Any]) -> None:
-    summary.started = summary.started or str(record.get("at", ""))
-    summary.workspace = str(_fact(record).get("workspace", ""))
-    summary.model = str(_fact(record).get("model", ""))
-    summary.mode = str(_fact(record).get("mode", ""))
+    fact = fact_of(record)
+    summary.started = summary.started or _text(record, "at")
+    summary.workspace = _text(fact, "workspace", summary.workspace)
+    summary.model = _text(fact, "model", summary.model)
+    summary.mode = _text(fact, "mode", summary.mode)
     summary.is_closed = False
 
 
@@ -205,26 +225,27 @@ def _turn_started(summary: Summary, record: dict[str, Any]) -> None:
     summary.ending = ""
     summary.is_closed = False
     if not summary.first_prompt:
-        blocks = _fact(record).get("message", {}).get("content", ())
+        content = _inner(fact_of(record), "message").get("content")
         # What is attached, such as stdin, is no title.
-        summary.first_prompt = next((str(block.get("text", "")) for block in blocks), "")
+        first = content[0] if isinstance(content, list) and content else None
+        summary.first_prompt = _text(first, "text") if isinstance(first, dict) else ""
 
 
 def _turn_ended(summary: Summary, record: dict[str, Any]) -> None:
-    summary.ending = str(_fact(record).get("ending", ""))
+    summary.ending = _text(fact_of(record), "ending")
 
 
 def _named(summary: Summary, record: dict[str, Any]) -> None:
-    summary.name = str(_fact(record).get("name", ""))
+    summary.name = _text(fact_of(record), "name", summary.name)
 
 
 def _forked(summary: Summary, record: dict[str, Any]) -> None:
-    summary.origin = str(_fact(record).get("origin", ""))
+    summary.origin = _text(fact_of(record), "origin", summary.origin)
 
 
 def _changed(summary: Summary, record: dict[str, Any]) -> None:
-    summary.model = str(_fact(record).get("model", summary.model))
-    summary.mode = str(_fact(record).get("mode", summary.mode))
+    summary.model = _text(fact_of(record), "model", summary.model)
+    summary.mode = _text(fact_of(record), "mode", summary.mode)
 
 
 def _ended(summary: Summary, record: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """What sessions used and did, added up by day: read from their logs, line by line.
 
-Lines are looked at, not validated, and nothing is kept of them but sums: a large or damaged log
-costs what reading it costs.
+Lines are looked at, and validated only where they tell of tokens; nothing is kept of them but sums:
+a large or damaged log costs what reading it costs.
 """
 
 import json
@@ -13,30 +13,28 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.record.log import lines
+from agentcli.record.reading import fact_of
+from agentcli.types.spending import NOTHING, Spending, spent_on
 
-_COUNTED = tuple(
-    b'"type":"%s"' % name
-    for name in (b"turn_started", b"model_replied", b"compacted", b"call_judged", b"call_finished")
-)
+_NAMING = ("session_started", "session_resumed", "model_changed")
+"""These say which model answers from there on."""
+_PAID = ("model_replied", "tokens_spent", "compacted")
+_COUNTED = (*_NAMING, *_PAID, "turn_started", "call_judged", "call_finished")
+_MARKS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
 
 
 @dataclass(slots=True)
 class Sums:
     turns: int = 0
-    requests: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-    """Requests whose price is not known."""
+    spending: Spending = NOTHING
     calls: int = 0
     failures: int = 0
     denials: int = 0
 
     @property
     def cache_share(self) -> float:
-        return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
+        usage = self.spending.usage
+        return usage.cache_read_tokens / usage.prompt_tokens if usage.prompt_tokens else 0.0
 
 
 @dataclass(slots=True)
@@ -52,13 +50,13 @@ class Stats:
 
     def add(self, logs: Iterable[Path], *, since: datetime) -> None:
         for log in logs:
-            found = False
-            for at, fact in _facts(log, since.isoformat()):
-                found = True
-                day = self.days.setdefault(at[:10], Sums())
-                for sums in (self.total, day):
-                    _count(sums, fact)
-                self._name(fact)
+            found, model = False, "?"
+            for at, fact in _facts(log):
+                if fact.get("type") in _NAMING:
+                    model = str(fact.get("model", "?"))
+                elif at[:19] >= since.isoformat()[:19]:
+                    found = True
+                    self._add(at[:10], fact, model)
             self.sessions += found
 
     def by_day(self) -> list[tuple[str, Sums]]:
@@ -69,10 +67,14 @@ class Stats:
         every = [str(first + timedelta(days=number)) for number in range((last - first).days + 1)]
         return [(day, self.days.get(day, Sums())) for day in every]
 
-    def _name(self, fact: dict[str, Any]) -> None:
+    def _add(self, day: str, fact: dict[str, Any], model: str) -> None:
+        spent = _spent(fact)
+        for sums in (self.total, self.days.setdefault(day, Sums())):
+            sums.spending += spent
+            _count(sums, fact)
         match fact.get("type"):
             case "model_replied":
-                self.models[str(_inside(fact, "message").get("model", "?"))] += 1
+                self.models[model] += 1
             case "call_finished":
                 result = _inside(fact, "result")
                 name = str(result.get("name", "?"))
@@ -82,16 +84,16 @@ class Stats:
                 pass
 
 
-def _facts(log: Path, since: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _facts(log: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in lines(log):
-        if not any(kind in line for kind in _COUNTED):
+        if not any(mark in line for mark in _MARKS):
             continue
         try:
             record = json.loads(line)
             at, fact = record["at"], record["fact"]
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if isinstance(at, str) and isinstance(fact, dict) and _is_day(at) and at[:19] >= since[:19]:
+        if isinstance(at, str) and isinstance(fact, dict) and _is_day(at):
             yield at, fact
 
 
@@ -107,10 +109,6 @@ def _count(sums: Sums, fact: dict[str, Any]) -> None:
     match fact.get("type"):
         case "turn_started":
             sums.turns += 1
-        case "model_replied":
-            _count_request(sums, _inside(_inside(fact, "message"), "usage"), fact.get("cost_usd"))
-        case "compacted":
-            _count_request(sums, _inside(fact, "usage"), fact.get("cost_usd"))
         case "call_judged":
             sums.denials += _inside(fact, "verdict").get("decision") == "deny"
         case "call_finished":
@@ -120,28 +118,19 @@ def _count(sums: Sums, fact: dict[str, Any]) -> None:
             pass
 
 
-def _count_request(sums: Sums, usage: dict[str, Any], cost: Any) -> None:
-    cached = _whole(usage, "cache_read_tokens")
-    sums.requests += 1
-    sums.cached_tokens += cached
-    sums.input_tokens += (
-        cached + _whole(usage, "input_tokens") + _whole(usage, "cache_write_tokens")
-    )
-    sums.output_tokens += _whole(usage, "output_tokens")
-    if isinstance(cost, int | float):
-        sums.cost_usd += cost
-    else:
-        sums.unpriced += 1
+def _spent(fact: dict[str, Any]) -> Spending:
+    details = _inside(_inside(fact, "result"), "details")
+    if fact.get("type") not in _PAID and details.get("type") != "child_turn":
+        return NOTHING
+    try:
+        return spent_on(fact_of(fact))
+    except ValueError:
+        return NOTHING
 
 
 def _inside(fact: dict[str, Any], name: str) -> dict[str, Any]:
     value = fact.get(name)
     return value if isinstance(value, dict) else {}
-
-
-def _whole(usage: dict[str, Any], name: str) -> int:
-    value = usage.get(name, 0)
-    return value if isinstance(value, int) else 0
 
 
 def now() -> datetime:

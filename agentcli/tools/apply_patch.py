@@ -6,6 +6,7 @@ The whole patch is worked out before anything is written, and all of it is writt
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -30,6 +31,18 @@ class Args(Arguments):
     aliases: ClassVar[dict[str, str]] = {"input": "patch", "patch_text": "patch", "diff": "patch"}
 
 
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """The text as it was understood, so that rules judge the very files that would change."""
+
+    changes: tuple[FileChange, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        targets = [change.move_to for change in self.changes if isinstance(change, Update)]
+        return [*(change.path for change in self.changes), *filter(None, targets)]
+
+
 class ApplyPatch:
     def __init__(self, *, workspace: Workspace, seen: Seen) -> None:
         self._workspace = workspace
@@ -39,36 +52,32 @@ class ApplyPatch:
     def spec(self) -> ToolSpec:
         return patch_contract()
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> Patch:
+        args = parse(Args, raw)
+        with _changing_nothing():
+            return Patch(parse_patch(args.patch))
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: Patch) -> Effect:
         return Effect.WRITE
 
-    async def preview(self, args: Args, context: ToolContext) -> Diff | None:
-        try:
-            plan = await asyncio.to_thread(self._plan, parse_patch(args.patch))
-        except ToolError:
-            return None
-        return _diff(plan)
-
-    async def run(self, args: Args, context: ToolContext) -> Output:
+    async def preview(self, args: Patch, context: ToolContext) -> Diff | None:
         with _changing_nothing():
-            changes = parse_patch(args.patch)
-            paths = self._paths(changes)
+            return _diff(await asyncio.to_thread(self._plan, args.changes))
+
+    async def run(self, args: Patch, context: ToolContext) -> Output:
+        with _changing_nothing():
+            paths = self._located(args)
         async with AsyncExitStack() as locks:
             for path in paths:
                 await locks.enter_async_context(self._seen.lock(path))
             # Whoever cancels it must not find it done later, beside another edit.
-            plan, notes = await to_its_end(asyncio.to_thread(self._apply, changes))
+            plan, notes = await to_its_end(asyncio.to_thread(self._apply, args.changes))
             self._note(plan)
         return Output.of(_told(plan), details=_diff(plan, notes))
 
-    def _paths(self, changes: Sequence[FileChange]) -> list[Path]:
+    def _located(self, patch: Patch) -> list[Path]:
         """Every file in an order of its own, so that two patches cannot wait for each other."""
-        targets = [change.move_to for change in changes if isinstance(change, Update)]
-        named = [*(change.path for change in changes), *filter(None, targets)]
-        return sorted({self._workspace.locate(path).path for path in named})
+        return sorted({self._workspace.locate(path).path for path in patch.paths})
 
     def _apply(self, changes: Sequence[FileChange]) -> tuple[list[Planned], tuple[str, ...]]:
         with _changing_nothing():

@@ -17,7 +17,7 @@ from agentcli.machine.ledger import Ledger
 from agentcli.machine.live import Live
 from agentcli.machine.plain import visible
 from agentcli.machine.process import Pipe, Sink
-from agentcli.machine.shell import encoded, notes_in
+from agentcli.machine.shell import Note, encoded
 from agentcli.tools.contracts import contract
 from agentcli.tools.kill import parse_kill
 from agentcli.tools.report import CARD_TAIL_LINES, report, report_interrupted, report_moved
@@ -32,7 +32,7 @@ TAKEN_DOWN = "[what it left in the background ended with it; to keep it use back
 
 
 class Args(Arguments):
-    command: str = Field(description="e.g. pytest -q")
+    command: str = Field(min_length=1, description="e.g. pytest -q")
     timeout: int = Field(
         default=120, ge=1, le=600, description="Seconds, e.g. 300; 120 if not given, most 600"
     )
@@ -171,15 +171,16 @@ class Bash:
             ) from None
         finally:
             live.stop_telling()
-        after, left_jobs = shell.script.directory_after(), shell.script.left_jobs()
+        told = shell.leash.note()
         remarks = self._shells.finish(shell)
         left_running = self._ledger.leave(shell.mark, left_running=ended.left_running, pipe=pipe)
-        taken_down = left_jobs and not (left_running or ended.timed_out)
+        has_jobs = told is not None and told.has_jobs
+        taken_down = has_jobs and not (left_running or ended.timed_out)
         notes = (
             *call.notes,
             *map("[{}]".format, remarks),
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
-            *self._move_to(after, call.cwd),
+            *self._move_to(told, call.cwd),
         )
         self._shells.prepare(self._cwd, call.post.confinement)
         return report(
@@ -234,12 +235,11 @@ class Bash:
         )
 
     def _post(self, call_id: str) -> Post:
-        given = self._confinement(call_id)
-        writable = (*given.writable, notes_in(self._out_dir))
-        return Post.at(self._cwd, replace(given, writable=writable))
+        return Post.at(self._cwd, self._confinement(call_id))
 
     def _new_log(self) -> tuple[Path, int]:
         """The next free number, also where an earlier run of the session used some."""
+        self._out_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             self._logs += 1
             path = self._out_dir / f"{self._logs}.log"
@@ -259,10 +259,11 @@ class Bash:
             why = "leads out of the workspace now"
         return (f"[{lost} {why}; this ran in {self._root}]",)
 
-    def _move_to(self, after: str | None, before: Path) -> tuple[str, ...]:
+    def _move_to(self, told: Note | None, before: Path) -> tuple[str, ...]:
         """Keeps the directory a command ended in, if the next one may start there."""
-        if after is None or after == str(before):
+        if told is None or told.directory == str(before):
             return ()
+        after = told.directory
         directory = Path(after or "/").resolve()
         if not after or not directory.is_dir():
             why = "the working directory is gone"

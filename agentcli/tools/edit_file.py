@@ -13,7 +13,7 @@ from agentcli.tools.contracts import contract
 from agentcli.tools.editing.edit import Edit, Wish, edit
 from agentcli.tools.editing.near import SHOWN_LINES, numbered
 from agentcli.tools.rewriting import Rewrite
-from agentcli.tools.schema import Arguments, parse
+from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, sha256
 from agentcli.tools.textfile import encoded, load
 from agentcli.types.errors import ToolError
@@ -24,7 +24,7 @@ LIMIT_CHARS = 4000
 
 
 class Args(Arguments):
-    path: Annotated[str, Field(description="e.g. src/app.py")]
+    path: FilePath
     old_text: Annotated[str, Field(description="e.g. x = 1")]
     new_text: Annotated[str, Field(description="e.g. x = 2")]
     replace_all: Annotated[bool, Field(description="e.g. true to rename")] = False
@@ -61,7 +61,7 @@ class EditFile:
     def effect(self, args: Args) -> Effect:
         return Effect.WRITE
 
-    async def preview(self, args: Args, context: ToolContext) -> Diff | None:
+    async def preview(self, args: Args, context: ToolContext) -> Diff:
         return await rewriting.preview(
             args.path, partial(self._plan, args), workspace=self._workspace
         )

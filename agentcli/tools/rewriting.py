@@ -8,7 +8,6 @@ from typing import TypeAlias
 from agentcli.machine.process import to_its_end
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.seen import Seen, sha256
-from agentcli.types.errors import ToolError
 from agentcli.types.tools import Diff, Output
 
 
@@ -28,13 +27,9 @@ Plan: TypeAlias = Callable[[Place], Rewrite]
 """Reads and decides, in a thread of its own. Raises ToolError where nothing can be done."""
 
 
-async def preview(path: str, plan: Plan, *, workspace: Workspace) -> Diff | None:
-    """None: it would be refused."""
-    try:
-        place = workspace.locate(path)
-        return (await asyncio.to_thread(plan, place)).diff
-    except ToolError:
-        return None
+async def preview(path: str, plan: Plan, *, workspace: Workspace) -> Diff:
+    """Raises ToolError where it would be refused."""
+    return (await asyncio.to_thread(plan, workspace.locate(path))).diff
 
 
 async def carry_out(path: str, plan: Plan, *, workspace: Workspace, seen: Seen) -> Output:

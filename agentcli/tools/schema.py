@@ -2,10 +2,10 @@
 
 import json
 from difflib import get_close_matches
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
@@ -25,6 +25,17 @@ class Arguments(BaseModel):
 
 A = TypeVar("A", bound=Arguments)
 
+
+def _nameable(path: str) -> str:
+    if "\0" in path:
+        raise PydanticCustomError("path_nul", "a path without NUL")
+    return path
+
+
+FilePath = Annotated[
+    str, Field(min_length=1, description="e.g. src/app.py"), AfterValidator(_nameable)
+]
+"""Of a file that a call is about: what names none is invalid, before anybody judges the call."""
 
 UNDECLARED = ("title", "default", "minimum", "maximum", "minLength")
 """They cost tokens in every request, and providers' strict subsets do not know most of them: the
@@ -58,7 +69,7 @@ def _flat(field: dict[str, Any]) -> dict[str, Any]:
 def parse(model: type[A], raw: Json) -> A:
     """Validated arguments, or a ToolError that names each wrong field and what would be right."""
     if isinstance(raw, str):
-        raise _invalid(f"the arguments are not valid JSON ({_json_fault(raw)}). Send one object.")
+        raw = _read(raw)
     if not isinstance(raw, dict):
         raise _invalid(f"the arguments must be one JSON object, not {_kind(raw)}.")
     try:
@@ -111,14 +122,23 @@ def _shown(value: Any) -> str:
     return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "…"
 
 
-def _json_fault(text: str) -> str:
+def _read(text: str) -> Json:
+    """Arguments that came as text: either they are no JSON, or no object."""
     try:
-        json.loads(text)
+        value: Json = json.loads(text, parse_constant=_no_constant)
+        fault = "nested too deeply"
     except ValueError as error:
-        return str(error)
+        value, fault = {}, str(error)
     except RecursionError:
-        return "nested too deeply"
-    return "a string, not an object"
+        value, fault = {}, "nested too deeply"
+    if not isinstance(value, dict):
+        return value
+    raise _invalid(f"the arguments are not valid JSON ({fault}). Send one object.")
+
+
+def _no_constant(name: str) -> NoReturn:
+    """Python reads what JSON does not have."""
+    raise ValueError(f"{name} is no JSON value")
 
 
 def _kind(value: Json) -> str:

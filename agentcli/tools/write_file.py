@@ -11,7 +11,7 @@ from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools import rewriting
 from agentcli.tools.contracts import contract
 from agentcli.tools.rewriting import Rewrite
-from agentcli.tools.schema import Arguments, parse
+from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, sha256
 from agentcli.tools.textfile import TextFile, encoded, load
 from agentcli.types.errors import ToolError
@@ -20,7 +20,7 @@ from agentcli.types.tools import Diff, Effect, Output, ToolContext, ToolSpec
 
 
 class Args(Arguments):
-    path: Annotated[str, Field(description="e.g. src/app.py")]
+    path: FilePath
     content: Annotated[str, Field(description="All of it, e.g. x = 1\\n")]
 
     aliases: ClassVar[dict[str, str]] = {
@@ -49,7 +49,7 @@ class WriteFile:
     def effect(self, args: Args) -> Effect:
         return Effect.WRITE
 
-    async def preview(self, args: Args, context: ToolContext) -> Diff | None:
+    async def preview(self, args: Args, context: ToolContext) -> Diff:
         return await rewriting.preview(
             args.path, partial(self._plan, args), workspace=self._workspace
         )

@@ -8,25 +8,26 @@ stream breaks.
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta, joined
+from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.record import dataclass
 from agentcli.types.tools import ToolSpec
-from agentcli.types.wire import Message, Request, Show
-from agentcli.wire.dialect import Decoder, Dialect, Model
+from agentcli.types.wire import Limit, Message, Request, Show, Wire
+from agentcli.wire.attempt import Attempt
+from agentcli.wire.dialect import Dialect, Model
 from agentcli.wire.explain import Explainer, Failure, failure_of, reason
-from agentcli.wire.http.body import BodyText
 from agentcli.wire.http.sockets import Broken, HttpError, Socket
-from agentcli.wire.http.sse import Event
 from agentcli.wire.learning import Learning
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import own_names, wire_name
 from agentcli.wire.normalize import Normal, received
 from agentcli.wire.providers import Key, Provider
+
+_MAY_BE_FORGOTTEN = (WireErrorKind.REJECTED, WireErrorKind.MODEL)
+"""How a server says that it has not what is continued: some as they say it of a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +58,11 @@ class Connection:
         self._learning = learning or Learning(model)
         self._dialect = dialect
         self._socket = socket
-        self._headers = dialect.headers(key.value if key else None)
+        headers = dialect.headers(key.value if key else None)
+        self._attempt: Wire = Attempt(dialect=dialect, model=model, socket=socket, headers=headers)
         self._explain = Explainer(provider=provider, model=model, key=key)
         self._patience = patience or Patience()
         self._normal = Normal(model)
-        self._body_text = BodyText()
         self._hurried: asyncio.Event | None = None
 
     async def ask(self, request: Request, show: Show) -> AssistantMessage:
@@ -71,12 +72,17 @@ class Connection:
         try:
             message = await self._answered(wired, show, names)
         except WireError as error:
-            if error.kind is not WireErrorKind.REJECTED or not _is_continued(wired.messages):
+            if error.kind not in _MAY_BE_FORGOTTEN or not _is_continued(wired.messages):
                 raise
             # The server may have forgotten the reply we continue: then it is told everything.
             message = await self._answered(_from_the_start(wired), show, names)
         self._learning.note(message.usage)
         return received(message, taken=taken, names=names)
+
+    def limited(self, limit: Limit) -> Wire:
+        """This connection, of which every attempt passes through the limit from now on."""
+        self._attempt = limit(self._attempt)
+        return self
 
     def hurry(self) -> None:
         """Ends the wait before the next attempt, if there is one."""
@@ -89,39 +95,22 @@ class Connection:
 
     async def close(self) -> None:
         await self._learning.close()
-        await self._socket.close()
+        await self._attempt.close()
 
     async def _answered(
         self, wired: Request, show: Show, names: Mapping[str, str]
     ) -> AssistantMessage:
         """One request, tried again as often as it is worth."""
-        body = self._body_text.of(
-            self._dialect.encode(wired, self.model), self._dialect.HISTORY_KEY
-        )
         attempt = 1
         while True:
             screen = _Screen(show, names)
             try:
-                return await self._asked_once(body, screen)
+                return await self._attempt.ask(wired, screen.show)
             except (HttpError, Broken, WireError) as error:
+                if isinstance(error, WireError) and not error.was_sent:
+                    raise
                 await self._wait(self._failure(error), attempt=attempt, screen=screen)
                 attempt += 1
-
-    async def _asked_once(self, body: bytes, screen: "_Screen") -> AssistantMessage:
-        decoder = self._dialect.decoder(self.model)
-        path = self._dialect.path(self.model)
-        events = self._socket.exchange(path, headers=self._headers, body=body)
-        try:
-            async with aclosing(events):
-                async for together in events:
-                    if not together and _is_complete(decoder):
-                        break  # nothing more will come, only the connection has not ended
-                    _decode(together, decoder, screen)
-        except Broken as broken:
-            if broken.kind is WireErrorKind.CUT and _is_complete(decoder):
-                return decoder.message()  # it broke after the last word
-            raise
-        return decoder.message()
 
     def _failure(self, error: HttpError | Broken | WireError) -> Failure:
         if isinstance(error, HttpError):
@@ -156,16 +145,6 @@ class Connection:
                 await self._hurried.wait()
         except TimeoutError:
             return
-
-
-def _decode(events: Sequence[Event], decoder: Decoder, screen: "_Screen") -> None:
-    deltas: list[Delta] = []
-    try:
-        for event in events:
-            deltas += decoder.feed(event)
-    finally:
-        for delta in joined(deltas):
-            screen.show(delta)
 
 
 class _Screen:
@@ -213,11 +192,3 @@ def _from_the_start(request: Request) -> Request:
         for message in request.messages
     )
     return replace(request, messages=messages)
-
-
-def _is_complete(decoder: Decoder) -> bool:
-    try:
-        decoder.message()
-    except WireError:
-        return False
-    return True

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import WireError
-from agentcli.types.messages import AssistantMessage, Json
+from agentcli.types.messages import AssistantMessage, Json, Usage
 from agentcli.types.record import dataclass
 from agentcli.types.wire import Request
 
@@ -76,6 +76,10 @@ class Decoder(Protocol):
         Raises WireError(kind=CUT) when the stream ended before the reply did. A call whose
         arguments are not JSON keeps them as a string; a half-received call is never in it.
         """
+        ...
+
+    def usage(self) -> Usage:
+        """What the provider has said of it so far, at any time; zeros where it said nothing."""
         ...
 
 

@@ -14,6 +14,8 @@ from agentcli.wire.providers import Key, Provider
 
 RETRIED = (WireErrorKind.RATE_LIMITED, WireErrorKind.UNAVAILABLE, WireErrorKind.CUT)
 
+LATER = "try again later, or with another model: agentcli models lists them"
+
 _SHORT_REASONS = {429: "rate limited", 529: "overloaded"}
 
 
@@ -37,7 +39,7 @@ def reason(error: WireError, *, shown_chars: int) -> str:
     """A clause for the line that announces another attempt."""
     words = _SHORT_REASONS.get(error.status or 0, str(error))
     if shown_chars:
-        return f"{words} after {shown_chars:,} characters, which are dropped"
+        return f"{words} ({shown_chars:,} characters of it are dropped)"
     return words
 
 
@@ -61,6 +63,8 @@ class Explainer:
                 hint = hint or (self._key_hint() if error.status in (400, 403) else "")
             case WireErrorKind.UNAVAILABLE if hint and error.status is None and self._is_local():
                 hint = f"Is {self.provider.name} running?"
+            case _ if error.kind in RETRIED:
+                hint = hint or LATER
             case WireErrorKind.OVERFLOW:
                 hint = hint or "Shorten the prompt or the conversation, or begin another."
             case WireErrorKind.MODEL if error.status == 404:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message
-from agentcli.wire.clean import clean_reply, clean_result, clean_user, is_by
+from agentcli.wire.clean import amended, clean_reply, clean_result, clean_user, is_by
 from agentcli.wire.dialect import Model
 from agentcli.wire.growing import common_start
 from agentcli.wire.names import wire_id, wire_name
@@ -167,11 +167,11 @@ def received(
     message: AssistantMessage, *, taken: Mapping[str, int], names: Mapping[str, str]
 ) -> AssistantMessage:
     """A reply as the rest of the program knows it: our tool names, and ids that are new to it."""
-    if not message.tool_calls:
+    if not message.tool_calls and not message.cut_off:
         return message
     times_wanted = dict(taken)
     content = tuple(
-        replace(
+        amended(
             block,
             id=_claim(block.id or wire_id(""), times_wanted),
             name=names.get(block.name, block.name),
@@ -180,4 +180,5 @@ def received(
         else block
         for block in message.content
     )
-    return message if content == message.content else replace(message, content=content)
+    cut_off = tuple(names.get(name, name) for name in message.cut_off if name)
+    return amended(message, content=content, cut_off=cut_off)

@@ -131,7 +131,8 @@ def base_url_of(provider: Provider, environ: Mapping[str, str]) -> str:
     variable = provider.base_url_env
     value = environ.get(variable, "").strip() if variable else ""
     if not value:
-        return provider.base_url
+        own = provider.base_url
+        return own if provider.platform else checked(own, source=f"{provider.name}'s base_url")
     if provider.name == "ollama":
         value = _as_client_address(value)
     return checked(value, source=variable)

@@ -4,14 +4,15 @@ The SDK carries our body as it is and gives the events as they came: its types, 
 accumulation are not used. `sdk_anthropic` and `sdk_openai` are the only importers of the SDKs.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import SettingsError, WireErrorKind
 from agentcli.types.record import dataclass
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.sockets import Body, Broken, HttpError, Timeouts
 from agentcli.wire.http.sse import Event
 
 
@@ -27,18 +28,40 @@ class Sdk:
     """The same as ours, or as the event it was before the SDK made an exception of it."""
 
     async def exchange(
-        self, path: str, *, headers: Mapping[str, str], body: bytes
+        self, path: str, *, headers: Mapping[str, str], body: Body
     ) -> AsyncGenerator[Sequence[Event], None]:
         """The SDK sends headers of its own, with credentials it finds by itself."""
+        read: asyncio.Queue[Sequence[Event] | None] = asyncio.Queue()
+        reader = asyncio.create_task(self._read(path, json.loads(b"".join(body)), read))
         try:
-            async for event in await self.post(path, json.loads(body)):
+            while (events := await read.get()) is not None:
+                yield events
+            await reader
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def _read(
+        self, path: str, body: Any, read: "asyncio.Queue[Sequence[Event] | None]"
+    ) -> None:
+        """A task of its own, because the SDKs' iterators end properly in two ways only: at the end
+        of the answer, and cancelled while they wait for more of it."""
+        try:
+            answer = await self.post(path, body)
+            read.put_nowait(())
+            async for event in answer:
                 if isinstance(event, dict):
-                    yield (event,)
+                    read.put_nowait((event,))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            said = f"The reply holds an event that is not JSON: {error}"
+            raise Broken(said, kind=WireErrorKind.CUT) from None
         except self.errors as error:
             ours = self.translated(error)
             if not isinstance(ours, dict):
                 raise ours from None
-            yield (ours,)
+            read.put_nowait((ours,))
+        finally:
+            read.put_nowait(None)
 
     async def prepare(self) -> None:
         """The SDKs open their connections with the first request."""
@@ -51,6 +74,12 @@ def timeout_s(timeouts: Timeouts | None) -> float:
     """The SDKs have one limit for every read: the longer of ours."""
     given = timeouts or Timeouts()
     return max(given.first_byte_s, given.stall_s)
+
+
+def cause_of(error: Exception) -> str:
+    """Not every exception has words."""
+    cause = error.__cause__ or error
+    return str(cause) or type(cause).__name__
 
 
 def require(module: str, *, extra: str) -> None:

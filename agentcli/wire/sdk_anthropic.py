@@ -9,10 +9,11 @@ import httpx2
 
 from agentcli.types.errors import SettingsError, WireErrorKind
 from agentcli.wire.failures import one_line
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.route import place_of
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts, redirected
 from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
-from agentcli.wire.sdk import Sdk, require, timeout_s
+from agentcli.wire.sdk import Sdk, cause_of, require, timeout_s
 
 _Client = (
     anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock | anthropic.AsyncAnthropicVertex
@@ -33,13 +34,14 @@ def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts 
     try:
         client = _PLATFORMS[platform](key, options)
     except ValueError as error:
-        raise SettingsError(f"{platform or 'anthropic'}: {error}") from None
+        raise SettingsError(f"{platform or 'anthropic'}: {error}", hint="agentcli models") from None
 
     async def post(path: str, body: Any) -> AsyncIterator[object]:
         return await client.post(
             path,
             cast_to=object,
             body=body,
+            options={"follow_redirects": False},
             stream=True,
             stream_cls=anthropic.AsyncStream[object],
         )
@@ -91,13 +93,15 @@ def _translated(error: Exception) -> HttpError | Broken | Event:
     match error:
         case anthropic.APIStatusError(status_code=200, body=dict(event)):
             return event  # an error in the middle of the stream
+        case anthropic.APIStatusError(response=response) if response.is_redirect:
+            return redirected(place_of(str(error.request.url)), response.headers.get("location"))
         case anthropic.APIStatusError():
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             return HttpError(error.status_code, headers, _body(error))
         case anthropic.APITimeoutError() | httpx2.TimeoutException():
             return Broken("the provider does not answer", kind=WireErrorKind.CUT)
         case anthropic.APIConnectionError():
-            return Broken(f"cannot reach the provider ({error.__cause__ or error})")
+            return Broken(f"cannot reach the provider ({cause_of(error)})")
         case _:
             return Broken("the connection was closed in the middle", kind=WireErrorKind.CUT)
 

@@ -7,10 +7,11 @@ import httpx2
 import openai
 
 from agentcli.types.errors import SettingsError, WireErrorKind
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.wire.http.route import place_of
+from agentcli.wire.http.sockets import Broken, HttpError, Timeouts, redirected
 from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
-from agentcli.wire.sdk import Sdk, timeout_s
+from agentcli.wire.sdk import Sdk, cause_of, timeout_s
 
 
 def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None) -> Sdk:
@@ -22,13 +23,14 @@ def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts 
     try:
         client = _azure(base_url, options) if platform == "azure" else _own(base_url, options)
     except openai.OpenAIError as error:
-        raise SettingsError(f"{platform or 'openai'}: {error}") from None
+        raise SettingsError(f"{platform or 'openai'}: {error}", hint="agentcli models") from None
 
     async def post(path: str, body: Any) -> AsyncIterator[object]:
         return await client.post(
             path.removeprefix("/v1"),
             cast_to=object,
             body=body,
+            options={"follow_redirects": False},
             stream=True,
             stream_cls=openai.AsyncStream[object],
         )
@@ -56,6 +58,8 @@ def _azure(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
 
 def _translated(error: Exception) -> HttpError | Broken | Event:
     match error:
+        case openai.APIStatusError(response=response) if response.is_redirect:
+            return redirected(place_of(str(error.request.url)), response.headers.get("location"))
         case openai.APIStatusError():
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             body: Any = {"error": error.body} if error.body is not None else error.message
@@ -63,7 +67,7 @@ def _translated(error: Exception) -> HttpError | Broken | Event:
         case openai.APITimeoutError():
             return Broken("the provider does not answer", kind=WireErrorKind.CUT)
         case openai.APIConnectionError():
-            return Broken(f"the connection failed ({error.__cause__ or error})")
+            return Broken(f"the connection failed ({cause_of(error)})")
         case openai.APIError(body=dict(said)):
             return {"type": "error", "error": said}  # an error in the middle of the stream
         case _:

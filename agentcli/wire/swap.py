@@ -3,29 +3,15 @@
 Said to a person before anything is sent. Lengths are estimates where no provider has counted.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 
-from agentcli.machine.tokens import estimate
-from agentcli.types.messages import (
-    AssistantMessage,
-    Image,
-    Opaque,
-    Text,
-    Thinking,
-    ToolCall,
-    Usage,
-    UserMessage,
-)
+from agentcli.types.messages import AssistantMessage, Image, Opaque, Thinking, Usage
 from agentcli.types.record import dataclass
-from agentcli.types.tools import ToolMessage
 from agentcli.types.wire import Message
 from agentcli.wire.catalogue import cost_usd
 from agentcli.wire.clean import is_own, seen
 from agentcli.wire.dialect import Model
-
-IMAGE_TOKENS = 1500
-"""About what a screenshot counts as."""
+from agentcli.wire.length import length_tokens, parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +28,7 @@ class Swap:
 
 
 def swap(messages: Sequence[Message], model: Model) -> Swap:
-    prompt_tokens = _length_tokens(messages)
+    prompt_tokens = length_tokens(messages)
     window_tokens = model.window_tokens
     return Swap(
         model=model,
@@ -75,41 +61,5 @@ def what_a_swap_drops(messages: Sequence[Message], model: Model) -> tuple[str, .
 
 
 def _images(messages: Sequence[Message]) -> Iterator[Image]:
-    parts = (part for message in messages for part in _parts(message))
-    return (part for part in parts if isinstance(part, Image))
-
-
-def _length_tokens(messages: Sequence[Message]) -> int:
-    """From the last prompt a provider has counted on; all of it where none has."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
-        if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
-            counted = message.usage.prompt_tokens + message.usage.output_tokens
-            return counted + sum(map(_estimated, messages[place + 1 :]))
-    return sum(map(_estimated, messages))
-
-
-def _estimated(message: Message) -> int:
-    return sum(
-        IMAGE_TOKENS if isinstance(part, Image) else estimate(part) for part in _parts(message)
-    )
-
-
-def _parts(message: Message) -> Iterator[str | Image]:
-    match message:
-        case AssistantMessage():
-            for block in message.content:
-                match block:
-                    case ToolCall():
-                        yield block.name + json.dumps(block.input)
-                    case Text() | Thinking():
-                        yield block.text
-        case UserMessage():
-            yield from map(_said, message.content)
-        case ToolMessage():
-            for result in message.results:
-                yield from map(_said, result.content)
-
-
-def _said(part: Text | Image) -> str | Image:
-    return part.text if isinstance(part, Text) else part
+    every = (part for message in messages for part in parts(message))
+    return (part for part in every if isinstance(part, Image))

@@ -8,6 +8,7 @@ from agentcli.types.errors import SettingsError
 from agentcli.wire.connection import Connection, Patience
 from agentcli.wire.dialect import Dialect, Model
 from agentcli.wire.explain import usable
+from agentcli.wire.http.route import check_proxies
 from agentcli.wire.http.sockets import Socket, Timeouts
 from agentcli.wire.learning import Learning
 from agentcli.wire.providers import PROVIDERS, Key, Provider, base_url_of
@@ -36,6 +37,7 @@ def open_wire(
     address = base_url or base_url_of(provider, environ)
     socket: Socket
     if provider.platform or transport == "sdk":
+        check_proxies(environ)
         socket = _sdk_socket(model, provider, key=good_key, base_url=address, timeouts=timeouts)
     else:
         socket = _direct_socket(address, environ=environ, timeouts=timeouts)

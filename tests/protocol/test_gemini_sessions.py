@@ -10,6 +10,7 @@ from agentcli.types.tools import ToolMessage
 from agentcli.types.wire import Message, Request
 from agentcli.wire.connection import Connection, Patience
 from agentcli.wire.dialect import Model
+from agentcli.wire.names import wire_name
 from agentcli.wire.providers import Key
 from agentcli.wire.transport import open_wire
 from tests.support.gemini_fixtures import BASH, READ_FILE, answered, model, said
@@ -264,7 +265,7 @@ def interactions_script(server: StrictInteractions) -> list[Reply]:
         ),
         server.reply(thought("RA=="), output(" upon a time."), interaction="v1_4"),
         server.reply(
-            thought("RQ=="), step("f4", "bash"), status="requires_action", interaction="v1_5"
+            thought("RQ=="), step("f5", "bash"), status="requires_action", interaction="v1_5"
         ),
         server.reply(output("Bye."), interaction="v1_6"),
     ]
@@ -278,6 +279,70 @@ def test_session_of_interactions_pleases_a_strict_server(asked: Model) -> None:
     history, _ = conversation(provider, asked, ["Read both.", "Once more."])
     assert len(provider.requests) == 6
     assert text_of(history) == "Bye."
+
+
+@pytest.mark.parametrize("asked", [INTERACTIONS, STORED])
+def test_interactions_whose_call_ids_come_again_get_unique_ones_back(asked: Model) -> None:
+    server = StrictInteractions("gemini-4-argon", stored=asked is STORED)
+    twins = step("c0", "bash"), step("c0", "bash")
+    script = [
+        server.reply(thought("QQ=="), *twins, status="requires_action", interaction="v1_1"),
+        server.reply(
+            thought("Qg=="), step("c0", "bash"), status="requires_action", interaction="v1_2"
+        ),
+        server.reply(output("Done."), interaction="v1_3"),
+        server.reply(output("Bye."), interaction="v1_4"),
+    ]
+    provider = Provider(script, check=server.check, complain=error_of_interactions)
+    conversation(provider, asked, ["Go.", "And?"])
+    third = [it["id"] for it in provider.bodies[2]["input"] if it["type"] == "function_call"]
+    assert third == ["c0", "c0_2", "c0_3"]
+    if asked is STORED:
+        continued = [body.get("previous_interaction_id") for body in provider.bodies]
+        assert continued == [None, None, None, "v1_3"]
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_service_that_forgot_the_interaction_is_told_everything_again(status: int) -> None:
+    gone = {"code": status, "message": "Interaction v1_1 not found", "status": "NOT_FOUND"}
+    server = StrictInteractions("gemini-4-argon", stored=True)
+    script = [
+        server.reply(output("One."), interaction="v1_1"),
+        answer({"error": gone}, status=status),
+        server.reply(output("Two."), interaction="v1_2"),
+        server.reply(output("Three."), interaction="v1_3"),
+    ]
+    provider = Provider(script)
+    history, _ = conversation(provider, STORED, ["Go.", "And?", "More?"])
+    assert text_of(history) == "Three."
+    assert [body.get("previous_interaction_id") for body in provider.bodies] == [
+        None,
+        "v1_1",
+        None,
+        "v1_2",
+    ]
+    assert [it["type"] for it in provider.bodies[2]["input"]] == [
+        "user_input",
+        "model_output",
+        "user_input",
+    ]
+
+
+def test_call_of_a_name_that_gemini_refuses_goes_back_under_another() -> None:
+    server = StrictGemini("gemini-4-argon")
+    names = ("bad name é", "default_api:bash")
+    first, second = call(names[0], "c1", "QQ=="), call(names[1], "c2")
+    script = [
+        server.reply(chunk(first, second, finish="STOP")),
+        server.reply(chunk({"text": "Done."}, finish="STOP")),
+    ]
+    provider = Provider(script)
+    conversation(provider, GEMINI, ["Go."])
+    _, called, answers = provider.bodies[1]["contents"]
+    sent = [part["functionCall"]["name"] for part in called["parts"]]
+    assert sent == [wire_name(names[0]), names[1]]
+    assert [part["functionResponse"]["name"] for part in answers["parts"]] == sent
+    assert called["parts"][0]["thoughtSignature"] == "QQ=="
 
 
 def test_stored_session_sends_only_what_is_new() -> None:

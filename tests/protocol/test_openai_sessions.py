@@ -144,6 +144,24 @@ def test_server_that_forgot_the_reply_is_told_everything_again() -> None:
     ]
 
 
+def test_stored_session_whose_call_ids_come_again_is_told_everything() -> None:
+    model = replace(RESPONSES, quirks=frozenset({"stored"}))
+    strict = StrictResponses()
+    twins = [{**called("bash", "{}", number=number), "call_id": "c1"} for number in (1, 2)]
+    script = [strict.reply(*twins), strict.reply(said("Done.")), strict.reply(said("Bye."))]
+    with Provider(script) as provider:
+        asyncio.run(talked(provider, model, steps=3))
+    first, whole, continued = provider.bodies
+    assert "previous_response_id" not in whole
+    assert [it.get("call_id") for it in whole["input"][len(first["input"]) :]] == [
+        "c1",
+        "c1_2",
+        "c1",
+        "c1_2",
+    ]
+    assert continued["previous_response_id"] == "resp_01"
+
+
 def test_stored_session_sends_only_what_is_new() -> None:
     server = StrictResponses()
     model = replace(RESPONSES, quirks=frozenset({"stored"}))

@@ -71,7 +71,7 @@ class Referee:
             method="POST",
             path=self.dialect.path(self.model),
             headers={name.lower(): value for name, value in headers.items()},
-            body=BodyText().of(body, self.dialect.HISTORY_KEY),
+            body=b"".join(BodyText().of(body, self.dialect.HISTORY_KEY)),
             connection=0,
         )
 

@@ -224,6 +224,8 @@ def _check_assistant(content: list[Body], seen: set[str], *, where: str) -> list
         if block["type"] == "thinking":
             _require(set(block) == {"type", "thinking", "signature"}, f"{where}: thinking fields")
             _require(bool(block["signature"]), f"{where}: Invalid signature in thinking block")
+    is_open = content[-1]["type"] in _UNCACHED
+    _require(not is_open, f"{where}: The final block in an assistant message cannot be `thinking`")
     return ids
 
 

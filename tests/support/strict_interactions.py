@@ -162,6 +162,7 @@ class StrictInteractions:
             _check_step(step, f"input[{place}]")
         open_calls = self._said if "previous_interaction_id" in body else []
         steps = [*open_calls, *body["input"]]
+        _check_ids(steps)
         _check_calls(steps)
         signatures = {SKIP} | {
             step["signature"] for said, _ in self._replies for step in said if "signature" in step
@@ -182,7 +183,7 @@ class StrictInteractions:
         if body.get("continuation_token") != self._last("continuation_token"):
             raise Complaint("The continuation token does not belong to this interaction.")
         if self._stored:
-            if body.get("previous_interaction_id") != self._last("id"):
+            if body.get("previous_interaction_id", self._last("id")) != self._last("id"):
                 raise Complaint("'previous_interaction_id' is not the last interaction.")
         else:
             self._check_prefix(body, before["input"])
@@ -194,8 +195,15 @@ class StrictInteractions:
         if given[: len(known)] != known:
             raise Complaint("The conversation's beginning was changed.")
         said = given[len(known) : len(known) + len(self._said)]
-        if len(given) > len(known) and said != self._said:
+        if len(given) > len(known) and [*map(_as_said, said)] != [*map(_as_said, self._said)]:
             raise Complaint("The model's steps are not what it said.")
+
+
+def _as_said(step: Object) -> Object:
+    """An id that was taken already may go back as another one."""
+    if step["type"] != "function_call":
+        return step
+    return {key: value for key, value in step.items() if key != "id"}
 
 
 def _sse(events: Sequence[Object]) -> bytes:
@@ -258,6 +266,13 @@ def _check_tools(body: Object) -> None:
         raise Complaint("'tool_choice' needs 'tools'.")
     if not {tool["name"] for tool in tools}.issuperset(allowed):
         raise Complaint("'allowed_tools' names a tool that is not declared.")
+
+
+def _check_ids(steps: Sequence[Object]) -> None:
+    ids = [step["id"] for step in steps if step["type"] == "function_call"]
+    for call_id in ids:
+        if ids.count(call_id) > 1:
+            raise Complaint(f"Duplicate function call id '{call_id}'.")
 
 
 def _check_calls(steps: Sequence[Object]) -> None:

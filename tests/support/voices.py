@@ -73,12 +73,12 @@ class Responses:
     history = "input"
 
     def __init__(self) -> None:
-        self._server = StrictResponses()
-        self.check = self._server.check
+        self.server = StrictResponses()
+        self.check = self.server.check
 
     def says(self, number: int, text: str, calls: Sequence[Called]) -> Reply:
         first = number * 10
-        return self._server.reply(
+        return self.server.reply(
             responses_streams.thought(first, sealed="sealed"),
             responses_streams.said(text, number=first + 1),
             *(

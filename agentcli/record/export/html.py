@@ -1,12 +1,14 @@
 """A session as one page of HTML that needs nothing else and runs nothing.
 
-Every foreign text passes through `_text`. The page forbids itself scripts and requests, so that
-even a mistake here could neither act nor tell anybody.
+Every foreign text passes through `_text` or `_prose`. The page forbids itself scripts and requests,
+so that even a mistake here could neither act nor tell anybody.
 """
 
 import re
 from collections.abc import Iterator
 from html import escape
+
+from markdown_it import MarkdownIt
 
 from agentcli.machine.plain import plain
 from agentcli.record.export.style import STYLE
@@ -28,6 +30,7 @@ from agentcli.types.tools import Diff, ToolResult
 CLOSED_FROM_LINES = 30
 """Longer bodies are folded."""
 
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 _IMAGE = re.compile(r"image/(?:png|jpeg|gif|webp)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
@@ -71,7 +74,7 @@ def _said(said: Said) -> Iterator[str]:
         yield "<details><summary>thinking</summary>"
         yield f"<pre>{_text(said.thinking)}</pre></details>\n"
     if said.text.strip():
-        yield f'<div class="said">{_text(said.text.strip())}</div>\n'
+        yield f'<div class="said">{_prose(said.text)}</div>\n'
     yield f'<p class="sums">{_text(reply_sums(said))}</p>\n'
 
 
@@ -119,6 +122,11 @@ def _image(image: Image) -> str:
     if not _IMAGE.fullmatch(image.media_type) or not _BASE64.fullmatch(image.data):
         return f"<p>{_text(image.media_type)}</p>"
     return f'<img alt="" src="data:{image.media_type};base64,{image.data}">'
+
+
+def _prose(text: str) -> str:
+    """Markup of its own is shown, not used; links that could run something are none."""
+    return str(_MARKDOWN.render(plain(text)))
 
 
 def _text(text: str) -> str:

@@ -19,9 +19,10 @@ def json_document(made: Transcript, entries: Sequence[Entry]) -> str:
         "mode": made.mode,
         "started": made.started,
         "last": made.last,
-        "requests": made.requests,
-        "usage": as_json(made.usage),
-        "cost_usd": made.cost_usd,
+        "requests": made.spending.requests,
+        "usage": as_json(made.spending.usage),
+        "cost_usd": made.spending.cost_usd,
+        "cost_is_estimate": made.spending.is_estimate,
         "changed": {path: list(counts) for path, counts in made.changed.items()},
         "facts": [
             {"seq": entry.seq, "at": entry.at, "parent": entry.parent, **as_json(entry.fact)}

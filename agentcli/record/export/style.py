@@ -28,7 +28,12 @@ dd { margin: 0; }
   background: var(--raised); border-left: 3px solid var(--soft);
   padding: 0.5rem 0.75rem; white-space: pre-wrap;
 }
-.said { white-space: pre-wrap; margin: 1rem 0 0; }
+.said { margin: 1rem 0 0; }
+.said :is(h1, h2, h3, h4) {
+  font-size: 1.05rem; font-weight: 600; color: var(--text); margin: 1rem 0 0;
+}
+.said table { border-collapse: collapse; display: block; overflow-x: auto; }
+.said :is(td, th) { border: 1px solid var(--line); padding: 0.2rem 0.6rem; text-align: left; }
 .sums, .outcome, .verdict, .note { color: var(--soft); font-size: 0.8rem; margin: 0.25rem 0; }
 .note { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: 0.75rem; }
 .call {

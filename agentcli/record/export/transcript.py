@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from agentcli.types.checks import Verified
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -18,14 +19,15 @@ from agentcli.types.events import (
     SessionForked,
     SessionResumed,
     SessionStarted,
+    TokensSpent,
     Told,
     TurnEnded,
     TurnStarted,
     Undone,
-    Verified,
     Warned,
 )
-from agentcli.types.messages import Text, Thinking, ToolCall, Usage, UserMessage
+from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage
+from agentcli.types.spending import NOTHING, Spending, spent_on
 from agentcli.types.tools import Diff, ToolResult
 from agentcli.types.verdicts import Verdict
 
@@ -36,8 +38,7 @@ class Said:
 
     text: str
     thinking: str
-    usage: Usage
-    cost_usd: float | None
+    spent: Spending
     duration_s: float
 
 
@@ -77,9 +78,7 @@ class Transcript:
     started: str = ""
     last: str = ""
     turns: list[Turn] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
-    requests: int = 0
+    spending: Spending = NOTHING
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -92,12 +91,21 @@ def transcript(entries: Sequence[Entry]) -> Transcript:
     made = Transcript()
     for entry in entries:
         _add(made, entry)
+        made.spending += spent_on(entry.fact)
         made.last = entry.at
     return made
 
 
 def prompt_text(message: UserMessage) -> str:
     return "\n".join(block.text for block in message.content if isinstance(block, Text))
+
+
+def used(spent: Spending) -> str:
+    usage = spent.usage
+    return (
+        f"{usage.prompt_tokens} tokens in ({usage.cache_read_tokens} cached), "
+        f"{usage.output_tokens} out, {spent.cost}"
+    )
 
 
 def _add(made: Transcript, entry: Entry) -> None:
@@ -117,7 +125,7 @@ def _add(made: Transcript, entry: Entry) -> None:
 def _add_to_turn(made: Transcript, turn: Turn, fact: Fact) -> None:
     match fact:
         case ModelReplied():
-            _reply(made, turn, fact)
+            _reply(turn, fact)
         case CallJudged(call=call, verdict=verdict):
             called = _called(turn, call.id)
             if called is None:
@@ -126,6 +134,9 @@ def _add_to_turn(made: Transcript, turn: Turn, fact: Fact) -> None:
             called.verdict = verdict
         case CallFinished(result=result, duration_s=duration_s):
             _finish(made, turn, result, duration_s)
+        case TokensSpent(why=why):
+            what = "An attempt broke off" if why == "broken_off" else "An opinion was asked for"
+            turn.items.append(Noted(f"{what}: {used(spent_on(fact))}"))
         case TurnEnded():
             turn.ended = fact
         case _:
@@ -134,19 +145,11 @@ def _add_to_turn(made: Transcript, turn: Turn, fact: Fact) -> None:
                 turn.items.append(Noted(note))
 
 
-def _reply(made: Transcript, turn: Turn, fact: ModelReplied) -> None:
+def _reply(turn: Turn, fact: ModelReplied) -> None:
     message = fact.message
     thinking = "\n".join(block.text for block in message.content if isinstance(block, Thinking))
-    turn.items.append(
-        Said(message.text, thinking.strip(), message.usage, fact.cost_usd, fact.duration_s)
-    )
+    turn.items.append(Said(message.text, thinking.strip(), spent_on(fact), fact.duration_s))
     turn.items.extend(Called(call) for call in message.tool_calls)
-    made.requests += 1
-    made.usage += message.usage
-    if fact.cost_usd is None or made.cost_usd is None:
-        made.cost_usd = None
-    else:
-        made.cost_usd += fact.cost_usd
 
 
 def _finish(made: Transcript, turn: Turn, result: ToolResult, duration_s: float) -> None:
@@ -170,8 +173,9 @@ def _called(turn: Turn, call_id: str) -> Called | None:
 
 def _note(fact: Fact) -> str:
     match fact:
-        case Told(text=text, why=why):
-            return f"Told the model ({why}): {text}"
+        case Told(text=text, why=why, attached=attached):
+            said = prompt_text(UserMessage(content=(Text(text=text), *attached)))
+            return f"Told the model ({why}): {said}"
         case Warned(message=message):
             return f"Warning: {message}"
         case ModelFailed(kind=kind, message=message):

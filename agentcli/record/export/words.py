@@ -2,7 +2,7 @@
 
 import json
 
-from agentcli.record.export.transcript import Called, Said, Transcript
+from agentcli.record.export.transcript import Called, Said, Transcript, used
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Diff, ToolResult
 
@@ -64,32 +64,18 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
 
 
-def cost(usd: float | None) -> str:
-    return "unknown cost" if usd is None else f"${usd:.4f}"
-
-
 def reply_sums(said: Said) -> str:
-    usage = said.usage
-    return (
-        f"{usage.prompt_tokens} tokens in ({usage.cache_read_tokens} cached), "
-        f"{usage.output_tokens} out, {cost(said.cost_usd)}, {duration(said.duration_s)}"
-    )
+    return f"{used(said.spent)}, {duration(said.duration_s)}"
 
 
 def session_sums(made: Transcript) -> list[tuple[str, str]]:
-    usage = made.usage
     changed = ", ".join(f"{path} +{add} −{cut}" for path, (add, cut) in made.changed.items())
     return [
         ("session", made.session),
         ("workspace", made.workspace),
         ("model", f"{made.model}, {made.mode} mode"),
         ("when", f"{made.started} to {made.last}"),
-        (
-            "used",
-            f"{made.requests} request{'' if made.requests == 1 else 's'}, "
-            f"{usage.prompt_tokens} tokens in "
-            f"({usage.cache_read_tokens} cached), {usage.output_tokens} out, {cost(made.cost_usd)}",
-        ),
+        ("used", f"{made.spending.asked}, {used(made.spending)}"),
         ("changed", changed or "nothing"),
         ("agentcli", made.version),
     ]

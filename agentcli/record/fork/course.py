@@ -12,7 +12,7 @@ from agentcli.types.events import (
     SessionStarted,
     TurnEnded,
 )
-from agentcli.types.messages import Usage
+from agentcli.types.spending import NOTHING, Spending, spent_on
 from agentcli.types.tools import Diff, ErrorKind
 
 
@@ -20,9 +20,7 @@ from agentcli.types.tools import Diff, ErrorKind
 class Course:
     model: str = ""
     ending: str = "none"
-    requests: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
+    spending: Spending = NOTHING
     calls: int = 0
     failed: int = 0
     denied: int = 0
@@ -34,11 +32,12 @@ def course_of(facts: Iterable[Fact], *, model: str = "") -> Course:
     """`model`: of the session before these facts."""
     course = Course(model=model)
     for fact in facts:
+        course.spending += spent_on(fact)
         match fact:
             case SessionStarted(model=name) | SessionResumed(model=name) | ModelChanged(model=name):
                 course.model = name
-            case ModelReplied():
-                _reply(course, fact)
+            case ModelReplied(message=message):
+                course.answer = message.text
             case CallFinished():
                 _finish(course, fact)
             case TurnEnded(ending=ending):
@@ -46,16 +45,6 @@ def course_of(facts: Iterable[Fact], *, model: str = "") -> Course:
             case _:
                 pass
     return course
-
-
-def _reply(course: Course, fact: ModelReplied) -> None:
-    course.requests += 1
-    course.usage += fact.message.usage
-    course.answer = fact.message.text
-    if fact.cost_usd is None or course.cost_usd is None:
-        course.cost_usd = None
-    else:
-        course.cost_usd += fact.cost_usd
 
 
 def _finish(course: Course, fact: CallFinished) -> None:

@@ -13,7 +13,11 @@ from agentcli.types.events import (
     Told,
     TurnEnded,
     TurnStarted,
+    Why,
 )
+
+_BY_THE_PERSON = (Why.SHELL, Why.UNDO, Why.REDO)
+"""What they did beside the model is given: nothing of ours is to do it again."""
 
 
 def flow(facts: Iterable[Fact], normal: Normal, cut_turns: Container[int] = ()) -> list[str]:
@@ -65,7 +69,7 @@ def _line(fact: Fact, normal: Normal) -> str:
             return f"model replied: {message.stop}{names}"
         case ModelFailed(kind=kind) if not is_overflow(fact):
             return f"model failed: {kind}"
-        case Told(text=text, why=why):
+        case Told(text=text, why=why) if why not in _BY_THE_PERSON:
             return f"told ({why}): {normal(text)}"
         case CallJudged(call=call, verdict=verdict):
             return f"  {call.id} {call.name}: {verdict.decision} by {verdict.by}"

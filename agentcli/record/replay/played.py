@@ -16,6 +16,8 @@ from agentcli.types.events import (
     Told,
     TurnEnded,
     TurnStarted,
+    Undone,
+    Why,
 )
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.tools import Command, ErrorKind, ToolResult
@@ -72,6 +74,8 @@ class PlayedTurn:
     message: UserMessage
     told: list[Told] = field(default_factory=list)
     """What the model was told before the turn: instructions, and words of the person."""
+    undone: list[Undone] = field(default_factory=list)
+    """What the person took back, or put back, before the turn."""
     replies: list[PlayedReply] = field(default_factory=list)
     ended: TurnEnded | None = None
 
@@ -89,13 +93,17 @@ def is_overflow(outcome: AssistantMessage | ModelFailed) -> bool:
 def turns_of(entries: Iterable[Entry]) -> list[PlayedTurn]:
     turns: list[PlayedTurn] = []
     told: list[Told] = []
+    undone: list[Undone] = []
     for entry in entries:
         match entry.fact:
             case TurnStarted(message=message):
-                turns.append(PlayedTurn(message=message, told=list(told)))
+                turns.append(PlayedTurn(message=message, told=list(told), undone=list(undone)))
                 told.clear()
-            case Told() as one:
-                told.append(one)
+                undone.clear()
+            case Undone() as one:
+                undone.append(one)
+            case Told() as words:
+                told.append(words)
             case TurnEnded() as ended if turns:
                 turns[-1].ended = ended
                 told.clear()
@@ -114,7 +122,7 @@ def _reply(outcome: AssistantMessage | ModelFailed, told: list[Told]) -> PlayedR
     return PlayedReply(
         outcome,
         # Without what the loop says by itself, and will say again.
-        told=[one for one in told if one.why not in ("length", "error")],
+        told=[one for one in told if one.why not in (Why.LENGTH, Why.ERROR)],
         calls=[PlayedCall(call) for call in calls],
     )
 

@@ -3,16 +3,8 @@
 from collections.abc import Iterator
 
 from agentcli.record.triage.finding import Case, Finding, Level
-from agentcli.types.events import (
-    AnswerChecked,
-    ClaimsChecked,
-    Ending,
-    ModelFailed,
-    SessionEnded,
-    SessionResumed,
-    TurnEnded,
-    Verified,
-)
+from agentcli.types.checks import AnswerChecked, ClaimsChecked, Verified
+from agentcli.types.events import Ending, ModelFailed, SessionEnded, SessionResumed, TurnEnded
 
 FAULTS_SHOWN = 5
 

@@ -44,24 +44,24 @@ def retries(case: Case) -> Iterator[Finding]:
             yield Finding(
                 level=Level.NOTE,
                 record=record,
-                what=f"the request was sent again {reply.retries} times before a reply came",
+                what=f"the request was sent again {_times(reply.retries)} before a reply came",
                 why=f"the reply took {reply.duration_s:.1f} s",
                 fix="nothing, if it is rare; else a higher rate limit, or another model",
             )
 
 
 def cost_by_turn(case: Case) -> Iterator[Finding]:
-    costs = [(turn.cost_usd, turn) for turn in case.trace.turns]
+    costs = [(turn.spending.known_usd, turn) for turn in case.trace.turns]
     total = sum(cost for cost, _ in costs)
     if total <= 0 or len(costs) < 2:
         return
     for cost, turn in sorted(costs, key=lambda one: -one[0])[:3]:
         if cost > 0:
-            share, requests = f"{cost / total:.0%} of ${total:.4f}", len(turn.replies)
+            share, about = f"{cost / total:.0%} of ${total:.4f}", turn.spending.about
             yield Finding(
                 level=Level.NOTE,
                 record=turn.record,
-                what=f"turn {turn.number} cost ${cost:.4f} ({share}) in {requests} requests",
+                what=f"turn {turn.number} cost {about}${cost:.4f} ({share}): {turn.spending.asked}",
                 why="the dearest turns, in order",
                 fix="agentcli trace shows what each request of it cost",
             )
@@ -82,7 +82,7 @@ def shortened(case: Case) -> Iterator[Finding]:
         yield Finding(
             level=Level.NOTE,
             record=trimmed[0][0],
-            what=f"old results were trimmed {len(trimmed)} times, {freed} tokens in all",
+            what=f"old results were trimmed {_times(len(trimmed))}, {freed} tokens in all",
             why="the model has to read a file again if it needs it",
             fix="nothing: it can",
         )
@@ -110,3 +110,7 @@ def other_warnings(case: Case) -> Iterator[Finding]:
                 why=f"the person was warned of it ({warned.code})",
                 fix="nothing, if it was known",
             )
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -8,26 +8,22 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
-
-from pydantic import Field, TypeAdapter
+from typing import Any, TypeAlias, TypeVar
 
 from agentcli.record.log import lines
-from agentcli.record.reading import Fault, read_what_fits
+from agentcli.record.reading import Fault, fact_of, read_what_fits
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     Entry,
-    Fact,
     ModelReplied,
     TurnEnded,
     TurnStarted,
 )
 from agentcli.types.messages import ToolCall
+from agentcli.types.spending import NOTHING, Spending, spent_on, total
 
 F = TypeVar("F")
-
-_fact: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -57,10 +53,7 @@ class TracedTurn:
     replies: list[tuple[int, ModelReplied]] = field(default_factory=list)
     calls: list[TracedCall] = field(default_factory=list)
     ended: TurnEnded | None = None
-
-    @property
-    def cost_usd(self) -> float:
-        return sum(reply.cost_usd or 0.0 for _, reply in self.replies)
+    spending: Spending = NOTHING
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +72,10 @@ class Trace:
     @property
     def replies(self) -> list[tuple[int, ModelReplied]]:
         return [reply for turn in self.turns for reply in turn.replies]
+
+    @property
+    def spending(self) -> Spending:
+        return total(entry.fact for entry in self.entries)
 
     def facts(self, kind: type[F]) -> list[tuple[int, F]]:
         """Every fact of a kind, with its record."""
@@ -126,7 +123,7 @@ def _entry(record: dict[str, Any]) -> Entry:
         at=str(record["at"]),
         session=str(record["session"]),
         parent=record.get("parent"),
-        fact=_fact.validate_python(record["fact"]),
+        fact=fact_of(record["fact"]),
     )
 
 
@@ -153,6 +150,8 @@ class _Fold:
                 self._turn(entry.seq).ended = ended
             case _:
                 pass
+        if (spent := spent_on(entry.fact)) != NOTHING:
+            self._turn(entry.seq).spending += spent
 
     def _begin(self, record: int, prompt: str) -> TracedTurn:
         self._waiting = []

@@ -1,4 +1,4 @@
-"""Anthropic Messages: requests and errors. Replies are read in `anthropic_reply.py`.
+"""Anthropic Messages: requests and errors. Replies are read in `reply.py`.
 
 What was sent once is sent the same way for ever: between two requests of a conversation only the
 cache markers move. Thinking is bound to everything before it and would be refused otherwise.
@@ -37,6 +37,7 @@ DEFAULT_OUTPUT_TOKENS = 8192
 """For models we know no limit of; every one since 2024 writes this much."""
 
 _CACHED: dict[str, Json] = {"type": "ephemeral"}
+_UNSAID: Json = {"type": "text", "text": "(nothing more)"}
 _STRICT_TOOLS = 20
 _STRICT_OPTIONAL_FIELDS = 24
 """What the provider compiles at most, over all tools of a request."""
@@ -205,8 +206,14 @@ def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:
 @grown
 def _turns(message: Message, before: Message | None, model: Model) -> Sequence[dict[str, Json]]:
     if isinstance(message, AssistantMessage):
-        return [{"role": "assistant", "content": [*map(_echoed, message.content)]}]
+        return [{"role": "assistant", "content": [*map(_echoed, message.content), *_end(message)]}]
     return [{"role": "user", "content": [*_blocks_said(message)]}]
+
+
+def _end(reply: AssistantMessage) -> Sequence[Json]:
+    """A thought that led to nothing, because the reply was cut off or empty, must not come last."""
+    last = next(reversed(reply.content), None)
+    return [_UNSAID] if isinstance(last, Thinking) and reply.stop != "paused" else []
 
 
 def _cached(turn: dict[str, Json]) -> dict[str, Json]:

@@ -26,7 +26,7 @@ from agentcli.types.record import dataclass
 from agentcli.wire.arguments import parsed_arguments
 from agentcli.wire.characters import whole, whole_json
 from agentcli.wire.dialect import Model
-from agentcli.wire.failures import one_line
+from agentcli.wire.failures import cut, one_line
 
 PROTOCOL = "anthropic"
 
@@ -138,11 +138,12 @@ class Reply:
 
     def message(self) -> AssistantMessage:
         if self._stop_reason is None:
-            raise WireError("The stream ended before the reply did.", kind=WireErrorKind.CUT)
+            raise cut("the stream ended without a stop reason")
         stop = _STOPS.get(self._stop_reason, "end")
         blocks = list(self._blocks.values())
+        lost: list[_Growing] = []
         if stop not in ("end", "tool_calls", "paused") and blocks and _is_cut_off(blocks[-1]):
-            blocks.pop()
+            lost = [blocks.pop()]
         content = tuple(block for it in blocks if (block := self._block(it)) is not None)
         has_calls = any(isinstance(block, ToolCall) for block in content)
         if stop in ("end", "tool_calls"):
@@ -151,10 +152,22 @@ class Reply:
             content=content,
             stop=stop,
             stop_detail=self._stop_detail,
+            cut_off=tuple(it.text("name") for it in lost if it.type == "tool_use"),
             protocol=PROTOCOL,
             model=self._model.name,
-            usage=self._counted(),
+            usage=self.usage(),
             echo=self._own(self._container) if self._container and content else None,
+        )
+
+    def usage(self) -> Usage:
+        details = self._usage.get("output_tokens_details")
+        thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
+        return Usage(
+            input_tokens=_number(self._usage.get("input_tokens")),
+            cache_read_tokens=_number(self._usage.get("cache_read_input_tokens")),
+            cache_write_tokens=_number(self._usage.get("cache_creation_input_tokens")),
+            output_tokens=_number(self._usage.get("output_tokens")),
+            reasoning_tokens=_number(thinking),
         )
 
     def _grow(self, index: Json, delta: Json) -> Sequence[Delta]:
@@ -194,8 +207,8 @@ class Reply:
                 text, echo = growing.text("text"), self._echo(growing.beside("type", "text"))
                 return Text(text=text, echo=echo) if text or echo else None
             case "thinking":
-                fields = growing.fields | {"thinking": growing.text("thinking")}
-                return Thinking(text=growing.text("thinking"), echo=self._echo(fields))
+                text = growing.text("thinking")
+                return Thinking(text=text, echo=self._echo(growing.fields | {"thinking": text}))
             case "redacted_thinking":
                 return Thinking(text="", echo=self._echo(growing.fields))
             case "tool_use":
@@ -215,17 +228,6 @@ class Reply:
 
     def _own(self, data: Json) -> Echo:
         return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
-
-    def _counted(self) -> Usage:
-        details = self._usage.get("output_tokens_details")
-        thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
-        return Usage(
-            input_tokens=_number(self._usage.get("input_tokens")),
-            cache_read_tokens=_number(self._usage.get("cache_read_input_tokens")),
-            cache_write_tokens=_number(self._usage.get("cache_creation_input_tokens")),
-            output_tokens=_number(self._usage.get("output_tokens")),
-            reasoning_tokens=_number(thinking),
-        )
 
 
 def _opened(growing: _Growing) -> Sequence[Delta]:

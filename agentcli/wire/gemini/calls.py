@@ -5,12 +5,16 @@ the service is an object.
 """
 
 import json
+import re
+from collections.abc import Mapping
 from hashlib import sha256
 
-from agentcli.types.messages import Json
+from agentcli.types.messages import Json, ToolCall
 from agentcli.wire.arguments import parsed_arguments
+from agentcli.wire.gemini.values import string
 
 _ID_CHARS = 16
+_ACCEPTED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _EXACT = 2**53
 """Integers up to here are the same number as a float."""
 
@@ -28,6 +32,12 @@ def minted_id(*seed: object) -> str:
     """Older models give none. The same stream gives the same id again, another does not."""
     digest = sha256(repr(seed).encode(errors="replace")).hexdigest()
     return f"call_{digest[:_ID_CHARS]}"
+
+
+def sent_back(call: ToolCall, written: Mapping[str, Json]) -> dict[str, Json]:
+    """A call as the model wrote it, under our name where the service would refuse its own."""
+    name = string(written.get("name"))
+    return {**written, "name": name if _ACCEPTED_NAME.fullmatch(name) else call.name}
 
 
 def counted(value: Json) -> Json:

@@ -5,8 +5,7 @@ answers to the calls of a turn stand in the one user turn right after it, in the
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
-from operator import eq, itemgetter
+from operator import eq
 from typing import Any
 from urllib.parse import quote
 
@@ -23,9 +22,11 @@ from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.clean import is_own
 from agentcli.wire.dialect import Model
+from agentcli.wire.gemini.calls import sent_back
 from agentcli.wire.gemini.errors import error
 from agentcli.wire.gemini.generate_reply import PROTOCOL, TOKEN, Reply
 from agentcli.wire.gemini.thinking import UNSIGNED, is_signing, thinking_level
+from agentcli.wire.gemini.values import mapping
 from agentcli.wire.growing import grown
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import wire_name
@@ -118,9 +119,14 @@ def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
     """Turns that alternate between user and model, whoever spoke twice in a row."""
     turns = _turns(messages, model)
     roles = [turn["role"] for turn in turns]
-    if not any(map(eq, roles, roles[1:])):
-        return [*turns]
-    return [_joined(*run) for _, run in groupby(turns, key=itemgetter("role"))]
+    again = bytes(map(eq, roles, roles[1:])) + b"\0"  # so that the search is not ours
+    contents: list[Json] = []
+    start = 0
+    while (first := again.find(1, start)) >= 0:
+        last = again.find(0, first)
+        contents += [*turns[start:first], _joined(*turns[first : last + 1])]
+        start = last + 1
+    return [*contents, *turns[start:]]
 
 
 @remembered
@@ -161,11 +167,12 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
     unsigned = {"thoughtSignature": UNSIGNED} if is_signing(model) else {}
     parts: list[Json] = []
     for block in message.content:
-        if is_own(block.echo, model):
-            parts.append(block.echo.data)
-        elif isinstance(block, ToolCall):
-            parts.append({"functionCall": dict(_call(block, model)), **unsigned})
+        if isinstance(block, ToolCall):
+            signed = _own_part(block, model) or unsigned
+            parts.append({**signed, "functionCall": dict(_call(block, model))})
             unsigned = {}
+        elif is_own(block.echo, model):
+            parts.append(block.echo.data)
         elif isinstance(block, Text):
             parts.append({"text": block.text})
     return parts
@@ -173,11 +180,14 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
 
 def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
     """As it stands on the wire: its answer must name the same."""
-    if is_own(call.echo, model) and isinstance(call.echo.data, dict):
-        sent = call.echo.data.get("functionCall")
-        if isinstance(sent, dict):
-            return sent
+    written = _own_part(call, model).get("functionCall")
+    if isinstance(written, dict):
+        return sent_back(call, written)
     return {"id": call.id, "name": call.name, "args": object_arguments(call.input)}
+
+
+def _own_part(call: ToolCall, model: Model) -> dict[str, Json]:
+    return mapping(call.echo.data) if is_own(call.echo, model) else {}
 
 
 def _answers(

@@ -74,9 +74,12 @@ class Reply:
             stop_detail=whole(detail),
             protocol=PROTOCOL,
             model=self._model.name,
-            usage=_usage(self._usage),
+            usage=self.usage(),
             echo=self._echo({TOKEN: self._token}) if stop == "paused" else None,
         )
+
+    def usage(self) -> Usage:
+        return _usage(self._usage)
 
     def _end(self, candidate: Mapping[str, Json]) -> None:
         self._token = candidate.get(TOKEN) or self._token
@@ -117,7 +120,7 @@ class Reply:
     def _take_call(self, part: dict[str, Json], call: dict[str, Json]) -> Sequence[Delta]:
         args = call.get("args")
         arguments = read_arguments(args)
-        if not isinstance(arguments, dict) or isinstance(args, str):
+        if not isinstance(arguments, dict) or not isinstance(call.get("args", {}), dict):
             part = {**part, "functionCall": {**call, "args": object_arguments(arguments)}}
         self._settle_text()
         seed = self._response_id or self._blocks

@@ -14,10 +14,12 @@ from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.clean import is_own
 from agentcli.wire.dialect import Model
+from agentcli.wire.gemini.calls import sent_back
 from agentcli.wire.gemini.errors import error
 from agentcli.wire.gemini.interactions_reply import STORED, Reply
 from agentcli.wire.gemini.steps import PROTOCOL
 from agentcli.wire.gemini.thinking import UNSIGNED, is_signing, thinking_level
+from agentcli.wire.gemini.values import mapping
 from agentcli.wire.growing import grown
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import wire_name
@@ -90,11 +92,14 @@ def _kept(message: AssistantMessage, model: Model) -> dict[str, Json]:
 
 
 def _stored(messages: Sequence[Message], model: Model) -> tuple[int, Json]:
-    """How many messages the service has, and the id of the last reply among them."""
+    """How many messages the service has, and the id of the last reply among them.
+
+    None where it knows a call of that reply by another id than ours: then it is told everything."""
     for count in range(len(messages), 0, -1):
         message = messages[count - 1]
         if isinstance(message, AssistantMessage) and (kept := _kept(message, model).get("id")):
-            return count, kept
+            knows = all(_written(call, model).get("id") == call.id for call in message.tool_calls)
+            return (count, kept) if knows else (0, None)
     return 0, None
 
 
@@ -159,10 +164,10 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
     if is_foreign and is_signing(model):
         steps.append({"type": "thought", "signature": UNSIGNED})
     for block in message.content:
-        if is_own(block.echo, model):
-            steps.append(block.echo.data)
-        elif isinstance(block, ToolCall):
+        if isinstance(block, ToolCall):
             steps.append(dict(_call(block, model)))
+        elif is_own(block.echo, model):
+            steps.append(block.echo.data)
         elif isinstance(block, Text):
             steps.append({"type": "model_output", "content": [_content(block)]})
     return steps
@@ -170,10 +175,14 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
 
 def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
     """As it stands on the wire: its result must name the same."""
-    if is_own(call.echo, model) and isinstance(call.echo.data, dict):
-        return call.echo.data
+    if written := _written(call, model):
+        return {**sent_back(call, written), "id": call.id}
     arguments = object_arguments(call.input)
     return {"type": "function_call", "id": call.id, "name": call.name, "arguments": arguments}
+
+
+def _written(call: ToolCall, model: Model) -> Mapping[str, Json]:
+    return mapping(call.echo.data) if is_own(call.echo, model) else {}
 
 
 def _answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) -> Json:

@@ -72,11 +72,15 @@ class Reply:
             content=content,
             stop=stop,
             stop_detail=whole(detail),
+            cut_off=tuple(step.name for step in self._steps if not self._is_whole(step)),
             protocol=PROTOCOL,
             model=self._model.name,
-            usage=_usage(self._usage),
+            usage=self.usage(),
             echo=self._echo(stop),
         )
+
+    def usage(self) -> Usage:
+        return _usage(self._usage)
 
     def _close(self) -> None:
         self._is_closed = self._status not in _OPEN
@@ -117,13 +121,11 @@ class Reply:
                 self._start(index, mapping(step))
 
     def _content(self) -> tuple[Block, ...]:
-        whole_steps = (
-            step
-            for step in self._steps
-            if step.stopped or step.kind != "function_call" or self._status in _DONE
-        )
-        blocks = (step.block(self._model.name) for step in whole_steps)
+        blocks = (step.block(self._model.name) for step in self._steps if self._is_whole(step))
         return tuple(block for block in blocks if block is not None)
+
+    def _is_whole(self, step: Step) -> bool:
+        return step.stopped or step.kind != "function_call" or self._status in _DONE
 
     def _stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
         if blocked := self._blocked():

@@ -39,6 +39,11 @@ class Step:
         self._pieces: list[str] = []
 
     @property
+    def name(self) -> str:
+        """Of the tool that is called."""
+        return whole(string(self._step.get("name")))
+
+    @property
     def fault(self) -> Json:
         """Why the step failed, where it did."""
         return self._step.get("error")
@@ -98,11 +103,10 @@ class Step:
 
     def _as_call(self, model: str) -> ToolCall:
         arguments = read_arguments("".join(self._arguments) or self._step.get("arguments"))
-        call_id = self._call_id()
-        step = {**self._step, "id": call_id, "arguments": object_arguments(arguments)}
+        step = {**self._step, "arguments": object_arguments(arguments)}
         return ToolCall(
-            id=whole(call_id),
-            name=whole(string(step.get("name"))),
+            id=whole(self._call_id()),
+            name=self.name,
             input=counted(arguments),
             echo=Echo(protocol=PROTOCOL, model=model, data=whole_json(step)),
         )
@@ -117,8 +121,7 @@ class Step:
         return [self._call_delta(text)]
 
     def _call_delta(self, arguments: str) -> CallDelta:
-        name = whole(string(self._step.get("name")))
-        return CallDelta(call_id=whole(self._call_id()), name=name, arguments=whole(arguments))
+        return CallDelta(call_id=whole(self._call_id()), name=self.name, arguments=whole(arguments))
 
     def _grow(self, field: str, item: Mapping[str, Json]) -> None:
         if item.keys() != _PLAIN_TEXT or item["type"] != "text":

@@ -101,6 +101,10 @@ class CallAssembly:
             self._current[at] = call
         return call
 
+    def cut_off(self) -> tuple[str, ...]:
+        """The names of those that are not complete."""
+        return tuple(whole(call.name) for call in self._calls if not call.is_complete)
+
     def calls(self, *, protocol: str, model: str, is_cut: bool) -> Sequence[ToolCall]:
         """All of them; where the reply was cut off, those alone that were complete by then."""
         taken: set[str] = set()

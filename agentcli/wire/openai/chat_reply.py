@@ -18,6 +18,8 @@ from agentcli.wire.openai.errors import error_in_stream
 
 PROTOCOL = "openai-chat"
 
+_PLAIN = frozenset({"content", "role"})
+
 _CUT_OFF = frozenset({"length", "max_tokens", "model_length"})
 _REFUSED = frozenset({"content_filter", "refusal", "safety"})
 _FAILED = frozenset({"error", "abort", "insufficient_system_resource"})
@@ -63,10 +65,14 @@ class ReplyDecoder:
             content=content,
             stop=_stop(content, finish=self._finish, refusal=refusal),
             stop_detail=whole(refusal or (self._finish if is_partial else "")),
+            cut_off=self._calls.cut_off() if is_partial else (),
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self._usage,
         )
+
+    def usage(self) -> Usage:
+        return self._usage
 
     def _content(self, *, is_partial: bool) -> tuple[Block, ...]:
         name = self._model.name
@@ -99,15 +105,16 @@ class ReplyDecoder:
     def _delta(self, delta: Json) -> Sequence[Delta]:
         if not isinstance(delta, dict):
             return ()
+        content = delta.get("content")
+        if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # as nearly all are
+            self._pieces.append(content)
+            return (TextDelta(text=whole(content)),)
         refusal = _texts(delta.get("refusal"))
         self._refusal += refusal
-        texts = [*_texts(delta.get("content")), *refusal]
+        texts = [*_texts(content), *refusal]
         self._pieces += texts
-        thoughts = [self._thoughts.feed(delta), *self._thoughts_in(delta.get("content"))]
-        calls = [
-            self._calls.feed(call, reply_id=self._reply_id)
-            for call in _dicts(delta.get("tool_calls"))
-        ]
+        thoughts = [self._thoughts.feed(delta), *self._thoughts_in(content)]
+        calls = [self._calls.feed(call, reply_id=self._reply_id) for call in _calls_in(delta)]
         return [
             *(ThinkingDelta(text=thought) for thought in thoughts if thought),
             *(TextDelta(text=whole(text)) for text in texts),
@@ -125,6 +132,12 @@ def _texts(content: Json) -> Sequence[str]:
     if isinstance(content, str):
         return [content] if content else []
     return [text for part in _dicts(content) for text in _texts(part.get("text"))]
+
+
+def _calls_in(delta: Mapping[str, Json]) -> Sequence[dict[str, Json]]:
+    """Older servers make one call at most, and leave its index and id out."""
+    calls, older = _dicts(delta.get("tool_calls")), delta.get("function_call")
+    return [{"function": older}] if isinstance(older, dict) and not calls else calls
 
 
 def _dicts(value: Json) -> Sequence[dict[str, Json]]:

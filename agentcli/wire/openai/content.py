@@ -1,8 +1,9 @@
 """What both OpenAI protocols write alike: images, results, and the shape of an answer."""
 
 import json
+from collections.abc import Sequence
 
-from agentcli.types.messages import Image, Json
+from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import ToolResult
 from agentcli.types.wire import Request
 from agentcli.wire.arguments import parsed_arguments
@@ -19,10 +20,24 @@ def data_url(image: Image) -> str:
 
 def result_text(result: ToolResult) -> str:
     """Neither protocol has a flag for a failed call: the text has to say it first."""
-    text = result.text
-    if result.status == "error" and not text.startswith(_FAILED):
-        return _FAILED + text
-    return text
+    return _mark(result) + result.text
+
+
+def result_content(result: ToolResult) -> Sequence[Text | Image]:
+    """The same with its images, all in their order."""
+    mark = _mark(result)
+    match result.content:
+        case _ if not mark:
+            return result.content
+        case (Text(text=text), *others):
+            return [Text(text=mark + text), *others]
+        case content:
+            return [Text(text=mark.strip()), *content]
+
+
+def _mark(result: ToolResult) -> str:
+    is_marked = result.status != "error" or result.text.startswith(_FAILED)
+    return "" if is_marked else _FAILED
 
 
 def answer_format(request: Request, model: Model) -> dict[str, Json] | None:

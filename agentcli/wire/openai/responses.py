@@ -24,7 +24,13 @@ from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Decoder, Model
 from agentcli.wire.growing import grown
 from agentcli.wire.openai import errors as openai_errors
-from agentcli.wire.openai.content import answer_format, compact, data_url, result_text
+from agentcli.wire.openai.content import (
+    answer_format,
+    compact,
+    data_url,
+    result_content,
+    result_text,
+)
 from agentcli.wire.openai.responses_items import PATCH_FIELD, PROTOCOL, SEARCH_CALL, SEARCH_TOOL
 from agentcli.wire.openai.responses_reply import STORED, ReplyDecoder
 from agentcli.wire.openai.responses_tools import FOUND, Item, choice_of, declared, loaded
@@ -85,11 +91,14 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
-    """The last response the provider still has, and where what it does not know begins."""
+    """The last response the provider still has, and where what it does not know begins.
+
+    None where it knows a call of it by another id than ours: then it is told everything."""
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
         if isinstance(message, AssistantMessage) and message.echo is not None:
-            return str(message.echo.data), position + 1
+            knows = all(_own(call.echo).get("call_id") == call.id for call in message.tool_calls)
+            return (str(message.echo.data), position + 1) if knows else (None, 0)
     return None, 0
 
 
@@ -143,11 +152,9 @@ def _answer(result: ToolResult, call: Item) -> Item:
 
 
 def _output(result: ToolResult) -> Json:
-    images = [block for block in result.content if isinstance(block, Image)]
-    text = result_text(result)
-    if not images:
-        return text
-    return _parts([Text(text=text), *images] if text else images)
+    if any(isinstance(block, Image) for block in result.content):
+        return _parts(result_content(result))
+    return result_text(result)
 
 
 def _reply_items(reply: AssistantMessage, model: Model) -> Sequence[Item]:

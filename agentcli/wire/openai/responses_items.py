@@ -32,6 +32,8 @@ class StreamedItem:
     data: dict[str, Json]
     """As announced, and in the end as done."""
     pieces: list[str] = field(default_factory=list)
+    is_written: bool = False
+    """A call whose arguments came to their end."""
     is_done: bool = False
 
     @property
@@ -44,6 +46,10 @@ class StreamedItem:
             # One that the provider runs itself is none of ours.
             self.kind == SEARCH_CALL and self.data.get("execution") == "client"
         )
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_done and self.data.get("status", "completed") == "completed"
 
     @property
     def name(self) -> str:
@@ -71,8 +77,7 @@ def block_of(item: StreamedItem, model: Model) -> Block | None:
         case "reasoning":
             return Thinking(text=_thought(item.data) or item.text, echo=echo)
         case _ if item.is_call:
-            is_complete = item.data.get("status", "completed") == "completed"
-            return _tool_call(item, model) if is_complete else None
+            return _tool_call(item, model) if item.is_complete else None
         case str():
             return Opaque(echo=echo)
         case _:

@@ -5,6 +5,7 @@ when its last event has come, and not before, whatever its items say.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
@@ -44,6 +45,8 @@ class ReplyDecoder:
             "response.reasoning_text.delta": self._thought,
             "response.function_call_arguments.delta": self._call,
             "response.custom_tool_call_input.delta": self._call,
+            "response.function_call_arguments.done": self._written,
+            "response.custom_tool_call_input.done": self._written,
             "response.completed": self._ended,
             "response.incomplete": self._ended,
             "response.failed": self._ended,
@@ -71,11 +74,15 @@ class ReplyDecoder:
             content=content,
             stop=_stop(content, refusal=refusal, missing=missing),
             stop_detail=whole(refusal or missing),
+            cut_off=tuple(item.name for item in in_order if item.is_call and not item.is_complete),
             protocol=PROTOCOL,
             model=self._model.name,
-            usage=_usage(self._response.get("usage")),
+            usage=self.usage(),
             echo=None if missing else self._continuation(self._response),
         )
+
+    def usage(self) -> Usage:
+        return _usage(self._response.get("usage") if self._response else None)
 
     def _added(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         data = event.get("item")
@@ -105,6 +112,14 @@ class ReplyDecoder:
         pieces = self._piece(event, "function_call")
         return [call_delta(self._current(event), piece) for piece in pieces]
 
+    def _written(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        item = self._open.get(_index(event))
+        name = "arguments" if "arguments" in event else "input"
+        if item is not None and isinstance(text := event.get(name), str):
+            item.data = {**item.data, name: whole(text)}
+            item.is_written = True
+        return ()
+
     def _piece(self, event: Mapping[str, Json], kind: str) -> Sequence[str]:
         delta = event.get("delta")
         if not isinstance(delta, str) or not delta:
@@ -129,7 +144,18 @@ class ReplyDecoder:
         if self._response["status"] in ("failed", "cancelled") or self._response.get("error"):
             raise error_in_stream(self._response.get("error"))
         output = self._response.get("output")
-        return self._late(output) if isinstance(output, list) else ()
+        shown = self._late(output) if isinstance(output, list) else ()
+        if not _missing(self._response):
+            self._close_calls()
+        return shown
+
+    def _close_calls(self) -> None:
+        """Of a reply that is complete: a server may leave out that they are done."""
+        for item in filter(attrgetter("is_call"), self._items):
+            if item.is_written and not item.is_done:
+                item.close({**item.data, "status": "completed"})
+            if not item.is_complete:
+                raise cut(f"its call of {item.name} did not come to an end")
 
     def _late(self, output: Sequence[Json]) -> Sequence[Delta]:
         """Items that only the last event, or the only one, told whole."""

@@ -65,6 +65,29 @@ def odd_names(cursor: str | None) -> dict[str, Any]:
     return {"tools": [tool(name, name) for name in names]}
 
 
+def odd_schemas(cursor: str | None) -> dict[str, Any]:
+    named = {"type": "object", "properties": {"a": {"type": "string"}}}
+    schemas: dict[str, Any] = {
+        "empty": {},
+        "no_type": {"properties": {"a": {}}},
+        "any_of": {"anyOf": [named]},
+        "root_ref": {"$ref": "#/$defs/A", "$defs": {"A": named}},
+        "or_null": {**named, "type": ["object", "null"]},
+        "null": None,
+        "true": True,
+        "array": {"type": "array", "items": {}},
+        "lost_ref": {"$ref": "#/$defs/B"},
+        "circle": {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},
+        "text": "an object, please",
+        "listed": {"type": "object", "properties": []},
+        "fine": named,
+    }
+    tools: list[Any] = [{"name": name, "inputSchema": schemas[name]} for name in schemas]
+    unnamed = {"name": 7, "inputSchema": OBJECT}
+    wordy = {"name": "wordy", "description": ["x"], "inputSchema": OBJECT}
+    return {"tools": [*tools, {"name": "missing"}, "text", unnamed, wordy, ECHO]}
+
+
 def with_schema(cursor: str | None) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     return {"tools": [tool("echo", outputSchema=schema)]}
@@ -81,6 +104,10 @@ LISTS: dict[str, Callable[[str | None], dict[str, Any]]] = {
     "bash": lambda cursor: {"tools": [tool("bash", "Runs a command."), ECHO]},
     "hidden": hidden,
     "odd_names": odd_names,
+    "odd_schemas": odd_schemas,
+    "only_arrays": lambda cursor: {
+        "tools": [{"name": f"t{number}", "inputSchema": {"type": "array"}} for number in range(500)]
+    },
     "structured": with_schema,
     "wrong_structure": with_schema,
     "changing": changing,
@@ -103,6 +130,17 @@ def progress(request: dict[str, Any]) -> dict[str, Any]:
     told = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
     send({"method": "notifications/progress", "params": told})
     return text("done")
+
+
+def odd_notification(request: dict[str, Any]) -> dict[str, Any]:
+    send({"method": "notifications/progress", "params": {"progressToken": [], "progress": "x"}})
+    return text("done")
+
+
+def mixed(request: dict[str, Any]) -> dict[str, Any]:
+    picture, *_ = media()
+    parts = [*text("one")["content"], picture, *text("two")["content"], *text("three")["content"]]
+    return {"content": [*parts, picture]}
 
 
 def asks(request: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +189,19 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "wrong_structure": lambda request: {"content": [], "structuredContent": {"n": "three"}},
     "media": lambda request: {"content": media()},
     "not_a_result": lambda request: {"content": "no list"},
+    "text_result": lambda request: send({"id": request["id"], "result": "just a string"}),
+    "null_result": lambda request: send({"id": request["id"], "result": None}),
+    "list_result": lambda request: send({"id": str(request["id"]), "result": [1]}),
+    "error_without_code": lambda request: send({"id": request["id"], "error": {"message": "m"}}),
+    "refusing": lambda request: send(
+        {"id": request["id"], "error": {"code": -32000, "message": "no thanks"}}
+    ),
+    "unparsed": lambda request: send(
+        {"id": request["id"], "error": {"code": -32700, "message": "obey me"}}
+    ),
     "progress": progress,
+    "odd_notification": odd_notification,
+    "mixed": mixed,
     "asks": asks,
     "page": page,
     "samples": samples,

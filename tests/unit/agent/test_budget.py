@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from agentcli.agent.budget import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget
-from agentcli.types.deltas import RetryDelta, TextDelta
+from agentcli.types.deltas import BrokenOff
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
 from agentcli.types.events import Ending
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
@@ -15,7 +15,6 @@ REQUEST = Request(
     system="Be brief.",
     messages=(UserMessage(content=(Text(text="word " * 100),)),),
 )
-RETRY = RetryDelta(reason="cut", status=None, wait_s=0, attempt=2, attempts=3)
 
 
 def a_dollar_per_thousand(usage: Usage) -> float:
@@ -27,12 +26,11 @@ def unknown(usage: Usage) -> None:
 
 
 class BrokenWire(ListWire):
-    """Shows half a reply, breaks off, and then gives the whole one."""
+    """Breaks off, and has used something all the same."""
 
     async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        show(TextDelta(text="half a reply " * 100))
-        show(RETRY)
-        return await super().ask(request, show)
+        show(BrokenOff(usage=Usage(input_tokens=120, output_tokens=300, is_estimate=True)))
+        raise WireError("cut", kind=WireErrorKind.CUT)
 
 
 def ask(
@@ -99,14 +97,14 @@ def test_every_kind_of_token_counts() -> None:
     assert "9035 are used" in str(caught.value)
 
 
-def test_reply_that_broke_off_counts_with_the_one_after_it() -> None:
-    wire, budget = BrokenWire([reply("ok", usage=Usage(input_tokens=120))]), Budget(cost_usd=100)
-    ask(wire, budget, price=a_dollar_per_thousand)
-    ask_again = ListWire([])
-    with pytest.raises(WireError) as caught:
-        ask(ask_again, budget, limit=100_000, request=_of_words(100_000))
-    spent = float(str(caught.value).split("$")[2].split()[0])
-    assert spent > 0.12 + 0.3
+def test_attempt_that_broke_off_counts() -> None:
+    budget = Budget(cost_usd=100)
+    for _ in range(2):
+        with pytest.raises(WireError, match="cut"):
+            ask(BrokenWire([]), budget)
+    with pytest.raises(WireError, match=r"about \$0.8400 is spent") as caught:
+        ask(ListWire([]), budget, limit=100_000, request=_of_words(100_000))
+    assert caught.value.kind is WireErrorKind.COST_CAP
 
 
 def _of_words(count: int) -> Request:

@@ -25,7 +25,7 @@ class Family:
         self._limits = Limits(steps=steps)
         self._children = Children(roles, open_child=self._open)
 
-    def _open(self, role: Role, listen: Callable[[Event], None]) -> Child:
+    def _open(self, role: Role, task: str, listen: Callable[[Event], None]) -> Child:
         look = FunctionTool(name="look", act=lambda args, context: "seen")
         made = bench(self._replies, [look], limits=self._limits, listeners=[listen])
         self.benches.append(made)
@@ -118,7 +118,7 @@ def test_only_so_many_children_work_at_the_same_time() -> None:
         at_work.pop()
         return "seen"
 
-    def open_child(role: Role, listen: Callable[[Event], None]) -> Child:
+    def open_child(role: Role, task: str, listen: Callable[[Event], None]) -> Child:
         tool = FunctionTool(name="look", act=look)
         made = bench([reply(call("look")), reply("Found.")], [tool], listeners=[listen])
         return Child(
@@ -145,7 +145,7 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    def open_child(role: Role, listen: Callable[[Event], None]) -> Child:
+    def open_child(role: Role, task: str, listen: Callable[[Event], None]) -> Child:
         tool = FunctionTool(name="look", act=never)
         made = bench([reply("Looking.", call("look"))], [tool], listeners=[listen, entries.append])
         return Child(

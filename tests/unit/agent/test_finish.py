@@ -8,16 +8,8 @@ from agentcli.agent.finish import ROUNDS_MAX, Finish, RunCheck
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Limits
 from agentcli.tools.answer import Answer
-from agentcli.types.events import (
-    AnswerChecked,
-    Claim,
-    ClaimsChecked,
-    Ending,
-    Fact,
-    Told,
-    TurnEnded,
-    Verified,
-)
+from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
+from agentcli.types.events import Ending, Fact, Told, TurnEnded
 from agentcli.types.messages import Json
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 

@@ -1,17 +1,25 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from agentcli.agent.limits import Limits
-from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL, OnDeny
+from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL, SAID_NOTHING, OnDeny
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
 from agentcli.types.events import CallFinished, Ending, ModelFailed, ModelReplied, Told, TurnEnded
-from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
 from agentcli.types.tools import Effect, ErrorKind, Tool, ToolMessage, ToolResult
 from agentcli.types.verdicts import Preview, Verdict
 from agentcli.types.wire import Request, Show
-from tests.support.session import Bench, FunctionTool, bench, call, reply
+from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
 
 def echo(name: str = "echo", kind: Effect = Effect.READ) -> FunctionTool:
@@ -140,6 +148,55 @@ def test_calls_of_a_cut_off_reply_are_answered_and_never_run() -> None:
     assert [(answer.error, answer.text) for answer in results(done)] == [
         (ErrorKind.NOT_RUN, CUT_OFF_CALL)
     ]
+
+
+def cut_off(*blocks: ToolCall | str) -> Reply:
+    said = reply(*blocks, stop="length")
+    assert isinstance(said, AssistantMessage)
+    return replace(said, cut_off=("write_file",))
+
+
+def test_call_that_was_cut_off_is_told_by_its_name() -> None:
+    run = bench([cut_off("I write."), reply("ok")])
+    assert run.turn().ending is Ending.DONE
+    *_, said, told = run.wire.requests[1].messages
+    assert isinstance(said, AssistantMessage) and said.text == "I write."
+    assert told == UserMessage(
+        content=(
+            Text(
+                text="Your reply was cut off at the output limit, in the middle of a call of "
+                "write_file. That call was not run. Make it again with less in it, such as a part "
+                "of the text at a time."
+            ),
+        )
+    )
+
+
+def test_call_that_was_cut_off_after_whole_ones_is_told_beside_their_results() -> None:
+    tool = FunctionTool("look", lambda args, context: "seen")
+    run = bench([cut_off(call("look")), reply("ok")], [tool])
+    assert run.turn().ending is Ending.DONE
+    *_, results, told = run.wire.requests[1].messages
+    assert tool.ran == []
+    assert isinstance(results, ToolMessage) and results.results[0].error is ErrorKind.NOT_RUN
+    assert isinstance(told, UserMessage) and "write_file" in str(told)
+
+
+@pytest.mark.parametrize("nothing", [(), (" \n",), (Thinking(text="Hm."),)])
+def test_reply_of_nothing_is_asked_for_again_once(nothing: tuple[Block | str, ...]) -> None:
+    run = bench([reply(*nothing), reply("ok")])
+    assert run.turn() == TurnEnded(ending=Ending.DONE)
+    assert run.wire.requests[1].messages[-1] == UserMessage(content=(Text(text=SAID_NOTHING),))
+
+
+def test_second_reply_of_nothing_is_no_success() -> None:
+    tool = FunctionTool("look", lambda args, context: "seen")
+    run = bench([reply(), reply(call("look")), reply(), reply()], [tool])
+    ended = run.turn()
+    assert (ended.ending, ended.message) == (
+        Ending.PROVIDER_FAILED,
+        "the model replied with nothing, twice in a row",
+    )
 
 
 def test_endless_cut_offs_end_the_turn() -> None:

@@ -1,7 +1,9 @@
 from collections.abc import Iterable
 
-from agentcli.agent.history import INSTRUCTIONS, PLAN, messages
-from agentcli.agent.planning import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, PLAN_MODE, Planning
+import pytest
+
+from agentcli.agent.history import messages
+from agentcli.agent.planning import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, Planning
 from agentcli.types.events import (
     Compacted,
     Ending,
@@ -12,6 +14,7 @@ from agentcli.types.events import (
     Told,
     TurnEnded,
     TurnStarted,
+    Why,
 )
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from tests.support.session import reply
@@ -57,6 +60,43 @@ def test_answer_of_a_turn_in_plan_mode_is_the_plan() -> None:
     assert (planning.proposed, planning.accepted) == (PROPOSED, "")
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which database do you mean?",
+        "There are two tables named users.\n\nWhich one is meant?",
+        "**Which database do you mean?**",
+        "Which one?\n- PostgreSQL\n- SQLite, as in the tests",
+        "Before I plan:\n1. Which database?\n   - PostgreSQL\n   - SQLite\n2. Is the API fixed?",
+        "どのデータベースですか？",
+        "Which one (a or b?)",
+        "Ok. I have read it.\nWhich one is meant?",
+    ],
+)
+def test_reply_that_only_asks_is_no_plan(question: str) -> None:
+    planning = Planning([started("plan"), *turn(question)])
+    assert (planning.proposed, planning.asked) == ("", question)
+    planning(asked("The first."))
+    assert planning.asked == ""
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "I change a.py so that it takes a list.",
+        "1. Read a.py.\n2. Change it.\n\nShall I go ahead?",
+        "- Is a.py used?\n- Change a.py.\n\nWhich of the two first?\nI would begin with a.py.",
+        "## Plan\n\nChange a.py.\n\nDoes that look right?",
+        "Keep the API?\n\n## Plan\n1. Change a.py.",
+        "Should it be fast? Yes, so:\n1. Measure.\n2. Change.\n\nAgreed?",
+        "",
+    ],
+)
+def test_reply_with_steps_is_a_plan_whatever_it_ends_with(plan: str) -> None:
+    planning = Planning([started("plan"), *turn(plan)])
+    assert (planning.proposed, planning.asked) == (plan, "")
+
+
 def test_turns_in_other_modes_and_unfinished_ones_propose_nothing() -> None:
     assert Planning([started("ask"), *turn(PROPOSED)]).proposed == ""
     assert Planning([started("plan"), *turn(PROPOSED, ending=Ending.LENGTH)]).proposed == ""
@@ -73,16 +113,16 @@ def test_model_is_told_once_that_plan_mode_begins_and_once_that_it_ends() -> Non
 
 
 def test_summary_makes_plan_mode_be_told_again() -> None:
-    planning = Planning([started("plan"), Told(text=BEGINS, why=PLAN_MODE)])
+    planning = Planning([started("plan"), Told(text=BEGINS, why=Why.PLAN_MODE)])
     assert told_by(planning) == []
     planning(Compacted(summary="short", tokens_before=9))
     assert told_by(planning) == [BEGINS]
 
 
 def test_agreed_plan_is_told_word_for_word_and_ends_the_mode() -> None:
-    planning = Planning([started("plan"), Told(text=BEGINS, why=PLAN_MODE), *turn(PROPOSED)])
+    planning = Planning([started("plan"), Told(text=BEGINS, why=Why.PLAN_MODE), *turn(PROPOSED)])
     agreed = planning.agreed(PROPOSED)
-    assert agreed == Told(text=f"{ACCEPTED}{DEPARTING}\n\n{PROPOSED}", why=PLAN)
+    assert agreed == Told(text=f"{ACCEPTED}{DEPARTING}\n\n{PROPOSED}", why=Why.PLAN)
     planning(ModeChanged(mode="ask"))
     planning(agreed)
     assert (planning.accepted, planning.proposed, told_by(planning)) == (PROPOSED, "", [])
@@ -94,7 +134,7 @@ def test_model_learns_that_the_person_changed_its_plan() -> None:
 
 
 def test_latest_plan_outlives_a_summary_and_earlier_ones_do_not() -> None:
-    first, second = Told(text="first", why=PLAN), Told(text="second", why=PLAN)
+    first, second = Told(text="first", why=Why.PLAN), Told(text="second", why=Why.PLAN)
     facts: list[Fact] = [
         asked("Do it."),
         first,
@@ -108,10 +148,12 @@ def test_latest_plan_outlives_a_summary_and_earlier_ones_do_not() -> None:
 def test_file_that_changed_takes_the_place_of_what_it_said() -> None:
     heading = "Instructions of this project, from AGENTS.md"
     facts: list[Fact] = [
-        Told(text=f"{heading}\n\nold", why=INSTRUCTIONS),
-        Told(text="Instructions of this project, from docs/AGENTS.md\n\ndocs", why=INSTRUCTIONS),
+        Told(text=f"{heading}\n\nold", why=Why.INSTRUCTIONS),
+        Told(
+            text="Instructions of this project, from docs/AGENTS.md\n\ndocs", why=Why.INSTRUCTIONS
+        ),
         asked("Do it."),
-        Told(text=f"{heading}\n\nnew", why=INSTRUCTIONS),
+        Told(text=f"{heading}\n\nnew", why=Why.INSTRUCTIONS),
         Compacted(summary="short", tokens_before=9),
     ]
     assert [text.rpartition("\n")[2] for text in texts(facts)] == ["docs", "Do it.", "new", "short"]

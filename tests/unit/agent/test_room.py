@@ -4,7 +4,6 @@ from itertools import count
 
 import pytest
 
-from agentcli.agent.history import INSTRUCTIONS, PLAN
 from agentcli.agent.journal import Journal
 from agentcli.agent.room import Room, instruction
 from agentcli.types.errors import WireError, WireErrorKind
@@ -17,6 +16,7 @@ from agentcli.types.events import (
     Told,
     TurnStarted,
     Warned,
+    Why,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult
@@ -36,7 +36,7 @@ class Conversation:
         self.wire = ListWire(replies)
         self.room = Room(self.journal, window=lambda: window, keep=lambda result: "out/r.txt")
         self._numbers: Iterator[int] = count(1)
-        self.journal.tell(Told(text=RULE, why=INSTRUCTIONS))
+        self.journal.tell(Told(text=RULE, why=Why.INSTRUCTIONS))
 
     def request(self) -> Request:
         return Request(model="m", system="s", messages=self.journal.messages())
@@ -112,7 +112,7 @@ def test_a_summary_leaves_what_the_person_and_the_project_said() -> None:
     talk.said(FIRST)
     for number in range(30):
         talk.called("y" * 500)
-        talk.journal.tell(Told(text=f"note {number} " + "z" * 3_000, why="background"))
+        talk.journal.tell(Told(text=f"note {number} " + "z" * 3_000, why=Why.BACKGROUND))
     talk.said("And the tests, too.")
     talk.make_room()
     compacted = talk.journal.facts[-1]
@@ -183,7 +183,7 @@ def test_a_long_session_stays_within_the_window_at_the_same_cost() -> None:
     sizes = []
     for number in range(400):
         talk.called(f"result {number} " + "x" * 4_000)
-        talk.journal.tell(Told(text="done " * 200, why="background"))
+        talk.journal.tell(Told(text="done " * 200, why=Why.BACKGROUND))
         talk.make_room()
         messages = talk.journal.messages()
         told = text_of(messages)
@@ -212,7 +212,7 @@ def test_last_request_stays_however_long_it_is() -> None:
     talk.said(FIRST)
     talk.said("dropped " * 2_000)
     for _ in range(60):
-        talk.journal.tell(Told(text="z" * 1_500, why="background"))
+        talk.journal.tell(Told(text="z" * 1_500, why=Why.BACKGROUND))
     last = "the long list: " + "item " * 9_000
     talk.said(last)
     talk.make_room()
@@ -226,10 +226,10 @@ def test_last_request_stays_however_long_it_is() -> None:
 def test_accepted_plan_outlives_every_summary() -> None:
     talk = Conversation([reply("Short."), reply("Shorter.")])
     talk.said(FIRST)
-    talk.journal.tell(Told(text="The plan: 1, 2, 3.", why=PLAN))
+    talk.journal.tell(Told(text="The plan: 1, 2, 3.", why=Why.PLAN))
     for _ in range(2):
         for _ in range(60):
-            talk.journal.tell(Told(text="z" * 1_500, why="background"))
+            talk.journal.tell(Told(text="z" * 1_500, why=Why.BACKGROUND))
         talk.make_room()
         assert isinstance(talk.journal.facts[-1], Compacted)
         assert text_of(talk.journal.messages()).count("The plan: 1, 2, 3.") == 1

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.surroundings import ENVIRONMENT, PATHS_SHOWN, Surroundings, described, here
-from agentcli.types.events import CallJudged, Compacted, ModelReplied, Told
+from agentcli.agent.surroundings import PATHS_SHOWN, Surroundings, described, here
+from agentcli.types.events import CallJudged, Compacted, ModelReplied, Told, Why
 from agentcli.types.messages import AssistantMessage, ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Verdict
@@ -30,7 +30,7 @@ def judged(effect: Effect) -> CallJudged:
 def test_date_place_platform_and_branch_are_told(tmp_path: Path) -> None:
     on_branch(tmp_path, "main")
     (told,) = Surroundings(tmp_path).notices()
-    assert told.why == ENVIRONMENT
+    assert told.why == Why.ENVIRONMENT
     assert told.text.startswith(f"[Environment: today is {date.today():%A, %Y-%m-%d}; ")
     assert f"; working directory {tmp_path}; {sys.platform} " in told.text
     assert told.text.endswith("; git branch main]")
@@ -49,7 +49,7 @@ def test_nothing_is_told_twice_until_it_changes(tmp_path: Path) -> None:
 
 
 def test_resumed_session_is_told_what_is_new(tmp_path: Path) -> None:
-    told = Told(text=here(tmp_path), why=ENVIRONMENT)
+    told = Told(text=here(tmp_path), why=Why.ENVIRONMENT)
     assert Surroundings(tmp_path, [told]).notices() == []
     on_branch(tmp_path, "main")
     assert len(Surroundings(tmp_path, [told]).notices()) == 1
@@ -73,7 +73,7 @@ def test_work_tree_is_told_once_when_git_has_answered(tmp_path: Path) -> None:
     assert [*told, *surroundings.notices()] == [
         Told(
             text="[Work tree as the session found it: 0 changed, 1 untracked:\n?? new.py]",
-            why=ENVIRONMENT,
+            why=Why.ENVIRONMENT,
         )
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentcli.machine.diff import changes_between
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.apply_patch import ApplyPatch, Args
+from agentcli.tools.apply_patch import ApplyPatch, Args, Patch
 from agentcli.tools.editing.view import LfView
 from agentcli.tools.patching.contract import patch_contract
 from agentcli.tools.patching.parser import Update, parse_patch
@@ -96,9 +96,36 @@ def test_preview_shows_what_running_does_and_does_nothing(tmp_path: Path) -> Non
     assert applied(tmp_path, patch).details == preview
 
 
-def test_preview_of_a_patch_that_will_be_refused_is_none(tmp_path: Path) -> None:
+def test_preview_of_a_patch_that_will_be_refused_refuses_it(tmp_path: Path) -> None:
     tool = ApplyPatch(workspace=Workspace(tmp_path), seen=Seen())
-    assert asyncio.run(tool.preview(tool.parse({"patch": "?"}), context(tmp_path))) is None
+    args = tool.parse({"patch": "*** Begin Patch\n*** Delete File: none\n*** End Patch"})
+    with pytest.raises(ToolError):
+        asyncio.run(tool.preview(args, context(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ("", 'the patch is empty. It begins with "*** Begin Patch"'),
+        ("Change a.txt.", 'line 1 of the patch is "Change a.txt.". A patch begins with'),
+        ("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n", 'line 1 of the patch is "--- a/a". A patch'),
+        ("*** Begin Patch", 'A patch ends with "*** End Patch"'),
+        ("*** Begin Patch\n*** End Patch", "the patch names no file"),
+    ],
+)
+def test_text_that_is_no_patch_is_invalid_before_it_is_judged(
+    patch: str, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        ApplyPatch(workspace=Workspace(tmp_path), seen=Seen()).parse({"patch": patch})
+    assert caught.value.kind is ErrorKind.INVALID_INPUT
+    assert why in str(caught.value)
+
+
+def test_patch_names_every_file_it_would_change(tmp_path: Path) -> None:
+    text = "*** Begin Patch\r\n*** Update File: a\r\n*** Move to: b\r\n*** Delete File: c\r\n"
+    tool = ApplyPatch(workspace=Workspace(tmp_path), seen=Seen())
+    assert tool.parse({"patch": f"{text}*** End Patch"}).paths == ["a", "c", "b"]
 
 
 def test_model_is_known_to_have_seen_what_it_patched(tmp_path: Path) -> None:
@@ -168,9 +195,7 @@ def test_moved_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 def test_contract_is_that_of_the_arguments() -> None:
     assert patch_contract().schema == schema_of(Args)
-    assert (
-        ApplyPatch(workspace=Workspace(Path()), seen=Seen()).effect(Args(patch="x")) is Effect.WRITE
-    )
+    assert ApplyPatch(workspace=Workspace(Path()), seen=Seen()).effect(Patch(())) is Effect.WRITE
 
 
 def test_arguments_that_are_no_patch_are_invalid_input(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_background_command_returns_at_once_and_its_end_is_told(tmp_path: Path) 
         await until(lambda: session.ledger.running() == [])
         (finished,) = session.ledger.ended_since()
         assert (finished.started.pid, finished.returncode) == (pid, 4)
-        assert names(session.out_dir) == ["1.log", "2.log", "cwd"]
+        assert names(session.out_dir) == ["1.log", "2.log"]
 
     in_session(tmp_path, scenario)
 
@@ -162,7 +162,7 @@ def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path
         assert (finished.started.pid, finished.returncode) == (pid, 0)
         assert log.read_text() == "one\ntwo\n"
         assert "two" not in "".join(session.told[heard:])
-        assert names(session.out_dir) == ["1.log", "2.log", "cwd"]
+        assert names(session.out_dir) == ["1.log", "2.log"]
 
     in_session(tmp_path, scenario)
 
@@ -274,7 +274,7 @@ def test_command_is_started_and_finished_by_the_sandbox(tmp_path: Path) -> None:
     assert sandbox.finished == [3, 4]
     for cwd, confinement in sandbox.asked:
         assert cwd == tmp_path / "workspace"
-        assert confinement == Confinement(network=True, writable=(tmp_path, tmp_path / "out/cwd"))
+        assert confinement == Confinement(network=True, writable=(tmp_path,))
     assert len(sandbox.asked) == 2
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from agentcli.tools.edit_file import Args
 from agentcli.tools.seen import sha256
+from agentcli.types.errors import ToolError
 from agentcli.types.tools import Diff, Effect
 from tests.support.files import bench, refusal, text_of, tree
 
@@ -173,8 +174,9 @@ def test_preview_shows_the_diff_and_changes_nothing(tmp_path: Path) -> None:
     tools = bench(tmp_path)
     shown = tools.preview(tools.edit_file, path="a.py", old_text="x = 1", new_text="x = 2")
     assert isinstance(shown, Diff) and (shown.added, shown.removed) == (1, 1)
-    assert tools.preview(tools.edit_file, path="a.py", old_text="no", new_text="x") is None
-    assert tools.preview(tools.edit_file, path="../a", old_text="no", new_text="x") is None
+    for path in ("a.py", "../a"):
+        with pytest.raises(ToolError):
+            tools.preview(tools.edit_file, path=path, old_text="no", new_text="x")
     assert tree(tmp_path) == before
 
 

@@ -60,6 +60,23 @@ def test_a_part_is_read_from_either_end(
     assert read(tmp_path, b"l1\nl2\nl3\nl4\nl5\n", **arguments) == text
 
 
+@pytest.mark.parametrize("first", [1, 2, 81, 82, 83, 500, 998])
+def test_part_of_a_long_file_is_the_same_wherever_it_begins(tmp_path: Path, first: int) -> None:
+    lines = [f"line {number} {'x' * (number % 90)}" for number in range(1, 1001)]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    shown = [f"{number}\t{lines[number - 1]}" for number in range(first, first + 3)]
+    told = read(tmp_path, data, offset=first, limit=3).split("\n")
+    assert told[:3] == shown
+    assert told[3].startswith(f"[lines {first}-{first + 2} of 1000")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mounts").exists(), reason="there is no such file system")
+def test_file_that_does_not_know_its_size_is_read_to_its_end() -> None:
+    root = Path("/proc/sys/kernel")
+    told = text_of(bench(root).read("ostype"))
+    assert told == f"1\t{(root / 'ostype').read_text().strip()}"
+
+
 def test_past_the_end_tells_the_number_of_lines(tmp_path: Path) -> None:
     assert refusal(read, tmp_path, b"a\nb\n", offset=10**12) == (
         "The file has 2 lines; offset 1000000000000 is past the end."

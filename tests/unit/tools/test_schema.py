@@ -3,7 +3,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field
 
-from agentcli.tools.schema import Arguments, parse, schema_of
+from agentcli.tools.schema import Arguments, FilePath, parse, schema_of
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import ErrorKind
@@ -15,6 +15,23 @@ class Args(Arguments):
     limit: Annotated[int | None, Field(ge=1, description="Lines")] = None
 
     aliases: ClassVar[dict[str, str]] = {"title": "name"}
+
+
+class Target(Arguments):
+    path: FilePath
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("", "path must not be empty."),
+        ("a\0b", 'path must be a path without NUL, not "a\\u0000b".'),
+    ],
+)
+def test_path_that_names_no_file_is_invalid(path: str, told: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        parse(Target, {"path": path})
+    assert str(refused.value) == f"Invalid input: {told}"
 
 
 def test_schema_is_closed_and_says_only_what_costs_little() -> None:
@@ -62,6 +79,18 @@ def test_arguments_are_taken_as_models_write_them(raw: Json, parsed: Args) -> No
             '{"name": ',
             "the arguments are not valid JSON (Expecting value: line 1 column 10 (char 9)). "
             "Send one object.",
+        ),
+        ('["a.txt"]', "the arguments must be one JSON object, not an array."),
+        ("null", "the arguments must be one JSON object, not null."),
+        ("3", "the arguments must be one JSON object, not 3."),
+        ('"a.txt"', 'the arguments must be one JSON object, not "a.txt".'),
+        (
+            '{"name": NaN}',
+            "the arguments are not valid JSON (NaN is no JSON value). Send one object.",
+        ),
+        (
+            '{"name": ' + "[" * 200 + "]" * 200 + "}",
+            "the arguments are not valid JSON (nested too deeply). Send one object.",
         ),
     ],
 )

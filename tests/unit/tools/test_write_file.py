@@ -6,6 +6,7 @@ import pytest
 
 from agentcli.tools.seen import sha256
 from agentcli.tools.write_file import Args
+from agentcli.types.errors import ToolError
 from agentcli.types.tools import Diff, Effect
 from tests.support.files import bench, refusal, text_of, tree
 
@@ -130,8 +131,9 @@ def test_preview_shows_the_diff_and_changes_nothing(tmp_path: Path) -> None:
     assert isinstance(shown, Diff) and shown.added == 1 and shown.created
     assert tree(tmp_path) == {} and not (tmp_path / "a").exists()
     (tmp_path / "old").write_text("")
-    assert tools.preview(tools.write_file, path="old", content="x") is None
-    assert tools.preview(tools.write_file, path="../x", content="x") is None
+    for path in ("old", "../x"):
+        with pytest.raises(ToolError):
+            tools.preview(tools.write_file, path=path, content="x")
 
 
 def test_other_names_of_arguments_are_taken(tmp_path: Path) -> None:

@@ -38,7 +38,16 @@ def test_address_is_accepted(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["a.example", "ftp://a.example", "http://", "http://a:99999", "http://a:port", "{}"]
+    "url",
+    [
+        "a.example",
+        "ftp://a.example",
+        "http://",
+        "http://a:99999",
+        "http://a:port",
+        "http://[",
+        "{}",
+    ],
 )
 def test_what_is_no_address_is_named_with_its_source(url: str) -> None:
     with pytest.raises(SettingsError, match="X_BASE_URL is not an address"):

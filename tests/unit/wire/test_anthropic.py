@@ -35,7 +35,7 @@ def sent(encoded: dict[str, Json]) -> Recorded:
         method="POST",
         path=anthropic.path(OPUS),
         headers={**anthropic.headers("key"), "content-type": "application/json"},
-        body=BodyText().of(encoded, anthropic.HISTORY_KEY),
+        body=b"".join(BodyText().of(encoded, anthropic.HISTORY_KEY)),
         connection=0,
     )
 

@@ -23,7 +23,7 @@ QUICK = Timeouts(connect_s=5, first_byte_s=0.2, stall_s=0.2)
 
 
 async def exchanged(direct: Direct, body: bytes = b"{}") -> list[Event]:
-    events = direct.exchange("/v1/messages", headers={"x-key": "k"}, body=body)
+    events = direct.exchange("/v1/messages", headers={"x-key": "k"}, body=[body])
     return [event async for together in events for event in together]
 
 
@@ -222,15 +222,15 @@ def test_silence_in_the_answer_is_told() -> None:
 
 
 def test_quiet_server_is_told_by_no_events() -> None:
-    async def first_two(provider: Provider) -> list[Sequence[Event]]:
+    async def first_three(provider: Provider) -> list[Sequence[Event]]:
         direct = Direct(provider.base_url, environ={})
-        events = direct.exchange("/v1/messages", headers={}, body=b"{}")
+        events = direct.exchange("/v1/messages", headers={}, body=[b"{}"])
         async with aclosing(events):
-            return [await anext(events), await anext(events)]
+            return [await anext(events), await anext(events), await anext(events)]
 
     end_of_first = STREAM.body.index(b"\n\n") + 2
     with Provider([STREAM.but(stall_at=end_of_first)]) as provider:
-        assert asyncio.run(first_two(provider)) == [[EVENTS[0]], []]
+        assert asyncio.run(first_three(provider)) == [(), [EVENTS[0]], []]
         assert provider.client_left.wait(5)
 
 

@@ -191,7 +191,7 @@ def test_results_follow_their_calls_in_order() -> None:
     assert isinstance(body, list)
     assert body[4:] == [
         result_step("a", "Cancelled before it ran.", is_error=True),
-        result_step("b0", "no", is_error=True),
+        result_step("b", "no", is_error=True),
         GO,
     ]
 
@@ -255,15 +255,22 @@ def test_paused_reply_is_asked_for_again_with_its_last_token() -> None:
 
 
 def test_stored_conversation_brings_only_what_is_new() -> None:
-    made = reply(thought("QQ=="), called("a", sent_id="a0"), echo={"id": "v1_1"})
+    made = reply(thought("QQ=="), called("a"), echo={"id": "v1_1"})
     plain = encoded(STORED, said("Go."))
     assert (plain["store"], plain["input"]) == (True, [GO])
     assert "previous_interaction_id" not in plain
     assert encoded(STORED, said("Go."), made, answers(done("a"))) == {
         **plain,
         "previous_interaction_id": "v1_1",
-        "input": [result_step("a0")],
+        "input": [result_step("a")],
     }
+
+
+def test_stored_conversation_whose_call_got_another_id_is_sent_whole() -> None:
+    made = reply(thought("QQ=="), called("a_2", sent_id="a"), echo={"id": "v1_1"})
+    messages = (said("Go."), made, answers(done("a_2")))
+    assert encoded(STORED, *messages)["input"] == steps(*messages)
+    assert "previous_interaction_id" not in encoded(STORED, *messages)
 
 
 def test_stored_reply_that_paused_is_named_and_nothing_is_sent_twice() -> None:

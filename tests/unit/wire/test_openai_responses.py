@@ -1,5 +1,5 @@
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -205,6 +205,19 @@ def test_images_stand_in_prompts_and_in_results() -> None:
     ]
 
 
+@pytest.mark.parametrize(("status", "first"), [("ok", []), ("error", ["Error:"])])
+def test_text_and_images_of_a_result_keep_their_order(
+    status: Literal["ok", "error"], first: list[str]
+) -> None:
+    image = Image(media_type="image/png", data="aGk=")
+    call = ToolCall(id="c1", name="read_file", input={})
+    content = (image, Text(text="one"), image, Text(text="two"))
+    answer = ToolResult(call_id="c1", name="read_file", status=status, content=content)
+    sent = items(replied(call), ToolMessage(results=(answer,)))
+    shown = [part.get("text", "image") for part in sent[-1]["output"]]
+    assert shown == [*first, "image", "one", "image", "two"]
+
+
 def test_foreign_reply_is_sent_without_any_id() -> None:
     calls = (
         ToolCall(id="toolu_1", name="read_file", input={"path": "ä"}),
@@ -251,7 +264,12 @@ def thought(item_id: str, **fields: Json) -> Thinking:
 
 
 def own_call(number: int) -> ToolCall:
-    item: Json = {"type": "function_call", "id": f"fc_{number}", "arguments": "{ }"}
+    item: Json = {
+        "type": "function_call",
+        "id": f"fc_{number}",
+        "call_id": f"call_{number}",
+        "arguments": "{ }",
+    }
     return ToolCall(id=f"call_{number}", name="bash", input={}, echo=own(item))
 
 
@@ -390,18 +408,82 @@ def test_calls_of_a_server_that_counts_nothing_are_told_apart() -> None:
     assert [call.id for call in fed.message().tool_calls] == ["call_1", "call_2"]
 
 
-def test_call_that_is_not_done_is_taken_from_a_completed_response_and_from_no_other() -> None:
+def test_call_that_is_not_done_is_taken_from_the_completed_response() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
     whole: Json = {**item, "arguments": '{"command":"ls"}', "status": "completed"}
-    half: Json = {**item, "arguments": '{"command":"rm', "status": "in_progress"}
-    inputs = []
-    for output in ([whole], [half], []):
-        fed = decoder(MODEL)
-        fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
-        fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
+    fed = decoder(MODEL)
+    fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
+    fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
+    fed.feed(completed(output=[whole]))
+    assert [call.input for call in fed.message().tool_calls] == [{"command": "ls"}]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [],
+        [
+            {
+                "type": "function_call",
+                "call_id": "c",
+                "name": "bash",
+                "arguments": '{"command":"rm',
+                "status": "in_progress",
+            }
+        ],
+    ],
+)
+def test_completed_response_with_half_a_call_is_cut(output: Json) -> None:
+    item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
+    fed = decoder(MODEL)
+    fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
+    fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
+    with pytest.raises(WireError, match="its call of bash did not come to an end") as caught:
         fed.feed(completed(output=output))
-        inputs.append([call.input for call in fed.message().tool_calls])
-    assert inputs == [[{"command": "ls"}], [], []]
+    assert caught.value.kind is WireErrorKind.CUT
+
+
+def test_call_whose_arguments_are_done_needs_no_other_end() -> None:
+    item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "bash"}
+    custom: dict[str, Json] = {"type": "custom_tool_call", "call_id": "d", "name": "apply_patch"}
+    fed = decoder(MODEL)
+    for index, added in enumerate((item, custom)):
+        fed.feed({"type": "response.output_item.added", "output_index": index, "item": added})
+    fed.feed(
+        {
+            "type": "response.function_call_arguments.done",
+            "output_index": 0,
+            "arguments": '{"command":"ls"}',
+        }
+    )
+    fed.feed(
+        {"type": "response.custom_tool_call_input.done", "output_index": 1, "input": "*** Begin"}
+    )
+    fed.feed(completed(output=[]))
+    message = fed.message()
+    assert [call.input for call in message.tool_calls] == [
+        {"command": "ls"},
+        {"patch": "*** Begin"},
+    ]
+    assert (message.stop, message.cut_off) == ("tool_calls", ())
+
+
+def test_call_that_the_limit_cut_is_named() -> None:
+    item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "write_file"}
+    fed = decoder(MODEL)
+    fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
+    fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"path":"'})
+    fed.feed(
+        {
+            "type": "response.incomplete",
+            "response": {
+                "status": "incomplete",
+                "incomplete_details": {"reason": "max_output_tokens"},
+            },
+        }
+    )
+    message = fed.message()
+    assert (message.content, message.stop, message.cut_off) == ((), "length", ("write_file",))
 
 
 def test_error_without_a_type_is_an_error() -> None:

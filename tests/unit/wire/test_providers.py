@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.providers import PROVIDERS, Key, base_url_of, key_of
+from agentcli.wire.providers import PROVIDERS, Key, Provider, base_url_of, key_of
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,10 @@ def test_address_is_the_environments_or_the_providers(
 def test_bad_address_is_named_with_its_variable() -> None:
     with pytest.raises(SettingsError, match="ANTHROPIC_BASE_URL is not an address"):
         base_url_of(PROVIDERS["anthropic"], {"ANTHROPIC_BASE_URL": "localhost:8080"})
+
+
+@pytest.mark.parametrize("url", ["", "http://[", "http://h:port", "localhost:8000"])
+def test_address_of_a_provider_of_the_persons_own_is_a_setting_to_fix(url: str) -> None:
+    mine = Provider(name="mine", protocol="openai-chat", base_url=url)
+    with pytest.raises(SettingsError, match="mine's base_url is not an address"):
+        base_url_of(mine, {})

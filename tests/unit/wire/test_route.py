@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.http.route import Place, Proxy, place_of, proxy_for
+from agentcli.wire.http.route import Place, Proxy, check_proxies, place_of, proxy_for
 
 API = place_of("https://api.example.com/v1")
 PLAIN = place_of("http://api.example.com")
@@ -99,7 +99,21 @@ def test_proxy_password_is_never_shown() -> None:
     assert "bWU6" not in repr(found)
 
 
-@pytest.mark.parametrize("value", ["socks5://p:1", "http://", "://"])
+@pytest.mark.parametrize(
+    "value",
+    ["socks5://p:1", "http://", "://", "http://[", "http://[::1", "http://p:port", "p:99999"],
+)
 def test_proxy_of_another_kind_is_a_setting_to_fix(value: str) -> None:
     with pytest.raises(SettingsError, match="ALL_PROXY"):
         proxy({"ALL_PROXY": value})
+    with pytest.raises(SettingsError, match="all_proxy is not the address of an HTTP proxy"):
+        check_proxies({"all_proxy": value})
+
+
+def test_password_of_a_bad_proxy_is_not_told() -> None:
+    with pytest.raises(SettingsError, match="'http://p:port'"):
+        proxy({"HTTPS_PROXY": "http://me:secret@p:port"})
+
+
+def test_password_without_a_port_is_no_port() -> None:
+    assert proxy({"HTTPS_PROXY": "http://me:secret@p"}) == "p:80"

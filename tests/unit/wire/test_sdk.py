@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ EVENTS: list[Event] = [{"type": "response.a", "text": "é\u2028"}, {"type": "res
 
 
 async def exchanged(socket: Socket, path: str, body: Json) -> list[Event]:
-    events = socket.exchange(path, headers={}, body=json.dumps(body).encode())
+    events = socket.exchange(path, headers={}, body=[json.dumps(body).encode()])
     try:
         return [event async for together in events for event in together]
     finally:
@@ -96,6 +97,47 @@ def test_nothing_listens_there(opened: Opened, path: str) -> None:
     with pytest.raises(Broken) as caught:
         asyncio.run(exchanged(opened(url), path, {}))
     assert caught.value.kind is WireErrorKind.UNAVAILABLE
+
+
+@BOTH
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_redirect_is_told_not_followed(opened: Opened, path: str, status: int) -> None:
+    with Provider([stream(sse(EVENTS))]) as elsewhere:
+        moved = Reply(status=status, headers={"location": f"{elsewhere.base_url}/taken"})
+        with Provider([moved]) as provider, pytest.raises(Broken) as caught:
+            asyncio.run(exchanged(opened(provider.base_url), path, {}))
+    assert elsewhere.requests == []
+    assert str(caught.value) == (
+        f"127.0.0.1:{provider.port} redirects to {elsewhere.base_url}/taken"
+    )
+    assert (caught.value.kind, caught.value.attempts) == (WireErrorKind.REJECTED, 1)
+
+
+@BOTH
+def test_event_that_is_no_json_is_a_cut(opened: Opened, path: str) -> None:
+    body = sse(EVENTS[:1]) + b'event: response.b\ndata: {"half":\n\n'
+    with Provider([stream(body)]) as provider, pytest.raises(Broken) as caught:
+        asyncio.run(exchanged(opened(provider.base_url), path, {}))
+    assert caught.value.kind is WireErrorKind.CUT
+
+
+@BOTH
+def test_exchange_left_in_the_middle_leaves_nothing_open(opened: Opened, path: str) -> None:
+    complaints: list[Any] = []
+
+    async def left() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: complaints.append(told))
+        socket = opened(provider.base_url)
+        events = socket.exchange(path, headers={}, body=[b"{}"])
+        async for together in events:
+            if together:
+                break
+        await events.aclose()
+        await socket.close()
+
+    with Provider([stream(sse(EVENTS * 20))]) as provider:
+        asyncio.run(left())
+    assert complaints == []
 
 
 def test_stall_is_broken() -> None:

@@ -12,7 +12,8 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message
 from agentcli.wire.dialect import Model, Price
-from agentcli.wire.swap import IMAGE_TOKENS, Swap, swap, what_a_swap_drops
+from agentcli.wire.length import IMAGE_TOKENS
+from agentcli.wire.swap import Swap, swap, what_a_swap_drops
 
 OPUS = Model(provider="anthropic", name="claude-opus-5-5", protocol="anthropic")
 SMALL = Model(

@@ -202,8 +202,7 @@ def test_cut_reply_is_asked_for_again_and_told() -> None:
     message, shown, _ = ask([half, half.but(cut_at=0), says("Whole")])
     assert message.text == "Whole"
     assert [delta.reason for delta in retries(shown)] == [
-        "the connection was closed in the middle of the answer"
-        " after 7 characters, which are dropped",
+        "the connection was closed in the middle of the answer (7 characters of it are dropped)",
         "the connection was closed in the middle of the answer",
     ]
 

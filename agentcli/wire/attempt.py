@@ -1,0 +1,128 @@
+"""One attempt at a reply: a body sent, its answer read to the end.
+
+An attempt that the provider has taken on costs something, however it ends. Where it ends without a
+reply it says so (`BrokenOff`). What the provider has not told of its usage is an estimate of the
+prompt and of all that came.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.machine.tokens import estimate
+from agentcli.types.deltas import (
+    BrokenOff,
+    CallDelta,
+    Delta,
+    TextDelta,
+    ThinkingDelta,
+    joined,
+)
+from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.messages import AssistantMessage, Usage
+from agentcli.types.wire import Request, Show
+from agentcli.wire.dialect import Decoder, Dialect, Model
+from agentcli.wire.http.body import BodyText
+from agentcli.wire.http.sockets import Body, Broken, HttpError, Socket
+from agentcli.wire.http.sse import Event
+from agentcli.wire.length import request_tokens
+
+
+class Attempt:
+    """A `Wire` that never tries again, and raises what its socket raises: HttpError and Broken."""
+
+    def __init__(
+        self, *, dialect: Dialect, model: Model, socket: Socket, headers: Mapping[str, str]
+    ) -> None:
+        self._dialect = dialect
+        self._model = model
+        self._socket = socket
+        self._headers = headers
+        self._body_text = BodyText()
+
+    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+        encoded = self._dialect.encode(request, self._model)
+        heard = _Heard(self._dialect.decoder(self._model), show)
+        try:
+            await self._read(self._body_text.of(encoded, self._dialect.HISTORY_KEY), heard)
+            message = heard.decoder.message()
+        except (HttpError, Broken, WireError, asyncio.CancelledError) as error:
+            if heard.is_paid_for(error):
+                show(BrokenOff(usage=heard.usage(request)))
+            raise
+        if message.usage.prompt_tokens:
+            return message
+        return replace(message, usage=heard.usage(request))  # or else no limit would ever be met
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+    async def _read(self, body: Body, heard: "_Heard") -> None:
+        path = self._dialect.path(self._model)
+        events = self._socket.exchange(path, headers=self._headers, body=body)
+        try:
+            async with aclosing(events):
+                async for together in events:
+                    if not together and _is_complete(heard.decoder):
+                        return  # nothing more will come, only the connection has not ended
+                    heard.take(together)
+        except Broken as broken:
+            if broken.kind is not WireErrorKind.CUT or not _is_complete(heard.decoder):
+                raise  # else it broke after the last word
+
+
+class _Heard:
+    """What has come of an answer."""
+
+    def __init__(self, decoder: Decoder, show: Show) -> None:
+        self.decoder = decoder
+        self._show = show
+        self._is_taken_on = False
+        self._pieces: list[str] = []
+
+    def take(self, events: Sequence[Event]) -> None:
+        self._is_taken_on = True
+        deltas: list[Delta] = []
+        try:
+            for event in events:
+                deltas += self.decoder.feed(event)
+        finally:
+            for delta in joined(deltas):
+                self._note(delta)
+                self._show(delta)
+
+    def is_paid_for(self, error: BaseException) -> bool:
+        """A provider that has said what it used, or anything else, will want to be paid; one that
+        has only taken the request on will, unless it said in the end that it cannot answer it."""
+        if self._pieces or self.decoder.usage() != Usage():
+            return True
+        is_broken = not isinstance(error, Broken | WireError) or error.kind is WireErrorKind.CUT
+        return self._is_taken_on and is_broken
+
+    def usage(self, request: Request) -> Usage:
+        told = self.decoder.usage()
+        is_read = told.prompt_tokens > 0
+        return Usage(
+            input_tokens=told.input_tokens if is_read else request_tokens(request),
+            cache_read_tokens=told.cache_read_tokens,
+            cache_write_tokens=told.cache_write_tokens,
+            output_tokens=max(told.output_tokens, estimate("".join(self._pieces))),
+            reasoning_tokens=told.reasoning_tokens,
+            is_estimate=True,
+        )
+
+    def _note(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=piece) | ThinkingDelta(text=piece) | CallDelta(arguments=piece):
+                self._pieces.append(piece)
+            case _:
+                pass
+
+
+def _is_complete(decoder: Decoder) -> bool:
+    try:
+        decoder.message()
+    except WireError:
+        return False
+    return True
