@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agentcli.app.briefing import skill_folders
 from agentcli.app.opinion import SecondOpinion
 from agentcli.app.project import Project, project_rules, trust_directory
+from agentcli.machine.private_file import unwritable
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings, rules_file, settings_file
 from agentcli.types.errors import SettingsError
@@ -24,6 +25,7 @@ from agentcli.types.verdicts import (
     CONFINED,
     Asker,
     Confinement,
+    Delegation,
     Mode,
     Preview,
     Question,
@@ -89,9 +91,16 @@ class Boundary:
         return self._cwd
 
     async def judge(
-        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
+        self,
+        call: ToolCall,
+        /,
+        *,
+        tool: Tool,
+        effect: Effect,
+        preview: Preview,
+        child: Delegation | None = None,
     ) -> Verdict:
-        verdict = await self._judge(call, tool=tool, effect=effect, preview=preview)
+        verdict = await self._judge(call, tool=tool, effect=effect, preview=preview, child=child)
         if self._no_sandbox and verdict.by == "nobody" and tool.spec.name == "bash":
             raise self._no_sandbox  # it is the machine that keeps commands from running
         if verdict.confinement != CONFINED:
@@ -166,7 +175,7 @@ class Boundary:
         try:
             store_rule(rules_file(), rule)
         except OSError as error:
-            raise SettingsError(f"cannot write {rules_file()}: {error.strerror}") from error
+            raise unwritable(rules_file(), error) from error
 
     @cached_property
     def hides(self) -> Callable[[Path], bool] | None:

@@ -94,7 +94,7 @@ class Checkpoints:
             case "write_file" | "edit_file":
                 return self._located([args.path])
             case "apply_patch":
-                return self._located(_patched(args.patch))
+                return self._located(args.paths)
             case _:
                 return None
 
@@ -120,19 +120,6 @@ class Checkpoints:
             scope=partial(Ignoring.of_workspace, self._workspace),
             outside=(sessions, sessions.parent / "checkpoints"),
         )
-
-
-def _patched(patch: str) -> Iterator[str]:
-    from agentcli.tools.patching.parser import Update, parse_patch
-
-    try:
-        changes = parse_patch(patch)
-    except ToolError:
-        return  # it will be refused for the same reason
-    for change in changes:
-        yield change.path
-        if isinstance(change, Update) and change.move_to:
-            yield change.move_to
 
 
 class _Kept:

@@ -25,7 +25,8 @@ from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Event, SessionStarted, Told, Warned
-from agentcli.types.tools import Effect, Tool, ToolSpec
+from agentcli.types.tools import Effect, ErrorKind, Tool, ToolSpec
+from agentcli.types.verdicts import Delegation
 
 if TYPE_CHECKING:
     from agentcli.agent.children import Child, Children, Role
@@ -54,10 +55,12 @@ class ChildAgents:
         self._roles: list[Role] = []
         self._parents = Toolset(())
         self._reading: Callable[[], Collection[str]] = tuple
-        self.after: Sequence[After] = ()
-        """What looks at the output of every call, the parent's and its children's."""
+        self.after: Callable[[Delegation], Sequence[After]] = lambda child: ()
+        """What looks at the output of a child's every call."""
         self.fall_back: FallBack = nobody_else
         """Puts another model in the place of the session's."""
+        self.steps_left: Callable[[], int | None] = lambda: None
+        """How many requests their parent may still make in its turn; None: without end."""
 
     def connect(self, toolset: Toolset, *, reading: Callable[[], Collection[str]]) -> None:
         """The parent's tools, and those of servers among them that only read."""
@@ -107,9 +110,18 @@ class ChildAgents:
         Catalogue(toolset, servers=None, window_tokens=self._workshop.window()).admit(chosen)
         return toolset
 
-    def _open(self, role: "Role", listen: Callable[[Event], None]) -> "Child":
+    def _steps(self) -> int:
+        """Raises ToolError where the parent has none left, and could not hear of it either."""
+        left = self.steps_left()
+        if left is not None and left <= 0:
+            reached = "The limit of this run is reached: no child agent was started."
+            raise ToolError(reached, kind=ErrorKind.LIMITED)
+        return STEPS_MAX if left is None else min(STEPS_MAX, left)
+
+    def _open(self, role: "Role", task: str, listen: Callable[[Event], None]) -> "Child":
         from agentcli.agent.children import Child
 
+        limits = Limits(steps=self._steps(), wall_s=WALL_S)
         toolset, breaker, briefing = self._toolset(role), Breaker(), Briefing(self._settings)
         log, followed = Log(self._place.new_child_log()), self._boundary.followed
         journal = Journal(
@@ -118,6 +130,7 @@ class ChildAgents:
             listeners=(listen, briefing),
             mask=self._boundary.new_mask(),
         )
+        child = Delegation(child_id=journal.session, role=role.name, task=task)
         asking = open_asking(
             toolset, settings=self._settings, workshop=self._workshop, journal=journal
         )
@@ -131,10 +144,11 @@ class ChildAgents:
                 boundary=self._boundary,
                 journal=journal,
                 breaker=breaker,
-                after=self.after,
+                after=self.after(child),
+                child=child,
             ),
             breaker=breaker,
-            limits=Limits(steps=STEPS_MAX, wall_s=WALL_S),
+            limits=limits,
             parallel=self._settings.parallel,
             notices=briefing.notices,
             wraps_up=True,

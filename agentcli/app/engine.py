@@ -1,6 +1,7 @@
 """What every agent of a session runs on, parent or child: one way to run calls, one to ask."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from agentcli.agent.asking import Asking
 from agentcli.agent.dispatch import After, Dispatcher
@@ -13,6 +14,7 @@ from agentcli.app.boundary import Boundary
 from agentcli.app.workshop import Workshop
 from agentcli.settings import Settings
 from agentcli.types.messages import Json
+from agentcli.types.verdicts import Delegation
 from agentcli.types.wire import Request
 
 
@@ -24,11 +26,14 @@ def open_dispatcher(
     journal: Journal,
     breaker: Breaker,
     after: Sequence[After] = (),
+    child: Delegation | None = None,
 ) -> Dispatcher:
-    """Whatever it runs has passed the boundary, and is told to the journal."""
+    """Whatever it runs has passed the boundary, and is told to the journal.
+
+    `child`: on whose behalf, where it is not the session's own agent."""
     return Dispatcher(
         toolset=toolset,
-        judge=boundary.judge,
+        judge=partial(boundary.judge, child=child),
         tell=journal.tell,
         workspace=settings.workspace,
         breaker=breaker,

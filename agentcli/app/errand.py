@@ -13,8 +13,9 @@ from agentcli.agent.loop import OnDeny
 from agentcli.agent.toolset import Load
 from agentcli.app.workshop import Workshop
 from agentcli.settings import Settings
+from agentcli.types.checks import Claim, Verified
 from agentcli.types.errors import SettingsError, ToolError
-from agentcli.types.events import Claim, Fact, Verified
+from agentcli.types.events import Fact
 from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
 from agentcli.types.tools import Command, ToolContext, ToolSpec

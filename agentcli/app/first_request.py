@@ -20,7 +20,7 @@ from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.tools.patching.contract import patch_contract
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Fact, ModeChanged, Told, TurnStarted
-from agentcli.types.messages import Json, Text, UserMessage
+from agentcli.types.messages import Image, Json, Text, UserMessage
 from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.wire import Request
 
@@ -37,9 +37,10 @@ class Opening:
     toolset: Toolset
     told: tuple[Told, ...]
     told_after: tuple[Told, ...]
+    takes_images: bool
 
-    def request(self, prompt: str) -> Request:
-        said = TurnStarted(message=UserMessage(content=(Text(text=prompt),)))
+    def request(self, prompt: str, attached: Sequence[Text | Image]) -> Request:
+        said = TurnStarted(message=UserMessage(content=(Text(text=prompt), *attached)))
         return Request(
             model=self.settings.model or "",
             system=self.system,
@@ -54,6 +55,7 @@ def opening(settings: Settings) -> Opening:
     project = open_project(settings.workspace, trust_project=settings.trust_project)
     settings = with_project(settings, project)
     toolset = tools_now(settings, project)
+    model = _known(settings)
     told = (*Briefing(settings).at_start(), *find_roles(settings, tools=toolset.specs)[1])
     return Opening(
         settings=settings,
@@ -64,10 +66,11 @@ def opening(settings: Settings) -> Opening:
             *Planning([ModeChanged(mode=settings.mode)]).notices(),
             *Surroundings(settings.workspace).notices(),
         ),
+        takes_images=model is None or model.images,
     )
 
 
-def body(settings: Settings, prompt: str) -> dict[str, Json]:
+def body(settings: Settings, prompt: str, attached: Sequence[Text | Image]) -> dict[str, Json]:
     """In the words of the model's own protocol. Raises AgentError where there is no model."""
     if (settings.model or "").startswith(f"{SCRIPT}/"):
         raise UsageError("a script is sent nothing", hint="agentcli prompt --json --model opus")
@@ -76,7 +79,7 @@ def body(settings: Settings, prompt: str) -> dict[str, Json]:
     from agentcli.wire.transport import dialect_of
 
     model, _ = chosen(settings)
-    request = on_wire(opening(settings).request(prompt), Normal(model))
+    request = on_wire(opening(settings).request(prompt, attached), Normal(model))
     return dialect_of(model.protocol).encode(request, model)
 
 

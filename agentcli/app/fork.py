@@ -115,7 +115,7 @@ async def _continuation(session: Session, cut: Cut, wish: Wish) -> TurnEnded:
     prompt, *attached = _parts(cut.prompt)
     if not isinstance(prompt, str) or not prompt.strip():
         raise UsageError("nothing is asked of the fork", hint="agentcli fork SESSION PROMPT")
-    return await session.turn(prompt, attached=attached)
+    return await session.repeat(prompt, attached=attached)
 
 
 def _parts(message: UserMessage | None) -> list[str | Image]:

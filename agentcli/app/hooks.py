@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Literal
 from agentcli.agent.dispatch import After, Clean
 from agentcli.app.project import Project, project_hooks
 from agentcli.record.place import SessionPlace
-from agentcli.settings import Settings, hooks_file
-from agentcli.types.errors import SettingsError, ToolError
-from agentcli.types.events import Emit, Ending, HookRan, Told, TurnEnded, Warned
+from agentcli.settings import Settings, hooks_file, unreadable
+from agentcli.types.errors import ToolError
+from agentcli.types.events import Emit, Ending, HookRan, Told, TurnEnded, Warned, Why
 from agentcli.types.messages import Json
 from agentcli.types.tools import Tool
+from agentcli.types.verdicts import Delegation
 
 if TYPE_CHECKING:
     from agentcli.guard.hook_answer import HookDecision, HookResult
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 STOPS_MAX = 5
 """How often in a row hooks may send the model back to work."""
 
-WHY = "hook"
 CHANGED = "the project's files changed since they were trusted; look at them: agentcli trust --show"
 
 _RAN: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'failed']]" = {
@@ -47,9 +47,8 @@ class SessionHooks:
         self._waiting: list[Told] = []
         self._stops = 0
 
-    @property
-    def after(self) -> Sequence[After]:
-        return self.engine.after() if self.engine else ()
+    def after(self, child: Delegation | None = None) -> Sequence[After]:
+        return self.engine.after(child) if self.engine else ()
 
     def notices(self) -> Sequence[Told]:
         """What hooks want the model to know before its next reply."""
@@ -86,7 +85,7 @@ class SessionHooks:
             self._tell(Warned(code="hook.stop", message=reason))
             return ()
         self._stops += bool(asked)
-        return [Told(text=one.reason, why=WHY) for one in asked]
+        return [Told(text=one.reason, why=Why.HOOK) for one in asked]
 
     def heard(self, result: "HookResult") -> None:
         """Every result of every hook, as facts."""
@@ -102,7 +101,7 @@ class SessionHooks:
                 )
             )
             if result.context:
-                self._waiting.append(Told(text=result.context, why=WHY))
+                self._waiting.append(Told(text=result.context, why=Why.HOOK))
         if result.decision == "failed":
             message = f"{result.event} hook {result.hook}: {result.reason}"
             self._tell(Warned(code="hook.failed", message=message))
@@ -145,7 +144,7 @@ def open_hooks(
         transcript=place.log,
         mode=mode,
         clean=clean,
-        own_names=lambda tool, given: _own_names(resolve, tool, given),
+        own_names=lambda tool, given: own_names(resolve, tool, given),
         why_not=why_not,
     )
     session.engine = Hooks(hooks, ground, tell=session.heard)
@@ -159,16 +158,14 @@ def own_hooks(path: Path) -> "tuple[Hook, ...]":
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise SettingsError(
-            f"cannot read {path}: {error.strerror}", hint=f"chmod u+r {path}"
-        ) from error
+        raise unreadable(path, error) from error
     from agentcli.guard.hooks_file import parse_hooks
 
     return parse_hooks(data.decode("utf-8", "replace"), path)
 
 
-def _own_names(resolve: Callable[[str], Tool], name: str, given: Json) -> Json:
-    """What the tool understands under other names, under its own: a hook looks for those."""
+def own_names(resolve: Callable[[str], Tool], name: str, given: Json) -> Json:
+    """What the tool understands under other names, under its own."""
     if not isinstance(given, dict):
         return given
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agentcli.settings import OwnProvider, Settings
 from agentcli.types.errors import AgentError, SettingsError
 from agentcli.types.record import dataclass
-from agentcli.types.wire import Price, Wire
+from agentcli.types.wire import Limit, Price, Wire
 
 if TYPE_CHECKING:
     from agentcli.wire.dialect import Model
@@ -37,8 +37,14 @@ class ModelInUse:
     """Whether its provider holds it to `Request.answer_schema`."""
     known: "Callable[[], Model] | None" = None
     """What is known of it by now: its provider may tell more after the first reply."""
+    limited: Callable[[Limit], Wire] | None = None
+    """The wire with a limit around every attempt; None: it makes one attempt at each request."""
     hurry: Callable[[], None] = lambda: None
     """Ends the wait before the next attempt of a request, if there is one."""
+
+    def within(self, limit: Limit) -> "ModelInUse":
+        limited = self.limited(limit) if self.limited else limit(self.wire)
+        return replace(self, wire=limited)
 
     @property
     def window_tokens(self) -> int | None:
@@ -98,6 +104,7 @@ def _provided(settings: Settings) -> ModelInUse:
         patches=model.patch_tool,
         answer_schemas=model.answer_schemas,
         known=lambda: learning.model,
+        limited=wire.limited,
         hurry=wire.hurry,
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.dispatch import Clean
 from agentcli.app.model import ModelInUse
 from agentcli.types.errors import SettingsError
+from agentcli.types.events import Emit
 from agentcli.types.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -15,15 +16,22 @@ if TYPE_CHECKING:
 
 class SecondOpinion:
     def __init__(
-        self, *, model: ModelInUse, open_own: Callable[[], ModelInUse] | None, clean: Clean
+        self,
+        *,
+        model: ModelInUse,
+        open_own: Callable[[], ModelInUse] | None,
+        clean: Clean,
+        tell: Emit,
     ) -> None:
         """`model`: the session's. `open_own`: another one for opinions; None: the session's."""
         self.model = model
         self._open_own = open_own
         self._own: ModelInUse | None = None
         self._clean = clean
+        self._tell = tell
 
     async def __call__(self, matter: "Matter") -> Verdict:
+        from agentcli.agent.unseen import Recorded
         from agentcli.guard.evaluator import Evaluator
 
         try:
@@ -33,7 +41,8 @@ class SecondOpinion:
             reason = f"there is no model to ask: {error} ({matter.verdict.reason})"
             return replace(matter.verdict, reason=reason)
         asked = self._own or self.model
-        return await Evaluator(asked.wire, model=asked.name, clean=self._clean)(matter)
+        wire = Recorded(asked.wire, tell=self._tell, price=asked.price)
+        return await Evaluator(wire, model=asked.name, clean=self._clean)(matter)
 
     async def close(self) -> None:
         if self._own is not None:

@@ -7,19 +7,21 @@ import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from agentcli.app.stage import Manner, Stage
+from agentcli.record.checkpoint.keep import store_of
 from agentcli.record.place import SessionPlace
 from agentcli.record.reading import read
-from agentcli.record.rebuild import lay_out_at
+from agentcli.record.rebuild import lay_out_at, undo_again
 from agentcli.record.replay.flow import flow
 from agentcli.record.replay.likeness import Normal, diff_of, difference, normal_for
 from agentcli.record.replay.played import PlayedCall, PlayedTurn, turns_of
 from agentcli.record.replay.relocate import Places, places_of
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import CallFinished, CallJudged, Fact, SessionStarted
+from agentcli.types.events import CallFinished, CallJudged, Fact, SessionStarted, Undone
 from agentcli.types.tools import ToolResult
 
 Sameness = Literal["same", "differs", "not re-runnable"]
@@ -64,7 +66,14 @@ def replay(place: SessionPlace, manner: Manner) -> Replayed:
         places, turns = places_of(recorded), turns_of(entries)
         known = replace(started, tools=tuple(dict.fromkeys((*started.tools, *_called(recorded)))))
         stage = Stage(known, manner, recorded=places, workspace=workspace, place=here)
-        again = asyncio.run(stage.play(turns))
+        store = store_of(Path(started.workspace), place.directory.parent)
+        # Another machine's recording comes without the states that an undo went back to.
+        undo = (
+            partial(undo_again, store=store, root=workspace)
+            if store.directory.is_dir()
+            else _leave_it
+        )
+        again = asyncio.run(stage.play(turns, undo=undo))
         then = normal_for(places)
         now = normal_for(Places(workspaces=(str(workspace),), sessions=(here.id,)))
         cut = {number for number, turn in enumerate(turns, start=1) if turn.was_cut}
@@ -73,6 +82,10 @@ def replay(place: SessionPlace, manner: Manner) -> Replayed:
             flow=diff_of(flow(recorded, then, cut), flow(again, now, cut)),
             tree=tree,
         )
+
+
+def _leave_it(undone: Undone) -> None:
+    """What follows will show it."""
 
 
 def _called(recorded: Sequence[Fact]) -> Iterator[str]:

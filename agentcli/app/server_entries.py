@@ -16,12 +16,19 @@ from agentcli.types.tools import ToolSpec
 if TYPE_CHECKING:
     from agentcli.mcp.approved import Approvals
     from agentcli.mcp.entries import Entries, ServerEntry
+    from agentcli.mcp.tried import Trials
 
 
 def approvals() -> "Approvals":
     from agentcli.mcp.approved import Approvals
 
     return Approvals(trust_directory() / "mcp")
+
+
+def trials() -> "Trials":
+    from agentcli.mcp.tried import Trials
+
+    return Trials(trust_directory() / "mcp" / "tried")
 
 
 def read_entries(settings: Settings, project: Project | None) -> "Entries | None":

@@ -44,7 +44,7 @@ class ServerLibrary:
         found = _PROMPT.fullmatch(message.strip())
         return found is not None and self._servers.named(found[1]) is not None
 
-    async def fetched(self, message: str) -> tuple[Part, ...]:
+    async def fetch(self, message: str) -> tuple[Part, ...]:
         """All that a message runs or mentions. Raises UsageError where a prompt cannot be run.
 
         A resource that cannot be read is told to the person, and to the model in its place."""

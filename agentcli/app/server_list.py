@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from agentcli.app.boundary import Boundary
 from agentcli.app.project import Project
 from agentcli.app.server_entries import read_entries
 from agentcli.app.servers import Servers
+from agentcli.machine.private_file import write_private
 from agentcli.mcp.entries import Entries, EntryError, ServerEntry, check_name, parse_entries
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings, servers_file
@@ -137,16 +137,7 @@ def _document() -> dict[str, Any]:
 def _write(document: Mapping[str, Any]) -> Path:
     """Readable by its owner only: there may be keys in it."""
     path = servers_file()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-        temporary.replace(path)
-    except OSError as error:
-        raise SettingsError(f"cannot write {path}: {error.strerror}") from error
+    write_private(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return path
 
 

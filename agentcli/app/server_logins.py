@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.app.keyring import system_keyring
+from agentcli.machine.private_file import remove, write_private
 from agentcli.settings import settings_file
 from agentcli.types.errors import SettingsError
 
@@ -46,7 +46,8 @@ class StoredLogins:
     def write(self, login: "Login") -> None:
         """Raises SettingsError."""
         text, ring = login.to_json(), system_keyring()
-        self._store(IN_KEYRING if ring is not None and ring.put(self._key, text) else text)
+        is_there = ring is not None and ring.put(self._key, text)
+        write_private(self.path, IN_KEYRING if is_there else text)
 
     @property
     def where(self) -> str:
@@ -54,13 +55,10 @@ class StoredLogins:
 
     def forget(self) -> bool:
         """Whether there was one. Raises SettingsError."""
-        try:
-            was_there = self.path.exists()
-            if (ring := system_keyring()) is not None:
-                ring.drop(self._key)
-            self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        was_there = self.path.exists()
+        if (ring := system_keyring()) is not None:
+            ring.drop(self._key)
+        remove(self.path)
         return was_there
 
     def _file(self) -> str:
@@ -71,7 +69,9 @@ class StoredLogins:
         except FileNotFoundError:
             return ""
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"cannot read {self.path}: {error}") from error
+            raise SettingsError(
+                f"cannot read {self.path}: {error}", hint=f"agentcli mcp login {self._entry.name}"
+            ) from error
 
     def _must_be_private(self, found: os.stat_result) -> None:
         if os.name != "posix":
@@ -82,31 +82,14 @@ class StoredLogins:
                 hint=f"agentcli mcp logout {self._entry.name}, then log in again",
             )
 
-    def _store(self, text: str) -> None:
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            temporary.replace(self.path)
-        except OSError as error:
-            raise self._unwritable(error) from error
-
-    def _unwritable(self, error: OSError) -> SettingsError:
-        return SettingsError(f"cannot write {self.path}: {error.strerror}")
-
 
 def forget_logins(name: str) -> None:
     """Of a server that is not there any more, at whatever address it was. Raises SettingsError."""
     ring = system_keyring()
-    try:
-        for path in _directory().glob(f"{name}-{'?' * _HASH_CHARS}.json"):
-            if ring is not None:
-                ring.drop(_key(name, path.stem[-_HASH_CHARS:]))
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise SettingsError(f"cannot forget the login at {name}: {error.strerror}") from error
+    for path in _directory().glob(f"{name}-{'?' * _HASH_CHARS}.json"):
+        if ring is not None:
+            ring.drop(_key(name, path.stem[-_HASH_CHARS:]))
+        remove(path)
 
 
 def _directory() -> Path:

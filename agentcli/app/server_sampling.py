@@ -9,14 +9,15 @@ from agentcli.agent.dispatch import Clean, Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Toolset
+from agentcli.agent.unseen import unseen
 from agentcli.app.boundary import Boundary
 from agentcli.app.engine import open_dispatcher
 from agentcli.app.model import ModelInUse
 from agentcli.app.servers import Servers
 from agentcli.app.workshop import Workshop
 from agentcli.settings import Settings
-from agentcli.types.deltas import Delta
 from agentcli.types.errors import ToolError
+from agentcli.types.events import Emit
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import ErrorKind
 from agentcli.types.wire import Request
@@ -36,11 +37,13 @@ class ServerSampling:
         model: Callable[[], ModelInUse],
         open_dispatcher: Callable[[Toolset], Dispatcher],
         clean: Clean,
+        tell: Emit,
     ) -> None:
         """`model`: the one in use by then."""
         self._model = model
         self._open_dispatcher = open_dispatcher
         self._clean = clean
+        self._tell = tell
         self._tools: dict[str, tuple[SamplingTool, Dispatcher]] = {}
 
     async def answer(
@@ -92,7 +95,7 @@ class ServerSampling:
                 messages=conversation(wanted),
                 output_limit_tokens=min(wanted.limit_tokens, model.output_tokens or OUTPUT_TOKENS),
             ),
-            _unseen,
+            unseen(self._tell, model.price),
         )
         return Told(reply=reply, cost_usd=model.price(reply.usage))
 
@@ -112,9 +115,6 @@ def let_sample(
                 toolset, settings=settings, boundary=boundary, journal=journal, breaker=Breaker()
             ),
             clean=boundary.clean,
+            tell=journal.tell,
         )
     )
-
-
-def _unseen(delta: Delta) -> None:
-    """It is the server that is answered, not the person."""

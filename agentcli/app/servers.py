@@ -130,7 +130,9 @@ class Servers:
 
     async def listed(self, entry: "ServerEntry") -> "tuple[Offered, ...]":
         """What a server offers now. Raises ServerFault."""
-        return tuple((await self.link(entry).tools()).values())
+        tools = await self.link(entry).tools()
+        self._warn_of_list(entry)
+        return tuple(tools.values())
 
     def states(self) -> list[ServerState]:
         return [self._state(entry) for entry in self.entries]
@@ -154,6 +156,7 @@ class Servers:
         """Starts it anew, whatever came of it before. Raises ServerFault."""
         await self.link(entry).start_over()
         tools = await self.link(entry).tools()
+        self._warn_of_list(entry)
         if self._offered.get(entry.name):
             await self._reviewed(entry, tools)
         else:
@@ -206,6 +209,7 @@ class Servers:
         """What is accepted of a server, once the person was asked about what has changed."""
         async with self._one_review_at_a_time:
             if self._listed.get(entry.name) is not now:
+                self._warn_of_list(entry)
                 await self._review(entry, now)
                 self._listed[entry.name] = now
             return {tool.name: tool for tool in self._offered.get(entry.name, ())}
@@ -239,6 +243,10 @@ class Servers:
             f"the MCP server {entry.name} offers other tools than were accepted "
             f"({difference}); look at them with agentcli mcp approve {entry.name}",
         )
+
+    def _warn_of_list(self, entry: "ServerEntry") -> None:
+        for remark in self.link(entry).remarks:
+            self._warn("mcp.listed", f"the MCP server {entry.name}: {remark}")
 
     def _warn(self, code: str, message: str) -> None:
         shown = visible(message)[:WARNING_CHARS]

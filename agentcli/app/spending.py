@@ -1,6 +1,7 @@
 """What a session's models may cost: opened within the budget the person has set, if any."""
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agentcli.app.model import ModelInUse, open_model
@@ -29,8 +30,9 @@ def within(budget: "Budget | None", model: ModelInUse, settings: Settings) -> Mo
         if settings.strict_cost:
             raise SettingsError(unknown, hint="use --max-tokens, or leave out --strict-cost")
         model = replace(model, warning=unknown)
-    wire = budget.wire(model.wire, price=model.price, output_limit=lambda: model.output_tokens)
-    return replace(model, wire=wire)
+    return model.within(
+        partial(budget.wire, price=model.price, output_limit=lambda: model.output_tokens)
+    )
 
 
 def open_evaluator(settings: Settings, budget: "Budget | None") -> ModelInUse:

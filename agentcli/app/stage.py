@@ -4,7 +4,7 @@ Commands run confined or not at all, since a recording may be anybody's.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from agentcli.record.replay.playback import Playback, RecordedJudge, RecordedToo
 from agentcli.record.replay.played import PlayedTurn
 from agentcli.record.replay.relocate import Places, Relocate
 from agentcli.settings import SandboxChoice, Settings
-from agentcli.types.events import Fact, SessionStarted
+from agentcli.types.events import Fact, SessionStarted, Undone
 from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.verdicts import MODES, Mode
 from agentcli.types.wire import Request
@@ -85,13 +85,17 @@ class Stage:
         self.stubbed: dict[str, str] = {}
         """Tools that answer from the recording, and why."""
 
-    async def play(self, turns: Sequence[PlayedTurn]) -> list[Fact]:
-        """What happened this time."""
+    async def play(
+        self, turns: Sequence[PlayedTurn], *, undo: Callable[[Undone], None]
+    ) -> list[Fact]:
+        """What happened this time. `undo`: does what the person did between turns."""
         journal = Journal("replay", record=lambda entry: None, listeners=[self._playback])
         loop = self._loop(journal)
         try:
             for turn in turns:
                 self._playback.begin(turn)
+                for undone in turn.undone:
+                    undo(undone)
                 for told in self._relocate.told(turn.told):
                     journal.tell(told)
                 with _interruption():

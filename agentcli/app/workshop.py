@@ -4,7 +4,7 @@ import asyncio
 import base64
 import hashlib
 import signal
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.tools.patching.contract import patch_contract
 from agentcli.types.deltas import CommandEnded
-from agentcli.types.events import Emit, Told
+from agentcli.types.events import Emit, Told, Why
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec
 
@@ -60,13 +60,13 @@ class Workshop:
         if not self._has_ledger():
             return ()
         return [
-            Told(text=finished.note, why="background") for finished in self._ledger.ended_since()
+            Told(text=finished.note, why=Why.BACKGROUND) for finished in self._ledger.ended_since()
         ]
 
-    def kill_calls(self, call_ids: Collection[str]) -> None:
-        """The commands of these calls, without giving them time."""
+    def kill_awaited(self) -> None:
+        """The commands that calls are waiting for, without giving them time."""
         if self._has_ledger():
-            self._ledger.kill(call_ids)
+            self._ledger.kill_awaited()
 
     def stop(self, pid: int) -> bool:
         """Tells a process of this session to end; whether it is one that runs."""
@@ -76,8 +76,8 @@ class Workshop:
         """Leaves the commands that are waited for to run by themselves; how many they are."""
         return self._ledger.release() if self._has_ledger() else 0
 
-    def running(self) -> "Sequence[Started]":
-        return self._ledger.running() if self._has_ledger() else ()
+    def in_background(self) -> "Sequence[Started]":
+        return self._ledger.in_background() if self._has_ledger() else ()
 
     def window(self) -> int | None:
         """Of the model in use, as far as it may be filled; None: nobody knows it."""
@@ -165,8 +165,9 @@ class Workshop:
         """Ends every command at once, without a chance to clear up."""
         from agentcli.machine import tree
 
-        for started in self.running():
-            tree.tell_group(started.pid, tree.KILL)
+        if self._has_ledger():
+            for started in self._ledger.running():
+                tree.tell_group(started.pid, tree.KILL)
 
     def new_bash(self) -> "Bash":
         """One that starts in the root of the workspace."""

@@ -5,18 +5,15 @@ that a session starts no server before its first call, and whatever the server s
 is a change that the person has to accept again.
 """
 
-import hashlib
 import json
-import os
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentcli.machine import clock
+from agentcli.machine.private_file import remove, write_private
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.offered import Offered
-from agentcli.types.errors import SettingsError
 
 VERSION = 1
 
@@ -81,32 +78,14 @@ class Approvals:
             "at": clock.now(),
             "tools": [asdict(tool) for tool in tools],
         }
-        target = self._file(entry)
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(record, file)
-            temporary.replace(target)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        write_private(self._file(entry), json.dumps(record))
 
     def forget(self, entry: ServerEntry) -> None:
-        try:
-            self._file(entry).unlink(missing_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        """Raises SettingsError."""
+        remove(self._file(entry))
 
     def _file(self, entry: ServerEntry) -> Path:
-        name = hashlib.sha256(entry.identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        return self._directory / f"{name}.json"
-
-    def _unwritable(self, error: OSError) -> SettingsError:
-        return SettingsError(
-            f"cannot store accepted tools in {self._directory}: {error.strerror}",
-            hint="set XDG_STATE_HOME to a directory that can be written",
-        )
+        return self._directory / entry.file_name
 
 
 def _few(names: Sequence[str], most: int = 5) -> str:

@@ -46,25 +46,31 @@ class Keeping:
 
 def output_of(result: CallToolResult, keeping: Keeping) -> Output:
     """Takes a moment where there are images in it."""
-    texts: list[str] = []
-    images: list[Image] = []
-    for block in result.content:
-        for one in _block(block, keeping):
-            if isinstance(one, str):
-                texts.append(one)
-            elif len(images) < IMAGES_LIMIT:
-                images.append(one)
-            else:
-                texts.append("[one more image is not shown]")
-    if not result.content and result.structured_content is not None:
-        texts.append(json.dumps(result.structured_content, ensure_ascii=False, indent=1))
-    text, is_cut = _bounded("\n".join(texts), keeping.directory)
-    said = (Text(text=text),) if text or not images else ()
+    parts = _parts(result, keeping)
+    said = "\n".join(part for part in parts if isinstance(part, str))
+    text, is_cut = _bounded(said, keeping.directory)
+    if is_cut:  # its note stands for all of the text, wherever the images were
+        parts = [text, *(part for part in parts if isinstance(part, Image))]
+    content = (Text(text=part) if isinstance(part, str) else part for part in parts)
     return Output(
-        content=(*said, *images),
+        content=tuple(content) or (Text(text=""),),
         error=ErrorKind.FAILED if result.is_error else None,
         truncated=is_cut,
     )
+
+
+def _parts(result: CallToolResult, keeping: Keeping) -> list[str | Image]:
+    """In the server's order."""
+    if not result.content and result.structured_content is not None:
+        return [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
+    parts: list[str | Image] = []
+    images = 0
+    for part in (one for block in result.content for one in _block(block, keeping)):
+        is_image = isinstance(part, Image)
+        images += is_image
+        is_shown = not is_image or images <= IMAGES_LIMIT
+        parts.append(part if is_shown else "[one more image is not shown]")
+    return parts
 
 
 def _block(block: ContentBlock, keeping: Keeping) -> Iterator[str | Image]:

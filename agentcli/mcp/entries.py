@@ -4,6 +4,7 @@ One entry that cannot be used costs one sentence, never the others. Keys that on
 know are kept apart and named, not obeyed.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -90,6 +91,12 @@ class ServerEntry:
     def identity(self) -> str:
         """What an approval is bound to: the same name with another command is another server."""
         return json.dumps([self.name, self.shown], ensure_ascii=False)
+
+    @property
+    def file_name(self) -> str:
+        """For what is kept about it."""
+        identity = self.identity.encode("utf-8", "surrogatepass")
+        return f"{hashlib.sha256(identity).hexdigest()[:32]}.json"
 
     def only_reads(self, tool: str) -> bool:
         return any(fnmatchcase(tool, glob) for glob in self.reads)

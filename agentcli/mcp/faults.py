@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import anyio
 import httpx2
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from pydantic import ValidationError
 
 from agentcli.mcp.entries import ServerEntry
@@ -14,16 +14,27 @@ from agentcli.types.errors import AgentError
 
 FAULTS = (MCPError, httpx2.HTTPError, OSError, RuntimeError, ValueError, ExceptionGroup)
 
+UNUSABLE = object()
+"""The data of an error that stands for an answer which is none: it can come from no server."""
+SAID = "it said "
+"""Before words of a server's own."""
+
 _GONE = ("Session terminated", "Session not found")
 """All that the library tells of a session that the server has forgotten."""
+_CLOSED = ("Connection closed", "SSE stream ")
+"""How it begins to tell of a lost connection. Servers use the same code for errors of their own."""
 
 
 class ServerFault(Exception):
     """A server did not do what was asked of it. The message is for the model and for people."""
 
-    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+    def __init__(
+        self, message: str, *, timed_out: bool = False, quotes_server: bool = False
+    ) -> None:
         super().__init__(message)
         self.timed_out = timed_out
+        self.quotes_server = quotes_server or SAID in message
+        """Whether there are words of the server's own in it."""
 
 
 class SessionGone(ServerFault):
@@ -41,8 +52,11 @@ class Witness:
     refusal: Callable[[], str] = str
     """Why it does not let us in, and what a person can do about that; empty: it does."""
 
-    def explained(self, error: BaseException | None, entry: ServerEntry) -> str:
-        return self.refusal() or _sentence(error, entry, self.last_words)
+    def fault(self, error: BaseException | None, entry: ServerEntry) -> ServerFault:
+        kind = SessionGone if is_gone(error) else ServerFault
+        if refusal := self.refusal():
+            return kind(refusal)
+        return kind(_sentence(error, entry, self.last_words), quotes_server=_quotes(error))
 
 
 def _sentence(
@@ -54,6 +68,8 @@ def _sentence(
     if is_lost(error):
         return f"The MCP server {name} ended the connection{last_words()}."
     match first:
+        case MCPError() if first.code == PARSE_ERROR or first.data is UNUSABLE:
+            return _unusable(first, name)
         case MCPError():
             status = last_words() if entry.is_remote else ""
             return f"The MCP server {name} answered with an error: {first.message}{status}"
@@ -65,14 +81,19 @@ def _sentence(
             kind = f"{type(first).__name__}{f': {first}' if str(first) else ''}"
             return f"The MCP server {name} cannot be reached at {entry.shown} ({kind})."
         case _:
-            return f"The MCP server {name} gave an answer that cannot be used: {_in_short(first)}"
+            return _unusable(first, name)
 
 
-def _in_short(error: BaseException | None) -> str:
+def _unusable(error: BaseException | None, name: str) -> str:
+    return f"The MCP server {name} gave an answer that cannot be used: {in_short(error)}"
+
+
+def in_short(error: BaseException | None) -> str:
     """One line: what validators say goes on for many."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        where = ".".join(map(str, first["loc"]))
+        return f"{where}: {first['msg']}" if where else first["msg"]
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
@@ -82,13 +103,26 @@ def _leaves(error: BaseException | None) -> list[BaseException]:
     return [error] if error is not None else []
 
 
-def is_gone(error: BaseException) -> bool:
+def _quotes(error: BaseException | None) -> bool:
+    """Whether what is told of it holds words that the server has chosen."""
+    return any(
+        isinstance(one, RuntimeError | httpx2.ProtocolError)
+        or (isinstance(one, MCPError) and one.data is not UNUSABLE and not is_lost(one))
+        for one in _leaves(error)
+    )
+
+
+def is_gone(error: BaseException | None) -> bool:
     return isinstance(error, MCPError) and error.message in _GONE
 
 
 def is_lost(error: BaseException | None) -> bool:
     return any(
         isinstance(one, anyio.ClosedResourceError | anyio.EndOfStream)
-        or (isinstance(one, MCPError) and one.code == CONNECTION_CLOSED)
+        or (
+            isinstance(one, MCPError)
+            and one.code == CONNECTION_CLOSED
+            and one.message.startswith(_CLOSED)
+        )
         for one in _leaves(error)
     )

@@ -4,7 +4,6 @@ Whatever a server does, slow, dying or lying, ends here as a `ServerFault` that 
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -18,21 +17,31 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agentcli import __version__
 from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.faults import FAULTS, ServerFault, SessionGone, Witness, is_gone, is_lost
+from agentcli.mcp.faults import (
+    FAULTS,
+    ServerFault,
+    SessionGone,
+    Witness,
+    is_gone,
+    is_lost,
+)
+from agentcli.mcp.fitting import fitted
 from agentcli.mcp.host import FillIn, Host, Sample, declined
 from agentcli.mcp.listing import all_tools
+from agentcli.mcp.muted import mute_library
 from agentcli.mcp.offered import Offered
 from agentcli.mcp.patience import Patience
+from agentcli.mcp.sieve import Incoming, Sieve
 
 STARTS_LIMIT = 2
 CLOSE_S = 10.0
+REMARKS_LIMIT = 10
 
 T = TypeVar("T")
 Transport: TypeAlias = AbstractAsyncContextManager[Any]
 NOBODY = Witness()
 
-# Without a handler of its own the library's complaints would be printed over the screen.
-logging.getLogger("mcp").addHandler(logging.NullHandler())
+mute_library()
 
 
 class Link:
@@ -63,6 +72,7 @@ class Link:
         self._starts = 0
         self.running: list[str] = []
         """The calls that wait for it, by their ids."""
+        self._remarks: dict[str, None] = {}
         self.fault = ""
         """Why it could not be connected to, or say what it offers, when that was last tried."""
 
@@ -73,21 +83,30 @@ class Link:
 
     @property
     def is_starting(self) -> bool:
-        return self._held is not None and self._client is None
+        is_held = self._held is not None and not self._held.cancelling()
+        return is_held and self._client is None
 
     @property
     def protocol(self) -> str:
         """The version that was agreed upon; empty: not connected."""
         return self._client.protocol_version if self._client else ""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What has to be said about the list of its tools, behind "the MCP server x: "."""
+        few = tuple(self._remarks)[:REMARKS_LIMIT]
+        left_out = len(self._remarks) - len(few)
+        return (*few, f"{left_out} more remarks like these") if left_out else few
+
     async def tools(self) -> Mapping[str, Offered]:
         """What the server offers now. Connects if need be. Raises ServerFault."""
         async with self._one_at_a_time, self._keeping_fault():
             client = await self._connected()
             if self._tools is None:
+                self._remarks.clear()
                 self._tools = await self._answered(
                     client,
-                    all_tools(client),
+                    all_tools(client, self._remark),
                     within_s=self.entry.start_timeout_s,
                     what="to list its tools",
                 )
@@ -164,8 +183,7 @@ class Link:
         except FAULTS as error:
             if (is_gone(error) or is_lost(error)) and self._client is client:
                 await self._let_go()
-            kind = SessionGone if is_gone(error) else ServerFault
-            raise kind(self._witness.explained(error, self.entry)) from error
+            raise self._witness.fault(error, self.entry) from error
 
     async def _connected(self) -> Client:
         if self._client is not None and self.is_up:
@@ -196,22 +214,23 @@ class Link:
         if ready.done():
             self._client = ready.result()
             return self._client
-        held, is_late = self._held, not self._held.done()
-        await self._let_go(at_once=True)
-        if is_late:
+        held = self._held
+        if not held.done():
+            held.cancel()  # it may take its time to end: whoever needs it next waits for that
             seconds = self.entry.start_timeout_s
             raise ServerFault(
                 f"The MCP server {self.entry.name} was not ready within {seconds:g} s"
                 f"{self._witness.last_words()}.",
                 timed_out=True,
             )
+        await self._let_go()
         error = held.exception()
-        raise ServerFault(self._witness.explained(error, self.entry)) from error
+        raise self._witness.fault(error, self.entry) from error
 
     async def _hold(self, ready: "asyncio.Future[Client]") -> None:
         """The connection lives in a task of its own: what opens it also has to close it."""
         async with Client(
-            self._open_transport(),
+            self._transport(),
             client_info=Implementation(name="agentcli", version=__version__),
             elicitation_callback=self._host.elicit,
             sampling_callback=self._host.sampling,
@@ -227,6 +246,17 @@ class Link:
                 for task in (leaving, listening):
                     task.cancel()
                 await asyncio.wait((leaving, listening))
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Any]:
+        async def look(item: Incoming) -> Incoming:
+            return fitted(item, version=self.protocol, remark=self._remark)
+
+        async with self._open_transport() as (incoming, outgoing):
+            yield Sieve(incoming, look), outgoing
+
+    def _remark(self, sentence: str) -> None:
+        self._remarks[sentence] = None
 
     async def _let_go(self, *, at_once: bool = False) -> None:
         held, self._held, self._client, self._tools = self._held, None, None, None

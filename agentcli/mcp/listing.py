@@ -1,4 +1,7 @@
-"""All tools of a server, page by page, within limits: a list without end is cut, not awaited."""
+"""All tools of a server, page by page, within limits.
+
+A list without end is cut, not awaited, and that is said.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -6,26 +9,28 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, Tool
 
+from agentcli.mcp.fitting import Remark
 from agentcli.mcp.offered import Offered, offered
 
 PAGES_LIMIT = 200
 TOOLS_LIMIT = 2_000
 
 
-async def all_tools(client: Client) -> dict[str, Offered]:
+async def all_tools(client: Client, remark: Remark) -> dict[str, Offered]:
     """None at all where the server has prompts or resources only."""
     try:
-        return await _listed(client)
+        return await _listed(client, remark)
     except MCPError as error:
         if error.code == METHOD_NOT_FOUND:
             return {}
         raise
 
 
-async def _listed(client: Client) -> dict[str, Offered]:
+async def _listed(client: Client, remark: Remark) -> dict[str, Offered]:
     tools: dict[str, Offered] = {}
-    async for tool in _paged(client):
+    async for tool in _paged(client, remark):
         if len(tools) >= TOOLS_LIMIT:
+            remark(f"only the first {TOOLS_LIMIT} of its tools are used")
             break
         hints = tool.annotations
         tools.setdefault(
@@ -40,7 +45,7 @@ async def _listed(client: Client) -> dict[str, Offered]:
     return tools
 
 
-async def _paged(client: Client) -> AsyncIterator[Tool]:
+async def _paged(client: Client, remark: Remark) -> AsyncIterator[Tool]:
     cursor: str | None = None
     for _ in range(PAGES_LIMIT):
         page = await client.list_tools(cursor=cursor, cache_mode="refresh")
@@ -49,3 +54,4 @@ async def _paged(client: Client) -> AsyncIterator[Tool]:
         if page.next_cursor is None or page.next_cursor == cursor:
             return
         cursor = page.next_cursor
+    remark(f"its list of tools goes on after {PAGES_LIMIT} pages, where it was cut")

@@ -7,7 +7,7 @@ from pathlib import Path
 from agentcli.machine.bound import Bounded
 from agentcli.machine.filtered import Filter, Filtered
 from agentcli.machine.process import killer
-from agentcli.mcp.faults import Witness
+from agentcli.mcp.faults import SAID, Witness
 from agentcli.mcp.link import Transport
 from agentcli.mcp.stdio import Demise, Launch, stdio_transport
 
@@ -55,7 +55,7 @@ class LocalServer:
         if not self._has_spoken:
             return ""
         last = self.said.rstrip().rpartition("\n")[2].strip()[:LAST_WORDS_CHARS]
-        return f"; it said {last!r}, all of it is in {self._log_path}"
+        return f"; {SAID}{last!r}, all of it is in {self._log_path}"
 
     @property
     def said(self) -> str:

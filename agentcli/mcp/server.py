@@ -12,7 +12,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     ContentBlock,
@@ -24,6 +26,9 @@ from mcp_types import (
 )
 
 from agentcli import __version__
+from agentcli.mcp.answering import answer_to
+from agentcli.mcp.muted import mute_library
+from agentcli.mcp.sieve import Incoming, Sieve
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import ToolResult, ToolSpec
 
@@ -34,16 +39,20 @@ Call: TypeAlias = Callable[[str, Json, Show], Awaitable[ToolResult]]
 
 async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> None:
     """Until the other side closes the connection."""
-    tools = [_declared(spec) for spec in specs]
+    mute_library()
+    tools = {spec.name: _declared(spec) for spec in specs}
 
     async def on_list_tools(
         context: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        return ListToolsResult(tools=tools)
+        return ListToolsResult(tools=list(tools.values()))
 
     async def on_call_tool(
         context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
+        if params.name not in tools:
+            names = ", ".join(tools)
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}; the tools are {names}")
         telling = _Telling(context.session)
         try:
             return _answer(await call(params.name, params.arguments or {}, telling.show))
@@ -58,7 +67,15 @@ async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> 
         on_call_tool=on_call_tool,
     )
     async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+
+        async def look(item: Incoming) -> Incoming | None:
+            if not isinstance(item, Exception):
+                return item
+            if answer := answer_to(item):
+                await outgoing.send(answer)
+            return None
+
+        await server.run(Sieve(incoming, look), outgoing, server.create_initialization_options())
 
 
 class _Telling:

@@ -5,6 +5,7 @@ that are no UTF-8 are replaced; a line without end closes the connection, not th
 """
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -15,16 +16,17 @@ from typing import TypeAlias
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from agentcli.machine import process
 from agentcli.machine.process import AFTER_TIMEOUT, Pipe, Sink
+from agentcli.mcp.faults import UNUSABLE
+from agentcli.mcp.sieve import Incoming
 
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
 STOP_GRACE_S = 2.0
 NOISE_BYTES = 500
 
-Incoming: TypeAlias = SessionMessage | Exception
 Streams: TypeAlias = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[SessionMessage]]
 
 
@@ -136,14 +138,35 @@ async def _receive(
     async with received:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             while line := await _line(reader, log):
+                text = line.decode("utf-8", "replace")
                 try:
-                    text = line.decode("utf-8", "replace")
                     message = jsonrpc_message_adapter.validate_json(text, by_name=False)
                 except ValueError:
                     log.feed(b"[on stdout, and no message] " + line[:NOISE_BYTES].rstrip() + b"\n")
-                    continue
+                    if (failed := _failed_answer(text)) is None:
+                        continue
+                    message = failed
                 await received.send(SessionMessage(message))
         demise.is_silent = True
+
+
+def _failed_answer(text: str) -> JSONRPCError | None:
+    """For whoever waits for what is meant as an answer and is none; None: nobody does."""
+    try:
+        match json.loads(text):
+            case {"id": str() | int() as request, "result": _} if not isinstance(request, bool):
+                problem = "its result is no object"
+            case {"id": str() | int() as request, "error": _} if not isinstance(request, bool):
+                problem = "its error has no code or no message"
+            case _:
+                return None
+    except (ValueError, RecursionError):
+        return None
+    return JSONRPCError(
+        jsonrpc="2.0",
+        id=request,
+        error=ErrorData(code=PARSE_ERROR, message=problem, data=UNUSABLE),
+    )
 
 
 async def _line(reader: asyncio.StreamReader, log: Sink) -> bytes:

@@ -1,7 +1,7 @@
 """A server's tool as a tool of ours: the same dispatch, guard and record as any other.
 
-It runs only as it was accepted: a tool whose description or arguments have changed since is refused
-until a person has looked at it.
+It runs only as it was accepted: a tool whose description or arguments have changed since does not
+run until a person has looked at it.
 """
 
 import asyncio
@@ -72,8 +72,7 @@ class ServerTool:
                 call_id=context.call_id,
             )
         except ServerFault as fault:
-            kind = ErrorKind.TIMEOUT if fault.timed_out else ErrorKind.FAILED
-            return Output.of(str(fault), error=kind)
+            return _failed(fault)
         return await asyncio.to_thread(output_of, result, self._keeping)
 
     def _check(self, now: Mapping[str, Offered], accepted: Mapping[str, Offered]) -> None:
@@ -85,9 +84,10 @@ class ServerTool:
             return
         if name not in accepted or accepted[name].fingerprint != now[name].fingerprint:
             raise ToolError(
-                f"The MCP server {server} has changed its tool {name} since it was accepted. It "
-                f"can be used again when a person has run: agentcli mcp approve {server}",
-                kind=ErrorKind.DENIED,
+                f"The MCP server {server} has changed its tool {name} since it was accepted, so it "
+                "was not run. It can be used again when a person has run: "
+                f"agentcli mcp approve {server}",
+                kind=ErrorKind.NOT_RUN,
             )
         self._offered = now[name]
         raise ToolError(
@@ -110,6 +110,14 @@ def _required(schema: Json) -> Sequence[str]:
 
 def _has_default(field: Json) -> bool:
     return isinstance(field, dict) and "default" in field
+
+
+def _failed(fault: ServerFault) -> Output:
+    """As text of the server's where it quotes the server, and else as words of our own."""
+    kind = ErrorKind.TIMEOUT if fault.timed_out else ErrorKind.FAILED
+    if fault.quotes_server:
+        return Output.of(str(fault), error=kind)
+    raise ToolError(str(fault), kind=kind) from fault
 
 
 def _invalid(message: str) -> ToolError:

@@ -211,6 +211,27 @@ def test_edit_is_asked_about_with_its_diff(
         assert finished["content"] == [diff]
 
 
+def test_question_of_a_child_says_which_one_asks(tmp_path: Path) -> None:
+    roles = tmp_path / "home/.config/agentcli/agents"
+    roles.mkdir(parents=True)
+    (roles / "builder.md").write_text("---\ndescription: Builds.\ntools: bash\n---\n")
+
+    async def play(desk: Desk) -> None:
+        await desk.say(await desk.new())
+
+    delegate = {"calls": [{"delegate": {"task": "build it", "role": "builder"}}]}
+    touch = {"calls": [{"bash": {"command": "touch made"}}]}
+    desk = drive(tmp_path, [delegate, touch, "Built.", "Done."], play)
+    parents, childs = (asked for asked, _ in desk.editor.asked)
+    assert (parents.title, childs.title) == (
+        'delegate: task="build it" role=builder',
+        "child agent builder: bash: touch made",
+    )
+    (content,) = childs.model_dump(mode="json", exclude_none=True)["content"]
+    assert "child agent builder, task: build it" in content["content"]["text"]
+    assert (desk.work / "made").exists()
+
+
 def test_always_is_a_rule_for_the_next_session(tmp_path: Path) -> None:
     async def play(desk: Desk) -> None:
         assert await desk.say(await desk.new()) == "end_turn"
@@ -256,7 +277,7 @@ def test_server_of_the_editor_is_used_like_the_persons_own(tmp_path: Path) -> No
         opened = await desk.agent.new_session(cwd=str(desk.work), mcp_servers=[server])
         assert await desk.say(opened.session_id) == "end_turn"
         refused = SseMcpServer(type="sse", name="old", url="http://127.0.0.1:1", headers=[])
-        with pytest.raises(RequestError, match="Invalid params"):
+        with pytest.raises(RequestError, match="old speaks neither stdio nor HTTP"):
             await desk.agent.new_session(cwd=str(desk.work), mcp_servers=[refused])
 
     call = {"calls": [{"My-server__echo": {"text": "from the server"}}]}
@@ -265,6 +286,29 @@ def test_server_of_the_editor_is_used_like_the_persons_own(tmp_path: Path) -> No
     assert asked.title == 'My-server__echo: text="from the server"'
     *_, finished = editor.of("tool_call_update")
     assert "from the server" in finished["content"][0]["content"]["text"]
+
+
+def test_resources_and_prompts_of_servers_are_sent_along(tmp_path: Path) -> None:
+    asking = NASTY.with_name("asking.py")
+    server = McpServerStdio(name="asking", command=sys.executable, args=[str(asking)], env=[])
+
+    async def play(desk: Desk) -> None:
+        opened = await desk.agent.new_session(cwd=str(desk.work), mcp_servers=[server])
+        await desk.say(opened.session_id, "what about @asking:note://today")
+        await desk.say(opened.session_id, "/asking:greet Ada")
+        with pytest.raises(RequestError) as refused:
+            await desk.say(opened.session_id, "/asking:sing")
+        assert refused.value.data == {
+            "details": "the MCP server asking has no prompt sing",
+            "hint": "it has greet",
+        }
+
+    home = drive(tmp_path, ["One.", "Two."], play).home
+    facts = [json.loads(line)["fact"] for line in session_log(home).read_text().splitlines()]
+    sent = [fact["message"]["content"] for fact in facts if fact["type"] == "turn_started"]
+    (_, resource), (_, prompt) = sent
+    assert "[resource note://today]\nBuy milk." in resource["text"]
+    assert "Greet Ada" in prompt["text"]
 
 
 def test_mode_can_be_chosen(tmp_path: Path) -> None:
@@ -346,7 +390,7 @@ def test_failures_are_errors_of_the_request_and_the_process_goes_on(tmp_path: Pa
                 await refused
         session = await desk.new()
         for bad in (image_block("aGk=", "image/png"), text_block(" ")):
-            with pytest.raises(RequestError, match="Invalid params"):
+            with pytest.raises(RequestError):
                 await desk.agent.prompt(session_id=session, prompt=[bad])
         with pytest.raises(RequestError) as failed:
             await desk.say(session)
@@ -446,7 +490,6 @@ def test_stdout_holds_the_protocol_alone(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
     )
     assert agent.stdin is not None
-    agent.stdin.write(b"this is not JSON\n\xff\xfe\n\n")
     say(agent, 1, "session/new", cwd=str(tmp_path), mcpServers=[])
     assert agent.stdout is not None
     answer = json.loads(agent.stdout.readline())
@@ -461,3 +504,53 @@ def test_without_an_editor_it_says_so(tmp_path: Path) -> None:
     _, err = agent.communicate(timeout=30)
     assert agent.returncode == 2
     assert err.startswith(b"error: agentcli acp is for an editor at the other end of its pipes\n")
+
+
+def sent_at_once(tmp_path: Path, *messages: tuple[str, dict[str, Any]]) -> dict[int, Any]:
+    """What is answered to messages of one session that come in a single write, by number."""
+    agent = started(
+        tmp_path,
+        *("--model", script(tmp_path / "s.json", ["Hi."])),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with agent:
+        assert agent.stdin is not None and agent.stdout is not None
+        say(agent, 1, "session/new", cwd=str(tmp_path), mcpServers=[])
+        session = json.loads(agent.stdout.readline())["result"]["sessionId"]
+        lines = [
+            {
+                "jsonrpc": "2.0",
+                "method": method,
+                "params": {"sessionId": session, **params},
+                **({} if method == "session/cancel" else {"id": number}),
+            }
+            for number, (method, params) in enumerate(messages, start=2)
+        ]
+        expected = {line["id"] for line in lines if "id" in line}
+        agent.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        agent.stdin.flush()
+        answers: dict[int, Any] = {}
+        while answers.keys() != expected:
+            answer = json.loads(agent.stdout.readline())
+            if "id" in answer:
+                answers[answer["id"]] = answer
+        agent.stdin.close()
+    return answers
+
+
+PROMPT = ("session/prompt", {"prompt": [{"type": "text", "text": "go"}]})
+
+
+def test_second_of_two_prompts_that_come_together_is_refused(tmp_path: Path) -> None:
+    answers = sent_at_once(tmp_path, PROMPT, PROMPT)
+    assert answers[2]["result"]["stopReason"] == "end_turn"
+    assert answers[3]["error"]["code"] == -32600
+    assert answers[3]["error"]["data"] == {"details": "the prompt before is not done yet"}
+    facts = [json.loads(line)["fact"]["type"] for line in session_log(tmp_path).open()]
+    assert facts.count("turn_started") == 1
+
+
+def test_cancel_that_comes_with_its_prompt_cancels_it(tmp_path: Path) -> None:
+    answers = sent_at_once(tmp_path, PROMPT, ("session/cancel", {}))
+    assert answers[2]["result"]["stopReason"] == "cancelled"

@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.app.opening import open_session
 from agentcli.settings import Settings
-from agentcli.types.events import Ending, Told, TurnEnded
+from agentcli.types.events import Ending, Told, TurnEnded, Why
 from tests.support.pictures import png
 from tests.support.provider import Reply
 from tests.support.voices import VOICES, Called, Voice, choir
@@ -68,7 +68,7 @@ async def talk(settings: Settings) -> list[TurnEnded]:
     ended = []
     for turn in range(TURNS):
         if turn % 10 == 7:
-            session.tell(f"[the person ran: make {turn}]", why="user ran")
+            session.tell(f"[the person ran: make {turn}]", why=Why.SHELL)
         if turn == TURNS * 3 // 5:
             on_branch(settings.workspace, "other")
         ended.append(await session.turn(f"Turn {turn}, please.", attached=["[a.py:]\n1\n"]))

@@ -19,10 +19,11 @@ from agentcli.types.events import (
     CallJudged,
     Event,
     ServerAsked,
+    TurnStarted,
     Warned,
 )
 from agentcli.types.forms import Form, FormField
-from agentcli.types.messages import Image
+from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ChildTurn, Diff, ErrorKind
 from agentcli.types.verdicts import Question, Verdict
 from tests.support.mcp_links import NASTY
@@ -261,8 +262,12 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 
 def fetched(trial: Trial, message: str, **options: Any) -> list[Any]:
-    parts = trial.use(lambda session: session.fetched(message), **options)
-    return list(parts)
+    """What the model gets with a message."""
+    trial.use(lambda session: session.turn(message), **options)
+    (turn,) = trial.heard.of(TurnStarted)
+    prompt, *parts = turn.message.content
+    assert prompt.text == message
+    return [part.text if isinstance(part, Text) else part for part in parts]
 
 
 def test_resource_is_attached_and_told_apart(tmp_path: Path) -> None:
@@ -315,7 +320,7 @@ def test_untrusted_rules_hold_once_a_resource_was_attached(tmp_path: Path) -> No
     policy.write_text('[[rule]]\nrule = "bash"\ndecision = "deny"\nwhen = "untrusted"\n')
 
     async def scenario(session: Session) -> None:
-        await session.turn("go", attached=await session.fetched("@asking:note://today"))
+        await session.turn("@asking:note://today")
         assert audit(trial.log).faults == ()
 
     trial.use(scenario, {"calls": [{"bash": {"command": "ls"}}]}, allow=("bash(ls:*)",))
@@ -332,6 +337,13 @@ def test_prompt_becomes_the_turn_and_mentions_nothing(tmp_path: Path) -> None:
     )
 
 
+def test_turn_that_is_repeated_fetches_nothing_anew(tmp_path: Path) -> None:
+    trial = Trial(tmp_path)
+    trial.use(lambda session: session.repeat("@asking:note://today", attached=["as it was"]))
+    (turn,) = trial.heard.of(TurnStarted)
+    assert [part.text for part in turn.message.content] == ["@asking:note://today", "as it was"]
+
+
 def test_prompt_that_does_not_exist_is_explained(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         fetched(Trial(tmp_path), "/asking:sing")
@@ -344,7 +356,7 @@ def test_prompt_that_does_not_exist_is_explained(tmp_path: Path) -> None:
 def test_menu_lists_what_a_server_has(tmp_path: Path) -> None:
     async def scenario(session: Session) -> Any:
         assert session.server_menu is not None
-        await session.fetched("@asking:note://today")  # it has been started then
+        await session.turn("@asking:note://today")  # it has been started then
         menu = session.server_menu
         return await menu.resources("asking"), await menu.prompts("asking")
 
@@ -396,7 +408,7 @@ def test_changed_tool_that_is_not_accepted_stays_refused(tmp_path: Path) -> None
 def test_changed_tool_is_refused_where_nobody_can_be_asked(tmp_path: Path) -> None:
     trial = changing(tmp_path, None)
     trial.use(lambda session: session.turn("go"), CALL, CALL, allow=("mcp(asking)",))
-    assert trial.heard.of(CallFinished)[1].result.error is ErrorKind.DENIED
+    assert trial.heard.of(CallFinished)[1].result.error is ErrorKind.NOT_RUN
     assert [warned.message for warned in trial.heard.of(Warned)] == [
         "the MCP server asking offers other tools than were accepted (changed: echo); look at them "
         "with agentcli mcp approve asking"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.types.errors import Exit
 from tests.support.mcp_links import NASTY
 from tests.support.program import agentcli
 
@@ -48,8 +49,23 @@ def test_server_is_added_listed_tested_and_removed(home: Path) -> None:
     assert told.startswith("  echo  Says the text again.\n  other\none: 2 tools, ")
     assert "protocol 2025-11-25, ready in " in told
 
+    code, told = mcp(home, "list")
+    assert "answered when tested, " in told
+    assert ": 2 tools, not accepted yet; in the sandbox, without network" in told
+    assert mcp(home, "approve", "one", "--yes")[1].startswith("new      echo")
+    assert "  2 tools, " in mcp(home, "list")[1]
+
     assert mcp(home, "remove", "one") == (0, f"removed one from {file}\n")
     assert mcp(home, "list")[1].startswith("no servers")
+
+
+def test_server_that_failed_its_test_is_listed_so_until_it_is_another(home: Path) -> None:
+    mcp(home, "add", "one", "--", "false")
+    assert mcp(home, "test")[0] == Exit.PROVIDER
+    assert "  failed when tested, " in mcp(home, "list")[1]
+    mcp(home, "remove", "one")
+    mcp(home, "add", "one", "--", "true")
+    assert "  not asked yet; " in mcp(home, "list")[1]
 
 
 def test_server_elsewhere_is_added_by_its_address(home: Path) -> None:

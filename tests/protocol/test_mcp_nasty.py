@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,12 @@ from mcp_types import CreateMessageResult, TextContent
 
 from agentcli.mcp.faults import ServerFault
 from agentcli.mcp.host import SampleAnswer, SampleRequest
-from agentcli.mcp.names import public_name
 from agentcli.types.errors import ToolError
 from agentcli.types.forms import Form, FormAnswer
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ErrorKind, Output
 from tests.support.mcp_links import Nasty
-from tests.support.processes import until
+from tests.support.processes import running, until
 
 
 def answered(mode: str, directory: Path, **arguments: Any) -> Output:
@@ -23,6 +23,15 @@ def answered(mode: str, directory: Path, **arguments: Any) -> Output:
         return await server.call(**arguments)
 
     return asyncio.run(server.use(scenario))
+
+
+def failure(mode: str, directory: Path, **entry: Any) -> ToolError:
+    async def scenario(server: Nasty) -> Output:
+        return await server.call(text="x")
+
+    with pytest.raises(ToolError) as raised:
+        asyncio.run(Nasty(mode, directory, **entry).use(scenario))
+    return raised.value
 
 
 def said(output: Output) -> str:
@@ -60,9 +69,23 @@ def test_server_that_does_not_exist_is_named(tmp_path: Path) -> None:
 def test_slow_start_ends_at_its_limit(tmp_path: Path) -> None:
     late = fault("slow_start", tmp_path, start_timeout_s=0.3)
     assert (str(late), late.timed_out) == (
-        "The MCP server nasty was not ready within 0.3 s (killed by SIGTERM).",
+        "The MCP server nasty was not ready within 0.3 s.",
         True,
     )
+
+
+def test_server_that_hangs_at_its_start_ends_in_the_background(tmp_path: Path) -> None:
+    server = Nasty("slow_start", tmp_path, start_timeout_s=0.3)
+
+    async def scenario(server: Nasty) -> tuple[bool, bool]:
+        with pytest.raises(ServerFault):
+            await server.link.tools()
+        was_running = bool(running(str(tmp_path / "here")))
+        await server.link.close()
+        return was_running, bool(running(str(tmp_path / "here")))
+
+    server.entry = replace(server.entry, args=(*server.entry.args, str(tmp_path / "here")))
+    assert asyncio.run(server.use(scenario)) == (True, False)
 
 
 def test_server_that_dies_at_once_says_where_its_words_are(tmp_path: Path) -> None:
@@ -113,12 +136,10 @@ def test_server_that_left_between_calls_is_started_again(tmp_path: Path) -> None
 
 
 def test_call_without_an_answer_times_out(tmp_path: Path) -> None:
-    async def scenario(server: Nasty) -> Output:
-        return await server.call(text="x")
-
-    output = asyncio.run(Nasty("silent", tmp_path, call_timeout_s=0.3).use(scenario))
-    assert output == Output.of(
-        "The MCP server nasty took longer than 0.3 s to answer echo.", error=ErrorKind.TIMEOUT
+    late = failure("silent", tmp_path, call_timeout_s=0.3)
+    assert (str(late), late.kind) == (
+        "The MCP server nasty took longer than 0.3 s to answer echo.",
+        ErrorKind.TIMEOUT,
     )
 
 
@@ -154,9 +175,35 @@ def test_error_of_the_tool_is_the_servers_own_answer(tmp_path: Path) -> None:
 
 
 def test_answer_that_is_no_result_is_named_as_such(tmp_path: Path) -> None:
-    output = answered("not_a_result", tmp_path, text="x")
-    assert output.error is ErrorKind.FAILED
-    assert said(output).startswith("The MCP server nasty gave an answer that cannot be used")
+    assert str(failure("not_a_result", tmp_path)) == (
+        "The MCP server nasty gave an answer that cannot be used: content: Input should be a valid "
+        "list"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("text_result", "its result is no object"),
+        ("null_result", "its result is no object"),
+        ("list_result", "its result is no object"),
+        ("error_without_code", "its error has no code or no message"),
+    ],
+)
+def test_answer_that_is_no_message_is_not_waited_for(
+    mode: str, problem: str, tmp_path: Path
+) -> None:
+    wrong = failure(mode, tmp_path)
+    assert (str(wrong), wrong.kind) == (
+        f"The MCP server nasty gave an answer that cannot be used: {problem}",
+        ErrorKind.FAILED,
+    )
+
+
+def test_error_of_the_server_is_told_as_its_own_words(tmp_path: Path) -> None:
+    assert answered("refusing", tmp_path, text="x") == Output.of(
+        "The MCP server nasty answered with an error: no thanks", error=ErrorKind.FAILED
+    )
 
 
 def test_structured_content_alone_is_shown_as_json(tmp_path: Path) -> None:
@@ -180,6 +227,12 @@ def test_media_becomes_images_and_notes(tmp_path: Path) -> None:
         "[resource a: file:///a.txt text/plain]\n"
         "[resource file:///b.txt]\ninside"
     )
+
+
+def test_text_and_images_stay_in_their_order(tmp_path: Path) -> None:
+    content = answered("mixed", tmp_path, text="x").content
+    shown = [block.text if isinstance(block, Text) else block.media_type for block in content]
+    assert shown == ["one", "image/png", "two", "three", "image/png"]
 
 
 def test_progress_is_shown(tmp_path: Path) -> None:
@@ -264,36 +317,6 @@ def test_root_is_the_workspace(tmp_path: Path) -> None:
     assert said(answered("roots", tmp_path, text="x")).rstrip("/") == tmp_path.as_uri()
 
 
-def test_all_pages_are_listed(tmp_path: Path) -> None:
-    assert len(listed("many", tmp_path)) == 301
-
-
-def test_pages_without_end_are_cut(tmp_path: Path) -> None:
-    assert 100 < len(listed("endless_pages", tmp_path)) <= 2_000
-
-
-def test_tool_named_bash_is_known_by_its_server(tmp_path: Path) -> None:
-    async def scenario(server: Nasty) -> list[str]:
-        return [tool.spec("nasty").name for tool in (await server.link.tools()).values()]
-
-    assert asyncio.run(Nasty("bash", tmp_path).use(scenario)) == ["nasty__bash", "nasty__echo"]
-
-
-def test_what_nobody_can_see_is_taken_out_of_descriptions(tmp_path: Path) -> None:
-    async def scenario(server: Nasty) -> str:
-        return (await server.link.tools())["echo"].description
-
-    description = asyncio.run(Nasty("hidden", tmp_path).use(scenario))
-    assert description.startswith("Adds.[31mxxx")
-    assert len(description) == 2_000
-
-
-def test_odd_names_stay_apart(tmp_path: Path) -> None:
-    names = [public_name("nasty", tool) for tool in listed("odd_names", tmp_path)]
-    assert len(set(names)) == 7
-    assert all(len(name) <= 64 for name in names)
-
-
 def test_tool_that_changes_in_mid_session_is_refused(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> str:
         tool = await server.tool("echo")
@@ -302,13 +325,13 @@ def test_tool_that_changes_in_mid_session_is_refused(tmp_path: Path) -> None:
             try:
                 await tool.run(tool.parse({}), server.context)
             except ToolError as error:
-                assert error.kind is ErrorKind.DENIED
+                assert error.kind is ErrorKind.NOT_RUN
                 return str(error)
 
     refused = asyncio.run(Nasty("changing", tmp_path, str(tmp_path / "changed")).use(scenario))
     assert refused == (
-        "The MCP server nasty has changed its tool echo since it was accepted. It can be used "
-        "again when a person has run: agentcli mcp approve nasty"
+        "The MCP server nasty has changed its tool echo since it was accepted, so it was not run. "
+        "It can be used again when a person has run: agentcli mcp approve nasty"
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from mcp_types import CallToolResult
 
 from agentcli.record.reading import read
 from agentcli.types.events import CallFinished, SessionEnded
+from tests.support.confined import LAYERS, confined
+from tests.support.mcp_links import NASTY
 from tests.support.processes import running, unique_seconds, until
 from tests.support.program import PROGRAM, environment, script
 
@@ -121,19 +124,36 @@ def test_task_is_told_as_it_goes(home: Path) -> None:
     assert heard == ['read_file {"path": "a.txt"}']
 
 
-def test_what_is_no_protocol_costs_nothing_but_itself(home: Path) -> None:
-    start = {"protocolVersion": "2025-11-25", "capabilities": {}}
-    start |= {"clientInfo": {"name": "odd", "version": "1"}}
-    lines = [
-        b"hello",
-        b"\xff\xfe",
-        b"[]",
-        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/nothing"}',
-        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": start}).encode(),
-        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
-        b'{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": 7}}',
-        b'{"jsonrpc": "2.0", "id": 4, "method": "tools/list"}',
+def test_task_that_runs_a_prompt_that_is_not_there_is_an_answer(home: Path) -> None:
+    servers = home / ".config" / "agentcli" / "mcp.json"
+    servers.parent.mkdir(parents=True)
+    asking = {"command": sys.executable, "args": [str(NASTY.with_name("asking.py"))]}
+    servers.write_text(json.dumps({"mcpServers": {"asking": asking}}))
+
+    async def use(server: Client) -> list[str]:
+        tasks = ("/asking:sing", "/asking:greet Ada")
+        return [said(await server.call_tool("run", {"task": task})) for task in tasks]
+
+    assert used(home, use, "--model", script(home / "s.json", ["Hello."])) == [
+        "the MCP server asking has no prompt sing (it has greet)",
+        "Hello.",
     ]
+
+
+START = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "odd", "version": "1"},
+}
+HANDSHAKE = (
+    json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": START}).encode(),
+    b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+)
+LAST = b'{"jsonrpc": "2.0", "id": 99, "method": "tools/list"}'
+
+
+def exchanged(home: Path, *lines: bytes) -> tuple[list[dict[str, Any]], bytes]:
+    """All answers to these lines and to a last one, and what was said on stderr."""
     ran = subprocess.Popen(
         [PROGRAM, "mcp", "serve", "-C", home.with_name("work")],
         env=environment(home),
@@ -143,13 +163,90 @@ def test_what_is_no_protocol_costs_nothing_but_itself(home: Path) -> None:
     )
     assert ran.stdin is not None
     assert ran.stdout is not None
-    ran.stdin.write(b"\n".join([*lines, b""]))
+    ran.stdin.write(b"\n".join([*HANDSHAKE, *lines, LAST, b""]))
     ran.stdin.flush()
-    answers = {}
-    while 4 not in answers:
-        answer = json.loads(ran.stdout.readline())
-        answers[answer.get("id")] = answer
-    ran.stdin.close()
-    assert ran.wait(timeout=30) == 0
-    ran.stdout.close()
-    assert ("error" in answers[3], len(answers[4]["result"]["tools"])) == (True, 7)
+    answers: list[dict[str, Any]] = []
+    while not answers or answers[-1].get("id") != 99:
+        answers.append(json.loads(ran.stdout.readline()))
+    _, errors = ran.communicate(timeout=30)
+    assert ran.returncode == 0
+    return answers, errors
+
+
+def test_what_is_no_protocol_costs_nothing_but_itself(home: Path) -> None:
+    name_7 = b'{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": 7}}'
+    no_method = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/nothing"}'
+    answers, errors = exchanged(home, no_method, name_7)
+    by_id = {answer["id"]: answer for answer in answers}
+    assert (by_id[1]["error"]["code"], by_id[3]["error"]["code"]) == (-32601, -32602)
+    assert len(by_id[99]["result"]["tools"]) == 7
+    assert errors == b""
+
+
+def called(name: str, path: bytes) -> bytes:
+    call = b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "%s", '
+    return call % name.encode() + b'"arguments": {"path": %s}}}' % path
+
+
+@pytest.mark.parametrize(
+    ("line", "answered_to", "code"),
+    [
+        (b"hello", None, -32700),
+        (b"\xff\xfe", None, -32700),
+        (called("read_file", b'"a\\ud800"'), 5, -32700),
+        (called("read_file", b"[" * 5000 + b"]" * 5000), None, -32700),
+        (b"[1, 2]", None, -32600),
+        (b'{"jsonrpc": "2.0", "id": 5, "method": 7}', 5, -32600),
+        (b'{"id": "e", "method": "ping"}', "e", -32600),
+        (called("nothing", b'"a.txt"'), 5, -32602),
+    ],
+)
+def test_request_that_cannot_be_used_is_answered_with_an_error(
+    line: bytes, answered_to: str | int | None, code: int, home: Path
+) -> None:
+    answers, errors = exchanged(home, line)
+    refused = [(one["id"], one["error"]["code"]) for one in answers if "error" in one]
+    assert refused == [(answered_to, code)]
+    assert errors == b""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"  ", b'{"jsonrpc": "2.0", "id": 5, "result": 7}', b'{"jsonrpc": "2.0", "error": 7}'],
+)
+def test_what_wants_no_answer_gets_none(line: bytes, home: Path) -> None:
+    assert len(exchanged(home, line)[0]) == 2
+
+
+def test_unknown_tool_is_named_with_those_there_are(home: Path) -> None:
+    (*_, refused, _), _ = exchanged(home, called("nothing", b'"a.txt"'))
+    assert refused["error"]["message"] == (
+        "Unknown tool: nothing; the tools are read_file, write_file, edit_file, grep, find_files, "
+        "bash, run"
+    )
+
+
+def instructions(home: Path, *options: str) -> str:
+    async def use(server: Client) -> str:
+        return server.instructions or ""
+
+    workspace = home.with_name("work")
+    start = f"Tools of agentcli for the workspace {workspace}. "
+    end = " What is not allowed is denied with the option that would allow it."
+    return used(home, use, *options).removeprefix(start).removesuffix(end)
+
+
+def test_client_is_told_that_commands_are_not_confined(home: Path) -> None:
+    assert instructions(home, "--sandbox", "off") == (
+        "Commands run without a sandbox: they can do everything that the person can, to all files "
+        "and over the network."
+    )
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_client_is_told_what_confines_commands(layer: str, home: Path, tmp_path: Path) -> None:
+    with confined(layer, tmp_path / "try"):  # skips where it does not work
+        assert instructions(home, "--sandbox", layer) == (
+            f"Commands run in a sandbox ({layer}), without the network unless a rule gives it to "
+            "them."
+        )

@@ -4,6 +4,7 @@ Terminals of the editor are not used: a command runs in the sandbox, which an ed
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,11 +36,12 @@ from acp.schema import (
 
 from agentcli import __version__
 from agentcli.record.place import SessionPlace
-from agentcli.record.sessions import Summary, find_session, list_sessions
+from agentcli.record.sessions import Summary, list_sessions, session_with_id
 from agentcli.settings import Settings
-from agentcli.types.errors import AgentError
+from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.verdicts import MODES, Mode
-from agentcli.ui.acp.conversation import Conversation, failure
+from agentcli.ui.acp.conversation import Conversation
+from agentcli.ui.acp.refusals import failure, wrong
 from agentcli.ui.acp.servers import servers_file
 
 MODE_WORDS: dict[Mode, tuple[str, str]] = {
@@ -82,7 +84,7 @@ class EditorAgent:
     async def new_session(
         self, cwd: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> NewSessionResponse:
-        conversation = self._opened(cwd, mcp_servers)
+        conversation = self._opened(self._settings(cwd), mcp_servers)
         return NewSessionResponse(session_id=conversation.id, modes=_modes(conversation))
 
     async def load_session(
@@ -123,9 +125,7 @@ class EditorAgent:
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
         mode = next((mode for mode in MODES if mode == mode_id), None)
         if mode is None:
-            raise RequestError.invalid_params(
-                {"details": f"there is no mode {mode_id}; there are {', '.join(MODES)}"}
-            )
+            raise wrong(f"there is no mode {mode_id}; there are {', '.join(MODES)}")
         self._conversation(session_id).session.set_mode(mode)
 
     async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: Any) -> PromptResponse:
@@ -143,20 +143,23 @@ class EditorAgent:
     async def _taken_up(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None
     ) -> Conversation:
+        place = session_with_id(session_id)
+        if place is None:
+            raise _no_session(session_id)
+        settings = self._settings(cwd)
         if session_id in self._open:
             await self._open.pop(session_id).close()
-        try:
-            place = find_session(session_id)
-        except AgentError as error:
-            raise failure(error) from error
-        return self._opened(cwd, mcp_servers, resume=place)
+        return self._opened(settings, mcp_servers, resume=place)
 
     def _opened(
-        self, cwd: str, mcp_servers: list[Any] | None, *, resume: SessionPlace | None = None
+        self,
+        settings: Settings,
+        mcp_servers: list[Any] | None,
+        *,
+        resume: SessionPlace | None = None,
     ) -> Conversation:
         assert self._client is not None
         try:
-            settings = self._settings_of(Path(cwd))
             with servers_file(mcp_servers or ()) as path:
                 conversation = Conversation(
                     self._client, replace(settings, mcp_config=path), resume=resume
@@ -166,14 +169,37 @@ class EditorAgent:
         self._open[conversation.id] = conversation
         return conversation
 
+    def _settings(self, cwd: str) -> Settings:
+        try:
+            return self._settings_of(_absolute(cwd))
+        except UsageError as error:
+            raise wrong(str(error)) from error  # its hint is for people at a command line
+        except AgentError as error:
+            raise failure(error) from error
+
     def _conversation(self, session_id: str) -> Conversation:
         if session_id not in self._open:
-            raise RequestError.invalid_params({"details": f"there is no session {session_id}"})
+            raise _no_session(session_id)
         return self._open[session_id]
 
 
+def _absolute(cwd: str) -> Path:
+    """Raises RequestError for what no directory can be named."""
+    try:
+        is_name = b"\0" not in os.fsencode(cwd)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name or not Path(cwd).is_absolute():
+        raise wrong(f"cwd must be the absolute path of a directory, not {cwd!a}")
+    return Path(cwd)
+
+
+def _no_session(session_id: str) -> RequestError:
+    return wrong(f"there is no session {session_id!a}")
+
+
 def _kept(cwd: str | None) -> list[Summary]:
-    found = list_sessions(workspace=Path(cwd).resolve() if cwd else None)
+    found = list_sessions(workspace=_absolute(cwd).resolve() if cwd else None)
     return [one for one in found if one.turns][:LISTED]
 
 

@@ -32,8 +32,10 @@ from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.types import messages
 from agentcli.types.errors import AgentError, Exit
-from agentcli.types.events import Ending, Event, ModelReplied, TurnEnded, Warned
+from agentcli.types.events import Ending, Event, TurnEnded, Warned
+from agentcli.types.spending import NOTHING, spent_on
 from agentcli.types.verdicts import Question, Verdict
+from agentcli.ui.acp.refusals import failure, wrong
 from agentcli.ui.acp.updates import KINDS, Updates, preview, title
 from agentcli.ui.streams import write_err
 
@@ -64,7 +66,7 @@ class Conversation:
         self._one_sender = asyncio.Lock()
         self._sending: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[TurnEnded] | None = None
-        self._usage = messages.Usage()
+        self._spent = NOTHING
         self._is_open = False
         self.session = open_session(
             settings, listeners=[self._listen], asker=self._ask, resume=resume
@@ -84,14 +86,17 @@ class Conversation:
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         if self._turn is not None:
             raise RequestError.invalid_request({"details": "the prompt before is not done yet"})
-        text, attached = await asyncio.to_thread(_words, blocks)
-        self._usage = messages.Usage()
-        self._turn = asyncio.ensure_future(self.session.turn(text, attached=attached))
+        self._spent = NOTHING
+        self._turn = asyncio.ensure_future(self._take(blocks))
         await asyncio.wait([self._turn])  # where this is cancelled, `close` ends the turn
         turn, self._turn = self._turn, None
         stop = self._stop_of(turn)
         await self._flush()
-        return PromptResponse(stop_reason=stop, usage=_usage(self._usage))
+        return PromptResponse(stop_reason=stop, usage=_usage(self._spent.usage))
+
+    async def _take(self, blocks: Sequence[ContentBlock]) -> TurnEnded:
+        text, attached = await asyncio.to_thread(_words, blocks)
+        return await self.session.turn(text, attached=attached)
 
     def cancel(self) -> None:
         if self._turn is None:
@@ -124,8 +129,7 @@ class Conversation:
             write_err(f"warning: {visible(event.message)}\n")
         if not self._is_open:
             return
-        if isinstance(event, ModelReplied):
-            self._usage += event.message.usage
+        self._spent += spent_on(event)
         self._unsent.extend(self._updates.of(event))
         if self._unsent and (self._sending is None or self._sending.done()):
             self._sending = asyncio.ensure_future(self._flush())
@@ -147,11 +151,11 @@ class Conversation:
             session_id=self.id,
             tool_call=ToolCallUpdate(
                 tool_call_id=call.id,
-                title=title(call),
+                title=title(call, question.child),
                 kind=KINDS.get(call.name, "other"),
                 status="pending",
                 raw_input=call.input,
-                content=preview(question.preview, self._workspace) or None,
+                content=preview(question, self._workspace) or None,
             ),
             options=_options(rules),
         )
@@ -170,10 +174,6 @@ class Conversation:
                 return Verdict(decision="allow", by="person", reason=reason, rule=", ".join(rules))
             case _:
                 return Verdict(decision="deny", by="person", reason="the person said no")
-
-
-def failure(error: AgentError) -> RequestError:
-    return RequestError.internal_error({"details": str(error), "hint": error.hint})
 
 
 def _options(rules: Sequence[str]) -> list[PermissionOption]:
@@ -202,18 +202,19 @@ def _words(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messages.Ima
             case ImageContentBlock(data=data):
                 attached += _image(data)
             case _:
-                details = f"a prompt may hold text, images and text resources, not {block.type}"
-                raise RequestError.invalid_params({"details": details})
+                raise wrong(f"a prompt may hold text, images and text resources, not {block.type}")
     if not "".join(typed).strip():
-        raise RequestError.invalid_params({"details": "the prompt is empty"})
+        raise wrong("the prompt is empty")
     return "".join(typed), attached
 
 
 def _image(data: str) -> tuple[str, messages.Image]:
     try:
         picture = picture_of(base64.b64decode(data, validate=True))
-    except (ValueError, NotShown) as error:
-        raise RequestError.invalid_params({"details": f"an image of it {error}"}) from None
+    except ValueError:
+        raise wrong("an image of the prompt is not base64") from None
+    except NotShown as error:
+        raise wrong(f"an image of the prompt {error}") from None
     return picture.label("of the prompt"), picture.image
 
 

@@ -1,21 +1,27 @@
 """agentcli as an editor starts it: the protocol on stdin and stdout, all else on stderr."""
 
 import asyncio
+import logging
 import os
 import signal
 import stat
 import sys
 from contextlib import suppress
+from types import TracebackType
 from typing import cast
 
-from acp import run_agent
+from acp import RequestError, run_agent
 from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
 from acp.interfaces import Agent
 from acp.stdio import stdio_streams
+from pydantic import ValidationError
 
+from agentcli.mcp.muted import LIBRARY
 from agentcli.types.errors import Exit, UsageError
 from agentcli.ui.acp.agent import EditorAgent, SettingsOf
+from agentcli.ui.acp.lines import Lines
 
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 HOW = 'in the editor: {"command": "agentcli", "args": ["acp"]}'
 
 
@@ -29,12 +35,13 @@ def serve(settings_of: SettingsOf) -> Exit:
 
 
 async def _serve(settings_of: SettingsOf) -> None:
-    reader, writer = await _streams()
+    lines = Lines(*await _streams())
+    _tell_mistakes()
     _stop_on_signals()
     agent = EditorAgent(settings_of)
     try:
         # Without this the SDK leaves out methods that the protocol has: resume and close.
-        await run_agent(cast(Agent, agent), writer, reader, use_unstable_protocol=True)
+        await run_agent(cast(Agent, agent), lines, use_unstable_protocol=True)
     finally:
         await agent.close()
 
@@ -48,6 +55,23 @@ async def _streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if sys.platform != "win32":  # there the streams look for sys.stdout at every write
         sys.stdout = sys.stderr
     return streams
+
+
+class _Brief(logging.Formatter):
+    """A mistake of the editor's needs no traceback. One of ours does."""
+
+    def formatException(self, ei: _ExcInfo) -> str:
+        if isinstance(ei[1], RequestError | ValidationError):
+            return str(ei[1])
+        return super().formatException(ei)
+
+
+def _tell_mistakes() -> None:
+    """On stderr, which editors keep for people. What MCP servers do wrong is told elsewhere."""
+    told = logging.StreamHandler(sys.stderr)
+    told.addFilter(lambda record: record.name.partition(".")[0] not in LIBRARY)
+    told.setFormatter(_Brief())
+    logging.basicConfig(handlers=[told], level=logging.WARNING)
 
 
 def _is_pipe(descriptor: int) -> bool:

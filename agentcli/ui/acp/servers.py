@@ -8,8 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from acp import RequestError
 from acp.schema import HttpMcpServer, McpServerStdio
+
+from agentcli.ui.acp.refusals import wrong
 
 NAME_CHARS = 32
 
@@ -38,9 +39,7 @@ def _entry(server: Any) -> dict[str, Any]:
             headers = {header.name: header.value for header in server.headers}
             return {"type": "http", "url": server.url, "headers": headers}
         case _:
-            raise RequestError.invalid_params(
-                {"details": f"the MCP server {server.name} speaks neither stdio nor HTTP"}
-            )
+            raise wrong(f"the MCP server {server.name} speaks neither stdio nor HTTP")
 
 
 def _name(text: str) -> str:

@@ -34,7 +34,8 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Image, Text, Thinking, ToolCall
 from agentcli.types.tools import Details, Diff, FileView, Matches, ToolResult
-from agentcli.ui.lines import target
+from agentcli.types.verdicts import Delegation, Question
+from agentcli.ui.lines import child_name, child_task, target
 from agentcli.ui.render.patch import PatchLine, read_patch
 
 KINDS: dict[str, ToolKind] = {
@@ -155,9 +156,10 @@ class Updates:
         return ToolCallLocation(path=str(self._workspace / path), line=line or None)
 
 
-def title(call: ToolCall) -> str:
+def title(call: ToolCall, child: Delegation | None = None) -> str:
     about = target(call)
-    return f"{call.name}: {about}" if about else call.name
+    named = f"{call.name}: {about}" if about else call.name
+    return f"{child_name(child)}: {named}" if child else named
 
 
 def diffs(diff: Diff, workspace: Path) -> list[ToolCallContentVariant]:
@@ -172,8 +174,11 @@ def diffs(diff: Diff, workspace: Path) -> list[ToolCallContentVariant]:
     ]
 
 
-def preview(details: Details | None, workspace: Path) -> list[ToolCallContentVariant]:
-    return diffs(details, workspace) if isinstance(details, Diff) else []
+def preview(question: Question, workspace: Path) -> list[ToolCallContentVariant]:
+    """What the person should see before they answer."""
+    child, details = question.child, question.preview
+    task = [_said(f"{child_name(child)}, task: {child_task(child)}")] if child else []
+    return [*task, *(diffs(details, workspace) if isinstance(details, Diff) else [])]
 
 
 def _side(hunk: list[PatchLine], *, without: str) -> str:

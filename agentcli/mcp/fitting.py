@@ -1,0 +1,113 @@
+"""A list of tools as a server sends it, made fit to be read: one bad tool costs nothing but itself.
+
+What a tool takes is completed only where that says nothing new: a tool is called with an object,
+whether its server says so or not. A tool that would need a guess is left out, and named.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+
+from agentcli.machine.plain import visible
+from agentcli.mcp.faults import in_short
+from agentcli.mcp.sieve import Incoming
+
+LIST_TOOLS = "tools/list"
+REFS_LIMIT = 8
+SHOWN_CHARS = 80
+
+Page: TypeAlias = dict[str, Any]
+Remark: TypeAlias = Callable[[str], None]
+
+
+class NotFit(Exception):
+    """Why a tool cannot be used."""
+
+
+def fitted(item: Incoming, *, version: str, remark: Remark) -> Incoming:
+    """`version`: of the protocol. `remark`: takes a sentence about each tool that is left out."""
+    if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
+        return item
+    page = item.message.result
+    if not isinstance(page.get("tools"), list) or not _is_valid(page | {"tools": []}, version):
+        return item
+    tools = list(_fit_tools(page, version, remark))
+    message = item.message.model_copy(update={"result": page | {"tools": tools}})
+    return SessionMessage(message, item.metadata)
+
+
+def _fit_tools(page: Page, version: str, remark: Remark) -> Iterator[Page]:
+    for number, tool in enumerate(page["tools"], 1):
+        try:
+            yield _fit_tool(tool, page, version)
+        except NotFit as error:
+            remark(f"{_called(tool, number)} cannot be used: {error}")
+
+
+def _fit_tool(tool: Any, page: Page, version: str) -> Page:
+    if not isinstance(tool, dict):
+        raise NotFit("it is no object")
+    fit = {**tool, "inputSchema": object_schema(tool.get("inputSchema"))}
+    try:
+        validate_server_result(LIST_TOOLS, version, page | {"tools": [fit]})
+    except ValidationError as error:
+        raise NotFit(in_short(error).removeprefix("tools.0.")) from None
+    return fit
+
+
+def object_schema(schema: Any) -> Page:
+    """Raises NotFit where no object is taken, or nobody can say what."""
+    if schema is None or schema is True:
+        schema = {}
+    if not isinstance(schema, dict):
+        raise NotFit("its inputSchema is no object")
+    schema = _without_ref(schema)
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise NotFit(f"it takes no object (type {_shown(kind)})")
+    return {**schema, "type": "object"} if schema else {"type": "object", "properties": {}}
+
+
+def _without_ref(schema: Page) -> Page:
+    """Providers want to see the properties at the root."""
+    for _ in range(REFS_LIMIT):
+        if "$ref" not in schema:
+            return schema
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**_referred(schema, schema["$ref"]), **rest}
+    raise NotFit("its inputSchema refers to itself")
+
+
+def _referred(schema: Page, ref: Any) -> Page:
+    found: Any = schema
+    root, *steps = str(ref).split("/")
+    for step in steps:
+        key = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(key) if isinstance(found, dict) else None
+    if root != "#" or not steps or not isinstance(found, dict):
+        raise NotFit(f"its inputSchema refers to {_shown(ref)}, which is not in it")
+    return found
+
+
+def _is_valid(page: Page, version: str) -> bool:
+    """Whether it is only its tools that can be wrong."""
+    try:
+        validate_server_result(LIST_TOOLS, version, page)
+    except (ValidationError, KeyError, ValueError):
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    return visible(repr(value))[:SHOWN_CHARS]
+
+
+def _called(tool: Any, number: int) -> str:
+    name = tool.get("name") if isinstance(tool, dict) else None
+    if not isinstance(name, str):
+        return f"its tool number {number}, which has no name,"
+    return f"its tool {visible(name[:SHOWN_CHARS])}"
