@@ -5,7 +5,6 @@ settings are read on the way to the first request.
 """
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from platformdirs import user_config_path
 
+from agentcli.machine import checks
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Mode
@@ -165,15 +165,19 @@ def load(
     )
 
 
+def unset(flags: Given, *, workspace: Path) -> Settings:
+    """As if there were neither a file nor an environment."""
+    given = checked(flags, "", UsageError)
+    return Settings(workspace=_directory(workspace), given=frozenset(given), **given)
+
+
 def _file(path: Path) -> Given:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise SettingsError(
-            f"cannot read {path}: {error.strerror}", hint=f"chmod u+r {path}"
-        ) from error
+        raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise _not_toml(path, error) from error
     import tomllib
@@ -182,6 +186,13 @@ def _file(path: Path) -> Given:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> SettingsError:
+    """One of the person's own files."""
+    is_folder = isinstance(error, IsADirectoryError)
+    hint = f"it has to be a file: rmdir {path}" if is_folder else f"chmod u+r {path}"
+    return SettingsError(f"cannot read {path}: {error.strerror}", hint=hint)
 
 
 def _not_toml(path: Path, error: ValueError) -> SettingsError:
@@ -204,7 +215,7 @@ def checked(given: Given, where: str, error: type[SettingsError] | type[UsageErr
     for key, value in given.items():
         check = _CHECKS.get(key)
         if check is None:
-            raise error(f"{where}there is no setting {key!r}", hint=f"known: {', '.join(_CHECKS)}")
+            raise error(f"{where}there is no setting {key!r}", hint=_meant(key))
         if value is None:
             continue
         try:
@@ -213,6 +224,13 @@ def checked(given: Given, where: str, error: type[SettingsError] | type[UsageErr
             name = f"--{key.replace('_', '-')}" if error is UsageError else key
             raise error(f"{where}{name} must be {fault}, not {value!r}", hint=_FIX[error]) from None
     return found
+
+
+def _meant(key: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, _CHECKS, n=2, cutoff=0.75)
+    return f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_CHECKS)}"
 
 
 _FIX: dict[type, str] = {
@@ -232,77 +250,6 @@ def _directory(path: Path) -> Path:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot use the workspace {path}: {reason}", hint=hint) from error
     return resolved
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("a text")
-    return value.strip()
-
-
-def _path(value: Any) -> Path:
-    return Path(_text(value)).expanduser()
-
-
-def _one_of(*words: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return str(value)
-
-    return check
-
-
-def _whole(value: Any) -> int:
-    wanted = "a whole number above 0"
-    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
-        raise ValueError(wanted)
-    try:
-        number = int(value)
-    except ValueError:
-        raise ValueError(wanted) from None
-    if number <= 0:
-        raise ValueError(wanted)
-    return number
-
-
-def _amount(value: Any) -> float:
-    wanted = "a number above 0"
-    if isinstance(value, bool):
-        raise ValueError(wanted)
-    try:
-        number = float(value)
-    except ValueError:
-        raise ValueError(wanted) from None
-    if not 0 < number < float("inf"):
-        raise ValueError(wanted)
-    return number
-
-
-def _seconds(value: Any) -> float:
-    """90, 90s, 30m, 1h30m."""
-    wanted = "a time above 0, such as 90s, 30m or 1h30m"
-    if isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
-        return _seconds(
-            sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))
-        )
-    try:
-        return _amount(value)
-    except (ValueError, TypeError):
-        raise ValueError(wanted) from None
-
-
-_DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
-_UNITS = (3600, 60, 1)
-
-
-def _switch(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if not isinstance(value, str) or value.lower() not in words:
-        raise ValueError("true or false")
-    return words[value.lower()]
 
 
 def _providers(value: Any) -> tuple[OwnProvider, ...]:
@@ -325,36 +272,36 @@ def _keys(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "model": _text,
-    "mode": _one_of(*get_args(Mode)),
-    "max_turns": _whole,
-    "max_cost": _amount,
-    "strict_cost": _switch,
-    "max_tokens": _whole,
-    "timeout": _seconds,
-    "tool_timeout": _seconds,
-    "programs": _switch,
-    "parallel": _switch,
-    "calls_per_minute": _whole,
-    "effort": _text,
-    "fallback": _text,
-    "evaluator": _text,
-    "transport": _one_of(*get_args(Transport)),
-    "tool_search": _one_of(*get_args(ToolSearch)),
-    "store": _switch,
-    "window": _whole,
-    "max_wait": _seconds,
-    "stall_timeout": _seconds,
+    "model": checks.text,
+    "mode": checks.one_of(*get_args(Mode)),
+    "max_turns": checks.whole,
+    "max_cost": checks.amount,
+    "strict_cost": checks.switch,
+    "max_tokens": checks.whole,
+    "timeout": checks.seconds,
+    "tool_timeout": checks.seconds,
+    "programs": checks.switch,
+    "parallel": checks.switch,
+    "calls_per_minute": checks.whole,
+    "effort": checks.text,
+    "fallback": checks.text,
+    "evaluator": checks.text,
+    "transport": checks.one_of(*get_args(Transport)),
+    "tool_search": checks.one_of(*get_args(ToolSearch)),
+    "store": checks.switch,
+    "window": checks.whole,
+    "max_wait": checks.seconds,
+    "stall_timeout": checks.seconds,
     "providers": _providers,
-    "otel": _switch,
-    "otel_content": _switch,
-    "sandbox": _one_of(*get_args(SandboxChoice)),
-    "mcp_config": _path,
-    "theme": _one_of(*get_args(ThemeChoice)),
-    "diff_colors": _one_of(*get_args(DiffColors)),
-    "notify": _one_of(*get_args(Notify)),
-    "editing": _one_of(*get_args(Editing)),
-    "accessible": _switch,
+    "otel": checks.switch,
+    "otel_content": checks.switch,
+    "sandbox": checks.one_of(*get_args(SandboxChoice)),
+    "mcp_config": checks.path,
+    "theme": checks.one_of(*get_args(ThemeChoice)),
+    "diff_colors": checks.one_of(*get_args(DiffColors)),
+    "notify": checks.one_of(*get_args(Notify)),
+    "editing": checks.one_of(*get_args(Editing)),
+    "accessible": checks.switch,
     "keys": _keys,
 }
 """What stands in the settings file and the environment. Rules have a file of their own."""

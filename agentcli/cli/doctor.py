@@ -4,15 +4,14 @@ from pathlib import Path
 
 import typer
 
-from agentcli.cli.options import STYLE, Model, Workspace
+from agentcli.cli.options import STYLE, Model, SandboxKind, Workspace
 
 app = typer.Typer(**STYLE)
 
 
 @app.command()
-def doctor(workspace: Workspace = Path(), model: Model = None) -> int:
+def doctor(workspace: Workspace = Path(), model: Model = None, sandbox: SandboxKind = None) -> int:
     """Check this machine, and say how to fix it."""
-    from agentcli.settings import load
     from agentcli.ui.doctor import examine
 
-    return examine(load({"model": model}, workspace=workspace))
+    return examine({"model": model, "sandbox": sandbox}, workspace=workspace)

@@ -55,6 +55,11 @@ def interact(wish: Wish, *, run: Callable[[Sequence[str]], int]) -> int:
     if wish.yolo:
         wish = _without_guard(wish)
     if not sys.stdin.isatty():
+        if wish.resume == "":
+            raise UsageError(
+                "there is no terminal to choose a session in",
+                hint="agentcli --resume ID; agentcli sessions lists them",
+            )
         return run(wish.as_run())
     settings, resume = _settings(wish)
     _trusted(settings)
@@ -170,7 +175,6 @@ def _default_model() -> str:
 def _late() -> "Late":
     """What the session needs after its first prompt is on the screen."""
     from agentcli.app.opening import open_session
-    from agentcli.record.sessions import past_session
     from agentcli.ui.repl.commands.all import make_registry
     from agentcli.ui.repl.engine import Late
     from agentcli.ui.repl.stage import make_stage
@@ -179,5 +183,4 @@ def _late() -> "Late":
         open_session=open_session,
         make_stage=make_stage,
         make_registry=make_registry,
-        find_past=lambda named, workspace: past_session(named, workspace).place,
     )

@@ -101,7 +101,7 @@ SandboxKind = Annotated[
     str | None,
     typer.Option(
         "--sandbox",
-        metavar="auto|bubblewrap|landlock|off",
+        metavar="auto|bubblewrap|landlock|seatbelt|off",
         help="Which sandbox; off runs commands without any.",
     ),
 ]
@@ -143,7 +143,11 @@ Form = Annotated[TextOrJson, typer.Option("-o", "--output", help="For people, or
 
 MaxTurns = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Stop after N model requests. [default: 100, in CI 50]"),
+    typer.Option(
+        metavar="N",
+        help="Stop after N model requests; a child agent gets at most those that are left. "
+        "[default: 100, in CI 50]",
+    ),
 ]
 MaxCost = Annotated[
     str | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, Workspace
+from agentcli.cli.options import STYLE, SandboxKind, Workspace
 
 app = typer.Typer(help="Explain verdicts, and try rules on past calls.", **STYLE)
 
@@ -46,9 +46,7 @@ def explain(
     allow: Allow = None,
     deny: Deny = None,
     policy: PolicyFile = None,
-    sandbox: Annotated[
-        str | None, typer.Option(metavar="auto|bubblewrap|landlock|off", help="As for run.")
-    ] = None,
+    sandbox: SandboxKind = None,
     output: Output = Form.TEXT,
 ) -> int:
     """Say what would happen to a call, by which rule, and what would allow it."""

@@ -121,6 +121,7 @@ def _main(
         typer.echo(f"agentcli {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is not None:
+        _refuse_options_of_the_session(context)
         return Exit.DONE
     from agentcli.cli.interactive import Wish, interact
 
@@ -144,6 +145,17 @@ def _main(
         accessible=accessible,
     )
     return interact(wish, run=run_command)
+
+
+def _refuse_options_of_the_session(context: typer.Context) -> None:
+    """Before a command they would say nothing, and whoever wrote `--deny` relies on it."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source and source.name == "COMMANDLINE" and option.name != "debug":
+            raise UsageError(
+                f"{option.opts[-1]} stands before the command, where it is not heard",
+                hint=f"agentcli {context.invoked_subcommand} {option.opts[-1]} ...",
+            )
 
 
 def _with_empty_resume(arguments: list[str]) -> list[str]:

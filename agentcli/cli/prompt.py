@@ -18,7 +18,10 @@ def prompt(
     mode: SessionMode = None,
     trust_project: TrustProject = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The request itself, as it would be sent.")
+        bool,
+        typer.Option(
+            "--json", help="The request itself, as it would be sent; of images the beginning."
+        ),
     ] = False,
 ) -> None:
     """Print what every request begins with, and what each part costs."""

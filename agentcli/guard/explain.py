@@ -13,6 +13,8 @@ from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
 
 _MCP = "mcp__"
+_IN_RULES = {"edit": "edit_file", "read": "read_file"}
+"""How rules name tools of a kind, and the one of them that an example is about."""
 _HOW = """write: bash: git push   or: edit_file: src/a.py   or: bash: {"command": "git push"}"""
 
 
@@ -72,6 +74,7 @@ def call_of(query: str) -> tuple[str, Json]:
     is_foreign = tool.startswith(_MCP)
     if not colon or not (rest or is_foreign):
         raise UsageError(f"{query!r} is not a call", hint=_HOW)
+    tool = _IN_RULES.get(tool, tool)
     if tool not in KNOWN_TOOLS and not is_foreign:
         raise UsageError(
             f"there is no tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}"

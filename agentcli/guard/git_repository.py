@@ -7,6 +7,7 @@ global configuration names is theirs to decide; in a sandbox commands have anoth
 """
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from agentcli.guard.options import names
@@ -67,14 +68,30 @@ def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
     return None
 
 
+def _has_submodules(index: Path) -> bool:
+    try:
+        found = index.stat()
+    except FileNotFoundError:
+        return False
+    stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return _names_submodules(index, stamp)
+
+
+@lru_cache(maxsize=8)
+def _names_submodules(index: Path, stamp: tuple[int, ...]) -> bool:
+    """Of a large repository it takes long to read, and every command line with git asks.
+
+    The mode of a submodule's entry, found by chance in another place, costs one question."""
+    return _SUBMODULE_MODE in _bytes(index)
+
+
 def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
     hooks = _check_settings(_bytes(shared / "config"))
     _check_settings(_bytes(own / "config.worktree"))
     directory = worktree / hooks if hooks else shared / "hooks"
     if (directory / "post-index-change").exists():
         raise _Runs("the repository has a post-index-change hook")
-    # The mode of a submodule's entry. Found by chance in another place, it costs one question.
-    if _SUBMODULE_MODE in _bytes(own / "index"):
+    if _has_submodules(own / "index"):
         raise _Runs("the repository has submodules, whose configuration git follows as well")
 
 

@@ -29,7 +29,7 @@ from agentcli.guard.hook_reaction import reaction_to, response, said_by
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Output
-from agentcli.types.verdicts import Reaction
+from agentcli.types.verdicts import Delegation, Reaction
 
 TIMEOUT_S = 60.0
 
@@ -59,12 +59,16 @@ class Hook:
                 hint=f"the events are {', '.join(get_args(HookEvent))}",
             )
         if not self.command or self.timeout_s <= 0:
-            raise SettingsError(f"the {self.event} hook needs a command and a positive time limit")
+            raise SettingsError(
+                f"the {self.event} hook needs a command and a positive time limit",
+                hint=f"edit {self.where}",
+            )
         try:
             known_as(self.matcher, "")
         except re.error as error:
             raise SettingsError(
-                f"the matcher {self.matcher!r} of a hook is no regular expression: {error}"
+                f"the matcher {self.matcher!r} of a hook is no regular expression: {error}",
+                hint=f"edit {self.where}",
             ) from None
 
     @property
@@ -129,21 +133,24 @@ class Hooks:
         self._ground = ground
         self._tell = tell
 
-    async def before(self, call: ToolCall) -> Before:
+    async def before(self, call: ToolCall, child: Delegation | None = None) -> Before:
         """Each hook sees the arguments as the one before left them; a denial ends it."""
         said = Before()
         for hook in self._hooks:
             given = call.input if said.input is None else said.input
             for telling in self._tellings(hook, "PreToolUse", call.name, given):
-                result = await self._before(hook, call, telling, given)
+                details = _call_details(call, telling, child)
+                result = await self._before(hook, call, telling, given=given, details=details)
                 said = _joined(said, result)
                 if said.decision == "deny":
                     return said
         return said
 
-    def after(self) -> Sequence[After]:
-        """One step for every hook that looks at results."""
-        return [partial(self._after, hook) for hook in self._hooks if hook.event == "PostToolUse"]
+    def after(self, child: Delegation | None = None) -> Sequence[After]:
+        """One step for every hook that looks at results: of a child's calls, where one is named."""
+        return [
+            partial(self._after, hook, child) for hook in self._hooks if hook.event == "PostToolUse"
+        ]
 
     async def at(
         self, event: HookEvent, subject: str = "", **details: Json
@@ -167,9 +174,14 @@ class Hooks:
         return tellings(name, tool, named, root=self._ground.cwd)
 
     async def _before(
-        self, hook: Hook, call: ToolCall, telling: Telling, given: Json
+        self,
+        hook: Hook,
+        call: ToolCall,
+        telling: Telling,
+        *,
+        given: Json,
+        details: Mapping[str, Json],
     ) -> HookResult:
-        details = _call_details(call, telling)
         result, answer = await self._run(hook, details)
         result = replace(result, call_id=call.id)
         if hook.project is not None and result.decision == "allow":
@@ -179,12 +191,15 @@ class Hooks:
         self._tell(result)
         return result
 
-    async def _after(self, hook: Hook, call: ToolCall, output: Output) -> Reaction | None:
+    async def _after(
+        self, hook: Hook, child: Delegation | None, call: ToolCall, output: Output
+    ) -> Reaction | None:
         """None: the hook has nothing to do with this call."""
         reaction: Reaction | None = None
         said = self._ground.clean(said_by(output))
         for telling in self._tellings(hook, "PostToolUse", call.name, call.input):
-            details = _call_details(call, telling) | {"tool_response": response(output, said)}
+            details = _call_details(call, telling, child)
+            details["tool_response"] = response(output, said)
             result, _ = await self._run(hook, details)
             self._tell(replace(result, call_id=call.id))
             reaction = reaction_to(result, output)
@@ -231,12 +246,19 @@ class Hooks:
         return understood(hook.event, ran, clean=ground.clean)
 
 
-def _call_details(call: ToolCall, telling: Telling) -> dict[str, Json]:
-    return {
+def _call_details(call: ToolCall, telling: Telling, child: Delegation | None) -> dict[str, Json]:
+    details: dict[str, Json] = {
         "tool_name": telling.tool_name,
         "tool_input": telling.tool_input,
         "call_id": call.id,
     }
+    if child is not None:
+        details |= {
+            "agent_id": child.child_id,
+            "agent_type": child.role,
+            "agent_task": child.task,
+        }
+    return details
 
 
 def _changed(

@@ -17,8 +17,18 @@ from agentcli.guard.subject import KNOWN_TOOLS, Subject, Subjects
 from agentcli.guard.suggest import Suggestion, suggest
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.tools import Effect, Tool
-from agentcli.types.verdicts import CONFINED, Asker, By, Decision, Mode, Preview, Question, Verdict
+from agentcli.types.tools import Details, Effect, Tool
+from agentcli.types.verdicts import (
+    CONFINED,
+    Asker,
+    By,
+    Decision,
+    Delegation,
+    Mode,
+    Preview,
+    Question,
+    Verdict,
+)
 
 Opinion: TypeAlias = Callable[[Matter], Awaitable[Verdict]]
 
@@ -33,6 +43,7 @@ class _Case:
     subject: Subject
     preview: Preview | None
     """None: the arguments were changed, so what was prepared is no longer true."""
+    child: Delegation | None
 
 
 class PolicyJudge:
@@ -58,12 +69,20 @@ class PolicyJudge:
         self._asked_about: dict[str, Subject] = {}
 
     async def __call__(
-        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
+        self,
+        call: ToolCall,
+        /,
+        *,
+        tool: Tool,
+        effect: Effect,
+        preview: Preview,
+        child: Delegation | None = None,
     ) -> Verdict:
-        case = self._case(call, tool=tool, effect=effect, preview=preview)
+        """`child`: the agent that makes the call, where it is not the session's own."""
+        case = self._case(call, tool=tool, effect=effect, preview=preview, child=child)
         if refusal := self._refuse(case):
             return refusal
-        said = await self._hooks.before(call) if self._hooks else Before()
+        said = await self._hooks.before(call, child) if self._hooks else Before()
         if said.decision == "deny":
             return _by_hook("deny", said)
         if said.input is not None:
@@ -84,20 +103,30 @@ class PolicyJudge:
         return Suggestion(reason=asks.reason) if asks else suggest(subject, self._decider)
 
     def _case(
-        self, call: ToolCall, *, tool: Tool, effect: Effect, preview: Preview | None
+        self,
+        call: ToolCall,
+        *,
+        tool: Tool,
+        effect: Effect,
+        preview: Preview | None,
+        child: Delegation | None,
     ) -> _Case:
         # Rules see the arguments as the tool understands them, whatever names the model used.
         args = tool.parse(call.input)
         subject = self._subjects.of(tool.spec.name, args, source=tool.spec.source)
         subject = replace(subject, effect=effect)
-        return _Case(call=call, tool=tool, effect=effect, subject=subject, preview=preview)
+        return _Case(
+            call=call, tool=tool, effect=effect, subject=subject, preview=preview, child=child
+        )
 
     def _changed(self, case: _Case, new_input: Json, *, by: By) -> _Case | Verdict:
         """The case with other arguments, or the refusal they meet."""
         call = replace(case.call, input=new_input)
         try:
             effect = case.tool.effect(case.tool.parse(new_input))
-            changed = self._case(call, tool=case.tool, effect=effect, preview=None)
+            changed = self._case(
+                call, tool=case.tool, effect=effect, preview=None, child=case.child
+            )
         except ToolError as error:
             reason = f"the arguments as changed by a {by} are not valid: {error}"
             return Verdict(decision="deny", by=by, reason=reason)
@@ -141,8 +170,14 @@ class PolicyJudge:
 
     async def _asked(self, case: _Case, verdict: Verdict) -> Verdict:
         assert self._asker is not None
-        preview = await case.preview() if case.preview else None
-        question = Question(call=case.call, effect=case.effect, preview=preview, verdict=verdict)
+        preview = await self._previewed(case)
+        question = Question(
+            call=case.call,
+            effect=case.effect,
+            preview=preview,
+            verdict=verdict,
+            child=case.child,
+        )
         self._asked_about[case.call.id] = case.subject
         try:
             answer = await self._asker(question)
@@ -152,6 +187,20 @@ class PolicyJudge:
             # A yes to a question is a yes to what the rule that asks would give.
             answer = replace(answer, confinement=verdict.confinement)
         return self._honoured(case, answer)
+
+    async def _previewed(self, case: _Case) -> Details | None:
+        """Raises ToolError where it cannot be done: then nobody is asked.
+
+        Why it cannot be done may tell what is in a file. Where reading that would be asked about
+        or denied, the question comes first."""
+        try:
+            return await case.preview() if case.preview else None
+        except ToolError:
+            reading = replace(case.subject, tool="read_file", effect=Effect.READ)
+            verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode)
+            if verdict.decision == "allow":
+                raise
+            return None
 
     def _honoured(self, case: _Case, answer: Verdict) -> Verdict:
         """The person's answer, as far as it can be: what a rule refuses they cannot type either."""
@@ -176,18 +225,17 @@ class PolicyJudge:
     def _denied_by_nobody(self, case: _Case, verdict: Verdict) -> Verdict:
         """A denial that says what would have permitted it."""
         suggestion = suggest(case.subject, self._decider)
-        remedy = ""
+        remedy, way = "", ""
         if verdict.by != "mode":
-            way = "a person would have to agree"
+            way = "; a person would have to agree"
         elif suggestion.rules:
             remedy = suggestion.options
-            way = f"to permit it: {remedy}"
         elif case.subject.line is not None:
             remedy = "--allow bash"
-            way = f"write it in plainer words, or permit every command: {remedy}"
+            way = "; in plainer words a rule could permit it"
         else:
-            way = f"no rule can permit it ({suggestion.reason})"
-        reason = f"{verdict.reason}, and nobody can be asked here; {way}"
+            way = f"; no rule can permit it ({suggestion.reason})"
+        reason = f"{verdict.reason}, and nobody can be asked here{way}"
         return replace(verdict, decision="deny", by="nobody", reason=reason, remedy=remedy)
 
 

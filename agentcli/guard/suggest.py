@@ -27,6 +27,20 @@ _HAVE_SUBCOMMANDS = names(
     terraform dotnet mvn gradle bundle rails mix composer apt brew"""
 )
 _RUN_NAMED_SCRIPTS = names("npm pnpm yarn bun")
+_DESTROYING = {
+    "push": names("-f --force --force-with-lease --force-if-includes -d --delete --mirror --prune"),
+    "reset": names("--hard --merge --keep"),
+    "clean": names("-f --force"),
+    "branch": names("-D -d --delete -f --force -M -C"),
+    "checkout": names("-- . -f --force -B"),
+    "switch": names("-f --force --discard-changes -C"),
+    "restore": names(". -- -W --worktree"),
+    "tag": names("-d --delete -f --force"),
+    "stash": names("drop clear"),
+    "reflog": names("expire delete"),
+    "worktree": names("remove"),
+}
+"""Words of git's commands after which something cannot be had again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +100,8 @@ def _for_part(uncovered: Uncovered, *, alone: bool) -> str:
 def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The words that say what the command is about; empty: all of them do."""
     program = programs.name_of(argv[0])
+    if program == "git" and _destroys(argv[1:]):
+        return ()
     if launcher := programs.launcher_of(argv):
         return argv[: len(launcher) + 1]
     if argv[0] in _ANY_WORDS_ARE_FINE:
@@ -93,6 +109,16 @@ def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
     if argv[0] in _HAVE_SUBCOMMANDS and len(argv) > 1 and not argv[1].startswith("-"):
         return argv[:3] if program in _RUN_NAMED_SCRIPTS and argv[1] == "run" else argv[:2]
     return argv[:2] if program in programs.INTERPRETERS and len(argv) > 1 else ()
+
+
+def _destroys(words: tuple[str, ...]) -> bool:
+    destroying = _DESTROYING.get(words[0], frozenset()) if words else frozenset()
+    for word in words[1:]:
+        letters = [f"-{letter}" for letter in word[1:]] if re.match(r"-[A-Za-z]", word) else []
+        if word.partition("=")[0] in destroying or destroying & set(letters):
+            return True
+    # Of what is pushed: `+main` forces, `:main` deletes.
+    return words[:1] == ("push",) and any(word.startswith(("+", ":")) for word in words[2:])
 
 
 def _covers(text: str, part: Part, *, alone: bool) -> bool:

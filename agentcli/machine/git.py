@@ -29,7 +29,9 @@ def git(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> str
     ran = _run(command, cwd=cwd, env=own)
     if ran.returncode:
         said = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise SettingsError(f"git {arguments[0]} failed: {''.join(said)}")
+        raise SettingsError(
+            f"git {arguments[0]} failed: {''.join(said)}", hint=f"git -C {cwd} status"
+        )
     return ran.stdout.decode("utf-8", "replace")
 
 

@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from subprocess import Popen
 
@@ -42,7 +42,7 @@ class Started:
     log_path: str
     mark: str
     since: float
-    """Seconds since the epoch."""
+    """By the clock that is never set back."""
 
     @property
     def is_alive(self) -> bool:
@@ -84,7 +84,10 @@ class Ledger:
         self._mark = f"agentcli-{secrets.token_hex(8)}."
         self._commands: dict[str, Started] = {}
         """Every command there was, by its mark: to tell whose a stray process is."""
-        self._running: dict[int, Started] = {}
+        self._awaited: dict[int, Started] = {}
+        """Those that somebody waits for, by their pids."""
+        self._unattended: dict[int, Started] = {}
+        """Those that run by themselves."""
         self._releases: dict[str, asyncio.Event] = {}
         """Of the commands somebody waits for, by their marks."""
         self._left: list[Started] = []
@@ -111,10 +114,10 @@ class Ledger:
             call_id=call_id,
             log_path=log_path,
             mark=mark,
-            since=time.time(),
+            since=time.monotonic(),
         )
         self._commands[mark] = started
-        self._running[child.pid] = started
+        self._awaited[child.pid] = started
 
     def leave(self, mark: str, *, left_running: Iterable[int], pipe: Pipe) -> tuple[int, ...]:
         """Notes that a command has ended, whom it left behind, and the pipe they may write to.
@@ -139,14 +142,19 @@ class Ledger:
     def watch(self, child: "Popen[bytes]", *, mark: str, pipe: Pipe, then: Remarks) -> None:
         """Follows a background command to its end, and then calls `then`."""
         self._pipes.append(pipe)
+        self._unattended[child.pid] = self._awaited.pop(child.pid)
         watch = asyncio.ensure_future(self._follow(child, self._commands[mark], pipe, then))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
 
     def running(self) -> list[Started]:
         """What is alive of all that was noted."""
+        return [*self.in_background(), *self._awaited.values()]
+
+    def in_background(self) -> list[Started]:
+        """What goes on without anybody waiting for it."""
         self._left = [left for left in self._left if left.is_alive]
-        return [*self._running.values(), *self._left]
+        return [*self._unattended.values(), *self._left]
 
     def tell(self, pids: Iterable[int], number: int) -> bool:
         """Signals processes if all of them are alive and of this session; whether they were."""
@@ -156,11 +164,10 @@ class Ledger:
         tree.tell(pids, number)
         return True
 
-    def kill(self, call_ids: Collection[str]) -> None:
-        """Kills the groups of the commands that these calls have started."""
-        for started in tuple(self._running.values()):
-            if started.call_id in call_ids:
-                tree.tell_group(started.pid, tree.KILL)
+    def kill_awaited(self) -> None:
+        """Kills the groups of the commands that somebody waits for."""
+        for started in self._awaited.values():
+            tree.tell_group(started.pid, tree.KILL)
 
     def ended_since(self) -> list[Finished]:
         """The background commands that ended since this was last asked."""
@@ -183,7 +190,8 @@ class Ledger:
             await asyncio.wait(self._watches, timeout=tree.SWEEP_LIMIT_S)
         for pipe in self._pipes:
             pipe.close()
-        self._running.clear()
+        self._awaited.clear()
+        self._unattended.clear()
         self._left.clear()
         if self._will:
             self._will.revoke()
@@ -193,7 +201,8 @@ class Ledger:
         return [self._commands[mark] for mark in marks if mark in self._commands]
 
     def _settle(self, started: Started, left_running: Iterable[int]) -> tuple[int, ...]:
-        self._running.pop(started.pid, None)
+        self._awaited.pop(started.pid, None)
+        self._unattended.pop(started.pid, None)
         births = {pid: tree.born(pid) for pid in left_running}
         left = [replace(started, pid=pid, born=born) for pid, born in births.items() if born]
         self._left += left
@@ -203,7 +212,7 @@ class Ledger:
         self, child: "Popen[bytes]", started: Started, pipe: Pipe, then: Remarks
     ) -> None:
         returncode = await exited(child)
-        duration_s = time.time() - started.since
+        duration_s = time.monotonic() - started.since
         if returncode < 0:
             # Whoever kills the shell means the command: its children must not stay behind.
             await end(child, mark=started.mark, steps=AFTER_TIMEOUT)

@@ -24,7 +24,9 @@ class Snapshot:
             self._prepare()
             self._before = self._tree()
         except OSError as error:
-            raise SettingsError(f"cannot keep the workspace's state: {error}") from error
+            raise SettingsError(
+                f"cannot keep the workspace's state: {error}", hint=f"ls -ld {directory}"
+            ) from error
 
     def patch(self) -> str:
         """All changes since, as `git apply` takes them. Raises SettingsError."""

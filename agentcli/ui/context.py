@@ -2,17 +2,21 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from agentcli.agent.size import spec_tokens
+from agentcli.agent.size import IMAGE_TOKENS, spec_tokens
 from agentcli.app.context import Contents, contents_of
 from agentcli.app.first_request import Opening, body, opening
 from agentcli.machine.plain import visible
 from agentcli.machine.tokens import estimate
 from agentcli.settings import Settings
+from agentcli.types.messages import Image, Text
+from agentcli.ui.prompt import read_images
 
 BAR_COLUMNS = 30
+IMAGE_CHARS = 16
 PLACEHOLDER = "PROMPT"
 """What stands for a prompt that is not given."""
 
@@ -45,19 +49,31 @@ def chart(contents: Contents) -> list[str]:
 def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
     """What the model is told before and with the first prompt, and what each part costs.
 
-    As JSON: the request itself, as it would be sent."""
+    As JSON: the request itself, as it would be sent, but for the bytes of images."""
+    prompt = prompt or PLACEHOLDER
+    attached = [*map(_shown, read_images(prompt, (), settings.workspace))]
     if as_json:
-        shown = json.dumps(body(settings, prompt or PLACEHOLDER), ensure_ascii=False, indent=2)
+        shown = json.dumps(body(settings, prompt, attached), ensure_ascii=False, indent=2)
         sys.stdout.write(f"{shown}\n")
         return
     total = 0
-    for title, text, tokens in _parts(opening(settings), prompt or PLACEHOLDER):
+    for title, text, tokens in _parts(opening(settings), prompt, attached):
         total += tokens
         sys.stdout.write(f"# {title} ({tokens} tokens)\n\n{visible(text)}\n\n")
     sys.stdout.write(f"# all: about {total} tokens\n")
 
 
-def _parts(parts: Opening, prompt: str) -> Iterator[tuple[str, str, int]]:
+def _shown(part: str | Image) -> Text | Image:
+    """Of an image its beginning, for people, and what it costs."""
+    if isinstance(part, str):
+        return Text(text=part)
+    size = f"{len(part.data)} characters, about {IMAGE_TOKENS} tokens"
+    return replace(part, data=f"{part.data[:IMAGE_CHARS]}… ({size})")
+
+
+def _parts(
+    parts: Opening, prompt: str, attached: Sequence[Text | Image]
+) -> Iterator[tuple[str, str, int]]:
     yield "system prompt", parts.system, estimate(parts.system)
     for spec in parts.toolset.declared:
         declared = f"{spec.description}\n{json.dumps(spec.schema, ensure_ascii=False)}"
@@ -66,6 +82,13 @@ def _parts(parts: Opening, prompt: str) -> Iterator[tuple[str, str, int]]:
     for told in parts.told:
         yield told.why, told.text, estimate(told.text)
     yield "prompt", prompt, estimate(prompt)
+    for part in attached:
+        if isinstance(part, Text):
+            yield "attached", part.text, estimate(part.text)
+        elif parts.takes_images:
+            yield part.media_type, part.data, IMAGE_TOKENS
+        else:
+            yield part.media_type, "(not sent: the model takes no images)", 0
     for told in parts.told_after:
         yield told.why, told.text, estimate(told.text)
 

@@ -6,7 +6,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,11 +15,13 @@ from agentcli import __version__
 from agentcli.app.hooks import own_hooks
 from agentcli.app.model import open_model
 from agentcli.app.project import DIRECTORY, open_project, project_rules
+from agentcli.guard.sandbox.choose import Finding as Layer
 from agentcli.guard.sandbox.choose import Ground, describe
+from agentcli.guard.sandbox.remedies import Remedy, workspace_unwritable
 from agentcli.record.place import sessions_directory
-from agentcli.settings import Settings, hooks_file, settings_file
+from agentcli.settings import Given, Settings, hooks_file, load, settings_file, unset
 from agentcli.tools.searching.ripgrep import find as find_ripgrep
-from agentcli.types.errors import AgentError, Exit
+from agentcli.types.errors import AgentError, Exit, SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +32,16 @@ class Finding:
     fix: str = ""
 
 
-def examine(settings: Settings) -> Exit:
-    """Prints one line per finding. Fails when a run could not work."""
-    failed = False
-    for finding in findings(settings):
+def examine(flags: Given, *, workspace: Path) -> Exit:
+    """Prints one line per finding. Fails when a run could not work.
+
+    Settings that cannot be used are one of them: the rest is looked at as if nothing were set."""
+    fault, failed = None, False
+    try:
+        settings = load(flags, workspace=workspace)
+    except SettingsError as error:
+        fault, settings = error, unset(flags, workspace=workspace)
+    for finding in findings(settings, fault=fault):
         failed = failed or finding.status == "FAIL"
         sys.stdout.write(f"{finding.status:<4}  {finding.subject:<9}  {finding.words}\n")
         if finding.fix:
@@ -41,14 +49,15 @@ def examine(settings: Settings) -> Exit:
     return Exit.SETTINGS if failed else Exit.DONE
 
 
-def findings(settings: Settings) -> Iterator[Finding]:
+def findings(settings: Settings, *, fault: SettingsError | None = None) -> Iterator[Finding]:
+    """`fault`: what is wrong with the settings, of which these are none then."""
     yield Finding(
         subject="agentcli",
         words=f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}",
     )
     yield _model(settings)
     yield _state()
-    yield _settings_file()
+    yield _settings_file(fault)
     yield _hooks()
     yield _project(settings)
     yield _program("bash", "the bash tool cannot run", "apt-get install bash", needed=True)
@@ -56,7 +65,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield _sandbox(settings)
     yield _ripgrep(settings)
     yield _terminal()
-    yield Finding(subject="workspace", words=str(settings.workspace))
+    yield _workspace(settings)
 
 
 def _model(settings: Settings) -> Finding:
@@ -77,7 +86,9 @@ def _state() -> Finding:
         return Finding(subject="sessions", words=str(error), status="FAIL", fix=fix)
 
 
-def _settings_file() -> Finding:
+def _settings_file(fault: SettingsError | None) -> Finding:
+    if fault is not None:
+        return Finding(subject="settings", words=str(fault), status="FAIL", fix=fault.hint)
     path = settings_file()
     return Finding(subject="settings", words=str(path) if path.exists() else f"none ({path})")
 
@@ -113,23 +124,59 @@ def _program(name: str, without: str, fix: str, *, needed: bool) -> Finding:
 
 
 def _sandbox(settings: Settings) -> Finding:
-    if settings.sandbox == "off":
-        return Finding(subject="sandbox", words="off: commands run as you would", status="warn")
-    with tempfile.TemporaryDirectory(prefix="agentcli-doctor-") as private:
-        found = describe(Ground(workspace=settings.workspace, private=Path(private)))
-    layers = [one for one in found if settings.sandbox in ("auto", one.layer)]
-    for layer in layers:
-        if layer.works:
-            gaps = f" (leaves open: {'; '.join(layer.gaps)})" if layer.gaps else ""
-            return Finding(subject="sandbox", words=layer.layer + gaps)
-    reasons = " ".join(layer.reason for layer in layers) or "There is none for this system."
-    fix = next((layer.fix for layer in layers if layer.fix), "")
-    return Finding(
-        subject="sandbox",
-        words=f"none works: every command needs a yes. {reasons}",
-        status="warn",
-        fix=fix,
+    """What commands of this workspace would run in, why, and whether there is something better."""
+    try:
+        found = _layers(settings)
+    except AgentError as error:
+        return Finding(subject="sandbox", words=str(error), status="warn", fix=error.hint)
+    wanted = [one for one in found if settings.sandbox in ("auto", one.layer)]
+    used = next((one for one in wanted if one.works), None)
+    words = (
+        _used(settings, used)
+        if used or settings.sandbox == "off"
+        else _none_works(settings, wanted)
     )
+    better = found[: found.index(used)] if used else found
+    if best := next((one for one in better if one.works), None):
+        words += f" {best.layer} works here{' and is stronger' if used else ''}."
+        fix = f"agentcli --sandbox {best.layer}, or the same in {settings_file()}"
+        return Finding(subject="sandbox", words=words, status="warn", fix=fix)
+    if used and better:
+        words += f" Stronger would be {better[0].layer}: {better[0].reason}"
+    fix = next((one.fix for one in better if one.fix), "")
+    is_well = used is not None and not fix
+    return Finding(subject="sandbox", words=words, status="ok" if is_well else "warn", fix=fix)
+
+
+def _layers(settings: Settings) -> tuple[Layer, ...]:
+    with tempfile.TemporaryDirectory(prefix="agentcli-doctor-") as private:
+        return describe(Ground(workspace=settings.workspace, private=Path(private)))
+
+
+def _used(settings: Settings, used: Layer | None) -> str:
+    if used is None:
+        return "off, as asked for: commands run as you would."
+    why = "the strongest that works here" if settings.sandbox == "auto" else "as asked for"
+    gaps = f" It leaves open: {' '.join(used.gaps)}" if used.gaps else ""
+    return f"{used.layer}, {why}.{gaps}"
+
+
+def _none_works(settings: Settings, wanted: Sequence[Layer]) -> str:
+    reasons = " ".join(one.reason for one in wanted)
+    if not wanted and settings.sandbox == "auto":
+        reasons = "There is none for this system."
+    elif not wanted:
+        reasons = f"{settings.sandbox} is not for this system."
+    return f"none works: every command needs a yes. {reasons}"
+
+
+def _workspace(settings: Settings) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=settings.workspace):
+            return Finding(subject="workspace", words=str(settings.workspace))
+    except OSError as error:
+        found = workspace_unwritable(error, settings.workspace) or Remedy(str(error))
+        return Finding(subject="workspace", words=found.reason, status="warn", fix=found.fix)
 
 
 def _ripgrep(settings: Settings) -> Finding:

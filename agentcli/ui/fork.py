@@ -79,14 +79,14 @@ def _lines(made: Fork, branches: Branches) -> list[str]:
 
 
 def _cells(course: Course) -> dict[str, str]:
-    cost = "unknown" if course.cost_usd is None else f"${course.cost_usd:.4f}"
+    spending, used = course.spending, course.spending.usage
     changed = ", ".join(f"{path} +{add} -{cut}" for path, (add, cut) in course.changed.items())
     return {
         "model": course.model,
         "ending": course.ending,
-        "requests": str(course.requests),
-        "tokens": f"{course.usage.prompt_tokens} in, {course.usage.output_tokens} out",
-        "cost": cost,
+        "requests": str(spending.requests),
+        "tokens": f"{used.prompt_tokens} in, {used.output_tokens} out",
+        "cost": spending.cost,
         "calls": f"{course.calls}, {course.failed} failed, {course.denied} denied",
         "changed": changed or "nothing",
         "answer": " ".join(course.answer.split()),

@@ -9,25 +9,30 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from agentcli.machine import clock
+from agentcli.types.checks import Verified
 from agentcli.types.deltas import CallProgress, RetryDelta, TextDelta
 from agentcli.types.errors import Outcome
 from agentcli.types.events import (
+    Attached,
     CallFinished,
     CallJudged,
+    Compacted,
     Event,
     HookRan,
     ModelChanged,
     ModelReplied,
+    ServerAsked,
     SessionResumed,
     SessionStarted,
+    TokensSpent,
     Told,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import ToolCall
+from agentcli.types.spending import spent_on
 from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
 from agentcli.ui.streams import write_out
-from agentcli.ui.tally import Tally, usage_json
+from agentcli.ui.tally import Tally, cost_json, usage_json
 
 VERSION = 1
 
@@ -75,17 +80,23 @@ class JsonFace:
                 if self._partial:
                     self._begin_turn(self._replies + 1)
                     self._line({"type": "message.delta", "turn": self._turn, "text": text})
-            case ModelReplied():
-                self._replies += 1
-                self._begin_turn(self._replies)
-                for row in _replied(event, self._turn, self._window_of(self._model)):
-                    self._line(row)
+            case ModelReplied() | TokensSpent() | Compacted():
+                self._begin_turn(self._replies + 1)
+                self._used(event)
             case CallProgress():
                 if self._partial:
                     self._line(_output(event))
             case _:
                 for row in _rows(event):
                     self._line(row)
+
+    def _used(self, event: ModelReplied | TokensSpent | Compacted) -> None:
+        if not isinstance(event, ModelReplied):
+            self._line(_usage(event, self._turn))
+            return
+        self._replies += 1
+        for row in _replied(event, self._turn, self._window_of(self._model)):
+            self._line(row)
 
     def _begin_turn(self, turn: int) -> None:
         if turn != self._turn:
@@ -130,8 +141,23 @@ def _remarks(event: Event) -> list[Row]:
             return [{"type": "warning", "code": code, "message": message}]
         case HookRan():
             return [_hook(event)]
+        case Attached(name=name, origin=origin, size_bytes=size_bytes):
+            return [{"type": "attached", "name": name, "origin": origin, "bytes": size_bytes}]
+        case ServerAsked():
+            return [_server_asked(event)]
         case _:
             return []
+
+
+def _server_asked(event: ServerAsked) -> Row:
+    return {
+        "type": "server.asked",
+        "server": event.server,
+        "kind": event.kind,
+        "message": event.message,
+        "answer": event.answer,
+        "fields": list(event.fields),
+    }
 
 
 def _hook(event: HookRan) -> Row:
@@ -160,14 +186,28 @@ def _started(event: SessionStarted | SessionResumed) -> Row:
 def _replied(event: ModelReplied, turn: int, window_tokens: int | None) -> list[Row]:
     message = event.message
     said = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
-    usage = {"type": "usage", "turn": turn, **usage_json(message.usage)}
     filled = message.usage.prompt_tokens + message.usage.output_tokens
     share_pct = round(100 * filled / window_tokens, 1) if window_tokens else None
     return [
         *said,
-        {**usage, "cost_usd": event.cost_usd, "context_pct": share_pct},
+        {**_usage(event, turn), "context_pct": share_pct},
         *map(_requested, message.tool_calls),
     ]
+
+
+_OF = {"model_replied": "reply", "compacted": "summary"}
+
+
+def _usage(event: ModelReplied | TokensSpent | Compacted, turn: int) -> Row:
+    spent = spent_on(event)
+    return {
+        "type": "usage",
+        "turn": turn,
+        "of": event.why if isinstance(event, TokensSpent) else _OF[event.type],
+        **usage_json(spent.usage),
+        **cost_json(spent),
+        "context_pct": None,
+    }
 
 
 def _requested(call: ToolCall) -> Row:

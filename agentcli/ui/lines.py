@@ -16,9 +16,14 @@ from agentcli.types.tools import (
     Raw,
     ToolResult,
 )
+from agentcli.types.verdicts import Delegation
 
 TARGET_CHARS = 72
+TASK_CHARS = 300
 REASON_CHARS = 200
+SAID_NO = "the person said no"
+SAID_INSTEAD = f"{SAID_NO}, and: "
+"""Before what they want to be done instead."""
 
 _TELLING = ("command", "path", "pattern", "glob")
 """Arguments that say by themselves what a call is about."""
@@ -31,6 +36,16 @@ def call_line(call: ToolCall, result: ToolResult, duration_s: float) -> str:
 def target(call: ToolCall) -> str:
     """What the call is about, on one line, shortened in the middle."""
     return shortened(visible(subject(call)), TARGET_CHARS)
+
+
+def child_name(child: Delegation) -> str:
+    """Of the child agent that asks, in its role."""
+    return f"child agent {visible(child.role)}" if child.role else "child agent"
+
+
+def child_task(child: Delegation) -> str:
+    """What it was sent to do, on one line."""
+    return shortened(visible(" ".join(child.task.split())), TASK_CHARS)
 
 
 def subject(call: ToolCall) -> str:

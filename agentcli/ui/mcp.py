@@ -3,10 +3,11 @@
 import asyncio
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from agentcli.app.project import Project, open_project
-from agentcli.app.server_entries import approvals
+from agentcli.app.server_entries import approvals, trials
 from agentcli.app.server_list import (
     NewServer,
     add_server,
@@ -23,8 +24,10 @@ from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.faults import ServerFault
 from agentcli.mcp.offered import Offered
 from agentcli.settings import Settings, load
-from agentcli.types.errors import Exit, UsageError
+from agentcli.types.errors import Exit, SettingsError, UsageError
+from agentcli.ui.lines import counted
 from agentcli.ui.server_words import NO_SERVERS, cost, described, terms
+from agentcli.ui.sessions import age
 
 
 def add(name: str, new: NewServer) -> Exit:
@@ -45,7 +48,7 @@ def show(workspace: Path, *, config: str | None) -> Exit:
     found = entries(settings, project)
     for entry in found.servers:
         accepted = approvals().of(entry)
-        tools = "not asked yet" if accepted is None else cost(entry, accepted)
+        tools = _tried(entry) if accepted is None else cost(entry, accepted)
         _say(f"{entry.name}  {entry.shown}\n  {tools}; {terms(entry)}")
     for problem in found.problems:
         _say(f"problem: {problem}")
@@ -98,27 +101,57 @@ async def _tested(settings: Settings, entry: ServerEntry) -> bool:
         except ServerFault as fault:
             _say(f"{entry.name}: {fault}")
             _say_log(servers, entry)
+            _remember(entry, None)
             return False
         took_ms = (time.monotonic() - began) * 1000
         protocol = servers.link(entry).protocol
+        remarks = servers.link(entry).remarks
     for tool in tools:
         _say(f"  {_line(tool)}")
     accepted = approvals().of(entry)
     difference = change(accepted, tools) if accepted is not None else None
     _say(f"{entry.name}: {cost(entry, tools)}, protocol {protocol}, ready in {took_ms:.0f} ms")
+    _say_remarks(remarks)
     if difference:
         _say(f"  other than accepted ({difference}): agentcli mcp approve {entry.name}")
+    _remember(entry, len(tools))
     return True
+
+
+def _remember(entry: ServerEntry, tools: int | None) -> None:
+    try:
+        trials().store(entry, tools)
+    except SettingsError as error:
+        _say(f"  not kept for agentcli mcp list: {error}")
+
+
+def _tried(entry: ServerEntry) -> str:
+    """What is known of a server whose tools nobody has accepted."""
+    trial = trials().of(entry)
+    if trial is None:
+        return "not asked yet"
+    if trial.tools is None:
+        return f"failed when tested, {age(trial.at)}"
+    return (
+        f"answered when tested, {age(trial.at)}: {counted(trial.tools, 'tool')}, not accepted yet"
+    )
 
 
 async def _listed(settings: Settings, entry: ServerEntry) -> tuple[Offered, ...] | None:
     async with visit(settings, entry) as servers:
         try:
-            return await servers.listed(entry)
+            tools = await servers.listed(entry)
         except ServerFault as fault:
             _say(f"{entry.name}: {fault}")
             _say_log(servers, entry)
             return None
+        _say_remarks(servers.link(entry).remarks)
+        return tools
+
+
+def _say_remarks(remarks: Iterable[str]) -> None:
+    for remark in remarks:
+        _say(f"  warning: {remark}")
 
 
 def _say_log(servers: Servers, entry: ServerEntry) -> None:

@@ -68,7 +68,10 @@ def _remote(name: str, workspace: Path, config: str | None) -> ServerEntry:
     settings, project = surroundings(workspace, config)
     entry = entry_named(name, entries(settings, project))
     if not entry.is_remote:
-        raise UsageError(f"{name} is a process on this machine, which takes no login")
+        raise UsageError(
+            f"{name} is a process on this machine, which takes no login",
+            hint=f"agentcli mcp test {name}",
+        )
     return entry
 
 

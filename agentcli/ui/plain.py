@@ -5,27 +5,27 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from agentcli.agent.surroundings import ENVIRONMENT
 from agentcli.machine.plain import visible
+from agentcli.types.checks import ClaimsChecked, Verified
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import Exit, Outcome
 from agentcli.types.events import (
     Attached,
     CallFinished,
     CallJudged,
-    ClaimsChecked,
     Ending,
     Event,
     ModelReplied,
     SessionResumed,
     SessionStarted,
     Told,
-    Verified,
     Warned,
+    Why,
 )
 from agentcli.types.messages import ToolCall
+from agentcli.types.spending import NOTHING
 from agentcli.types.tools import Command, Diff, FileView, Matches
-from agentcli.ui.lines import call_line, counted, duration, target
+from agentcli.ui.lines import call_line, duration, target
 from agentcli.ui.streams import out_is_terminal, write_err, write_out
 from agentcli.ui.tally import Tally
 
@@ -96,7 +96,7 @@ class Story:
         self._say(f"still working: {call.name} {target(call)}, {duration(now - since)} so far")
 
     def finish(self, outcome: Outcome, tally: Tally) -> None:
-        if tally.turns:
+        if tally.spending != NOTHING:
             self._say(_summary(tally))
         if outcome.exit_code is Exit.DONE:
             return
@@ -115,7 +115,7 @@ class Story:
 
     def _remark(self, event: Event) -> None:
         match event:
-            case Told(text=text, why=why) if why != ENVIRONMENT:  # that is no news to a person
+            case Told(text=text, why=why) if why != Why.ENVIRONMENT:  # that is no news to a person
                 first, *more = text.strip().split("\n")
                 self._say(f"told the model ({why}): {visible(first)}{' …' if more else ''}")
             case Warned(message=message):
@@ -128,7 +128,7 @@ class Story:
                         self._say(visible(f"not supported: {claim.text!r}: {claim.evidence}"))
             case RetryDelta():
                 self._say(
-                    f"{visible(event.reason)}: retrying in {event.wait_s:g}s, "
+                    f"{visible(event.reason)}: retrying in {event.wait_s:.1f} s, "
                     f"try {event.attempt} of {event.attempts}"
                 )
             case _:
@@ -214,8 +214,7 @@ def _summary(tally: Tally) -> str:
     usage = tally.usage
     cached = f" ({usage.cache_read_tokens} cached)" if usage.cache_read_tokens else ""
     thought = f" ({usage.reasoning_tokens} thinking)" if usage.reasoning_tokens else ""
-    cost = "price not known" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
     return (
-        f"{counted(tally.turns, 'request')} · {usage.prompt_tokens} tokens in{cached}, "
-        f"{usage.output_tokens} out{thought} · {cost}"
+        f"{tally.spending.asked} · {usage.prompt_tokens} tokens in{cached}, "
+        f"{usage.output_tokens} out{thought} · {tally.spending.cost}"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agentcli.types.errors import Exit, Outcome
 from agentcli.types.events import CallFinished, CallJudged, Event, ModelReplied
 from agentcli.types.messages import ToolCall
+from agentcli.types.spending import NOTHING
 from agentcli.ui.plain import Story, say_error
 from agentcli.ui.streams import write_err
 from agentcli.ui.tally import Tally
@@ -50,7 +51,7 @@ class TerminalFace:
                 self._remarks(event)
 
     def finish(self, outcome: Outcome, tally: Tally) -> None:
-        if tally.turns:
+        if tally.spending != NOTHING:
             self.block(self.view.summary(tally))
         if outcome.exit_code is not Exit.DONE:
             if tally.answer.strip():

@@ -40,13 +40,23 @@ def read_prompt(given: str | None, file: Path | None) -> str:
 
 
 def read_attached() -> tuple[str, ...]:
-    """What is piped in besides a prompt, within limits, or nothing."""
+    """What is piped in besides a prompt, within limits, or nothing. Raises UsageError."""
     if not _is_piped() or not _begins():
         return ()
     data = _read_all(sys.stdin.buffer.fileno())
     if not data:
         return ()
-    text, _ = cap(data.decode("utf-8", "replace"), ATTACHED_LIMIT_BYTES)
+    if b"\0" in data:
+        raise UsageError(
+            "what is piped in is not text: it has NUL bytes in it",
+            hint="put it into a file in the workspace, and name it in the prompt",
+        )
+    text, was_cut = cap(data.decode("utf-8", "replace"), ATTACHED_LIMIT_BYTES)
+    if was_cut:
+        sys.stderr.write(
+            f"warning: of {len(data):,} bytes on stdin the model gets the first and the last, "
+            f"{ATTACHED_LIMIT_BYTES // 1024} KB in all\n"
+        )
     return (f"<stdin>\n{text}\n</stdin>",)
 
 

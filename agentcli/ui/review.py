@@ -99,7 +99,13 @@ def review_order(given: Given, scope: Scope, wish: str | None) -> Order:
 
 def _change(scope: Scope, workspace: Path) -> tuple[str, str]:
     """What it is called, and its diff."""
-    _said("rev-parse", "--git-dir", cwd=workspace, else_say=f"{workspace} is in no git repository")
+    _said(
+        *("rev-parse", "--git-dir"),
+        cwd=workspace,
+        where="not a git repository",
+        else_say=f"{workspace} is in no git repository",
+        hint="agentcli review -C REPOSITORY, or git init",
+    )
     try:
         if scope.base is not None:
             base = _commit(scope.base, workspace)
@@ -114,18 +120,25 @@ def _change(scope: Scope, workspace: Path) -> tuple[str, str]:
         raise UsageError(str(error), hint=error.hint or "name a commit that exists") from error
 
 
-def _said(*arguments: str, cwd: Path, else_say: str) -> str:
+def _said(*arguments: str, cwd: Path, where: str, else_say: str, hint: str) -> str:
+    """`where`: what git says where there is no such thing, which is said in other words."""
     try:
         return git(*arguments, cwd=cwd)
     except SettingsError as error:
-        is_git_at_fault = bool(error.hint)
-        said = str(error) if is_git_at_fault else else_say
-        raise UsageError(said, hint=error.hint or "git log shows what there is") from error
+        if where in str(error):
+            raise UsageError(else_say, hint=hint) from error
+        raise UsageError(str(error), hint=error.hint) from error
 
 
 def _commit(name: str, workspace: Path) -> str:
     asked = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
-    return _said(*asked, cwd=workspace, else_say=f"there is no commit {name!r}").split()[-1]
+    return _said(
+        *asked,
+        cwd=workspace,
+        where="single revision",
+        else_say=f"there is no commit {name!r}",
+        hint="git log shows what there is",
+    ).split()[-1]
 
 
 def _uncommitted(workspace: Path) -> str:

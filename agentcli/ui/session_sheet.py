@@ -11,9 +11,8 @@ from agentcli.record.sessions import Summary, place_to_read, summary_of
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Fact, TurnEnded, TurnStarted
 from agentcli.types.messages import UserMessage
-from agentcli.ui.lines import counted
 from agentcli.ui.sessions import age, row, state, write_json
-from agentcli.ui.tally import Tally, usage_json
+from agentcli.ui.tally import Tally, cost_json, usage_json
 
 
 def show_one(named: str | None, *, as_json: bool) -> None:
@@ -57,7 +56,6 @@ def _prompt(message: UserMessage) -> str:
 
 
 def _described(summary: Summary, facts: list[Fact], tally: Tally) -> list[str]:
-    cost = "unknown cost" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
     usage = tally.usage
     origin = f", forked from {summary.origin}" if summary.origin else ""
     return [
@@ -67,8 +65,8 @@ def _described(summary: Summary, facts: list[Fact], tally: Tally) -> list[str]:
         f"  model      {visible(summary.model)}, {summary.mode} mode",
         f"  when       {summary.started} to {summary.last} ({age(summary.last)})",
         f"  state      {state(summary)}",
-        f"  used       {counted(tally.turns, 'request')}, {usage.prompt_tokens} tokens in "
-        f"({usage.cache_read_tokens} cached), {usage.output_tokens} out, {cost}",
+        f"  used       {tally.spending.asked}, {usage.prompt_tokens} tokens in "
+        f"({usage.cache_read_tokens} cached), {usage.output_tokens} out, {tally.spending.cost}",
         *(
             f"  changed    {visible(path)} +{added} -{removed}"
             for path, (added, removed) in tally.changed.items()
@@ -92,9 +90,9 @@ def _described(summary: Summary, facts: list[Fact], tally: Tally) -> list[str]:
 
 def _sums(tally: Tally) -> dict[str, Any]:
     return {
-        "requests": tally.turns,
+        "requests": tally.spending.requests,
         "usage": usage_json(tally.usage),
-        "cost_usd": tally.cost_usd,
+        **cost_json(tally.spending),
         "changed": {path: list(counts) for path, counts in tally.changed.items()},
         "denials": [call.id for call, _ in tally.denials],
     }

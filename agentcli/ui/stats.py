@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from agentcli.machine.plain import visible
@@ -36,10 +35,10 @@ def report(stats: Stats, *, blocks: str) -> Iterator[str]:
     if not stats.sessions:
         yield "no session in this time"
         return
-    price = f" ({total.unpriced} requests without a known price)" if total.unpriced else ""
-    yield f"sessions  {stats.sessions:>10}     turns  {total.turns}, requests {total.requests}"
-    yield f"tokens in {total.input_tokens:>10,}     out    {total.output_tokens:,}"
-    yield f"cache     {total.cache_share:>10.0%}     cost   ${total.cost_usd:.2f}{price}"
+    spending, usage = total.spending, total.spending.usage
+    yield f"sessions  {stats.sessions:>10}     turns  {total.turns}, {spending.asked}"
+    yield f"tokens in {usage.prompt_tokens:>10,}     out    {usage.output_tokens:,}"
+    yield f"cache     {total.cache_share:>10.0%}     cost   {spending.cost}"
     yield f"calls     {total.calls:>10,}     failed {total.failures}, denied {total.denials}"
     yield ""
     days = stats.by_day()[-CHART_DAYS:]
@@ -48,15 +47,15 @@ def report(stats: Stats, *, blocks: str) -> Iterator[str]:
     yield ""
     for name, count in stats.tools.most_common(TOOLS_SHOWN):
         failed = f" {stats.failed_tools[name]} failed" if stats.failed_tools[name] else ""
-        yield f"{visible(name):<16} {count:>7} calls{failed}"
+        yield f"{visible(name):<16} {_many(count, 'call')}{failed}"
     for name, count in stats.models.most_common(TOOLS_SHOWN):
-        yield f"{visible(name):<32} {count:>7} requests"
+        yield f"{visible(name):<32} {_many(count, 'request')}"
 
 
 def _charts(days: Sequence[tuple[str, Sums]], blocks: str) -> Iterator[str]:
     rows: dict[str, tuple[list[float], str]] = {
-        "tokens": ([float(day.input_tokens + day.output_tokens) for _, day in days], "{:,.0f}"),
-        "cost": ([day.cost_usd for _, day in days], "${:.2f}"),
+        "tokens": ([float(_tokens(day)) for _, day in days], "{:,.0f}"),
+        "cost": ([day.spending.known_usd for _, day in days], "${:.2f}"),
         "cache": ([day.cache_share for _, day in days], "{:.0%}"),
         "calls": ([float(day.calls) for _, day in days], "{:,.0f}"),
         "failed": ([float(day.failures) for _, day in days], "{:,.0f}"),
@@ -99,14 +98,39 @@ def _as_json(stats: Stats) -> dict[str, object]:
     return {
         "v": 1,
         "sessions": stats.sessions,
-        "total": {**asdict(stats.total), "cache_share": round(stats.total.cache_share, 4)},
-        "days": {
-            day: {**asdict(sums), "cache_share": round(sums.cache_share, 4)}
-            for day, sums in stats.by_day()
-        },
+        "total": _sums_json(stats.total),
+        "days": {day: _sums_json(sums) for day, sums in stats.by_day()},
         "tools": {
             name: {"calls": count, "failed": stats.failed_tools[name]}
             for name, count in stats.tools.most_common()
         },
         "models": dict(stats.models.most_common()),
+    }
+
+
+def _many(count: int, noun: str) -> str:
+    """Numbers below each other, whatever follows them."""
+    return f"{count:>7} {noun if count == 1 else noun + 's'}"
+
+
+def _tokens(sums: Sums) -> int:
+    return sums.spending.usage.prompt_tokens + sums.spending.usage.output_tokens
+
+
+def _sums_json(sums: Sums) -> dict[str, object]:
+    spending, usage = sums.spending, sums.spending.usage
+    return {
+        "turns": sums.turns,
+        "requests": spending.requests,
+        "broken_off": spending.broken_off,
+        "input_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cache_read_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": spending.known_usd,
+        "cost_is_estimate": spending.is_estimate,
+        "unpriced": spending.unpriced,
+        "calls": sums.calls,
+        "failures": sums.failures,
+        "denials": sums.denials,
+        "cache_share": round(sums.cache_share, 4),
     }

@@ -4,25 +4,22 @@ import time
 from dataclasses import field
 from typing import Any
 
+from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
 from agentcli.types.errors import Outcome
 from agentcli.types.events import (
-    AnswerChecked,
     CallFinished,
     CallJudged,
-    Claim,
-    ClaimsChecked,
-    Compacted,
     Event,
     ModelReplied,
     SessionResumed,
     SessionStarted,
     TurnStarted,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.record import dataclass
-from agentcli.types.tools import ChildTurn, Diff
+from agentcli.types.spending import NOTHING, Spending, spent_on
+from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
 
 
@@ -38,8 +35,7 @@ class Tally:
     """Requests that were answered: a turn of the model's."""
     answer: str = ""
     structured: Json = None
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
+    spending: Spending = NOTHING
     model_s: float = 0.0
     calls: int = 0
     failed_tools: int = 0
@@ -52,6 +48,7 @@ class Tally:
     warnings: list[str] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
+        self.spending += spent_on(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._opened(event)
@@ -59,14 +56,16 @@ class Tally:
                 self.answer, self.structured = "", None
             case ModelReplied():
                 self._replied(event)
-            case Compacted(usage=usage, cost_usd=cost_usd):
-                self._spent(usage, cost_usd)
             case CallJudged(call=call, verdict=verdict) if verdict.decision == "deny":
                 self.denials.append((call, verdict))
             case CallFinished():
                 self._finished(event)
             case _:
                 self._checked(event)
+
+    @property
+    def usage(self) -> Usage:
+        return self.spending.usage
 
     @property
     def duration_s(self) -> float:
@@ -86,7 +85,7 @@ class Tally:
             "duration_ms": round(self.duration_s * 1000),
             "api_ms": round(self.model_s * 1000),
             "usage": usage_json(self.usage),
-            "cost_usd": self.cost_usd,
+            **cost_json(self.spending),
             "files_changed": [
                 {"path": path, "added": added, "removed": removed}
                 for path, (added, removed) in self.changed.items()
@@ -104,22 +103,12 @@ class Tally:
     def _replied(self, event: ModelReplied) -> None:
         self.turns += 1
         self.model_s += event.duration_s
-        self._spent(event.message.usage, event.cost_usd)
         self.answer = "" if event.message.tool_calls else event.message.text
-
-    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
-        self.usage += usage
-        if cost_usd is None:
-            self.cost_usd = None
-        elif self.cost_usd is not None:
-            self.cost_usd += cost_usd
 
     def _finished(self, event: CallFinished) -> None:
         result = event.result
         self.calls += 1
         self.failed_tools += result.status == "error"
-        if isinstance(result.details, ChildTurn):
-            self._spent(result.details.usage, result.details.cost_usd)
         if isinstance(result.details, Diff) and result.status == "ok":
             diff = result.details
             added, removed = self.changed.get(diff.path, (0, 0))
@@ -144,6 +133,10 @@ def error_json(outcome: Outcome) -> dict[str, str] | None:
     if outcome.status == "ok":
         return None
     return {"code": outcome.ending, "message": outcome.message, "fix": outcome.hint}
+
+
+def cost_json(spending: Spending) -> dict[str, Any]:
+    return {"cost_usd": spending.cost_usd, "cost_is_estimate": spending.is_estimate}
 
 
 def usage_json(usage: Usage) -> dict[str, int]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from agentcli.machine.plain import visible
 from agentcli.record.sessions import log_of
 from agentcli.record.triage.trace import Trace, TracedTurn, read_trace
+from agentcli.types.checks import Verified
 from agentcli.types.events import (
     Attached,
     CallFinished,
@@ -26,14 +27,15 @@ from agentcli.types.events import (
     SessionNamed,
     SessionResumed,
     SessionStarted,
+    TokensSpent,
     Told,
     TurnEnded,
     TurnStarted,
     Undone,
-    Verified,
     Warned,
 )
-from agentcli.types.messages import Text, Thinking, ToolCall, Usage
+from agentcli.types.messages import Text, Thinking, ToolCall
+from agentcli.types.spending import Spending, spent_on
 from agentcli.ui.lines import call_line, counted, duration, target
 
 BODY_LINES = 6
@@ -95,10 +97,9 @@ class _Telling:
 
     def _replied(self, reply: ModelReplied) -> list[str]:
         message = reply.message
-        cost = "price not known" if reply.cost_usd is None else f"${reply.cost_usd:.4f}"
-        retries = f" · {reply.retries} retries" if reply.retries else ""
+        retries = f" · {counted(reply.retries, 'retry', 'retries')}" if reply.retries else ""
         head = (
-            f"  reply    {duration(reply.duration_s)} · {_tokens(message.usage)} · {cost} · "
+            f"  reply    {duration(reply.duration_s)} · {_used(spent_on(reply))} · "
             f"stop {message.stop}{retries}"
         )
         body = []
@@ -128,10 +129,9 @@ class _Telling:
         turn, self._turn = self._turn, None
         if turn is None:
             return f"ended {ended.ending}{said}"
-        used = sum((reply.message.usage for _, reply in turn.replies), Usage())
         return (
-            f"ended {ended.ending}{said} · {counted(len(turn.replies), 'request')} · "
-            f"{counted(len(turn.calls), 'call')} · {_tokens(used)} · ${turn.cost_usd:.4f}"
+            f"ended {ended.ending}{said} · {turn.spending.asked} · "
+            f"{counted(len(turn.calls), 'call')} · {_used(turn.spending)}"
         )
 
     def _body(self, text: str) -> Iterator[str]:
@@ -156,9 +156,15 @@ def _verdict(judged: CallJudged) -> str:
     return f"{verdict.decision} by {verdict.by}{rule} · {judged.effect} · {call} · {reason}"
 
 
-def _tokens(usage: Usage) -> str:
+def _used(spent: Spending) -> str:
+    usage = spent.usage
     cached = f" ({usage.cache_read_tokens} cached)" if usage.cache_read_tokens else ""
-    return f"{usage.prompt_tokens} in{cached}, {usage.output_tokens} out"
+    return f"{usage.prompt_tokens} in{cached}, {usage.output_tokens} out · {spent.cost}"
+
+
+def _spent(fact: TokensSpent) -> str:
+    what = "an attempt that broke off" if fact.why == "broken_off" else "an opinion on a call"
+    return f"  spent    on {what} · {_used(spent_on(fact))}"
 
 
 def _seconds(at: str) -> float | None:
@@ -211,9 +217,10 @@ _WORDS: dict[type[Fact], Callable[..., str]] = {
     Attached: lambda fact: f"  attached {fact.name}, {fact.size_bytes} bytes",
     ServerAsked: lambda fact: f"  asked    by {fact.server}: {fact.message} ({fact.answer})",
     ModelFailed: lambda fact: f"  no reply {fact.kind}: {fact.message}",
+    TokensSpent: _spent,
     HookRan: lambda fact: f"  hook     {fact.hook} {fact.decision} {fact.reason}",
     Verified: _verified,
-    Compacted: lambda fact: f"  summary  of {fact.tokens_before} tokens",
+    Compacted: lambda fact: f"  summary  of {fact.tokens_before} tokens · {_used(spent_on(fact))}",
     Checkpointed: _changed,
     Undone: _undone,
 }

@@ -13,7 +13,8 @@ from agentcli.record.triage.finding import Case, Finding, Level
 from agentcli.record.triage.trace import Trace, read_trace
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.types.errors import Exit
-from agentcli.types.messages import Usage
+from agentcli.ui.lines import counted
+from agentcli.ui.tally import cost_json
 
 SHOWN_OF_A_KIND = 5
 
@@ -42,12 +43,14 @@ def show(session: str | None, *, expected: Sequence[str], is_strict: bool, as_js
 
 def _summary(trace: Trace) -> str:
     ended = trace.turns[-1].ended if trace.turns else None
-    used = _used(trace)
+    spending = trace.spending
+    used = spending.usage
     return (
-        f"{_count(len(trace.entries), 'record')} · {_count(len(trace.turns), 'turn')} · "
-        f"{_count(len(trace.replies), 'request')} · {_count(len(trace.calls), 'call')} · "
+        f"session {_session(trace)}: "
+        f"{counted(len(trace.entries), 'record')} · {counted(len(trace.turns), 'turn')} · "
+        f"{spending.asked} · {counted(len(trace.calls), 'call')} · "
         f"{used.prompt_tokens} tokens in, {used.output_tokens} out · "
-        f"${_cost_usd(trace):.4f} · {ended.ending if ended else 'no ending'}"
+        f"{spending.cost} · {ended.ending if ended else 'no ending'}"
     )
 
 
@@ -72,17 +75,17 @@ def _lines(found: Sequence[Finding]) -> Iterator[str]:
 
 def _as_json(trace: Trace, found: Sequence[Finding], code: Exit) -> dict[str, Any]:
     ended = trace.turns[-1].ended if trace.turns else None
-    used = _used(trace)
+    spending = trace.spending
     return {
         "v": 1,
-        "session": trace.entries[-1].session if trace.entries else "",
+        "session": _session(trace),
         "records": len(trace.entries),
         "turns": len(trace.turns),
-        "requests": len(trace.replies),
+        "requests": spending.requests,
         "calls": len(trace.calls),
-        "tokens_in": used.prompt_tokens,
-        "tokens_out": used.output_tokens,
-        "cost_usd": round(_cost_usd(trace), 6),
+        "tokens_in": spending.usage.prompt_tokens,
+        "tokens_out": spending.usage.output_tokens,
+        **cost_json(spending),
         "ending": ended.ending if ended else None,
         "exit_code": int(code),
         "findings": [
@@ -99,13 +102,5 @@ def _as_json(trace: Trace, found: Sequence[Finding], code: Exit) -> dict[str, An
     }
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def _used(trace: Trace) -> Usage:
-    return sum((reply.message.usage for _, reply in trace.replies), Usage())
-
-
-def _cost_usd(trace: Trace) -> float:
-    return sum(turn.cost_usd for turn in trace.turns)
+def _session(trace: Trace) -> str:
+    return trace.entries[-1].session if trace.entries else ""

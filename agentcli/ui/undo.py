@@ -45,11 +45,12 @@ def undo_or_redo(session: str | None, workspace: Path, wanted: Wanted) -> Exit:
     given = None if workspace == Path() else workspace.resolve()
     with closed_session(past_session(session, workspace).place, given) as undoing:
         report = carry_out(undoing, wanted)
+        left = () if wanted.redo or wanted.dry_run else left_lines(undoing.stack())
     if report is None:
         nothing = "put back" if wanted.redo else "take back"
         sys.stdout.write(f"there is nothing to {nothing}\n")
         return Exit.DONE
-    for line in report_lines(report, dry_run=wanted.dry_run):
+    for line in (*report_lines(report, dry_run=wanted.dry_run), *left):
         sys.stdout.write(line + "\n")
     return Exit.VERIFY_FAILED if report.result.conflicts else Exit.DONE
 
@@ -113,6 +114,13 @@ def report_lines(report: Report, *, dry_run: bool) -> Iterator[str]:
     not_kept = [path for change in report.changes for path in change.fact.not_kept]
     if not_kept:
         yield f"  not kept, and so left as they are: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+
+
+def left_lines(stack: Stack) -> Iterator[str]:
+    """What a person who thinks in tasks rather than calls may want to take back next."""
+    latest = stack.latest()
+    if latest:
+        yield f"{len(stack.standing)} more can be taken back, first {_paths(latest)}"
 
 
 def _did(report: Report, *, dry_run: bool) -> str:

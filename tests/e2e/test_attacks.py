@@ -1,6 +1,7 @@
 """The real program, a model that means harm, and the world afterwards."""
 
 import os
+import secrets
 import socket
 import subprocess
 import threading
@@ -72,7 +73,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     tcp.bind(("127.0.0.1", 0))
     udp.bind(("127.0.0.1", 0))
     unix.bind(str(outside / "s"))
-    name = f"agentcli-test-{os.getpid()}"
+    name = f"agentcli-test-{secrets.token_hex(8)}"
     abstract.bind(f"\0{name}")
     made = World(
         home=home,

@@ -13,7 +13,8 @@ from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, session_log
 from tests.support.provider import Provider, Recorded, Reply, answer, sse, stream
-from tests.support.repl import KEY, live, says
+from tests.support.repl import KEY, live, runs, says
+from tests.support.terminal import Term, until
 
 PATIENCE_S = 20
 OVERLOADED = answer({"error": {"message": "broken"}}, status=500, headers={"retry-after": "0"})
@@ -117,6 +118,37 @@ def test_child_spends_of_its_parent_s_budget(childhood: Childhood) -> None:
     assert ran.code == Exit.LIMIT
     status, text = childhood.result()
     assert (status, "the limit of 12000 tokens is reached" in text) == ("error", True)
+
+
+def test_child_makes_no_more_requests_than_its_parent_has_left(childhood: Childhood) -> None:
+    steps = iter(range(1, 1000))
+
+    def child(request: Recorded) -> Reply:
+        is_over = request.json.get("tool_choice") == {"type": "none"}
+        return says("Half of it.") if is_over else reads(next(steps))
+
+    ran = childhood.run(
+        child, delegates("find it"), says("It gave up."), flags=("--max-turns", "3")
+    )
+    assert (ran.code, ran.out) == (0, "It gave up.\n")
+    assert childhood.result() == (
+        "error",
+        "The child agent did not finish: the limit of 2 requests is reached. "
+        "Its last words: Half of it.",
+    )
+    assert [OPENING in str(body["messages"]) for body in childhood.bodies].count(True) == 3
+
+
+def test_parent_without_requests_left_starts_no_child(childhood: Childhood) -> None:
+    ran = childhood.run(
+        lambda request: says("never"), delegates("find it"), flags=("--max-turns", "1")
+    )
+    assert ran.code == Exit.LIMIT
+    assert childhood.result() == (
+        "error",
+        "The limit of this run is reached: no child agent was started.",
+    )
+    assert not any(OPENING in str(body["messages"]) for body in childhood.bodies)
 
 
 def test_children_that_read_work_at_the_same_time(childhood: Childhood) -> None:
@@ -247,3 +279,95 @@ def test_interrupted_child_is_one_result_and_what_it_did_is_kept(tmp_path: Path)
         assert agentcli("audit", "verify", log, home=session.home).out.startswith("intact")
         term.send("and now")
         term.wait("Went on.")
+
+
+WAITS = "echo begun; until [ -e go_on ]; do sleep 0.05; done"
+TASK = "count the\n\x1blines"
+
+
+def builder(home: Path) -> None:
+    roles = home / ".config/agentcli/agents"
+    roles.mkdir(parents=True)
+    (roles / "builder.md").write_text("---\ndescription: Builds.\ntools: bash\n---\n")
+
+
+def builds(*commands: str) -> list[Answer]:
+    """A family whose child runs these commands, one after the other."""
+    said = [*(runs(command, f"toolu_9{index}") for index, command in enumerate(commands))]
+
+    def child(request: Recorded) -> Reply:
+        return said.pop(0) if said else says("Counted.")
+
+    return family(child, delegates(TASK, role="builder"), says("The end."))
+
+
+def agree(term: Term, asked: str) -> None:
+    term.wait(asked)
+    if term.shows("tab to answer"):
+        term.key("tab")
+    term.wait("needs approval")
+    term.type("y")
+
+
+def test_question_of_a_child_says_so_and_its_command_is_not_in_the_background(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "home").mkdir()
+    builder(tmp_path / "home")
+    script = builds(f"{WAITS} 2>err")
+    with live(tmp_path, script, cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        agree(term, "? delegate")
+        term.wait("? bash  child agent builder  ")
+        term.wait("  task: count the �lines")
+        assert not (session.project / "err").exists()
+        agree(term, "? bash")
+        until(lambda: (session.project / "err").exists(), "the command runs")
+        term.wait("esc to interrupt")
+        assert not term.shows("1 bg")
+        term.send("/bg")
+        term.wait("no command runs in the background")
+        (session.project / "go_on").touch()
+        term.wait("The end.")
+
+
+def test_question_of_a_child_says_so_in_lines(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    builder(tmp_path / "home")
+    with live(tmp_path, builds("touch made"), env={"TERM": "dumb"}, cols=100) as session:
+        term = session.term
+        term.wait("/help lists the commands")
+        term.send("go")
+        term.wait("? delegate")
+        term.send("y")
+        term.wait("? bash  child agent builder  needs approval")
+        term.wait("  task: count the �lines")
+        term.send("y")
+        term.wait("The end.")
+        assert (session.project / "made").exists()
+
+
+def test_hooks_are_told_which_child_makes_a_call(childhood: Childhood) -> None:
+    builder(childhood.home)
+    told = childhood.home / "told"
+    hook = {"type": "command", "command": f"cat >> {told}; echo >> {told}"}
+    hooks = {event: [{"hooks": [hook]}] for event in ("PreToolUse", "PostToolUse")}
+    (childhood.home / ".config/agentcli/hooks.json").write_text(json.dumps({"hooks": hooks}))
+    said = iter([runs("echo hello", "toolu_9"), says("Built.")])
+    childhood.run(
+        lambda request: next(said),
+        delegates("build it", role="builder"),
+        says("Done."),
+        flags=("--mode", "auto"),
+    )
+    session = session_log(childhood.home).parent.name
+    names = ("tool_name", "hook_event_name", "agent_id", "agent_type", "agent_task")
+    child = (f"{session}/child-1", "builder", "build it")
+    assert [tuple(one.get(name) for name in names) for one in map(json.loads, told.open())] == [
+        ("delegate", "PreToolUse", None, None, None),
+        ("bash", "PreToolUse", *child),
+        ("bash", "PostToolUse", *child),
+        ("delegate", "PostToolUse", None, None, None),
+    ]

@@ -25,7 +25,8 @@ def test_commands_of_the_person_and_of_a_trusted_project(tmp_path: Path) -> None
         term.send("/skills")
         term.wait("release: Releases.")
         term.wait("not used: yours commands/help.md")
-        assert "bad/SKILL.md: it does not begin with front matter" in "\n".join(term.screen())
+        shown = " ".join(" ".join(term.screen()).split())
+        assert "bad/SKILL.md: it does not begin with front matter" in shown
         term.send("/greet Ann")
         term.wait("/greet needs 2 arguments")
         term.send("/greet Ann 'New York'")

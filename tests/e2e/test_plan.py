@@ -108,6 +108,61 @@ def test_change_goes_back_to_the_model_and_no_keeps_planning(tmp_path: Path) -> 
         assert [fact["type"] for fact in facts(session.home)].count("turn_started") == 2
 
 
+def test_question_back_is_answered_and_is_no_plan(tmp_path: Path) -> None:
+    replies = [says("Which file do you mean?"), says(PLAN), WRITES, says("Made.")]
+    with live(tmp_path, replies, cols=100, rows=40) as session:
+        term = session.term
+        term.ready()
+        term.send("/plan make it")
+        term.wait("Which file do you mean?")
+        term.wait_gone("esc to interrupt")
+        assert not term.shows("follow it?")
+        assert not term.shows("tab to answer")
+        term.send("made.txt")
+        opened(term)
+        assert "made.txt" in session.prompts()[1]
+        answer(term, "a")
+        term.wait("Made.")
+        (told,) = told_of_plans(session.home)
+        assert told.endswith(f"\n\n{PLAN}")
+
+
+def test_question_back_can_be_taken_for_the_plan(tmp_path: Path) -> None:
+    with live(tmp_path, [says("I write made.txt. Fine?"), says("Done.")], cols=100) as session:
+        term = session.term
+        term.ready()
+        term.send("/plan make it")
+        term.wait("Fine?")
+        term.wait_gone("esc to interrupt")
+        term.send("/plan review")
+        opened(term)
+        answer(term, "y")
+        term.wait("Done.")
+        (told,) = told_of_plans(session.home)
+        assert told.endswith("\n\nI write made.txt. Fine?")
+
+
+def test_question_back_is_answered_in_lines(tmp_path: Path) -> None:
+    replies = [says("Which file do you mean?"), says(PLAN)]
+    with live(tmp_path, replies, env={"TERM": "dumb"}) as session:
+        term = session.term
+        term.wait("/help lists the commands")
+        term.send("/plan make it")
+        term.wait("Which file do you mean?")
+        term.send("made.txt")
+        term.wait("y follow it in ask mode")
+        assert "made.txt" in session.prompts()[-1]
+        assert [row for row in term.history() if "follow it" in row][1:] == []
+
+
+def test_run_in_another_mode_accepts_no_question(tmp_path: Path) -> None:
+    model = script(tmp_path / "script.json", ["Which file?", "Made."])
+    agentcli("run", "--model", model, "--mode", "plan", "make it", home=tmp_path)
+    ran = agentcli("run", "--continue", "--model", model, "--mode", "auto", "go", home=tmp_path)
+    assert ran.code == 0
+    assert told_of_plans(tmp_path) == []
+
+
 def test_stray_enter_accepts_no_plan(tmp_path: Path) -> None:
     with live(tmp_path, [says(PLAN), says("Done.")], cols=100, rows=40) as session:
         term = session.term

@@ -1,3 +1,4 @@
+import base64
 import json
 import sys
 from pathlib import Path
@@ -6,7 +7,9 @@ from typing import Any
 import pytest
 
 from agentcli.agent.prompt import system_prompt
+from agentcli.agent.size import IMAGE_TOKENS
 from agentcli.machine.tokens import estimate
+from tests.support.pictures import png
 from tests.support.program import agentcli
 from tests.support.provider import Provider, answer
 
@@ -51,6 +54,27 @@ def test_prompt_is_what_a_run_sends(tmp_path: Path, model: str) -> None:
     for mode in ("ask", "plan"):
         arguments = ("--model", model, "--mode", mode, "hello there")
         assert announced(tmp_path, *arguments) == sent(tmp_path, *arguments)
+
+
+@pytest.mark.parametrize("model", ["opus", "sol", "flash", "openai-chat/any"])
+def test_prompt_shows_the_image_that_a_run_sends(tmp_path: Path, model: str) -> None:
+    shot = png(30, 20)
+    (tmp_path / "shot.png").write_bytes(shot)
+    data = base64.b64encode(shot).decode("ascii")
+    shown = f"{data[:16]}… ({len(data)} characters, about {IMAGE_TOKENS} tokens)"
+    arguments = ("--model", model, "see @shot.png")
+    carried = json.dumps(sent(tmp_path, *arguments))
+    assert carried.count(data) == 1
+    assert announced(tmp_path, *arguments) == json.loads(carried.replace(data, shown))
+    told = agentcli("prompt", *arguments, home=tmp_path, env=KEYS).out
+    assert f"# image/png ({IMAGE_TOKENS} tokens)\n\n{shown}\n" in told
+
+
+def test_prompt_warns_of_an_image_that_cannot_be_shown(tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_bytes(b"no image")
+    ran = agentcli("prompt", "--json", "--model", "opus", "see @shot.png", home=tmp_path, env=KEYS)
+    assert (ran.code, "The image shot.png could not be attached" in ran.out) == (0, True)
+    assert ran.err.startswith("warning: not attached: shot.png ")
 
 
 def test_prompt_declares_the_tools_of_plugins_and_servers(tmp_path: Path) -> None:

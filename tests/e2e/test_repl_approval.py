@@ -197,6 +197,7 @@ def test_person_can_say_what_to_do_instead(tmp_path: Path) -> None:
         term.wait("instead:")
         term.send("use the other file")
         term.wait("The end.")
+        assert term.shows("  you said: use the other file")
         result = session.model.bodies[-1]["messages"][-1]["content"][0]
         assert "use the other file" in json.dumps(result)
         assert not (session.project / "one").exists()
@@ -218,6 +219,36 @@ def test_person_can_change_a_command_before_it_runs(tmp_path: Path) -> None:
         assert (session.project / "two").exists()
         assert not (session.project / "one").exists()
         assert "touch two" in json.dumps(session.model.bodies[-1]["messages"][-1])
+
+
+def test_person_can_change_an_edit_under_whatever_names_it_came(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    given = {"file_path": "calc.py", "old_string": "a / b", "new_string": "one"}
+    script = [anthropic.calls(anthropic.call("toolu_1", "edit_file", given)), says("End.")]
+    env = {"EDITOR": str(editor)}
+    with live(tmp_path, script, cols=100, rows=40, env=env, files=FILES) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        _open(term)
+        term.wait("[m] modify before running")
+        _answer(term, "m")
+        term.wait("End.")
+        assert (session.project / "calc.py").read_text() == "def divide(a, b):\n    return two\n"
+
+
+def test_nobody_is_asked_about_an_edit_that_cannot_be_made(tmp_path: Path) -> None:
+    given = {"path": "calc.py", "old_text": "not there", "new_text": "x"}
+    script = [anthropic.calls(anthropic.call("toolu_1", "edit_file", given)), says("End.")]
+    with live(tmp_path, script, files=FILES) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.wait("End.")
+        assert term.shows("Not edited: old_text is not in calc.py.")
+        assert judged(session.home) == []
 
 
 def test_mode_changed_by_a_key_holds_for_the_next_call(tmp_path: Path) -> None:

@@ -62,11 +62,15 @@ def test_new_session_forgets_and_resume_remembers(tmp_path: Path) -> None:
         term.wait_gone("esc to interrupt")
         sessions = session.home / ".local/state/agentcli/sessions"
         (first,) = [path.name for path in sessions.iterdir()]
+        term.send("/model sonnet")
+        term.wait("from the next request on")
         term.send("/new")
-        term.wait_for(lambda: len(list(sessions.iterdir())) == 2, "there is another session")
+        term.wait(f"back: /resume {first}")
+        assert len(list(sessions.iterdir())) == 2
         term.send("hello")
         term.wait("Two.")
         assert "remember me" not in json.dumps(session.model.bodies[1])
+        assert "sonnet" in session.model.bodies[1]["model"]
         term.wait_gone("esc to interrupt")
         term.send(f"/resume {first}")
         term.wait_for(lambda: "\n".join(term.screen()).count("One.") == 2, "it is taken up")
@@ -89,7 +93,8 @@ def test_commands_that_only_look_all_work(tmp_path: Path) -> None:
             "/tools": "read_file",
             "/mcp": "no servers; add one",
             "/bg": "no command runs in the background",
-            "/bg stop ²": "there is no such command",
+            "/bg stop ²": "² is not the pid of a command",
+            "/bg stop 1": "no command with pid 1 is running",
             "/resume": "no other session has worked in this folder",
             "/diff": "this folder is in no git repository",
             "/doctor": "ok    agentcli",
@@ -142,6 +147,8 @@ def test_diff_shows_what_git_tracks_and_names_the_rest(tmp_path: Path) -> None:
         term.send("/diff new.py")
         term.wait_for(lambda: len(_rows(term, "not tracked: new.py")) == 2, "it is named again")
         assert len(_rows(term, "calc.py")) == 2
+        term.send("/diff nosuch")
+        term.wait("there is no file nosuch")
 
 
 def test_project_command_is_a_prompt_once_the_project_is_trusted(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.program import agentcli
 from tests.support.repl import KEY, live, live_in_tmux, paced, runs, says
 from tests.support.terminal import PyteTerm, TmuxTerm, alive, needs_tmux, until
 
@@ -153,10 +154,23 @@ def test_session_is_picked_from_a_list(tmp_path: Path) -> None:
         term = session.term
         term.wait("which? [1-1]")
         assert term.shows("a first question")
+        term.key("down", "enter")
+        term.wait("type a number from 1 to 1, or ctrl+d for none")
         term.send("1")
         term.wait("The answer.")
     with live(tmp_path, [], arguments=["--resume", "nonsense"]) as session:
         assert session.term.code() in (2, 3)
+
+
+def test_session_is_picked_only_where_there_is_a_terminal(tmp_path: Path) -> None:
+    ran = agentcli("--resume", home=tmp_path)
+    assert (ran.code, ran.err.splitlines()) == (
+        2,
+        [
+            "error: there is no terminal to choose a session in",
+            "  fix: agentcli --resume ID; agentcli sessions lists them",
+        ],
+    )
 
 
 def test_stopped_and_continued_session_draws_itself_again(tmp_path: Path) -> None:

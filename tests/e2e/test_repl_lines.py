@@ -89,6 +89,20 @@ def test_line_session_keeps_a_message_that_failed_for_an_empty_line(tmp_path: Pa
         term.wait("requests: 1")
 
 
+def test_line_session_keeps_a_message_that_was_not_to_be_tried_again(tmp_path: Path) -> None:
+    script = [fails(429, **{"retry-after": "30"}), says("Through.")]
+    with live(tmp_path, script, arguments=["--accessible"]) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.send("go")
+        term.wait("retrying in 30")
+        term.key("c-c")
+        term.wait("your message is kept: an empty line sends it again")
+        term.key("enter")
+        term.wait("Through.")
+        assert session.prompts() == ["go", "go"]
+
+
 def test_accessible_cards_come_in_the_order_in_which_things_happen(tmp_path: Path) -> None:
     look = anthropic.calls(anthropic.call("toolu_1", "read_file", {"path": "a.txt"}))
     script = [look, runs("touch made", "toolu_2"), says("End.")]
@@ -172,3 +186,18 @@ def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
             term.wait("error:")
         finally:
             term.close()
+
+
+@pytest.mark.parametrize("terminal", ["dumb", "xterm-256color"])
+def test_shell_that_is_not_there_ends_no_session(tmp_path: Path, terminal: str) -> None:
+    env = {"TERM": terminal, "SHELL": "/nonexistent/zsh"}
+    with live(tmp_path, [says("Still here.")], env=env) as session:
+        term = session.term
+        term.wait("/help lists" if terminal == "dumb" else "ask · claude-")
+        term.send("!ls")
+        term.wait("cannot start /nonexistent/zsh")
+        term.send("!less x")
+        told = "cannot start /nonexistent/zsh"
+        term.wait_for(lambda: "\n".join(term.screen()).count(told) == 2, "it is told again")
+        term.send("go")
+        term.wait("Still here.")

@@ -57,7 +57,7 @@ def test_tab_tells_the_running_turn_at_its_next_step(tmp_path: Path) -> None:
         term.wait("Running bash")
         term.type("and be quick")
         term.key("tab")
-        term.wait_gone("> and be quick")
+        term.wait("  told at the next step: and be quick")
         (session.project / "go_on").touch()
         term.wait("End.")
         last = json.dumps(session.model.bodies[-1]["messages"][-1])
@@ -165,6 +165,21 @@ def test_rate_limit_counts_down_and_enter_tries_now(tmp_path: Path) -> None:
         assert len(session.model.requests) == 2
         (replied,) = _facts(session, "model_replied")
         assert replied["duration_s"] < 25
+
+
+def test_giving_up_on_a_retry_keeps_the_message(tmp_path: Path) -> None:
+    limited = fails(429, **{"retry-after": "30"})
+    with live(tmp_path, [limited, says("Through.")]) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.wait("esc cancel")
+        term.key("escape")
+        term.wait("your message is kept: enter sends it again")
+        term.wait_for(lambda: _count(term, "> go") == 2, "the message is in the input again")
+        term.key("enter")
+        term.wait("Through.")
+        assert _said(session.model.bodies[-1]) == ["go"]
 
 
 def test_rejected_key_is_said_with_a_fix_and_the_message_is_kept(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_disk_that_is_full_is_two_lines_and_nothing_is_lost(home: Path, workspac
     )
     assert (ran.returncode, ran.stdout) == (3, "")
     error, fix = ran.stderr.splitlines()
-    assert error.startswith("error: cannot write the session log ")
+    assert error.startswith("error: cannot write ")
     assert fix.startswith("  fix: ")
     kinds = [entry.fact.type for entry in read(session_log(home)).entries]
     assert kinds[:2] == ["session_started", "turn_started"]

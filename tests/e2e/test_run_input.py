@@ -43,7 +43,7 @@ def test_much_that_is_piped_in_keeps_its_beginning_and_its_end(home: Path) -> No
     text = "first\n" + "x" * 2_000_000 + "\nlast\n"
     with Provider([anthropic.says("Hi.")]) as provider:
         ran = run_against(provider, "why?", home=home, stdin=text)
-        assert ran.code == 0
+        assert (ran.code, "of 2,000,012 bytes on stdin" in ran.err) == (0, True)
         _, attached = sent(provider)
     assert attached.startswith("<stdin>\nfirst\n")
     assert attached.endswith("last\n\n</stdin>")
@@ -142,6 +142,32 @@ def test_bad_input_is_two_lines_before_any_model_is_asked(case: str, home: Path)
     assert len(lines) == 2, ran.err
     assert lines[0].startswith("error: ")
     assert lines[1].startswith("  fix: ")
+
+
+def test_binary_on_stdin_is_refused(home: Path) -> None:
+    with Provider([]) as provider:
+        ran = run_against(provider, "what is this?", home=home, stdin="\0ELF")
+        assert provider.requests == []
+    assert (ran.code, "NUL bytes" in ran.err) == (2, True)
+
+
+OPTIONS_OF_THE_SESSION = {
+    "rule": ["--deny", "bash"],
+    "mode": ["--mode", "plan"],
+    "workspace": ["-C", "/"],
+    "session": ["--continue"],
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS_OF_THE_SESSION)
+def test_option_before_the_command_is_refused_instead_of_being_ignored(
+    case: str, home: Path
+) -> None:
+    options = OPTIONS_OF_THE_SESSION[case]
+    ran = agentcli(*options, "run", "--model", script(home / "s.json", ["Hi."]), "go", home=home)
+    assert (ran.code, ran.out) == (2, "")
+    assert "stands before the command" in ran.err
+    assert "fix: agentcli run --" in ran.err
 
 
 def test_huge_prompt_on_stdin_is_refused(home: Path) -> None:

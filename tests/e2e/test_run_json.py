@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,25 @@ def test_without_partial_there_are_no_deltas(home: Path) -> None:
     with Provider([anthropic.says("a", "b")]) as provider:
         ran = run_against(provider, "-o", "stream-json", "x", home=home)
     assert "message.delta" not in types(ran)
+
+
+def test_resource_that_goes_along_is_told(home: Path) -> None:
+    server = Path(__file__).parents[1] / "support/mcp_servers/asking.py"
+    entry = {"command": sys.executable, "args": [str(server)], "sandbox": False}
+    (home / "servers.json").write_text(json.dumps({"mcpServers": {"asking": entry}}))
+    model = script(home / "s.json", ["Milk."])
+    ran = agentcli(
+        *("run", "-o", "stream-json", "--mcp-config", home / "servers.json", "--model", model),
+        "what is on @asking:note://today",
+        home=home,
+    )
+    assert (ran.code, violations(ran)) == (0, [])
+    (row,) = [row for row in ran.events if row["type"] == "attached"]
+    assert (row["name"], row["origin"], row["bytes"]) == (
+        "the resource note://today of the MCP server asking",
+        "the MCP server asking",
+        66,
+    )
 
 
 def test_every_type_is_described() -> None:

@@ -114,3 +114,21 @@ def test_killed_session_leaves_no_command_running(sandbox: str, home: Path) -> N
         process.kill()
     asyncio.run(until(lambda: running(seconds) == []))
     assert running(seconds) == []
+
+
+def test_killed_session_leaves_nothing_in_the_workspace(home: Path) -> None:
+    work = home / "work"
+    subprocess.run(["git", "init", "-q", work], check=True)
+    before = sorted(work.rglob("*"))
+    seconds = unique_seconds()
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": f"sleep {seconds}"}}]}, "x"])
+    with subprocess.Popen(
+        [PROGRAM, "run", "-C", work, "--mode", "auto", "--model", model, "x"],
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        asyncio.run(until(lambda: running(f"sleep {seconds}")))
+        process.kill()
+    asyncio.run(until(lambda: sorted(work.rglob("*")) == before))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.record.reading import read
-from agentcli.types.events import CallJudged, HookRan, Warned
+from agentcli.types.events import CallJudged, HookRan, Told, Warned
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script
 
 MARK = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch %s"}]}]}}'
@@ -58,6 +58,23 @@ def test_nothing_of_a_repository_runs_before_it_is_trusted(
     assert agentcli("trust", cwd=repository, home=home).code == 0
     ran = run(home, repository)
     assert (ran.code, ran_mark.exists(), "warning" in ran.err) == (0, True, False)
+
+
+def test_text_of_a_repository_is_told_before_it_is_trusted_and_runs_nothing(
+    home: Path, repository: Path, ran_mark: Path
+) -> None:
+    (repository / "AGENTS.md").write_text("Indent with tabs.")
+    for path, name in (("skills/release/SKILL.md", "release"), ("agents/critic.md", "critic")):
+        file = repository / ".agentcli" / path
+        file.parent.mkdir(parents=True)
+        file.write_text(f"---\nname: {name}\ndescription: From the repository.\n---\n")
+    run(home, repository)
+    (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
+    told = "\n".join(e.fact.text for e in read(log).entries if isinstance(e.fact, Told))
+    assert "Instructions of this project, from AGENTS.md" in told
+    assert "- release: From the repository." in told
+    assert "- critic: From the repository." in told
+    assert not ran_mark.exists()
 
 
 def test_flag_trusts_one_run_and_stores_nothing(

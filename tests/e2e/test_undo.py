@@ -1,6 +1,7 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def workspace(tmp_path: Path) -> Path:
     return workspace
 
 
-def run(home: Path, workspace: Path, *calls: dict[str, Any]) -> None:
+def run(home: Path, workspace: Path, *calls: dict[str, Any], options: Sequence[str] = ()) -> None:
     model = script(home / "s.json", [*({"calls": [call]} for call in calls), "Done."])
     ran = agentcli(
         "run",
@@ -40,6 +41,7 @@ def run(home: Path, workspace: Path, *calls: dict[str, Any]) -> None:
         "off",
         "--model",
         model,
+        *options,
         "go",
         home=home,
     )
@@ -67,7 +69,9 @@ def test_undo_takes_back_the_latest_call_then_the_one_before(home: Path, workspa
     assert after == {"c.txt": "one\n2\nthree\n", "d": "x\n", "new/b.txt": "b\n"}
     undone = agentcli("undo", "-C", workspace, home=home)
     assert undone.code == 0
-    assert undone.out.splitlines()[0] == "took back change 3 (bash)"
+    first, *_, last = undone.out.splitlines()
+    assert first == "took back change 3 (bash)"
+    assert last == "2 more can be taken back, first new, new/b.txt"
     assert files(workspace) == {"a.txt": "one\n2\nthree\n", "new/b.txt": "b\n"}
     assert agentcli("undo", "-C", workspace, "--turn", "1", home=home).code == 0
     assert files(workspace) == before
@@ -76,6 +80,15 @@ def test_undo_takes_back_the_latest_call_then_the_one_before(home: Path, workspa
         assert agentcli("undo", "-C", workspace, "--redo", home=home).code == 0
     assert files(workspace) == after
     assert audit(session_log(home)).status == "intact"
+
+
+def test_session_with_an_undo_in_it_replays_as_it_was(home: Path, workspace: Path) -> None:
+    run(home, workspace, READ, EDIT)
+    assert agentcli("undo", "-C", workspace, home=home).code == 0
+    run(home, workspace, READ, EDIT, options=["--continue"])
+    assert agentcli("undo", "-C", workspace, home=home).code == 0
+    ran = agentcli("replay", "--check", session_log(home).parent.name, home=home)
+    assert (ran.code, ran.out.splitlines()[0].partition(": ")[2]) == (0, "same (4 same)")
 
 
 def test_undo_of_one_call_leaves_later_ones_and_the_persons_edits(

@@ -136,7 +136,7 @@ def _sent(history: Sequence[Message]) -> Recorded:
             "x-api-key": "k",
             "content-type": "application/json",
         },
-        body=BodyText().of(anthropic_body(history), "messages"),
+        body=b"".join(BodyText().of(anthropic_body(history), "messages")),
         connection=0,
     )
 
@@ -147,4 +147,4 @@ def test_every_dialect_encodes_every_history(history: list[Message], model: Mode
     dialect = dialect_of(model.protocol)
     asked = replace(request([]), messages=normalize(history, model))
     text = BodyText().of(dialect.encode(asked, model), dialect.HISTORY_KEY)
-    assert isinstance(json.loads(text.decode()), dict)
+    assert isinstance(json.loads(b"".join(text)), dict)

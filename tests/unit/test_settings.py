@@ -1,9 +1,10 @@
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from agentcli.settings import OwnProvider, load
+import agentcli
+from agentcli.settings import OwnProvider, SandboxChoice, load
 from agentcli.types.errors import SettingsError, UsageError
 
 
@@ -76,3 +77,8 @@ def test_durations_are_written_as_people_write_them(
 def test_duration_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         load({"timeout": text}, workspace=tmp_path, environ={})
+
+
+def test_help_names_every_sandbox() -> None:
+    page = Path(agentcli.__file__).with_name("cli") / "help/agentcli-run.txt"
+    assert f"--sandbox {'|'.join(get_args(SandboxChoice))}\n" in page.read_text()

@@ -74,7 +74,12 @@ def summary(name: str, result: dict[str, Any]) -> str:
     """One line: how it went, what it took, and why it failed."""
     took = duration((result.get("duration_ms") or 0) / 1000)
     cost = result.get("cost_usd")
-    spent = f", ${cost:.4f}" if cost else ""
+    spent = f", {about(result)}${cost:.4f}" if cost else ""
     error = result.get("error") or {}
     why = f": {error.get('message')}" if error.get("message") else ""
     return f"{result['status']:<6} {name} ({took}{spent}){why}"
+
+
+def about(result: dict[str, Any]) -> str:
+    """Before a task's cost, where a part of it is estimated."""
+    return "about " if result.get("cost_is_estimate") else ""

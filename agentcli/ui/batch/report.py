@@ -8,6 +8,7 @@ from typing import Any
 
 from agentcli.app.batch.tasks import TaskFile
 from agentcli.types.errors import Exit
+from agentcli.ui.batch.progress import about
 from agentcli.ui.lines import counted, duration
 from agentcli.ui.reports.markdown import cell
 
@@ -58,6 +59,7 @@ class Report:
             "not_run": self.waiting,
             "bad_lines": [{"line": it.number, "message": it.message} for it in self.file.bad],
             "cost_usd": None if None in costs else sum(cost for cost in costs if cost),
+            "cost_is_estimate": any(result.get("cost_is_estimate") for result in self.results),
             "results": list(self.results),
         }
         return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
@@ -85,7 +87,7 @@ def _row(result: dict[str, Any]) -> str:
         f"[{result['id']}](tasks/{result['id']}/answer.md)",
         result["status"],
         duration((result.get("duration_ms") or 0) / 1000),
-        "unknown" if cost is None else f"${cost:.4f}",
+        "price not known" if cost is None else f"{about(result)}${cost:.4f}",
         str(len(result.get("files_changed") or ())),
         cell(" ".join(text.split())[:200]),
     )

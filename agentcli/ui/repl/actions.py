@@ -45,6 +45,7 @@ class Actions:
             "redraw": lambda: repl.terminal.repaint(),
             "suspend": lambda: repl.terminal.suspend(),
             "answer_line": self.answering.answer_line,
+            "leave_shell": self.leave_shell,
             "leave_answer_line": self.answering.leave_answer_line,
         }
 
@@ -161,7 +162,7 @@ class Actions:
         if buffer.complete_state is not None:
             buffer.complete_state = None
         elif repl.composer.shell_mode:
-            repl.composer.shell_mode = False
+            self.leave_shell()
         elif repl.turns.is_running:
             self._interrupt()
         elif not repl.composer.is_empty:
@@ -171,6 +172,9 @@ class Actions:
                 repl.notice("esc again clears the input; up brings it back")
         elif self._is_again("escape"):
             self.do(self._rewind())
+
+    def leave_shell(self) -> None:
+        self._repl.composer.shell_mode = False
 
     async def _rewind(self) -> None:
         await self._repl.engine.opened()

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from agentcli.types.errors import AgentError
 from agentcli.types.forms import Form
-from agentcli.ui.repl.approval import LETTERS, Asked, AskedPlan, Letter
+from agentcli.ui.repl.approval import EDITABLE, LETTERS, Asked, AskedPlan, Letter
 from agentcli.ui.repl.form_lines import fill_in_here, unless_answered
 from agentcli.ui.repl.outside import edited
 from agentcli.ui.repl.plan_answers import PlanAnswers
 
 if TYPE_CHECKING:
     from agentcli.ui.repl.repl import Repl
-
-EDITABLE = ("command", "new_text", "content", "patch")
-"""The arguments of tools that a person would want to change before they run."""
 
 
 class Answering:
@@ -136,11 +133,9 @@ class Answering:
         self._repl.approvals.viewed()
 
     async def _modify(self, asked: Asked) -> None:
-        given = asked.question.call.input
-        name = next((key for key in EDITABLE if isinstance(given, dict) and key in given), None)
-        if name is None or not isinstance(given, dict):
-            self._repl.notice("this call has nothing to edit")
-            return
+        given = self._repl.session.input_of(asked.question.call)
+        assert isinstance(given, dict)  # it would not be offered
+        name = next(key for key in EDITABLE if key in given)
         before = str(given[name])
         after = await self._repl.terminal.hand_over(lambda: edited(before, suffix=".txt"))
         if after is None:

@@ -7,11 +7,12 @@ does not take a yes to what was not shown.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from agentcli.types.messages import Json
+from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Mode, Question, Verdict
+from agentcli.ui.lines import SAID_INSTEAD, SAID_NO
 
 TYPING_S = 1.0
 """A key within this time means: somebody is typing."""
@@ -25,6 +26,8 @@ AGREEING = frozenset({"y", "s", "a", "m"})
 LASTING = frozenset({"s", "a"})
 OF_A_SERVER: tuple[Letter, ...] = ("y", "n", "v")
 OF_A_PLAN: tuple[Letter, ...] = ("y", "a", "n", "e", "m")
+EDITABLE = ("command", "new_text", "content", "patch")
+"""The arguments of tools that a person would want to change before they run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +39,14 @@ class Offer:
     reason: str = ""
     uncovered: tuple[str, ...] = ()
     """The parts of a command line that no rule allows yet."""
+    editable: bool = True
 
     def why_not(self, letter: Letter) -> str:
         """Empty: it can be chosen."""
         if letter == "a" and not self.rules:
             return self.reason or "no rule can name it"
+        if letter == "m" and not self.editable:
+            return "there is nothing to edit in it"
         return (self.reason or "no rule can name it") if letter == "s" and not self.session else ""
 
 
@@ -213,9 +219,7 @@ class Approvals:
         )
 
     def deny(self, instead: str = "") -> None:
-        reason = "the person said no"
-        if instead:
-            reason = f"the person said no, and: {instead}"
+        reason = f"{SAID_INSTEAD}{instead}" if instead else SAID_NO
         self._answer(Verdict(decision="deny", by="person", reason=reason))
 
     def dismiss(self) -> None:

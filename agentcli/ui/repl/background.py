@@ -10,7 +10,8 @@ import select
 import termios
 import time
 import tty
-from dataclasses import dataclass
+
+from agentcli.types.record import dataclass
 
 PATIENCE_S = 0.1
 QUESTION = b"\x1b]11;?\x1b\\\x1b[c"

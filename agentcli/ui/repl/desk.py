@@ -1,14 +1,15 @@
 """What a slash command can reach: the session, the screen, and the few things it may change."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agentcli.settings import Settings
+from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Mode
 
 if TYPE_CHECKING:
     from agentcli.app.session import Session
+    from agentcli.record.place import SessionPlace
     from agentcli.ui.repl.stage import Stage
 
 
@@ -89,8 +90,10 @@ class Desk(Protocol):
         """A long text in the person's pager."""
         ...
 
-    async def renew(self, *, resume: str | None = None) -> None:
-        """Ends the session and begins another, or continues one."""
+    async def renew(self, *, resume: "SessionPlace | None" = None) -> None:
+        """Begins another session, or continues one, and ends the one there is.
+
+        Raises AgentError where the other cannot be had; then nothing is ended."""
         ...
 
     def leave(self) -> None: ...

@@ -2,20 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.settings import Settings
 from agentcli.types.deltas import CommandEnded
 from agentcli.types.errors import AgentError, Exit
-from agentcli.types.events import Event, ModelReplied
+from agentcli.types.events import CallFinished, Event, ModelReplied, Undone
 from agentcli.types.messages import ToolCall
+from agentcli.types.record import dataclass
+from agentcli.types.tools import Diff, ToolResult
 from agentcli.types.verdicts import Asker, Mode, Question
-from agentcli.ui.repl.approval import Offer
+from agentcli.ui.repl.approval import EDITABLE, Offer
 from agentcli.ui.repl.background import Answer
 from agentcli.ui.repl.branch import Branch
 from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.succession import succeed
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ class Late:
     open_session: "Callable[..., Session]"
     make_stage: "Callable[..., Stage]"
     make_registry: "Callable[[Settings], Registry]"
-    find_past: "Callable[[str | None, Path], SessionPlace]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +62,10 @@ class Engine:
         asker: Asker,
         begun: Callable[[], None],
         notice: Callable[[str], None],
+        changed: Callable[[], None],
     ) -> None:
         """`begun`: called when it is ready, and when it could not be made so. `notice`: says
-        something for a moment."""
+        something for a moment. `changed`: files of the workspace are other than before."""
         self._settings = settings
         self._opening = opening
         self._load = load
@@ -72,6 +74,7 @@ class Engine:
         self._asker = asker
         self._begun = begun
         self._notice = notice
+        self._changed = changed
         self._ready: asyncio.Task[None] | None = None
         self._late: Late | None = None
         self._calls: list[ToolCall] = []
@@ -107,17 +110,14 @@ class Engine:
         if self.session is not None:
             self.session.set_mode(mode)
 
-    async def renew(self, resume: str | None) -> None:
-        """Another session. Raises AgentError for a past one that is not there, and then stays."""
-        session, stage = await self.opened()
+    async def renew(self, settings: Settings, *, resume: "SessionPlace | None") -> None:
+        """Another session. Raises AgentError where it cannot be had, and then stays."""
+        before, stage = await self.opened()
         assert self._late is not None
-        past = self._late.find_past(resume, self._settings.workspace) if resume else None
-        self.session = None
-        await session.close(Exit.DONE)
-        stage.story.begin_anew()
-        self._opening = replace(self._opening, resume=past)
-        self.begin()
-        await self.opened()
+        self._settings = settings
+        self.session = self._open(self._late, stage, resume=resume)
+        await succeed(self.session, before=before, story=stage.story)
+        self._begun()
 
     async def close(self, exit_code: Exit) -> None:
         if self._ready is not None:
@@ -127,26 +127,25 @@ class Engine:
 
     def in_background(self) -> int:
         """How many commands go on without anybody waiting for them."""
-        if self.session is None or self.stage is None:
-            return 0
-        awaited = self.stage.story.running
-        return sum(one.call_id not in awaited for one in self.session.running())
+        return len(self.session.in_background()) if self.session else 0
 
     def offer(self, question: Question) -> Offer:
         assert self.session is not None
         found = self.session.suggest(question.call)
+        given = self.session.input_of(question.call)
         return Offer(
             rules=found.rules,
             session=found.session,
             reason=found.reason,
             uncovered=found.uncovered,
+            editable=isinstance(given, dict) and any(name in given for name in EDITABLE),
         )
 
     def position(self, question: Question) -> tuple[int, int]:
-        """Which of how many calls of the last reply."""
+        """Which of how many calls of the last reply; others ask one by one."""
         ids = [call.id for call in self._calls]
-        index = ids.index(question.call.id) + 1 if question.call.id in ids else 1
-        return index, max(1, len(ids))
+        asked = question.call.id
+        return (ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1)
 
     async def _make_ready(self) -> None:
         self._late = late = await asyncio.to_thread(self._load)
@@ -158,24 +157,29 @@ class Engine:
             size=lambda: (self._terminal.size.columns, self._terminal.size.rows),
             status=self._status,
         )
-        self.registry = late.make_registry(self._settings)
         resume, self._opening = self._opening.resume, replace(self._opening, resume=None)
         try:
-            self.session = late.open_session(
-                self._settings,
-                listeners=(self._hear, self.stage.story),
-                asker=self._asker,
-                resume=resume,
-            )
+            self.session = self._open(late, self.stage, resume=resume)
         except AgentError as error:
             self.stage.story.error(str(error), error.hint)
             raise
-        for problem in self.registry.problems:
-            self.stage.story.say(self.stage.ink(f"warning: {problem}", "warning"))
         if resume is not None:
             self.stage.story.recall(self.session.facts)
         if self.mode != self.session.mode:
             self.session.set_mode(self.mode)
+
+    def _open(self, late: Late, stage: "Stage", *, resume: "SessionPlace | None") -> "Session":
+        """With the commands as they are now, which are there also where no session can be had."""
+        self.registry = late.make_registry(self._settings)
+        session = late.open_session(
+            self._settings,
+            listeners=(self._hear, stage.story),
+            asker=self._asker,
+            resume=resume,
+        )
+        for problem in self.registry.problems:
+            stage.story.say(stage.ink(f"warning: {problem}", "warning"))
+        return session
 
     def _done(self, ready: "asyncio.Task[None]") -> None:
         """What the person can act on was said; anything else is a bug, and ends the session."""
@@ -188,6 +192,8 @@ class Engine:
         match event:
             case ModelReplied(message=message):
                 self._calls = list(message.tool_calls)
+            case Undone() | CallFinished(result=ToolResult(status="ok", details=Diff())):
+                self._changed()
             case CommandEnded(pid=pid, how=how):
                 self._notice(f"background pid {pid} has ended: {how}")
             case _:

@@ -1,7 +1,7 @@
 """Which key does what: one table, from which the keys are bound and `/keys` is printed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from prompt_toolkit.filters import (
@@ -16,6 +16,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from agentcli.types.errors import SettingsError
+from agentcli.types.record import dataclass
 from agentcli.ui.repl.approval import LETTERS, Approvals
 
 Action = Callable[[], None]
@@ -95,6 +96,8 @@ TABLE: tuple[Row, ...] = (
     Row(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
 )
 ALSO = (
+    ("!COMMAND", "run it yourself, and the model is told; !!COMMAND: and it is not"),
+    ("! Enter", "a prompt for a command; Backspace on it, while it is empty, or Esc leaves it"),
     ("Ctrl-R", "search the history"),
     ("Ctrl-A/E/K/U/W/Y, Alt-B/F", "edit as in emacs"),
     ("y s a n e v m", "the answers to a question, always the same; Esc is no, and stop"),
@@ -136,8 +139,10 @@ def bindings(
     answer: Callable[[str], None],
     write: Callable[[str], None],
     is_answering: Callable[[], bool],
+    is_bare_shell: Callable[[], bool],
     rows: Sequence[Row] = TABLE,
 ) -> KeyBindings:
+    """`is_bare_shell`: there is a prompt for a shell command, and nothing in it."""
     bound = KeyBindings()
     takes_answers = Condition(lambda: approvals.takes_keys and not is_answering())
     composing = ~takes_answers & ~is_searching & ~Condition(is_answering)
@@ -150,6 +155,9 @@ def bindings(
             )
     _bind_answers(bound, answer, write, takes_answers)
     _bind_answer_line(bound, actions, Condition(is_answering))
+    bound.add("backspace", filter=composing & Condition(is_bare_shell))(
+        _calling(actions["leave_shell"])
+    )
 
     @bound.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from agentcli.types.verdicts import Verdict
+from agentcli.ui.lines import SAID_INSTEAD, SAID_NO
 from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.approval import Offer
 
@@ -35,11 +36,11 @@ def _verdict(said: str, offer: Offer) -> Verdict | None:
         case "a" if offer.rules:
             return _yes("the person agreed always", rule)
         case "n" | "no":
-            return _no("the person said no")
+            return _no(SAID_NO)
         case "" | "s" | "a":
             return None
         case _:
-            return _no(f"the person said no, and: {said}")
+            return _no(f"{SAID_INSTEAD}{said}")
 
 
 def _yes(reason: str, rule: str | None = None) -> Verdict:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentcli import __version__
 from agentcli.app.opening import open_session
 from agentcli.app.session import Session
-from agentcli.record.sessions import past_session
 from agentcli.settings import Settings
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import AgentError, Exit, UsageError
-from agentcli.types.events import CallJudged, Event
+from agentcli.types.events import CallJudged, Event, Why
 from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.lines import target
 from agentcli.ui.render.escape import escape
@@ -37,6 +36,7 @@ from agentcli.ui.repl.plan_in_lines import ask_about_plan
 from agentcli.ui.repl.shell import run_captured
 from agentcli.ui.repl.stage import Stage, make_stage
 from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.succession import succeed
 
 if TYPE_CHECKING:
     from agentcli.record.place import SessionPlace
@@ -58,6 +58,7 @@ class LineMode:
         self._next: list[str] = []
         self._unsent = ""
         """A message that no model could be asked."""
+        self._was_retried = False
         self._stage = make_stage(
             self.settings,
             background=None,
@@ -75,7 +76,7 @@ class LineMode:
                 loop.add_signal_handler(number, self._ended_by, number)
         self._code = Exit.DONE
         began = time.monotonic()
-        self._open()
+        self._session = self._opened(self._resume)
         self._write(
             f"agentcli {__version__}, {self.session.model.name}, "
             f"{self.settings.workspace}, {self.mode} mode\n"
@@ -90,7 +91,7 @@ class LineMode:
             if self._code is Exit.DONE:
                 raise
         finally:
-            stopped = len(self.session.running())
+            stopped = len(self.session.in_background())
             await self.session.close(self._code)
             for line in self._stage.last_words(
                 self.session, time.monotonic() - began, stopped=stopped
@@ -185,12 +186,10 @@ class LineMode:
     async def page(self, text: str) -> None:
         self._write(text)
 
-    async def renew(self, *, resume: str | None = None) -> None:
-        past = past_session(resume, self.settings.workspace).place if resume else None
-        await self.session.close(Exit.DONE)
-        self._resume = past
-        self._open()
-        self.say(f"session {self.session.place.id}")
+    async def renew(self, *, resume: "SessionPlace | None" = None) -> None:
+        before = self.session
+        self._session = self._opened(resume)
+        await succeed(self.session, before=before, story=self._stage.story)
 
     def leave(self) -> None:
         self._is_over = True
@@ -245,12 +244,20 @@ class LineMode:
         attached = await asyncio.to_thread(attach, text, self.settings.workspace)
         for note in attached.notes:
             self._write(f"{note}\n")
-        fetched = await self.session.fetched(text)
-        await self.session.turn(text, attached=(*attached.parts, *fetched))
-        if self.session.withdraw():
+        self._was_retried = False
+        try:
+            await self.session.turn(text, attached=attached.parts)
+        except asyncio.CancelledError:
+            self._keep(text, gave_up=self._was_retried)
+            raise
+        self._keep(text)
+        await self.decide_on_plan()
+
+    def _keep(self, text: str, *, gave_up: bool = False) -> None:
+        """What no model has heard."""
+        if self.session.withdraw(gave_up=gave_up):
             self._unsent = text
             self._write("your message is kept: an empty line sends it again\n")
-        await self.decide_on_plan()
 
     async def _shell(self, command: str) -> None:
         is_told = not command.startswith("!")
@@ -259,14 +266,14 @@ class LineMode:
         )
         self._write(f"{ran.output}exit {ran.exit_code}\n")
         if is_told:
-            self.session.tell(self.session.clean(ran.for_model()), why="user ran")
+            self.session.tell(self.session.clean(ran.for_model()), why=Why.SHELL)
 
-    def _open(self) -> None:
-        self._session = open_session(
+    def _opened(self, resume: "SessionPlace | None") -> Session:
+        return open_session(
             self.settings,
             listeners=(self._stage.story, self._announce),
             asker=self,
-            resume=self._resume,
+            resume=resume,
         )
 
     def _announce(self, event: Event) -> None:
@@ -274,7 +281,8 @@ class LineMode:
             case CallJudged(call=call, verdict=verdict) if verdict.decision != "deny":
                 self._write(f"Running {call.name}: {escape(target(call))}\n")
             case RetryDelta():
-                self._write(f"{escape(event.reason)}: trying again in {event.wait_s:.0f} seconds\n")
+                self._was_retried = True
+                self._write(f"{escape(event.reason)}: retrying in {event.wait_s:.1f} s\n")
             case _:
                 pass
 

@@ -39,8 +39,14 @@ READ_BYTES_MAX = 20_000_000
 """What lies behind it is not looked at, not even to count its lines."""
 
 _RANGE = re.compile(r":(\d+)(?:-(\d+))?$")
-_PATH = re.compile(r"[\w.~+/-]*/[\w.+-]*\.\w+")
-"""With a folder and an ending: what is no path has mostly one of the two."""
+_PATH = re.compile(r"[\w.~+/-]*/[\w.+-]*\.\w+|[\w.~+/-]*[\w.~+-]/")
+"""A folder and an ending, or a folder that says so: what is no path has mostly neither."""
+_ENDINGS = """
+    adoc bash c cc cfg clj cmake conf cpp cs css csv cxx dart diff erl exs f90 fish go gradle
+    graphql h hpp hs html hxx ini ipynb java jl js json jsonl jsx kt kts less log lua m4 md mjs ml
+    nix pdf php pl pm proto ps1 py pyi pyx r rb rs rst scala scss sh sql svelte svg swift tcl tex
+    toml ts tsv tsx txt vue xml yaml yml zig zsh"""
+"""Of files without a folder before their name, which is what decorators look like."""
 _TYPED = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
 
 
@@ -101,11 +107,17 @@ def _mentioned(written: str, workspace: Path) -> Attached | None:
 def _missing(written: str, workspace: Path) -> Attached | None:
     """None: it was no mention, but somebody's name, a word of a language, or a server's."""
     name = _RANGE.sub("", written)
-    if ":" in name or not (is_image_name(name) or _PATH.fullmatch(name)):
+    if ":" in name or not _names_a_file(name):
         return None
     path = workspace / from_home(name)
     why = "is not in the workspace" if os.path.lexists(path) else "does not exist"
     return _note(f"{NOT_ATTACHED}{visible(name)} {why}")
+
+
+def _names_a_file(name: str) -> bool:
+    is_quoted = " " in name
+    has_ending = name.rpartition(".")[2] in _ENDINGS.split() and "." in name
+    return is_quoted or has_ending or is_image_name(name) or bool(_PATH.fullmatch(name))
 
 
 def _image(written: str, workspace: Path) -> Attached | None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Diff
 from agentcli.types.verdicts import Question
-from agentcli.ui.lines import target
+from agentcli.ui.lines import child_name, child_task, target
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape, escaped
 from agentcli.ui.render.paint import Paint, folded, wrapped
@@ -21,8 +21,8 @@ from agentcli.ui.repl.approval import Asked
 
 BODY_SHARE = 0.6
 WHY_ROWS = 3
-LOW_ROWS = 13
-"""With fewer, few words for each answer, where the call does not fit anyway."""
+ENDS_ROWS = 3
+"""Of a call that does not fit: its beginning, how much is not shown, its end."""
 DENSITIES: tuple[Density, ...] = ("rows", "flowing", "short")
 ROOMY = 60
 """Columns that are enough to say more than that a question waits."""
@@ -50,10 +50,16 @@ def panel(asked: Asked, paint: Paint, *, place: Place, rows: int, takes_keys: bo
         foot = _foot(asked, paint, why, density)
         if len(body) <= _room(paint, rows - len(head) - len(foot)):
             return [*head, *body, *foot]
-    density = "rows" if rows >= LOW_ROWS else "short"
-    asked.is_cut, asked.hides_rules = True, not shows_rules(asked, paint, density)
-    foot = _foot(asked, paint, why, density)
-    room = _room(paint, rows - len(head) - len(foot))
+    asked.is_cut = True
+    for density in DENSITIES:
+        asked.hides_rules = not shows_rules(asked, paint, density)
+        foot = _foot(asked, paint, why, density)
+        room = _room(paint, rows - len(head) - len(foot))
+        if room >= ENDS_ROWS:
+            break
+    else:
+        foot = answer_rows(asked, paint, density)
+        room = _room(paint, rows - len(head) - len(foot))
     body = _ends_of(body, max(1, room), paint, was_viewed=asked.was_viewed)
     return [*head, *body, *foot][:rows]
 
@@ -82,7 +88,7 @@ def body_rows(asked: Asked, paint: Paint) -> list[str]:
 
 def whole_text(asked: Asked, paint: Paint) -> str:
     head = _header(asked, paint, takes_keys=True)
-    return "\n".join([*head, *body_rows(asked, paint)]) + "\n"
+    return "\n".join([*head, *_task(asked.question, paint), *body_rows(asked, paint)]) + "\n"
 
 
 def viewed_text(asked: Asked, paint: Paint) -> str:
@@ -107,6 +113,8 @@ def _header(asked: Asked, paint: Paint, *, takes_keys: bool) -> list[str]:
         shown.append(" asks you")
     elif not isinstance(asked.question.preview, Command):
         shown.append(f" {escape(target(call))}")
+    if asked.question.child is not None:
+        shown.append(f"  {child_name(asked.question.child)}", paint.theme.strong)
     shown.append(f"  {note}", paint.theme.dim)
     return [paint.lines([row]).rstrip("\n") for row in wrapped(shown, paint.width)]
 
@@ -152,7 +160,14 @@ def _why(question: Question, paint: Paint, place: Place) -> list[str]:
         timeout = given.get("timeout", 120) if isinstance(given, dict) else 120
         where = paint.dot.join((escape(place.workspace), place.confinement, f"timeout {timeout}s"))
         rows += _prose(f"in:  {where}", paint)
-    return [_dim(paint, row) for row in rows]
+    return [*(_dim(paint, row) for row in rows), *_task(question, paint)[:WHY_ROWS]]
+
+
+def _task(question: Question, paint: Paint) -> list[str]:
+    """What the child agent that asks was sent to do; none where no child asks."""
+    if question.child is None:
+        return []
+    return [_dim(paint, row) for row in _prose(f"task: {child_task(question.child)}", paint)]
 
 
 def _prose(text: str, paint: Paint) -> list[str]:

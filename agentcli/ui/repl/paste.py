@@ -29,7 +29,7 @@ class Pastes:
     def taken_in(self, data: str) -> str:
         """What to insert for a paste: itself, or an atom."""
         text = cleaned(data)
-        if text.count("\n") + 1 < LINES_MIN and len(text) < CHARACTERS_MIN:
+        if _count(text) < LINES_MIN and len(text) < CHARACTERS_MIN:
             return text
         return self._atom(text)
 
@@ -50,7 +50,7 @@ class Pastes:
 
     def label(self, atom: str) -> str:
         text = self._texts.get(atom, "")
-        lines = text.count("\n") + 1
+        lines = _count(text)
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
         return f"[paste #{ord(atom) - _FIRST} · {size}]"
 
@@ -61,6 +61,11 @@ class Pastes:
         atom = chr(_FIRST + number)
         self._texts[atom] = text
         return atom
+
+
+def _count(text: str) -> int:
+    """Of lines, of which the last may have its end."""
+    return text.removesuffix("\n").count("\n") + 1
 
 
 def cleaned(data: str) -> str:

@@ -1,5 +1,6 @@
 """The blocks of the transcript that are neither Markdown nor cards, drawn for a given paint."""
 
+import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -7,11 +8,16 @@ from rich.text import Text
 
 from agentcli.types.events import Attached, ServerAsked
 from agentcli.ui.render.escape import escape
-from agentcli.ui.render.paint import Paint
+from agentcli.ui.render.paint import LAYOUT, Paint
 from agentcli.ui.render.summary import elapsed
 from agentcli.ui.repl.status import cut
 
 PROSE_CHARS = 4_000
+GO_ON = " in settings.toml, then agentcli --continue"
+_OPTION = re.compile(
+    r"--(?P<name>max-(?:cost|tokens|turns|wait)|timeout|tool-timeout|strict-cost)"
+    r"(?: (?P<value>\d+))?"
+)
 _ANSWERED = {"accept": "you said yes", "decline": "you said no", "cancel": "no answer"}
 
 
@@ -20,8 +26,23 @@ def styled(paint: Paint, text: str, style: str) -> str:
     return "\n".join(paint.styled(row, getattr(paint.theme, style)) for row in text.split("\n"))
 
 
+def prose(paint: Paint, text: str) -> str:
+    """Lines no wider than the screen: broken between words, and hanging where they begin."""
+    rows = []
+    for line in text.split("\n"):
+        begin = re.match(r" *(?:- )?", line)
+        hang = " " * (begin.end() if begin else 0)
+        first, *more = _rows(paint, line, width=paint.width - len(hang))
+        rows += [first, *(hang + row for row in more)]
+    return "\n".join(rows)
+
+
 def prompt(paint: Paint, shown: str) -> str:
-    rows = [row for line in escape(shown).split("\n") for row in _rows(paint, line, indent=2)]
+    rows = [
+        row
+        for line in escape(shown).split("\n")
+        for row in _rows(paint, line, width=paint.prose_width - 2)
+    ]
     lines = [f"{'> ' if index == 0 else '  '}{row}" for index, row in enumerate(rows)]
     return styled(paint, "\n".join(lines), "strong")
 
@@ -46,9 +67,18 @@ def error(paint: Paint, message: str, hint: str) -> str:
 
 
 def fix_from_within(hint: str) -> str:
-    """No variable that is set elsewhere reaches a program that runs already."""
-    is_variable = hint.startswith("export ")
-    return f"leave, {hint}, then go on: agentcli --continue" if is_variable else hint
+    """In words for somebody in the session: what is an option of `agentcli run` is a setting here,
+    and neither that nor a variable that is set elsewhere reaches a program that runs already."""
+    if hint.startswith("export "):
+        return f"leave, {hint}, then go on: agentcli --continue"
+    within = _OPTION.sub(_as_setting, hint)
+    is_setting = within != hint
+    return re.sub(r"--model\b", "/model", f"{within}{GO_ON}" if is_setting else within)
+
+
+def _as_setting(option: "re.Match[str]") -> str:
+    name, value = option["name"].replace("-", "_"), option["value"]
+    return f"{name} = {value}" if value else name
 
 
 def broken_off(paint: Paint, why: str) -> str:
@@ -84,8 +114,10 @@ def table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
     lines = []
     for name, what in rows:
         name, pad = escape(name), " " * max(0, width - cell_len(name))
-        wrapped = Text(escape(what)).wrap(paint.console(), max(8, paint.width - width - 4))
-        first, *more = [row.plain for row in wrapped] or [""]
+        text = what.lstrip(" ")
+        hang = " " * (len(what) - len(text))
+        wrapped = Text(escape(text)).wrap(LAYOUT, max(8, paint.width - width - 4 - len(hang)))
+        first, *more = [hang + row.plain.rstrip() for row in wrapped] or [""]
         lines.append(f"  {paint.styled(name, paint.theme.strong)}{pad}  {first}".rstrip())
         lines += [f"  {' ' * width}  {row}" for row in more]
     return "\n".join(lines)
@@ -93,13 +125,18 @@ def table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
 
 def _hanging(paint: Paint, text: str) -> str:
     """All rows but the first stand two columns in."""
-    rows = [row for line in text.split("\n") for row in _rows(paint, line, indent=2)]
+    width = paint.prose_width - 2
+    rows = [row for line in text.split("\n") for row in _rows(paint, line, width=width)]
     return "\n  ".join(rows)
 
 
-def _rows(paint: Paint, line: str, *, indent: int) -> list[str]:
+def _cells(line: str) -> int:
+    """Of most lines no more than their length: rich would keep thousands of them to know that."""
+    return len(line) if line.isascii() and line.isprintable() else cell_len(line)
+
+
+def _rows(paint: Paint, line: str, *, width: int) -> list[str]:
     """Between words. What is too long to be prose, the terminal may wrap."""
-    room = paint.prose_width - indent
-    if len(line) > PROSE_CHARS or cell_len(line) <= room:
+    if len(line) > PROSE_CHARS or _cells(line) <= width:
         return [line]
-    return [row.plain.rstrip() for row in Text(line).wrap(paint.console(), max(8, room))]
+    return [row.plain.rstrip() for row in Text(line).wrap(paint.console(), max(8, width))]

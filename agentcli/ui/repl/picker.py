@@ -1,5 +1,6 @@
 """Which session to continue, chosen from a list before anything is drawn."""
 
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,26 +9,36 @@ from agentcli.machine.numbers import whole_number
 from agentcli.machine.plain import visible
 from agentcli.record.sessions import Summary, list_sessions
 from agentcli.types.errors import UsageError
+from agentcli.ui.repl.status import cut
 
 LISTED = 15
 
 
 def pick_session(workspace: Path) -> str:
     """The id of a session. Raises UsageError when there is none, or none was chosen."""
-    found = [one for one in list_sessions(workspace=workspace.resolve()) if one.turns][:LISTED]
+    found = [one for one in list_sessions(workspace=workspace.resolve()) if one.turns]
     if not found:
         raise UsageError(f"no session worked in {workspace.resolve()}", hint="agentcli sessions")
-    for index, one in enumerate(found, start=1):
-        sys.stdout.write(f"{index:>3}  {row(one)}\n")
+    shown, more = found[:LISTED], len(found[LISTED:])
+    width = shutil.get_terminal_size().columns - 1
+    for index, one in enumerate(shown, start=1):
+        sys.stdout.write(cut(f"{index:>3}  {row(one)}", width) + "\n")
+    if more:
+        sys.stdout.write(f"     and {more} older: agentcli sessions, then agentcli --resume ID\n")
+    return shown[_number(len(shown)) - 1].id
+
+
+def _number(most: int) -> int:
+    """Asked for until there is one: a key that the terminal does not edit with is no choice."""
     try:
-        answer = input(f"which? [1-{len(found)}] ").strip() or "1"
+        while True:
+            number = whole_number(input(f"which? [1-{most}] ").strip() or "1") or 0
+            if 1 <= number <= most:
+                return number
+            sys.stdout.write(f"type a number from 1 to {most}, or ctrl+d for none\n")
     except (EOFError, KeyboardInterrupt):
         sys.stdout.write("\n")
-        answer = ""
-    number = whole_number(answer) or 0
-    if not 1 <= number <= len(found):
-        raise UsageError("no session was chosen", hint="agentcli --resume SESSION")
-    return found[number - 1].id
+        raise UsageError("no session was chosen", hint="agentcli --resume ID") from None
 
 
 def row(one: Summary) -> str:

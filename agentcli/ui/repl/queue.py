@@ -1,5 +1,7 @@
 """Messages that were sent while a turn was running: they wait for its end, or go back to edit."""
 
+from collections.abc import Sequence
+
 SHOWN_ROWS = 3
 
 
@@ -20,8 +22,12 @@ class Queue:
         return text
 
     def rows(self) -> list[str]:
-        """What stands above the input: never more than three rows."""
-        shown = [f"  queued: {' '.join(text.split())}" for text in self._texts[-SHOWN_ROWS:]]
-        if len(self._texts) > SHOWN_ROWS:
-            shown[0] = f"  … {len(self._texts) - SHOWN_ROWS + 1} more queued"
-        return shown
+        return waiting_rows(self._texts, "queued")
+
+
+def waiting_rows(texts: Sequence[str], what: str) -> list[str]:
+    """What stands above the input of messages that wait: never more than three rows."""
+    shown = [f"  {what}: {' '.join(text.split())}" for text in texts[-SHOWN_ROWS:]]
+    if len(texts) > SHOWN_ROWS:
+        shown[0] = f"  … {len(texts) - SHOWN_ROWS + 1} more {what}"
+    return shown

@@ -8,6 +8,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prompt_toolkit.enums import EditingMode
@@ -30,13 +31,21 @@ from agentcli.ui.repl.plan_answers import proposed, settle
 from agentcli.ui.repl.screen import Screen, Sources
 from agentcli.ui.repl.slash import Slash
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.terminal import InlineApplication, Terminal, open_input, open_output
+from agentcli.ui.repl.steering import steer
+from agentcli.ui.repl.terminal import (
+    FRAME_S,
+    InlineApplication,
+    Terminal,
+    open_input,
+    open_output,
+)
 from agentcli.ui.repl.turns import Turns
 from agentcli.ui.repl.view import NOTICE_S, View
 
 if TYPE_CHECKING:
     from agentcli.app.server_menu import ServerMenu
     from agentcli.app.session import Session
+    from agentcli.record.place import SessionPlace
     from agentcli.ui.repl.stage import Stage
 
 
@@ -133,7 +142,7 @@ class Repl:
         self.terminal.redraw()
 
     def say(self, text: str, style: str = "") -> None:
-        self.stage.story.say(self.stage.ink(text, style) if style else text)
+        self.stage.story.say(self.stage.prose(text, style))
 
     def print(self, ansi: str) -> None:
         self.stage.story.say(ansi)
@@ -185,9 +194,9 @@ class Repl:
     async def page(self, text: str) -> None:
         await self.actions.page(text)
 
-    async def renew(self, *, resume: str | None = None) -> None:
+    async def renew(self, *, resume: "SessionPlace | None" = None) -> None:
         await self.turns.close()
-        await self.engine.renew(resume)
+        await self.engine.renew(self.settings, resume=resume)
 
     def leave(self, exit_code: Exit = Exit.DONE) -> None:
         self._exit = exit_code
@@ -198,7 +207,7 @@ class Repl:
         return True
 
     def kill_running(self) -> None:
-        self.session.kill_calls(self.stage.story.running)
+        self.session.kill_awaited()
 
     def store_rules(self, asked: Asked) -> None:
         for rule in asked.offer.rules:
@@ -225,9 +234,16 @@ class Repl:
         self._complain()
 
     def _after_turn(self) -> None:
-        if not self.engine.in_background():  # which could change what git is told to run
-            self.actions.do(self._opening.branch.refresh())
+        self._files_changed()
         self._complain()
+
+    def _files_changed(self) -> None:
+        if not self.engine.in_background():  # which could change what git is told to run
+            self.actions.do(self._look_at_branch())
+
+    async def _look_at_branch(self) -> None:
+        await self._opening.branch.refresh()
+        self.terminal.redraw()
 
     def _complain(self) -> None:
         if self.engine.stage and (complaint := self._kept.complaint()):
@@ -289,6 +305,7 @@ class Repl:
             asker=self.approvals,
             begun=self._has_begun,
             notice=lambda text: self.notice(text, seconds=5),
+            changed=self._files_changed,
         )
 
     def _new_turns(self) -> Turns:
@@ -299,7 +316,7 @@ class Repl:
             composer=self.composer,
             status=self.status,
             after_turn=self._after_turn,
-            steer=lambda text: self.session.steering.add(text),
+            steer=partial(steer, self),
             about_plan=self._about_plan,
         )
 
@@ -313,13 +330,15 @@ class Repl:
                 answer=self.actions.answering.answer,
                 write=self.actions.answering.write,
                 is_answering=self.is_answering,
+                is_bare_shell=lambda: self.composer.shell_mode and self.composer.is_empty,
                 rows=self._keys,
             ),
             style=DynamicStyle(lambda: self.view.style),
             full_screen=False,
             erase_when_done=True,
-            min_redraw_interval=0.04,
+            min_redraw_interval=FRAME_S,
             terminal_size_polling_interval=None,
+            include_default_pygments_style=False,
             mouse_support=False,
             color_depth=lambda: self.view.depth(),
             editing_mode=_editing_mode(self.settings.editing),

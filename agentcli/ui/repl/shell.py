@@ -1,21 +1,24 @@
 """`!command`: run by the person, in their own shell, without the model and without a sandbox."""
 
-import asyncio
+import math
 import os
 import re
-import signal
+import secrets
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from agentcli.machine import process
+from agentcli.machine.environment import MARK
 from agentcli.machine.plain import plain
+from agentcli.types.errors import UsageError
+from agentcli.types.record import dataclass
 
 KEPT_BYTES = 1_000_000
+SHOWN_BYTES = 4096
 CONTEXT_CHARACTERS = 20_000
-READ_BYTES = 65536
 NEED_TERMINAL = re.compile(
     r"n?vim?|nano|emacs|less|more|man|h?top|btop|ssh|mosh|tmux|screen|watch|fzf|lazygit|tig|gdb|pdb"
     r"|ipython|psql|mysql|sqlite3|sudo|su|passwd"
@@ -45,58 +48,65 @@ def needs_terminal(command: str) -> bool:
 
 
 async def run_captured(command: str, *, cwd: Path, progress: Callable[[str], None]) -> Ran:
-    """Cancelled, it ends the command: first as Ctrl-C does, then harder."""
-    began = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        _shell(),
-        "-c",
-        command,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    kept = bytearray()
+    """Cancelled, it ends the command: first as Ctrl-C does, then harder. Raises UsageError."""
+    mark = f"shell-{secrets.token_hex(8)}."
+    env = {**os.environ, MARK: os.environ.get(MARK, "") + mark}
+    output = _Output(progress)
+    pipe = process.Pipe(output)
     try:
-        await _follow(process, kept, progress)
-    except asyncio.CancelledError:
-        await asyncio.shield(_end(process))
+        with _starting(cwd):
+            child = process.start([_shell(), "-c", command], cwd=cwd, env=env, stdout=pipe.writer)
+    except UsageError:
+        pipe.close()
         raise
+    ended = await process.run(child, pipe=pipe, mark=mark, timeout_s=math.inf)
+    output.is_watched = False
     return Ran(
         command=command,
-        exit_code=process.returncode or 0,
-        output=plain(bytes(kept).decode("utf-8", "replace")),
-        duration_s=time.monotonic() - began,
+        exit_code=ended.returncode,
+        output=output.last(KEPT_BYTES),
+        duration_s=ended.duration_s,
     )
 
 
 def run_on_terminal(command: str, *, cwd: Path) -> Ran:
+    """Raises UsageError."""
     began = time.monotonic()
-    code = subprocess.run([_shell(), "-c", command], cwd=cwd).returncode
+    with _starting(cwd):
+        code = subprocess.run([_shell(), "-c", command], cwd=cwd).returncode
     return Ran(command=command, exit_code=code, output="", duration_s=time.monotonic() - began)
 
 
-async def _follow(
-    process: asyncio.subprocess.Process, kept: bytearray, progress: Callable[[str], None]
-) -> None:
-    assert process.stdout is not None
-    while piece := await process.stdout.read(READ_BYTES):
-        kept += piece
-        if len(kept) > KEPT_BYTES:
-            del kept[: len(kept) - KEPT_BYTES]
-        progress(plain(bytes(kept[-4096:]).decode("utf-8", "replace")))
-    await process.wait()
+class _Output:
+    """The last of it, shown as it comes. What the command left running may go on writing."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._kept = bytearray()
+        self.is_watched = True
+
+    def feed(self, chunk: bytes) -> None:
+        self._kept += chunk
+        del self._kept[:-KEPT_BYTES]
+        if self.is_watched:
+            self._show(self.last(SHOWN_BYTES))
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def last(self, size_bytes: int) -> str:
+        return plain(self._kept[-size_bytes:].decode("utf-8", "replace"))
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    for number, patience_s in ((signal.SIGINT, 2), (signal.SIGTERM, 3), (signal.SIGKILL, 1)):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                await process.wait()
-                return
+@contextmanager
+def _starting(cwd: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:  # the latter: words that no process can be given
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"cannot start {_shell()} in {cwd}: {reason}", hint="SHELL names the shell that is used"
+        ) from error
 
 
 def _shell() -> str:

@@ -20,6 +20,7 @@ from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import ColorDepth, Theme
 from agentcli.ui.render.summary import exit_lines, is_ascii
 from agentcli.ui.render.theme import When, choose_theme
+from agentcli.ui.repl import phrases
 from agentcli.ui.repl.approval import Asked, AskedPlan
 from agentcli.ui.repl.panel import Place, panel, viewed_text, whole_text
 from agentcli.ui.repl.plan_panel import plan_panel
@@ -88,6 +89,10 @@ class Stage:
 
     def ink(self, text: str, style: str) -> str:
         return self.paint.styled(text, getattr(self.theme, style))
+
+    def prose(self, text: str, style: str = "") -> str:
+        shown = phrases.prose(self.paint, text)
+        return phrases.styled(self.paint, shown, style) if style else shown
 
     def panel(self, asked: Asked | AskedPlan, *, rows: int, takes_keys: bool) -> list[str]:
         if isinstance(asked, AskedPlan):

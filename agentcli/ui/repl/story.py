@@ -3,12 +3,11 @@
 Loaded after the first paint: everything that lays out text comes with it.
 """
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from agentcli.agent.surroundings import ENVIRONMENT
+from agentcli.machine.plain import plain
 from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
 from agentcli.types.events import (
     Attached,
@@ -24,9 +23,9 @@ from agentcli.types.events import (
     TurnStarted,
     TurnWithdrawn,
     Warned,
+    Why,
 )
-from agentcli.types.messages import Text as Text
-from agentcli.types.messages import ToolCall
+from agentcli.types.messages import Text, ToolCall
 from agentcli.ui.lines import target
 from agentcli.ui.render.cards import CHILD, Cards
 from agentcli.ui.render.escape import escape
@@ -38,10 +37,8 @@ from agentcli.ui.repl.writing import Writing
 from agentcli.ui.tally import Tally
 
 RUNNING_ROWS = 4
-UNTOLD = ("user ran", ENVIRONMENT)
+UNTOLD = (Why.SHELL, Why.ENVIRONMENT, Why.UNDO, Why.REDO)
 """What the person knows by themselves."""
-
-_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
 
 
 @dataclass(slots=True)
@@ -67,8 +64,9 @@ class Story:
         self.context_tokens = 0
         self.answer = ""
         self._earlier: list[Fact] = []
-        self._said: list[str | int] = []
-        """All that was committed; a number is a card, which can be shown whole."""
+        self._said: list[bytes | int] = []
+        """All that was committed; a number is a card, which can be shown whole. As bytes it takes
+        half the room, and is seldom looked at."""
         self._writing = Writing(paint(), put=self._put)
         self._was_streamed = False
         self._calls: dict[str, ToolCall] = {}
@@ -76,6 +74,8 @@ class Story:
         self.running: dict[str, _Running] = {}
         self._thinking_since: float | None = None
         self._thought = ""
+        self.notes: dict[str, Sequence[str]] = {}
+        """On what goes with messages to the running turn, to be said when the model gets them."""
 
     # What is told
 
@@ -145,7 +145,7 @@ class Story:
         self.say(phrases.prompt(self._paint(), shown))
 
     def error(self, message: str, hint: str = "") -> None:
-        self.say(phrases.error(self._paint(), message, hint))
+        self.say(phrases.error(self._paint(), message, phrases.fix_from_within(hint)))
 
     def interrupted(self, seconds: float) -> None:
         self.say(phrases.interrupted(self._paint(), seconds, changed=len(self._turn.changed)))
@@ -155,14 +155,12 @@ class Story:
         self._card(judged, finished)
         self._flush()
 
-    def begin_anew(self) -> None:
-        """For another session on the same screen; what was shown stays shown."""
+    def recall(self, facts: Sequence[Fact]) -> None:
+        """Goes on with another session, by what was said last in it; the rest is in the transcript.
+
+        What was shown stays shown."""
         self._flush()
         self.tally, self.context_tokens, self.answer = Tally(), 0, ""
-        self._earlier = []
-
-    def recall(self, facts: Sequence[Fact]) -> None:
-        """What was said last in a session that is taken up again; the rest is in the transcript."""
         self._earlier = [*facts]
         turns = _turns(facts)
         for fact in facts:
@@ -194,11 +192,12 @@ class Story:
             before._retell(self._earlier)
             earlier = before.transcript()
         return earlier + "".join(
-            f"\n{self.cards.show(it)}" if isinstance(it, int) else it for it in self._said
+            f"\n{self.cards.show(it)}" if isinstance(it, int) else it.decode("utf-8", "replace")
+            for it in self._said
         )
 
     def plain_transcript(self) -> str:
-        return _CODES.sub("", self.transcript()).lstrip("\n")
+        return plain(self.transcript()).lstrip("\n")
 
     # What is on the screen for now
 
@@ -281,13 +280,14 @@ class Story:
 
     def _note(self, event: ModelReplied) -> None:
         usage = event.message.usage
-        self.context_tokens = usage.prompt_tokens + usage.output_tokens
+        if usage.prompt_tokens:
+            self.context_tokens = usage.prompt_tokens + usage.output_tokens
         self.answer = event.message.text or self.answer
 
     def _begins(self, event: CallJudged) -> None:
         self._judged[event.call.id] = event
         if event.verdict.decision != "deny":
-            self._status.doing(f"Running {event.call.name} {target(event.call)}"[:60])
+            self._status.doing(f"Running {event.call.name} {target(event.call)}")
             self.running[event.call.id] = _Running(event.call)
 
     def _finishes(self, event: CallFinished) -> None:
@@ -310,8 +310,10 @@ class Story:
         self._put(shown, apart=True, card=self._cards)
 
     def _told(self, text: str, why: str) -> None:
-        if why == "person":
+        if why == Why.PERSON:
             self.prompt(text)
+            for note in self.notes.pop(text, ()):
+                self.add(self._styled(f"  {note}", "dim"))
         elif why not in UNTOLD:
             self.say(phrases.told(self._paint(), text))
 
@@ -324,7 +326,7 @@ class Story:
             if line:
                 self._put(line, apart=True)
         elif event.ending is not Ending.CANCELLED:
-            self.error(event.message or event.ending.value, phrases.fix_from_within(event.hint))
+            self.error(event.message or event.ending.value, event.hint)
 
     def _flush(self) -> None:
         self._stop_thinking()
@@ -336,7 +338,7 @@ class Story:
             return
         ansi = ("\n" if apart else "") + (ansi if ansi.endswith("\n") else ansi + "\n")
         if card is None:
-            self._said.append(ansi)
+            self._said.append(ansi.encode("utf-8", "replace"))
         self._commit(ansi)
 
     def _styled(self, text: str, style: str) -> str:

@@ -1,10 +1,10 @@
 """The last row: mode, model, context, cost, branch, background commands; narrow, the left of it."""
 
-from dataclasses import dataclass
-
 from prompt_toolkit.utils import get_cwidth
 
-from agentcli.ui.render.summary import cost, tokens
+from agentcli.types.record import dataclass
+from agentcli.types.spending import NOTHING, Spending
+from agentcli.ui.render.summary import cost, traffic
 
 WARN_PERCENT = 70
 SOON_PERCENT = 85
@@ -19,9 +19,7 @@ class Figures:
     model: str = ""
     context_tokens: int = 0
     window_tokens: int | None = None
-    cost_usd: float | None = None
-    sent_tokens: int = 0
-    received_tokens: int = 0
+    spending: Spending = NOTHING
     branch: str = ""
     background: int = 0
 
@@ -74,8 +72,7 @@ def _context(figures: Figures) -> list[Field]:
 
 
 def _cost(figures: Figures) -> list[Field]:
-    if not figures.sent_tokens:
+    spending = figures.spending
+    if not spending.usage.prompt_tokens:
         return []
-    if figures.cost_usd is not None:
-        return [("dim", cost(figures.cost_usd))]
-    return [("dim", f"↑{tokens(figures.sent_tokens)} ↓{tokens(figures.received_tokens)}")]
+    return [("dim", traffic(spending.usage) if spending.unpriced else cost(spending))]

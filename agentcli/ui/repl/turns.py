@@ -8,9 +8,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentcli.machine import garbage
 from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, UsageError
-from agentcli.types.events import CallFinished, CallJudged
+from agentcli.types.events import CallFinished, CallJudged, Why
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LONG_TURN_S = 30.0
+QUIET_S = 0.1
+"""After the last frame of a turn is drawn."""
 
 
 class Turns:
@@ -55,6 +58,8 @@ class Turns:
         self.queue = Queue()
         self._task: asyncio.Task[None] | None = None
         self._interrupts = 0
+        self._gave_up = False
+        """The person did not want to wait until a request is sent again."""
         self._is_closing = False
         self.shell_output = ""
 
@@ -107,6 +112,7 @@ class Turns:
         if self._task is None:
             return False
         self._interrupts += 1
+        self._gave_up = self._gave_up or self._status.is_waiting_to_retry
         self._task.cancel()
         return True
 
@@ -119,7 +125,7 @@ class Turns:
         self._is_closing = False
 
     def _start(self, work: Awaitable[None]) -> None:
-        self._interrupts = 0
+        self._interrupts, self._gave_up = 0, False
         self._task = asyncio.ensure_future(self._ticking(work))
         self._task.add_done_callback(self._done)
 
@@ -133,6 +139,12 @@ class Turns:
             # Sent after an interrupt, or in the very last moment of a turn.
             text = self.queue.take()
             self.send(text, text)
+        else:
+            asyncio.get_running_loop().call_later(QUIET_S, self._rest)
+
+    def _rest(self) -> None:
+        if not self.is_running:
+            garbage.clear()  # each frame leaves some hundred objects that hold each other
 
     async def _ticking(self, work: Awaitable[None]) -> None:
         ticks = asyncio.ensure_future(self._tick())
@@ -174,15 +186,13 @@ class Turns:
             attached = await asyncio.to_thread(attach, text, self._settings.workspace)
             for note in attached.notes:
                 stage.story.add(stage.ink(f"  {note}", "dim"))
-            fetched = await session.fetched(text)
-            await session.turn(text, attached=(*attached.parts, *fetched))
+            await session.turn(text, attached=attached.parts)
             if session.withdraw():
-                self._give_back(session, text)
-                stage.story.add(stage.ink("  your message is kept: enter sends it again", "dim"))
+                self._return(text, session, stage)
                 return ""
             following = self._waiting(session) or await self._about_plan()
         except asyncio.CancelledError:
-            self._was_interrupted(session, stage)
+            self._was_interrupted(session, stage, text)
             return ""
         except AgentError as error:
             stage.story.error(str(error), error.hint)
@@ -194,14 +204,23 @@ class Turns:
         """What was typed while the turn ran."""
         return "\n".join([*session.steering.take_back(), *filter(None, [self.queue.take()])])
 
-    def _was_interrupted(self, session: "Session", stage: "Stage") -> None:
+    def _was_interrupted(self, session: "Session", stage: "Stage", text: str = "") -> None:
+        """`text`: what was sent."""
         if not self._interrupts:
             raise asyncio.CancelledError
         task = asyncio.current_task()
         while task is not None and task.cancelling():
             task.uncancel()
         stage.story.interrupted(self._status.elapsed_s)
-        self._give_back(session)
+        if text and self._gave_up and session.withdraw(gave_up=True):
+            self._return(text, session, stage)
+        else:
+            self._give_back(session)
+
+    def _return(self, text: str, session: "Session", stage: "Stage") -> None:
+        """No model has heard it."""
+        self._give_back(session, text)
+        stage.story.add(stage.ink("  your message is kept: enter sends it again", "dim"))
 
     def _give_back(self, session: "Session", *unsent: str) -> None:
         """To the input, with all that waited."""
@@ -210,7 +229,7 @@ class Turns:
             self._composer.put_before("\n".join(waited))
 
     async def _shell(self, command: str, *, is_told: bool) -> None:
-        self._status.begin(f"Running {command}"[:60])
+        self._status.begin(f"Running {' '.join(command.split())}")
         try:
             session, stage = await self._opened()
         except AgentError:
@@ -231,11 +250,14 @@ class Turns:
         except asyncio.CancelledError:
             self._was_interrupted(session, stage)
             return
+        except AgentError as error:
+            stage.story.error(str(error), error.hint)
+            return
         finally:
             self.shell_output = ""
         stage.story.card(*_as_card(ran, self._settings))
         if is_told:
-            session.tell(session.clean(ran.for_model()), why="user ran")
+            session.tell(session.clean(ran.for_model()), why=Why.SHELL)
 
     def _shell_progress(self, text: str) -> None:
         self.shell_output = text

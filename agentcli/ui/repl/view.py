@@ -9,6 +9,7 @@ from prompt_toolkit.styles import BaseStyle, Style
 from agentcli.ui.repl.approval import Approvals
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.engine import Engine, Opening
+from agentcli.ui.repl.queue import waiting_rows
 from agentcli.ui.repl.screen import LOW_ROWS
 from agentcli.ui.repl.status import Status, cut
 from agentcli.ui.repl.terminal import Terminal
@@ -106,7 +107,7 @@ class View:
         asked = self._approvals.asked
         if asked is not None and asked.opened:
             return stage.panel(asked, rows=rows, takes_keys=self._approvals.takes_keys)
-        queue = [stage.ink(cut(row, width), "dim") for row in self._turns.queue.rows()]
+        queue = [stage.ink(cut(row, width), "dim") for row in self._waiting_rows()]
         room = max(0, rows - len(queue) - len(status))
         doing = [*stage.story.doing(room), *self._shell_rows(width)]
         return [
@@ -114,6 +115,11 @@ class View:
             *queue,
             *(stage.ink(row, "accent") for row in status),
         ]
+
+    def _waiting_rows(self) -> list[str]:
+        session = self._engine.session
+        steered = session.steering.waiting if session else []
+        return [*waiting_rows(steered, "told at the next step"), *self._turns.queue.rows()]
 
     def _tail_rows(self) -> int:
         rows = self._terminal.size.rows
@@ -138,16 +144,13 @@ class View:
             return Figures(
                 mode=self._engine.mode, model=self._first_model, branch=self._branch.name
             )
-        tally = stage.story.tally
         return Figures(
             mode=self._engine.mode,
             is_confined=session.settings.sandbox != "off",
             model=session.model.name,
             context_tokens=stage.story.context_tokens,
             window_tokens=session.model.window_tokens,
-            cost_usd=tally.cost_usd,
-            sent_tokens=tally.usage.prompt_tokens,
-            received_tokens=tally.usage.output_tokens,
+            spending=stage.story.tally.spending,
             branch=self._branch.name,
             background=self._engine.in_background(),
         )

@@ -23,11 +23,12 @@ def write_job_files(account: Account, environ: Mapping[str, str] = os.environ) -
 
 def _outputs(account: Account) -> dict[str, str]:
     outcome, tally = account.outcome, account.tally
+    cost_usd = tally.spending.cost_usd
     return {
         "status": outcome.status,
         "exit-code": str(int(outcome.exit_code)),
         "session": tally.session,
-        "cost-usd": "" if tally.cost_usd is None else f"{tally.cost_usd:.6f}",
+        "cost-usd": "" if cost_usd is None else f"{cost_usd:.6f}",
         "changed": "true" if tally.changed or account.patch else "false",
         "answer": account.answer,
     }

@@ -3,8 +3,8 @@
 import re
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from agentcli.types.checks import Verified
 from agentcli.types.errors import Exit
-from agentcli.types.events import Verified
 from agentcli.ui.reports.account import Account
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -29,12 +29,12 @@ def _lines(account: Account) -> Iterator[str]:
     yield ""
     if outcome.message:
         yield from fenced(outcome.message)
-    cost = "not known" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
+    spending = tally.spending
     yield "| model | requests | tokens in / out | cost | time |"
     yield "| --- | --- | --- | --- | --- |"
     tokens = f"{tally.usage.prompt_tokens} / {tally.usage.output_tokens}"
     took = duration(tally.duration_s)
-    yield f"| {cell(tally.model)} | {tally.turns} | {tokens} | {cost} | {took} |"
+    yield f"| {cell(tally.model)} | {spending.requests} | {tokens} | {spending.cost} | {took} |"
     yield ""
     yield from _changes(account)
     yield from _checks(account)

@@ -72,6 +72,8 @@ class Court:
         judge: Judge = self.judge
 
         async def preview() -> Details | None:
+            if "impossible" in args:
+                raise ToolError("it cannot be done")
             return Raw(text="preview")
 
         call = ToolCall(id="c1", name=name, input=args)

@@ -1,8 +1,10 @@
 import asyncio
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Effect, Raw
 from agentcli.types.verdicts import Mode, Question, Verdict
@@ -44,22 +46,24 @@ def test_mode_decides_what_needs_nobody(mode: Mode, verdicts: list[str], root: P
 def test_denial_without_a_person_names_what_would_have_permitted_it(root: Path) -> None:
     court = court_of(root)
 
-    def reason(name: str, **args: Json) -> str:
+    def denied(name: str, **args: Json) -> Verdict:
         verdict = court.hear(name, **args)
         assert (verdict.decision, verdict.by) == ("deny", "nobody")
-        return verdict.reason
+        return verdict
 
-    assert reason("bash", command="git push origin main") == (
-        "no rule matches git push origin main, and nobody can be asked here; "
-        "to permit it: --allow 'bash(git push:*)'"
+    pushed = denied("bash", command="git push origin main")
+    assert (pushed.reason, pushed.remedy) == (
+        "no rule matches git push origin main, and nobody can be asked here",
+        "--allow 'bash(git push:*)'",
     )
-    assert "--allow 'bash(npm run build:*)' --allow 'bash(rm -rf dist)'" in reason(
-        "bash", command="npm run build && rm -rf dist | head -1"
-    )
-    assert "--allow 'edit(src/**)'" in reason("edit_file", path="src/a.py")
-    assert "--allow 'edit(./a.py)'" in reason("edit_file", path="a.py")
-    assert "--allow bash" in reason("bash", command="echo $HOME")
-    assert "no rule can permit it" in reason("edit_file", path="/etc/passwd")
+    built = denied("bash", command="npm run build && rm -rf dist | head -1")
+    assert built.remedy == "--allow 'bash(npm run build:*)' --allow 'bash(rm -rf dist)'"
+    assert denied("edit_file", path="src/a.py").remedy == "--allow 'edit(src/**)'"
+    assert denied("edit_file", path="a.py").remedy == "--allow 'edit(./a.py)'"
+    assert denied("bash", command="echo $HOME").remedy == "--allow bash"
+    foreign = denied("edit_file", path="/etc/passwd")
+    assert "no rule can permit it" in foreign.reason
+    assert foreign.remedy == ""
 
 
 @pytest.mark.parametrize(
@@ -152,6 +156,44 @@ def test_question_carries_call_preview_and_reason(root: Path) -> None:
             verdict=Verdict(decision="ask", by="mode", reason="no rule matches make all"),
         )
     ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push origin main --force",
+        "git push -fu origin main",
+        "git push --force-with-lease=main",
+        "git push origin +main",
+        "git reset --hard HEAD",
+        "git clean -xfd",
+        "git branch -D old",
+        "git checkout -- .",
+    ],
+)
+def test_suggestion_for_what_cannot_be_had_again_is_the_exact_command(
+    root: Path, command: str
+) -> None:
+    call = ToolCall(id="1", name="bash", input={"command": command})
+    assert court_of(root).judge.suggest(call).rules == (f"bash({command})",)
+
+
+def test_nobody_is_asked_about_what_cannot_be_done(root: Path) -> None:
+    person = Person([])
+    with pytest.raises(ToolError, match="it cannot be done"):
+        court_of(root, person=person).hear("edit_file", path="a.py", impossible=True)
+    assert person.questions == []
+
+
+@pytest.mark.parametrize("rule", ["ask", "deny"])
+def test_why_it_cannot_be_done_is_not_told_of_a_file_that_may_not_be_read(
+    root: Path, rule: Literal["ask", "deny"]
+) -> None:
+    person, reading = Person([NO]), ("read(**/.env)",)
+    is_asked = rule == "ask"
+    court = court_of(root, person=person, ask=reading * is_asked, deny=reading * (not is_asked))
+    assert court.hear("edit_file", path=".env", impossible=True) == NO
+    assert [question.preview for question in person.questions] == [None]
 
 
 def test_yes_for_the_session_covers_the_next_one(root: Path) -> None:

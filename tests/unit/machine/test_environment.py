@@ -3,6 +3,7 @@ from agentcli.machine.environment import child_environment
 FIXED = {
     "TERM": "dumb",
     "NO_COLOR": "1",
+    "COLUMNS": "77",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_EDITOR": "true",

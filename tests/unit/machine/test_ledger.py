@@ -1,5 +1,6 @@
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from subprocess import Popen
@@ -77,6 +78,18 @@ def test_running_process_is_known_with_all_there_is_to_know() -> None:
         assert (started.pid, started.command) == (child.pid, "sleep 60")
         assert (started.call_id, started.log_path) == ("call", "1.log")
         assert started.is_alive
+
+    with_ledger(scenario)
+
+
+def test_only_what_is_waited_for_is_killed_and_the_rest_is_in_the_background() -> None:
+    async def scenario(ledger: Ledger) -> None:
+        left = in_background(ledger, "sleep 60")
+        awaited, _ = entered(ledger, "sleep 60")
+        assert [one.pid for one in ledger.in_background()] == [left.pid]
+        ledger.kill_awaited()
+        assert await process.exited(awaited) == -signal.SIGKILL
+        assert left.poll() is None
 
     with_ledger(scenario)
 

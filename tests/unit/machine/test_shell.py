@@ -2,31 +2,51 @@ import os
 import signal
 import stat
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from agentcli.machine.shell import LET_GO, Script, encoded, prepare
+from agentcli.machine.shell import Leash, Note, Script, encoded, prepare
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    returncode: int
+    stdout: bytes
+    note: Note | None
+
+    @property
+    def directory(self) -> str | None:
+        return self.note.directory if self.note else None
+
+
 def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> Script:
     directory = tmp_path / "call with 'quotes'"
+    directory.mkdir()
     script = prepare(directory=directory, name="mark.1.", notes_directory=notes_directory)
     script.write(encoded(command))
     return script
 
 
-def run(script: Script, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(
+def run(script: Script, cwd: Path, **more: str) -> Ran:
+    leash = Leash()
+    with subprocess.Popen(
         script.argv,
         cwd=cwd,
-        input=LET_GO,
+        env={**os.environ, **more},
+        stdin=leash.shell_end.fileno(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        check=False,
-    )
+    ) as child:
+        leash.shell_end.close()
+        leash.let_go()
+        output, _ = child.communicate()
+    note = leash.note()
+    leash.close()
+    return Ran(child.returncode, output, note)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +103,7 @@ def test_syntax_error_stays_in_the_command(
     ended = run(script, tmp_path)
     assert ended.returncode == 2
     assert b"eval: line" in ended.stdout
-    assert script.directory_after() == (str(tmp_path) if notes_directory else None)
+    assert ended.directory == (str(tmp_path) if notes_directory else None)
 
 
 @pytest.mark.parametrize(
@@ -109,23 +129,19 @@ def test_syntax_error_stays_in_the_command(
 )
 def test_last_directory_is_noted_however_the_shell_ends(tmp_path: Path, command: str) -> None:
     (tmp_path / "sub").mkdir()
-    script = prepared(tmp_path, command)
-    run(script, tmp_path)
-    assert script.directory_after() == str(tmp_path / "sub")
+    assert run(prepared(tmp_path, command), tmp_path).directory == str(tmp_path / "sub")
 
 
 @pytest.mark.parametrize("command", ["cd sub; kill -9 $$", "cd sub; exec true"])
 def test_directory_is_not_told_by_a_shell_that_could_not(tmp_path: Path, command: str) -> None:
     (tmp_path / "sub").mkdir()
-    script = prepared(tmp_path, command)
-    run(script, tmp_path)
-    assert script.directory_after() is None
+    assert run(prepared(tmp_path, command), tmp_path).note is None
 
 
 def test_directory_that_is_gone_is_told_as_empty(tmp_path: Path) -> None:
     script = prepared(tmp_path, "mkdir sub; cd sub; rmdir ../sub; set -e")
-    assert run(script, tmp_path).returncode == 0
-    assert script.directory_after() == ""
+    ended = run(script, tmp_path)
+    assert (ended.returncode, ended.directory) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -139,27 +155,48 @@ def test_directory_that_is_gone_is_told_as_empty(tmp_path: Path) -> None:
 )
 def test_jobs_left_in_the_background_are_noted(tmp_path: Path, command: str, left: bool) -> None:
     (tmp_path / "sub").mkdir()
-    script = prepared(tmp_path, command)
-    told = run(script, tmp_path).stdout
-    assert (script.left_jobs(), script.directory_after()) == (left, str(tmp_path / "sub"))
+    ended = run(prepared(tmp_path, command), tmp_path)
+    assert ended.note == Note(directory=str(tmp_path / "sub"), has_jobs=left)
     if left:
-        os.kill(int(told), signal.SIGKILL)
+        os.kill(int(ended.stdout), signal.SIGKILL)
 
 
 def test_directory_may_have_any_name(tmp_path: Path) -> None:
     name = "a 'b' \"c\" $d\n\udcff"
     (tmp_path / name).mkdir()
-    script = prepared(tmp_path, "cd a*")
-    run(script, tmp_path)
-    assert script.directory_after() == str(tmp_path / name)
+    assert run(prepared(tmp_path, "cd a*"), tmp_path).directory == str(tmp_path / name)
 
 
-@pytest.mark.parametrize("swap", ["mkfifo {0}", "ln -s /etc/passwd {0}", "mkdir {0}"])
-def test_what_a_command_puts_in_place_of_the_note_is_not_read(tmp_path: Path, swap: str) -> None:
-    script = prepared(tmp_path, "true")
-    argv = ["bash", "-c", swap.format('"$1"'), "bash", str(script.note_file)]
-    subprocess.run(argv, check=True)
-    assert script.directory_after() is None
+@pytest.mark.parametrize(
+    "command", ["cd sub; exec 98>&-", "exec 98>&-; cd sub; exit 3", "cd sub; exec 98</dev/null"]
+)
+def test_directory_is_not_told_where_the_command_took_the_way_for_it(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "sub").mkdir()
+    ended = run(prepared(tmp_path, command), tmp_path)
+    assert (ended.stdout, ended.note) == (b"", None)
+
+
+def test_what_is_told_without_an_end_is_no_note(tmp_path: Path) -> None:
+    assert run(prepared(tmp_path, "printf /etc >&98; kill -9 $$"), tmp_path).note is None
+
+
+def test_shell_reads_no_files_of_the_person_first(tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_text("echo read\n")
+    ended = run(prepared(tmp_path, "echo ran"), tmp_path, HOME=str(tmp_path), SHLVL="0")
+    assert ended.stdout == b"ran\n"
+
+
+def test_shell_that_is_not_let_go_ends(tmp_path: Path) -> None:
+    leash = Leash()
+    script = prepared(tmp_path, "echo ran")
+    with subprocess.Popen(
+        script.argv, stdin=leash.shell_end.fileno(), stdout=subprocess.PIPE
+    ) as child:
+        leash.close()
+        assert child.communicate()[0] == b""
+    assert child.returncode == 126
 
 
 def test_files_are_private_and_removed(tmp_path: Path) -> None:
@@ -169,7 +206,6 @@ def test_files_are_private_and_removed(tmp_path: Path) -> None:
     script.remove()
     script.remove()
     assert not script.command_file.exists()
-    assert not script.note_file.exists()
 
 
 @pytest.mark.parametrize(

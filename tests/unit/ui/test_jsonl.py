@@ -1,11 +1,24 @@
 import json
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from agentcli.types.events import ModelChanged, ModelReplied, SessionStarted
+from agentcli.types.events import (
+    Attached,
+    HookRan,
+    ModelChanged,
+    ModelReplied,
+    ServerAsked,
+    SessionStarted,
+)
 from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.ui.jsonl import JsonFace
 
+REFERENCE = Path(__file__).parents[3] / "docs/reference"
+SCHEMA = json.loads((REFERENCE / "stream-json.schema.json").read_text())
+FORM = Draft202012Validator(SCHEMA)
+HEAD = ("v", "seq", "ts", "session")
 REPLY = ModelReplied(
     message=AssistantMessage(
         content=(),
@@ -37,3 +50,36 @@ def test_usage_says_how_much_of_the_window_is_filled(capfd: pytest.CaptureFixtur
     face(REPLY)
     rows = map(json.loads, capfd.readouterr().out.splitlines())
     assert [row["context_pct"] for row in rows if row["type"] == "usage"] == [20.0, None]
+
+
+def test_what_servers_bring_and_ask_is_told_in_the_published_form(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    face = JsonFace(stream=True)
+    face(Attached(name="the note", origin="the MCP server a", size_bytes=66))
+    asked = ServerAsked(
+        server="a", kind="form", message="Who?", answer="decline", fields=("name", "age")
+    )
+    face(asked)
+    face(HookRan(hook="check", decision="observed", event="Stop"))
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [error.message for row in rows for error in FORM.iter_errors(row)] == []
+    assert [{key: row[key] for key in row if key not in HEAD} for row in rows] == [
+        {"type": "attached", "name": "the note", "origin": "the MCP server a", "bytes": 66},
+        {
+            "type": "server.asked",
+            "server": "a",
+            "kind": "form",
+            "message": "Who?",
+            "answer": "decline",
+            "fields": ["name", "age"],
+        },
+        {
+            "type": "hook",
+            "event": "Stop",
+            "id": None,
+            "hook": "check",
+            "decision": "observed",
+            "reason": "",
+        },
+    ]

@@ -2,18 +2,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from agentcli.types.checks import Claim, ClaimsChecked, Verified
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import Outcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Claim,
-    ClaimsChecked,
     Ending,
     Event,
     ModelReplied,
     Told,
-    Verified,
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall
@@ -73,7 +71,7 @@ def finished(details: Command | Diff) -> CallFinished:
         (Verified(command="x", exit_code=None, output=""), ["verify x: did not end (0ms)"]),
         (
             RetryDelta(reason="busy", status=429, wait_s=2.5, attempt=2, attempts=6),
-            ["busy: retrying in 2.5s, try 2 of 6"],
+            ["busy: retrying in 2.5 s, try 2 of 6"],
         ),
         (
             ClaimsChecked(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from agentcli.agent.history import messages
 from agentcli.app.swap import check_swap
 from agentcli.types.errors import UsageError
+from agentcli.types.events import TurnStarted
 from agentcli.types.verdicts import MODES
 from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.desk import Desk, SlashCommand
@@ -92,6 +93,7 @@ async def _mode(desk: Desk, rest: str) -> None:
 
 async def _plan(desk: Desk, rest: str) -> None:
     planning = desk.session.planning
+    decidable = planning.proposed or planning.asked  # what a plan is, the person knows best
     match rest:
         case "show" if planning.accepted or planning.proposed:
             state = "proposed, not accepted" if planning.proposed else "accepted"
@@ -99,7 +101,8 @@ async def _plan(desk: Desk, rest: str) -> None:
             desk.print(desk.stage.markdown(planning.proposed or planning.accepted))
         case "show":
             desk.say("there is no plan yet: /plan TASK", "dim")
-        case "review" if planning.proposed and desk.mode == "plan" and not desk.is_busy:
+        case "review" if decidable and desk.mode == "plan" and not desk.is_busy:
+            planning.proposed = decidable
             desk.print(desk.stage.markdown(planning.proposed))
             await desk.decide_on_plan()
         case "review":
@@ -125,11 +128,16 @@ async def _model(desk: Desk, rest: str) -> None:
         desk.say("\n".join(map(escape, swap_lines(found))), "dim")
         return
     await desk.session.use_model(rest)
+    desk.settings = replace(desk.settings, model=rest)
     desk.say(f"model {desk.session.model.name} from the next request on", "dim")
 
 
 async def _new(desk: Desk, rest: str) -> None:
+    before = desk.session
     await desk.renew()
+    was_used = any(isinstance(fact, TurnStarted) for fact in before.facts)
+    way_back = f"; back: /resume {before.place.id}" if was_used else ""
+    desk.say(f"new session {desk.session.place.id}{way_back}", "dim")
 
 
 async def _quit(desk: Desk, rest: str) -> None:

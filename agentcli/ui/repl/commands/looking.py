@@ -11,9 +11,9 @@ from agentcli.machine.plain import visible
 from agentcli.settings import settings_file
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.ui.context import chart
-from agentcli.ui.lines import short_path
+from agentcli.ui.lines import counted, short_path
 from agentcli.ui.render.escape import escape
-from agentcli.ui.render.summary import cost, elapsed
+from agentcli.ui.render.summary import elapsed
 from agentcli.ui.repl.desk import Desk, SlashCommand
 
 UNTRACKED_SHOWN = 20
@@ -70,16 +70,16 @@ async def _context(desk: Desk, rest: str) -> None:
 
 async def _cost(desk: Desk, rest: str) -> None:
     tally = desk.stage.story.tally
-    usage = tally.usage
-    price = "not known" if tally.cost_usd is None else cost(tally.cost_usd)
+    usage, broken_off = tally.usage, tally.spending.broken_off
     cached = 100 * usage.cache_read_tokens / usage.prompt_tokens if usage.prompt_tokens else 0
     desk.table(
         [
-            ("requests", str(tally.turns)),
+            ("requests", str(tally.spending.requests)),
+            *([("broken off", counted(broken_off, "attempt"))] if broken_off else []),
             ("tokens in", f"{usage.prompt_tokens} ({cached:.0f} % from the cache)"),
             ("tokens out", f"{usage.output_tokens} ({usage.reasoning_tokens} thinking)"),
             ("model time", elapsed(tally.model_s)),
-            ("cost", price),
+            ("cost", tally.spending.cost),
         ]
     )
 
@@ -103,11 +103,14 @@ def _changes(workspace: Path, path: str) -> tuple[str, list[str]]:
     """Since the last commit, or since there is none: a patch, and files git does not know."""
     only = ("--", path) if path else ()
     if not git("rev-parse", "--is-inside-work-tree", cwd=workspace).startswith("true"):
-        raise SettingsError("this is not a work tree of git")
+        raise SettingsError("this is not a work tree of git", hint="!git init")
     has_commit = git("rev-list", "--max-count=1", "--all", cwd=workspace).strip()
     since = "HEAD" if has_commit else "--cached"
     patch = git("diff", *PLAIN_DIFF, since, *only, cwd=workspace)
     new = git("ls-files", "--others", "--exclude-standard", "-z", *only, cwd=workspace)
+    is_known = patch or new or (workspace / path).exists()
+    if not is_known and not git("ls-files", *only, cwd=workspace):
+        raise UsageError(f"there is no file {path}", hint="/diff shows all that has changed")
     return patch, [name for name in new.split("\0") if name][:UNTRACKED_SHOWN]
 
 
@@ -125,21 +128,21 @@ async def _background(desk: Desk, rest: str) -> None:
 
 def _stop(desk: Desk, named: str) -> None:
     pid = whole_number(named)
-    if pid is None or not desk.session.stop_command(pid):
-        raise UsageError("there is no such command", hint="/bg lists them")
+    if pid is None:
+        raise UsageError(f"{named} is not the pid of a command", hint="/bg lists them")
+    if not desk.session.stop_command(pid):
+        raise UsageError(f"no command with pid {pid} is running", hint="/bg lists them")
     desk.say(f"told {pid} to stop", "dim")
 
 
 def _list_background(desk: Desk) -> None:
-    awaited = desk.stage.story.running
-    running = [one for one in desk.session.running() if one.call_id not in awaited]
     rows = [
         (
             str(one.pid),
             f"{visible(one.command)}\n"
-            f"for {elapsed(time.time() - one.since)}, log {short_path(Path(one.log_path))}",
+            f"for {elapsed(time.monotonic() - one.since)}, log {short_path(Path(one.log_path))}",
         )
-        for one in running
+        for one in desk.session.in_background()
     ]
     desk.table(rows)
     if not rows:
@@ -156,7 +159,8 @@ async def _thinking(desk: Desk, rest: str) -> None:
 async def _config(desk: Desk, rest: str) -> None:
     settings = desk.session.settings
     rows = [("file", short_path(settings_file())), ("workspace", short_path(settings.workspace))]
-    names = ("model", "mode", "sandbox", "max_turns", "max_cost", "theme", "notify", "editing")
+    rows += [("model", desk.session.model.name), ("mode", desk.mode)]
+    names = ("sandbox", "max_turns", "max_cost", "theme", "notify", "editing")
     values = [(name, getattr(settings, name)) for name in names]
     rows += [(name, "not set" if value is None else str(value)) for name, value in values]
     desk.table(rows)

@@ -1,13 +1,13 @@
 """Commands about what has been: other sessions, changes to take back, a conversation to shorten."""
 
 from agentcli.machine.numbers import whole_number
-from agentcli.record.sessions import Summary, list_sessions
+from agentcli.record.sessions import Summary, list_sessions, past_session
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.summary import tokens
 from agentcli.ui.repl.desk import Desk, SlashCommand
 from agentcli.ui.repl.picker import LISTED, age, row
-from agentcli.ui.undo import Wanted, carry_out, list_lines, report_lines
+from agentcli.ui.undo import Wanted, carry_out, left_lines, list_lines, report_lines
 
 
 def commands() -> list[SlashCommand]:
@@ -39,21 +39,28 @@ def commands() -> list[SlashCommand]:
 
 async def _resume(desk: Desk, rest: str) -> None:
     if rest:
-        await desk.renew(resume=rest)
+        past = past_session(rest, desk.settings.workspace).place
+        if past.directory.samefile(desk.session.place.directory):
+            raise UsageError("this is the session that you are in", hint="/resume lists others")
+        await desk.renew(resume=past)
+        desk.say(f"session {past.id}", "dim")
         return
     found = _others(desk)
-    desk.table([(one.id, escape(row(one).strip())) for one in found])
+    shown, older = found[:LISTED], len(found[LISTED:])
+    desk.table([(one.id, escape(row(one).strip())) for one in shown])
+    if older:
+        desk.say(f"and {older} older: !!agentcli sessions, then /resume ID", "dim")
     if not found:
         desk.say("no other session has worked in this folder", "dim")
 
 
 def _sessions(desk: Desk) -> list[tuple[str, str]]:
-    return [(one.id, f"{age(one.last)}  {escape(one.title)}") for one in _others(desk)]
+    return [(one.id, f"{age(one.last)}  {escape(one.title)}") for one in _others(desk)[:LISTED]]
 
 
 def _others(desk: Desk) -> list[Summary]:
     found = list_sessions(workspace=desk.settings.workspace)
-    return [one for one in found if one.turns and one.id != desk.session.place.id][:LISTED]
+    return [one for one in found if one.turns and one.id != desk.session.place.id]
 
 
 async def _name(desk: Desk, rest: str) -> None:
@@ -87,14 +94,17 @@ async def _redo(desk: Desk, rest: str) -> None:
 def _carry_out(desk: Desk, wanted: Wanted) -> None:
     if desk.is_busy:
         raise UsageError("a turn is running", hint="esc stops it; then try again")
+    undoing = desk.session.undoing()
     try:
-        report = carry_out(desk.session.undoing(), wanted)
+        report = carry_out(undoing, wanted)
     except UsageError as error:
         raise UsageError(str(error), hint="/rewind lists the changes") from None
     if report is None:
         desk.say("there is nothing left to do", "dim")
         return
-    desk.say("\n".join(map(escape, report_lines(report, dry_run=False))))
+    left = () if wanted.redo else left_lines(undoing.stack())
+    lines = (*report_lines(report, dry_run=False), *left)
+    desk.say("\n".join(map(escape, lines)))
 
 
 async def _compact(desk: Desk, rest: str) -> None:

@@ -5,13 +5,13 @@ import errno
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentcli.agent.history import INSTRUCTIONS
 from agentcli.agent.instructions import NAMES
 from agentcli.app.boundary import load_rules
 from agentcli.app.project import open_project, project_rules
 from agentcli.machine.plain import visible
 from agentcli.settings import Settings, rules_file, settings_file
 from agentcli.types.errors import UsageError
+from agentcli.types.events import Why
 from agentcli.ui.doctor import findings
 from agentcli.ui.lines import short_path
 from agentcli.ui.render.escape import escape
@@ -62,7 +62,7 @@ async def _memory(desk: Desk, rest: str) -> None:
         _append(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    desk.session.tell(f"The person added to {path.name}: {text}", why=INSTRUCTIONS)
+    desk.session.tell(f"The person added to {path.name}: {text}", why=Why.INSTRUCTIONS)
     desk.say(f"added to {path}: {escape(text)}", "dim")
 
 

@@ -15,7 +15,8 @@ def bound() -> KeyBindings:
         changed=lambda: None,
     )
     actions = {row.action: lambda: None for row in TABLE}
-    actions |= {"answer_line": lambda: None, "leave_answer_line": lambda: None}
+    for name in ("answer_line", "leave_answer_line", "leave_shell"):
+        actions[name] = lambda: None
     return bindings(
         actions,
         approvals=approvals,
@@ -23,6 +24,7 @@ def bound() -> KeyBindings:
         answer=lambda key: None,
         write=lambda text: None,
         is_answering=lambda: False,
+        is_bare_shell=lambda: False,
     )
 
 

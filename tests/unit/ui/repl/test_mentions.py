@@ -90,12 +90,17 @@ def test_path_that_leads_to_nothing_here_is_said(tmp_path: Path) -> None:
     inside.mkdir()
     (tmp_path / "out.py").touch()
     found = attach(
-        "@src/gone.py:3-9, @../out.py @someone @types/node @app.route @s:a/b.png", inside
+        "@src/gone.py:3-9, @../out.py @someone @types/node @app.route @s:a/b.png @mock.patch "
+        'me@gone.py @gone.py:2 (see @docs/) @"my notes"',
+        inside,
     )
     assert found == Attached(
         notes=(
             "not attached: src/gone.py does not exist",
             "not attached: ../out.py is not in the workspace",
+            "not attached: gone.py does not exist",
+            "not attached: docs/ does not exist",
+            "not attached: my notes does not exist",
         )
     )
     assert attach("@src/gone.py " + "x" * 3000, inside) == Attached()

@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
-from agentcli.types.verdicts import Question, Verdict
+from agentcli.types.verdicts import Delegation, Question, Verdict
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
 from agentcli.ui.repl.approval import Asked, Offer
@@ -22,15 +22,23 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     made.close()
 
 
-def drawn(command: str, offer: Offer, loop: asyncio.AbstractEventLoop, rows: int = 20) -> list[str]:
+def drawn(
+    command: str,
+    offer: Offer,
+    loop: asyncio.AbstractEventLoop,
+    rows: int = 20,
+    child: Delegation | None = None,
+    columns: int = 72,
+) -> list[str]:
     question = Question(
         call=ToolCall(id="c1", name="bash", input={"command": command}),
         effect=Effect.EXECUTE,
         preview=Command(command=command, cwd="/w"),
         verdict=Verdict(decision="ask", by="mode", reason="no rule matches"),
+        child=child,
     )
     asked = Asked(question=question, offer=offer, position=(1, 1), answer=loop.create_future())
-    paint = Paint(columns=72, rows=rows + 6, theme=NONE, color="none")
+    paint = Paint(columns=columns, rows=rows + 6, theme=NONE, color="none")
     shown = panel(asked, paint, place=PLACE, rows=rows, takes_keys=True)
     assert asked.is_cut or not any("not shown" in row for row in shown)
     return [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
@@ -56,6 +64,17 @@ def test_panel_has_the_whole_command_the_why_and_every_answer(
     ]
 
 
+def test_panel_says_which_child_asks_however_low_it_is(loop: asyncio.AbstractEventLoop) -> None:
+    child = Delegation(child_id="s/child-1", role="builder", task="count\nthe \x1blines")
+    for rows in (4, 7, 20):
+        shown = drawn("make", Offer(session="make"), loop, rows, child=child)
+        assert shown[0] == "? bash  child agent builder  needs approval"
+    assert shown[3:5] == [
+        "  in:  ~/src/demo · network off · timeout 120s",
+        "  task: count the �lines",
+    ]
+
+
 def test_panel_never_takes_more_rows_than_it_has(loop: asyncio.AbstractEventLoop) -> None:
     tall = "\n".join(f"touch {index}" for index in range(74))
     offer = Offer(rules=("bash(touch 1)",), session="bash(touch 1)")
@@ -68,6 +87,17 @@ def test_panel_too_low_for_the_command_offers_no_yes(loop: asyncio.AbstractEvent
     for rows in range(1, 8):
         shown = "\n".join(drawn("touch 1\ntouch 2\ntouch 3", offer, loop, rows))
         assert ("touch 3" in shown) or ("[y]" not in shown), rows
+
+
+def test_panel_of_a_narrow_terminal_shows_where_the_command_begins_and_how_to_answer(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    tall = "python3 - <<EOF\n" + "\n".join(f"print({index})" for index in range(60))
+    offer = Offer(session="exactly this command", reason="contains a here-document " * 3)
+    for rows in range(7, 30):
+        shown = "\n".join(drawn(tall, offer, loop, rows, columns=40))
+        assert "$ python3" in shown, rows
+        assert all(f"[{letter}]" in shown for letter in "nev"), rows
 
 
 def test_answers_stand_closer_before_a_line_of_the_command_is_hidden(

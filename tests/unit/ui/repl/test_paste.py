@@ -9,7 +9,7 @@ def test_long_paste_is_one_character_and_comes_back_whole() -> None:
     pastes, text = Pastes(), "line\n" * 40
     atom = pastes.taken_in(text)
     assert len(atom) == 1
-    assert pastes.label(atom) == "[paste #1 · 41 lines]"
+    assert pastes.label(atom) == "[paste #1 · 40 lines]"
     assert pastes.expanded(f"look: {atom}!") == f"look: {text}!"
 
 

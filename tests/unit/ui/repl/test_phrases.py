@@ -39,7 +39,20 @@ def test_prompt_is_wrapped_behind_its_sign() -> None:
 def test_variable_is_set_outside_of_the_session() -> None:
     outside = "leave, export A_KEY=…, then go on: agentcli --continue"
     assert fix_from_within("export A_KEY=…") == outside
-    assert fix_from_within("raise --max-turns") == "raise --max-turns"
+
+
+def test_option_of_a_run_is_a_setting_of_the_session() -> None:
+    assert {hint: fix_from_within(hint) for hint in ("/compact", "agentcli --sandbox off")} == {
+        "/compact": "/compact",
+        "agentcli --sandbox off": "agentcli --sandbox off",
+    }
+    assert fix_from_within("raise --max-turns") == (
+        "raise max_turns in settings.toml, then agentcli --continue"
+    )
+    assert fix_from_within("Try again in 1h, or allow it: --max-wait 3600") == (
+        "Try again in 1h, or allow it: max_wait = 3600 in settings.toml, then agentcli --continue"
+    )
+    assert fix_from_within("or another model: --model") == "or another model: /model"
 
 
 def test_interrupt_says_what_stays() -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.ui.repl.shell import Ran, needs_terminal, run_captured
+from agentcli.types.errors import UsageError
+from agentcli.ui.repl.shell import Ran, needs_terminal, run_captured, run_on_terminal
+from tests.support.terminal import until
+
+
+def untold(text: str) -> None:
+    """Nobody looks while it runs."""
 
 
 def test_command_runs_in_the_workspace_with_its_output_kept(tmp_path: Path) -> None:
@@ -34,6 +40,48 @@ def test_cancelled_command_is_ended(tmp_path: Path) -> None:
 
     with pytest.raises(ProcessLookupError):
         os.kill(asyncio.run(go()), signal.SIGCONT)
+
+
+def test_command_that_leaves_something_running_comes_back(tmp_path: Path) -> None:
+    async def go() -> None:
+        told: list[str] = []
+        command = "(trap exit TERM; while [ ! -e on ]; do sleep 0.01; done; echo on; touch went) &"
+        ran = await run_captured(f"{command} echo begun", cwd=tmp_path, progress=told.append)
+        assert (ran.exit_code, ran.output) == (0, "begun\n")
+        (tmp_path / "on").touch()
+        await asyncio.to_thread(until, (tmp_path / "went").exists, "it can still write")
+        assert told == ["begun\n"]
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("shell", ["/nonexistent/zsh", "/etc/passwd"])
+def test_shell_that_cannot_be_run_is_an_error_that_says_so(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELL", shell)
+    with pytest.raises(UsageError, match=f"cannot start {shell}"):
+        asyncio.run(run_captured("ls", cwd=tmp_path, progress=untold))
+    with pytest.raises(UsageError, match=f"cannot start {shell}"):
+        run_on_terminal("ls", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo \ud800", "echo " + "x" * 200_000])
+def test_command_that_no_process_can_be_given_is_an_error(command: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot start"):
+        asyncio.run(run_captured(command, cwd=tmp_path, progress=untold))
+
+
+def test_directory_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"in {tmp_path}/none: No such file"):
+        asyncio.run(run_captured("ls", cwd=tmp_path / "none", progress=untold))
+
+
+def test_last_of_a_long_output_is_kept(tmp_path: Path) -> None:
+    command = "yes 0123456789 | head -n 300000; echo end"
+    ran = asyncio.run(run_captured(command, cwd=tmp_path, progress=untold))
+    assert len(ran.output) == 1_000_000
+    assert ran.output.endswith("0123456789\nend\n")
 
 
 def test_model_is_told_a_bounded_text() -> None:

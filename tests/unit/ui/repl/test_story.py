@@ -1,3 +1,7 @@
+from dataclasses import replace
+
+from rich.style import Style
+
 from agentcli.types.deltas import TextDelta
 from agentcli.types.events import Ending, TurnEnded, TurnWithdrawn
 from agentcli.ui.render.paint import Paint
@@ -37,3 +41,11 @@ def test_resumed_session_shows_the_last_exchange_that_was_not_withdrawn() -> Non
     failed = TurnEnded(ending=Ending.PROVIDER_FAILED)
     story.recall([asked("first"), replied(), DONE, asked("lost"), failed, TurnWithdrawn()])
     assert committed == ["\n\x1b[1m> first\x1b[0m\n", "\nI will.\n"]
+
+
+def test_plain_transcript_has_the_words_of_a_link_and_no_codes() -> None:
+    paint = replace(PAINT, color="truecolor")
+    story = Story(commit=lambda ansi: None, paint=lambda: paint, status=Status())
+    story.say(paint.styled("the page", Style(bold=True, link="https://example.org/a?b=1;c")))
+    assert "\x1b]8;;https://example.org" in story.transcript()
+    assert story.plain_transcript() == "the page\n"

@@ -101,6 +101,29 @@ def test_many_commits_are_few_frames_and_none_is_lost() -> None:
     assert written.data.count(b"\x1b[?2026h") < 10
 
 
+def test_many_redraws_are_one_frame() -> None:
+    output = SynchronisedOutput(Written(), lambda: Size(rows=24, columns=80), term="xterm")  # type: ignore[arg-type]
+
+    async def frames_of_redraws() -> int:
+        frames: asyncio.Queue[int] = asyncio.Queue()
+        with create_pipe_input() as keys:
+            app = InlineApplication(layout=Layout(Window()), input=keys, output=output)
+            app.after_render += lambda app: frames.put_nowait(app.render_counter)
+            terminal = Terminal(app)
+            running = asyncio.ensure_future(terminal.run(pre_run=lambda: None))
+            first = await frames.get()
+            for _ in range(1000):
+                terminal.redraw()
+            last = await frames.get()
+            await asyncio.sleep(0)
+            assert frames.empty()
+            terminal.leave()
+            await running
+            return last - first
+
+    assert asyncio.run(frames_of_redraws()) == 1
+
+
 def read(*pieces: bytes) -> list[str]:
     reading, writing = os.pipe()
     try:

@@ -1,5 +1,7 @@
 import pytest
 
+from agentcli.types.messages import Usage
+from agentcli.types.spending import Spending
 from agentcli.ui.repl.toolbar import Figures, fields, fitted
 
 
@@ -7,14 +9,13 @@ def line(figures: Figures, width: int) -> str:
     return "".join(text for _, text in fitted(fields(figures), width=width, dot=" · "))
 
 
+USED = Usage(input_tokens=33_000, output_tokens=1300)
 FULL = Figures(
     mode="ask",
     model="anthropic/sonnet-x",
     context_tokens=10,
     window_tokens=100,
-    cost_usd=0.123,
-    sent_tokens=33_000,
-    received_tokens=1300,
+    spending=Spending(usage=USED, known_usd=0.123),
     branch="main*",
     background=1,
 )
@@ -40,7 +41,7 @@ def test_toolbar_says_first_that_there_is_no_sandbox() -> None:
 
 
 def test_toolbar_shows_tokens_where_the_price_is_not_known() -> None:
-    figures = Figures(mode="ask", sent_tokens=33_000, received_tokens=1300)
+    figures = Figures(mode="ask", spending=Spending(usage=USED, unpriced=1))
     assert line(figures, 80) == "ask · ↑33k ↓1.3k"
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from agentcli.types.checks import Claim, ClaimsChecked, Verified
 from agentcli.types.errors import Outcome
-from agentcli.types.events import Claim, ClaimsChecked, Ending, Event, SessionStarted, Verified
+from agentcli.types.events import Ending, Event, SessionStarted
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
