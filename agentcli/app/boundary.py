@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agentcli.app.briefing import skill_folders
 from agentcli.app.opinion import SecondOpinion
 from agentcli.app.project import Project, project_rules, trust_directory
+from agentcli.app.secrecy import Secrecy
 from agentcli.machine.private_file import unwritable
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings, rules_file, settings_file
@@ -37,12 +38,10 @@ if TYPE_CHECKING:
     from agentcli.guard.decide import Decider
     from agentcli.guard.hooks import Hooks
     from agentcli.guard.judge import PolicyJudge
-    from agentcli.guard.masking import Masking
     from agentcli.guard.provenance import NetworkReach, Provenance
     from agentcli.guard.readonly import ReadProver
     from agentcli.guard.rules import Rule
     from agentcli.guard.sandbox.choose import Finding
-    from agentcli.guard.secrets import RedactedBytes, Redactor
     from agentcli.guard.suggest import Suggestion
 
 SANDBOX_OFF = (
@@ -63,6 +62,7 @@ class Boundary:
         self._settings = settings
         self._place = place
         self._asker = asker
+        self.secrecy = Secrecy(settings)
         self._cwd: Callable[[], Path] = lambda: settings.workspace
         self._rules = (*load_rules(settings), *project_rules(project))
         self.scripts = project.scripts if project else ()
@@ -152,7 +152,7 @@ class Boundary:
     async def _ask(self, question: Question) -> Verdict:
         assert self._asker is not None
         async with self._one_question_at_a_time:
-            return await self._asker(self.mask.cleaned(question))
+            return await self._asker(self.secrecy.new_mask().cleaned(question))
 
     @property
     def mode(self) -> Mode:
@@ -198,29 +198,6 @@ class Boundary:
 
     def proves_read(self, command: str) -> bool:
         return self._is_confined and self._prover.reads(command)
-
-    def clean(self, text: str) -> str:
-        """Without the secrets of our environment, and without what has the shape of one."""
-        return self._redactor.text(text)
-
-    def conceal(self, secret: str) -> None:
-        """What became known only now, such as a token: it is taken out of everything after."""
-        self._redactor.learn(secret)
-
-    def clean_output(self) -> "RedactedBytes":
-        """The same for the bytes of one command, as they come."""
-        return self._redactor.bytes_stream()
-
-    @cached_property
-    def mask(self) -> "Masking":
-        """The same for all that is told in the session."""
-        return self.new_mask()
-
-    def new_mask(self) -> "Masking":
-        """For another journal: each knows what of its own replies has arrived."""
-        from agentcli.guard.masking import Masking
-
-        return Masking(self._redactor)
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
@@ -305,13 +282,6 @@ class Boundary:
             hooks=self.hooks,
             opinion=self.opinion,
         )
-
-    @cached_property
-    def _redactor(self) -> "Redactor":
-        from agentcli.guard.secrets import Redactor
-
-        keys = [os.environ.get(named.key_env, "") for named in self._settings.providers]
-        return Redactor(environ=os.environ, values=keys, names=self._settings.mask)
 
     @cached_property
     def _decider(self) -> "Decider":

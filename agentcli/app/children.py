@@ -128,7 +128,7 @@ class ChildAgents:
             f"{self._place.id}/{log.path.stem}",
             record=log.append,
             listeners=(listen, briefing),
-            mask=self._boundary.new_mask(),
+            mask=self._boundary.secrecy.new_mask(),
         )
         child = Delegation(child_id=journal.session, role=role.name, task=task)
         asking = open_asking(

@@ -39,7 +39,7 @@ def open_dispatcher(
         breaker=breaker,
         pace=Pace(settings.calls_per_minute),
         after=after,
-        clean=boundary.clean,
+        clean=boundary.secrecy.clean,
         origin=boundary.origin,
     )
 

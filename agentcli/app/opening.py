@@ -116,7 +116,7 @@ def _parts(
 ) -> _Parts:
     place, past = taken.place, tuple(entry.fact for entry in taken.entries)
     boundary = Boundary(settings, place, asker=asker, project=project)
-    knowledge = open_knowledge(settings, past, clean=boundary.clean)
+    knowledge = open_knowledge(settings, past, clean=boundary.secrecy.clean)
     telemetry = open_telemetry(settings)
     log = Log(place.log, prev=taken.last_hash)
     journal = Journal(
@@ -125,7 +125,7 @@ def _parts(
         listeners=(*listeners, *knowledge.listeners, telemetry),
         before=taken.entries,
         last_seq=taken.last_seq,
-        mask=boundary.mask,
+        mask=boundary.secrecy.new_mask(),
     )
     known = files_known(taken.entries)
     workshop = Workshop(
@@ -200,7 +200,7 @@ def _guarded(parts: _Parts, budget: "Budget | None") -> SessionHooks:
         parts.taken.place,
         project=parts.project,
         tell=parts.journal.tell,
-        clean=boundary.clean,
+        clean=boundary.secrecy.clean,
         resolve=toolset.resolve,
         mode=lambda: boundary.mode,
         is_resumed=bool(parts.taken.entries),
@@ -212,7 +212,7 @@ def _guarded(parts: _Parts, budget: "Budget | None") -> SessionHooks:
     boundary.opinion = SecondOpinion(
         model=parts.model,
         open_own=partial(open_evaluator, settings, budget) if settings.evaluator else None,
-        clean=boundary.clean,
+        clean=boundary.secrecy.clean,
         tell=parts.journal.tell,
     )
     return hooks

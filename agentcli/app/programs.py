@@ -56,7 +56,7 @@ class Programs:
             confinement=self._boundary.confinement_of,
             environ=self._boundary.environ(),
             ledger=self._workshop.ledger,
-            clean=self._boundary.clean_output,
+            clean=self._boundary.secrecy.clean_output,
         )
         return RunProgram(ground, dispatch=self._dispatch, functions=self._functions)
 

@@ -93,7 +93,7 @@ class ServerLinks:
         )
         self._processes.append(process)
         return LocalServer(
-            process.launch, log_path=self.log_path(entry), clean=self._boundary.clean_output
+            process.launch, log_path=self.log_path(entry), clean=self._boundary.secrecy.clean_output
         )
 
     def _login(self, entry: "ServerEntry") -> "StoredLogin | None":
@@ -101,7 +101,7 @@ class ServerLinks:
         from agentcli.mcp.logins import StoredLogin
 
         store = logins_of(entry)
-        return StoredLogin(store, conceal=self._boundary.conceal) if store else None
+        return StoredLogin(store, conceal=self._boundary.secrecy.conceal) if store else None
 
     def _sample(self, entry: "ServerEntry") -> "Sample | None":
         sampling = self.sampling

@@ -114,7 +114,7 @@ def let_sample(
             open_dispatcher=lambda toolset: open_dispatcher(
                 toolset, settings=settings, boundary=boundary, journal=journal, breaker=Breaker()
             ),
-            clean=boundary.clean,
+            clean=boundary.secrecy.clean,
             tell=journal.tell,
         )
     )

@@ -77,7 +77,7 @@ class Serving:
             self._taken.session,
             record=self._log.append,
             listeners=(self._listen,),
-            mask=self._boundary.mask,
+            mask=self._boundary.secrecy.new_mask(),
         )
         nobody = ModelInUse(
             wire=ScriptedWire(Script(replies=())),
@@ -96,7 +96,7 @@ class Serving:
             place,
             project=project,
             tell=self._journal.tell,
-            clean=self._boundary.clean,
+            clean=self._boundary.secrecy.clean,
             resolve=self._toolset.resolve,
             mode=lambda: self._boundary.mode,
             is_resumed=False,

@@ -143,7 +143,7 @@ class Session:
             blind = f"{self.model.name} takes no images: it is told that there is one"
             self._journal.tell(Warned(code="model.images", message=blind))
         return tuple(
-            part if isinstance(part, Image) else Text(text=self._boundary.clean(part))
+            part if isinstance(part, Image) else Text(text=self._boundary.secrecy.clean(part))
             for part in parts
         )
 
@@ -167,7 +167,7 @@ class Session:
 
     def clean(self, text: str) -> str:
         """Without secrets: for what is kept elsewhere."""
-        return self._boundary.clean(text)
+        return self._boundary.secrecy.clean(text)
 
     @property
     def facts(self) -> Sequence[Fact]:

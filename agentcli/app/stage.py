@@ -114,7 +114,7 @@ class Stage:
             workspace=self._settings.workspace,
             breaker=breaker,
             pace=Pace(Limits().calls_per_minute),
-            clean=self._boundary.clean,
+            clean=self._boundary.secrecy.clean,
         )
         asking = Asking(
             wire=self._playback,

@@ -180,7 +180,7 @@ class Workshop:
             confinement=self._boundary.confinement_of,
             ledger=self._ledger,
             proves_read=self._boundary.proves_read,
-            clean=self._boundary.clean_output,
+            clean=self._boundary.secrecy.clean_output,
             timeout_limit_s=self._settings.tool_timeout,
         )
 

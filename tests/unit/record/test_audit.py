@@ -68,7 +68,11 @@ def test_resumed_session_is_one_session(tmp_path: Path) -> None:
         ((STARTED, asked("x"), asked("y")), 3, "a turn starts within a turn"),
         ((STARTED, DONE), 2, "a turn ends that had not started"),
         ((*SESSION, asked("x")), 17, "a turn starts in a session that has ended"),
-        ((STARTED, asked("x"), SessionEnded(exit_code=0)), 3, "the session ends well within a turn"),
+        (
+            (STARTED, asked("x"), SessionEnded(exit_code=0)),
+            3,
+            "the session ends well within a turn",
+        ),
         ((STARTED, asked("x"), RESUMED), 3, "resumed although the turn before had not ended"),
         ((STARTED, asked("x"), replied(A), finished(A)), 4, "a (bash) ran without a verdict"),
         ((STARTED, asked("x"), replied(A), judged(B)), 4, "a verdict on b, which is not an"),
