@@ -52,7 +52,10 @@ class Instructions:
 
     def of(self, path: Path) -> list[Told | Warned]:
         """For a file or directory that is being worked on: what is new on the way to it."""
-        place = os.path.realpath(self._base / path)
+        try:
+            place = os.path.realpath(self._base / path)
+        except OSError:  # a link that nobody may follow, such as another's in /proc
+            return []
         if place in self._known:
             return []
         real = Path(place)

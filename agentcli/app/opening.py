@@ -39,8 +39,8 @@ from agentcli.app.tooling import Tooling, open_tooling
 from agentcli.app.workshop import Workshop
 from agentcli.machine import garbage
 from agentcli.record.log import Log
-from agentcli.record.order import is_in_turn
 from agentcli.record.place import SessionPlace
+from agentcli.record.turns import is_in_turn
 from agentcli.settings import Settings
 from agentcli.types.events import SessionResumed, SessionStarted, Warned
 from agentcli.types.record import dataclass

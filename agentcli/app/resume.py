@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from agentcli.agent.journal import Journal
 from agentcli.record.lock import Lock
 from agentcli.record.log import FIRST_PREV, Log
-from agentcli.record.order import is_in_turn
 from agentcli.record.place import SessionPlace, new_place
+from agentcli.record.turns import is_in_turn
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,

@@ -16,8 +16,8 @@ from agentcli.machine.plain import visible
 from agentcli.record.checkpoint.keep import store_of
 from agentcli.record.checkpoint.store import Store
 from agentcli.record.log import Log
-from agentcli.record.order import is_in_turn
 from agentcli.record.place import SessionPlace
+from agentcli.record.turns import is_in_turn
 from agentcli.record.undo import Change, TakenBack, save_conflicts, take_back
 from agentcli.record.undo_stack import Changed, Stack, stack_of
 from agentcli.types.errors import SettingsError, UsageError

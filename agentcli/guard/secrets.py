@@ -18,6 +18,8 @@ from agentcli.guard.stripped import Stripped, begun_sequence, stripped
 from agentcli.machine.environment import SECRET_NAME
 
 MASK = "***"
+CUT = "…"
+"""What tools put where they have shortened a line."""
 SHORTEST_SECRET = 8
 LONGEST_HELD_BACK = 64 * 1024
 """Characters of a stream. No key is longer; what goes on and on like one is let through."""
@@ -101,6 +103,8 @@ class Redactor:
 
     def _spans(self, text: str, start: int, shown: Stripped | None) -> list[Span]:
         found = [*self._values(text, start), *secret_shapes.spans(text, start)]
+        if CUT in text:
+            found += self._cut_values(text, start)
         if shown:
             first = shown.position(start)
             hidden = (*self._values(shown.text, first), *secret_shapes.spans(shown.text, first))
@@ -108,11 +112,25 @@ class Redactor:
         return _merged(found) if found else found
 
     def _values(self, text: str, start: int) -> Iterator[Span]:
-        for form in [form for form in self._forms if form in text]:
-            at = text.find(form, start)
-            while at >= 0:
+        for form in self._forms:
+            for at in _places(form, text, start):
                 yield at, at + len(form)
-                at = text.find(form, at + 1)
+
+    def _cut_values(self, text: str, start: int) -> Iterator[Span]:
+        """What is left of one where a tool has shortened a line: it stands beside the tool's mark.
+
+        Two calls could else bring both halves."""
+        for form in self._forms:
+            for at in _places(form[:SHORTEST_SECRET], text, start):
+                end = at + _shared_chars(form, text[at : at + len(form)])
+                if text.startswith(CUT, end):
+                    yield at, end
+            for at in _places(form[-SHORTEST_SECRET:], text, start):
+                end = at + SHORTEST_SECRET
+                before = text[max(0, end - len(form)) : end]
+                begin = end - _shared_chars(form[::-1], before[::-1])
+                if text.endswith(CUT, 0, begin):
+                    yield begin, end
 
     def _open_value(self, text: str) -> int:
         """No form is shorter than a secret: more of one is found by that much of it."""
@@ -173,6 +191,19 @@ class RedactedBytes:
 
     def close(self) -> bytes:
         return self._stream.close().encode("latin-1")
+
+
+def _shared_chars(one: str, other: str) -> int:
+    """How many of their first characters are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _places(form: str, text: str, start: int) -> Iterator[int]:
+    at = text.find(form, start)
+    while at >= 0:
+        yield at
+        at = text.find(form, at + 1)
 
 
 def _secrets_in(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:

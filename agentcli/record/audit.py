@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.record.log import lines, seal_of
-from agentcli.record.order import is_closed, is_in_turn, order_faults
+from agentcli.record.order import is_closed, order_faults
 from agentcli.record.reading import Fault, Recorded, read_what_fits
+from agentcli.record.turns import is_in_turn
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Entry, SessionForked
 from agentcli.types.tools import ChildTurn

@@ -62,13 +62,6 @@ def is_closed(facts: Sequence[Fact]) -> bool:
     return isinstance(last, SessionEnded)
 
 
-def is_in_turn(facts: Sequence[Fact]) -> bool:
-    for fact in reversed(facts):
-        if isinstance(fact, TurnStarted | TurnEnded):
-            return isinstance(fact, TurnStarted)
-    return False
-
-
 class Order:
     def __init__(self) -> None:
         self._began = False

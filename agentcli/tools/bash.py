@@ -250,7 +250,7 @@ class Bash:
 
     def _return_from_lost_directory(self) -> tuple[str, ...]:
         lost, real = self._cwd, Path(os.path.realpath(self._cwd))
-        if real.is_relative_to(self._root) and real.is_dir() and os.access(real, os.X_OK):
+        if real.is_relative_to(self._root) and _can_be_entered(real, self._root):
             self._cwd = real
             return ()
         self._cwd = self._root
@@ -264,8 +264,8 @@ class Bash:
         if told is None or told.directory == str(before):
             return ()
         after = told.directory
-        directory = Path(after or "/").resolve()
-        if not after or not directory.is_dir():
+        directory = _real(after)
+        if directory is None:
             why = "the working directory is gone"
         elif not directory.is_relative_to(self._root):
             why = f"{visible(after)} is outside the workspace"
@@ -279,3 +279,22 @@ class Bash:
 def _not_run(error: OSError) -> ToolError:
     where = f" ({error.filename})" if error.filename else ""
     return ToolError(f"The command was not run: {error.strerror or error}{where}.")
+
+
+def _real(directory: str) -> Path | None:
+    """None: it is not there. What a command has told may be any text."""
+    try:
+        found = Path(os.path.realpath(directory))
+        return found if directory and found.is_dir() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _can_be_entered(directory: Path, root: Path) -> bool:
+    """By a command, which has no more rights than its owner: root itself enters anything."""
+    below = directory.relative_to(root).parts
+    way = [root.joinpath(*below[:count]) for count in range(len(below) + 1)]
+    try:
+        return os.access(directory, os.X_OK) and all(one.stat().st_mode & 0o111 for one in way)
+    except OSError:
+        return False

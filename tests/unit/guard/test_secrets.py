@@ -160,3 +160,21 @@ def test_stream_holds_back_only_so_much() -> None:
         largest = max(largest, held)
 
     assert largest <= LONGEST_HELD_BACK + 4096
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "key = supersecretvalue123… [line has 90 characters]",
+        "…secretvalue12345 and more",
+        "…value12345…",
+    ],
+)
+def test_part_of_a_value_beside_a_cut_is_masked(shown: str) -> None:
+    redactor = Redactor(environ={"API_KEY": "supersecretvalue12345"})
+    assert "value" not in redactor.text(shown)
+
+
+def test_part_of_a_value_that_nobody_cut_is_text() -> None:
+    redactor = Redactor(environ={"API_KEY": "supersecretvalue12345"})
+    assert redactor.text("a supersecret idea… of value") == "a supersecret idea… of value"

@@ -133,6 +133,26 @@ def test_directory_that_is_gone_is_left_again(tmp_path: Path) -> None:
     in_session(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("name", ["$PWD/q", "$(printf 'x%.0s' $(seq 5000))", "/proc/1/root/x", ""])
+def test_made_up_directory_costs_nothing_but_itself(tmp_path: Path, name: str) -> None:
+    # A shell tells its directory on this descriptor, which its command has, too.
+    output = ran(tmp_path, f'echo hello; ln -sf q q; printf "{name}\\0" >&98; exit 7', "pwd")
+    assert details(output).cwd == str(tmp_path / "workspace")
+    assert details(output).exit_code == 0
+
+
+def test_directory_that_no_command_may_enter_is_left_again(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+
+    async def scenario(session: Session) -> None:
+        await session.run("mkdir -p p/q; cd p/q; chmod 000 ..")
+        said = text(await session.run("pwd"))
+        assert said.startswith(f"{root}\n[{root}/p/q cannot be entered any more")
+        await session.run("chmod 755 p")
+
+    in_session(tmp_path, scenario)
+
+
 def test_link_out_of_the_workspace_does_not_lead_there(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace/link").symlink_to("/usr")

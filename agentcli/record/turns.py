@@ -1,0 +1,12 @@
+"""Where in a conversation a record ends. It is light, since the first request waits for it."""
+
+from collections.abc import Sequence
+
+from agentcli.types.events import Fact, TurnEnded, TurnStarted
+
+
+def is_in_turn(facts: Sequence[Fact]) -> bool:
+    for fact in reversed(facts):
+        if isinstance(fact, TurnStarted | TurnEnded):
+            return isinstance(fact, TurnStarted)
+    return False
