@@ -7,7 +7,6 @@ file of the person's, and a home directory of its own.
 
 import errno
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from platformdirs import user_cache_path
 
 from agentcli.app.boundary import Boundary
 from agentcli.guard.sandbox.environment import allowed_environment
-from agentcli.machine import process
+from agentcli.machine import process, tree
 from agentcli.machine.environment import child_environment
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.stdio import Handles, Started
@@ -46,8 +45,8 @@ class ServerProcess:
 
     def launch(self, handles: Handles) -> Started:
         """Raises OSError, and SettingsError where it cannot be confined."""
-        mark = f"agentcli-{secrets.token_hex(8)}"
         sandbox = self._sandbox if self.entry.is_confined else None
+        mark = tree.new_mark(confined=sandbox is not None)
         env = child_environment(
             self._environ(is_confined=sandbox is not None),
             mark=mark,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentcli.machine.ledger import Ledger, Started
     from agentcli.machine.workspace import Workspace
     from agentcli.tools.bash import Bash
+    from agentcli.tools.searching.ripgrep import Engine
     from agentcli.tools.seen import Seen
     from agentcli.tools.shells import Shells
 
@@ -139,11 +140,11 @@ class Workshop:
             case "grep":
                 from agentcli.tools.grep import Grep
 
-                return Grep(workspace=self._workspace)
+                return Grep(workspace=self._workspace, engine=self._search_engine)
             case "find_files":
                 from agentcli.tools.find_files import FindFiles
 
-                return FindFiles(workspace=self._workspace)
+                return FindFiles(workspace=self._workspace, engine=self._search_engine)
             case "apply_patch":
                 from agentcli.tools.apply_patch import ApplyPatch
 
@@ -201,6 +202,16 @@ class Workshop:
         )
 
     @cached_property
+    def _search_engine(self) -> "Engine":
+        """Held to the workspace, unless commands are free to read everything themselves."""
+        from agentcli.guard.sandbox.reading import start_reading
+        from agentcli.tools.searching import ripgrep
+
+        is_free = self._settings.sandbox == "off"
+        start = ripgrep.start_freely if is_free else start_reading
+        return ripgrep.engine(self._workspace.root, start)
+
+    @cached_property
     def _seen(self) -> "Seen":
         from agentcli.tools.seen import Seen
 
@@ -216,7 +227,7 @@ class Workshop:
         def ended(finished: Finished) -> None:
             self._tell(CommandEnded(pid=finished.started.pid, how=finished.how))
 
-        return Ledger(on_end=ended)
+        return Ledger(confined=self._boundary.sandbox is not None, on_end=ended)
 
     @cached_property
     def _shells(self) -> "Shells":

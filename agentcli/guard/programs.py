@@ -7,6 +7,7 @@ further, or the command has to be allowed as a whole.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from agentcli.guard.options import names
 
@@ -47,7 +48,8 @@ LAUNCHERS = tuple(
         *("pyenv exec", "dotenv", "doppler run", "op run", "vagrant ssh", "heroku run"),
         *("adb shell", "git bisect run", "git submodule foreach", "git filter-branch"),
         *("npm init", "npm create", "npm explore", "yarn create", "pnpm create", "bun create"),
-        *("git hook run", "git shell", "cmake -E", "cargo watch", "go tool"),
+        *("git merge-index", "git submodule--helper foreach", "git hook run", "git shell"),
+        *("cmake -E", "cargo watch", "go tool"),
         *("python -m", "deno run", "deno eval", "bun run", "corepack", "hyperfine"),
     )
 )
@@ -60,14 +62,13 @@ _RUNNING_OPTIONS = names(
     use-askpass execute unzip-command hostname-bin config-env exec-path"""
 )
 _RUNNING_OPTIONS_OF = {
-    "git": names("template sendmail-cmd smtp-server httpd browser"),
+    "git": names(
+        "template sendmail-cmd smtp-server to-cmd cc-cmd header-cmd httpd browser access-hook"
+    ),
     "cargo": names("config"),
     "mypy": names("python-executable"),
     "gradlew": names("init-script include-build I"),
     "gradle": names("init-script include-build I"),
-    "gcc": names("wrapper fplugin specs B"),
-    "g++": names("wrapper fplugin specs B"),
-    "clang": names("fplugin Xclang B"),
     "ctest": names("build-and-test S"),
     "cmake": names("P"),
     "rsync": names("daemon"),
@@ -76,7 +77,21 @@ _RUNNING_OPTIONS_OF = {
 }
 """For one program each: what makes it run a file that the words name."""
 _RUNNING_LETTERS = {"tar": "IFT", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
+_GIT_RUNNING_COMMANDS = names("remote-ext remote-fd instaweb for-each-repo")
+"""What they run may stand in any of the words."""
 _GIT_RUNNING_LETTERS = {"rebase": "x", "clone": "uc", "difftool": "x", "archive": "o"}
+_COMPILER = re.compile(
+    r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|gfortran)(?:-[0-9.]+)?", re.ASCII
+)
+_RUNNING_WORD_OF_COMPILER = re.compile(
+    r"-B|@|--?(?:wrapper|specs|fplugin|iplugindir|Xclang|ld-path|fuse-ld=.*/)|-.*-plugin"
+)
+"""It takes its parts, or code to load, from there; what a file holds may say so, too."""
+_HAVE_STRATEGIES = names("merge pull rebase cherry-pick revert")
+_SIGN_OFF_BY_S = names("cherry-pick revert")
+_OWN_STRATEGIES = names("ort recursive resolve octopus ours subtree")
+_STRATEGY = re.compile(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
+"""Not behind a letter that takes the rest of its word for a value, as in `-Xours`."""
 _TAKE_CODE = names("find fd fdfind sed awk make tar")
 _ABBREVIATE_OPTIONS = names("tar gtar wget git zip")
 _SHORTEST_ABBREVIATION = 4
@@ -107,12 +122,36 @@ def may_run_others(argv: Sequence[str]) -> bool:
 def launcher_of(argv: Sequence[str]) -> tuple[str, ...] | None:
     """The launcher that these words begin with."""
     begin = (name_of(argv[0]), *argv[1:])
-    return next((one for one in LAUNCHERS if begin[: len(one)] == one), None)
+    lengths = (_length_of(one, begin) for one in LAUNCHERS if one[0] == begin[0])
+    return next((begin[:length] for length in lengths if length), None)
+
+
+def _length_of(launcher: Sequence[str], words: Sequence[str]) -> int:
+    """How many words it takes, with options between its own that may have a value; 0: not it."""
+    at = 0
+    for expected in launcher:
+        while words[at : at + 1] != (expected,):
+            if at >= len(words) or not words[at].startswith("-"):
+                return 0
+            has_value = (
+                words[at + 1 : at + 2] not in ((expected,), ()) and words[at + 1][0:1] != "-"
+            )
+            at += 2 if has_value else 1
+        at += 1
+    return at
 
 
 def running_option(argv: Sequence[str], *, after: int) -> str | None:
     """An option from the word number `after` on that makes the program run another one."""
     program = name_of(argv[0])
+    if _COMPILER.fullmatch(program):
+        return next(filter(_RUNNING_WORD_OF_COMPILER.match, argv[after:]), None)
+    if program == "git" and (found := _running_in_git(*argv[1:])):
+        return found
+    return _running_word(program, argv, after)
+
+
+def _running_word(program: str, argv: Sequence[str], after: int) -> str | None:
     letters = _RUNNING_LETTERS.get(program, "")
     if program == "git" and len(argv) > 1:
         letters = _GIT_RUNNING_LETTERS.get(argv[1], "")
@@ -131,6 +170,20 @@ def running_option(argv: Sequence[str], *, after: int) -> str | None:
     return None
 
 
+def _running_in_git(command: str = "", *words: str) -> str | None:
+    """A command that runs others, or a strategy: one that is not git's own is a program."""
+    if command in _GIT_RUNNING_COMMANDS:
+        return command
+    if command not in _HAVE_STRATEGIES:
+        return None
+    for word, following in pairwise((*words, "")):
+        found = _STRATEGY.fullmatch(word)
+        signs_off = command in _SIGN_OFF_BY_S and not word.startswith("--")
+        if found and not signs_off and (found[1] or following) not in _OWN_STRATEGIES:
+            return word
+    return None
+
+
 def _runs_without_dash(word: str, *, is_first: bool) -> bool:
     """`tar cfI x program y`, and `tar xf host:x`, which is fetched by a program."""
     if word.startswith("-"):
@@ -142,7 +195,8 @@ def _is_running_option(name: str, program: str) -> bool:
     if name in _RUNNING_OPTIONS or name in _RUNNING_OPTIONS_OF.get(program, ()):
         return True
     may_be_short = program in _ABBREVIATE_OPTIONS and len(name) >= _SHORTEST_ABBREVIATION
-    return may_be_short and any(option.startswith(name) for option in _RUNNING_OPTIONS)
+    options = _RUNNING_OPTIONS | _RUNNING_OPTIONS_OF.get(program, frozenset())
+    return may_be_short and any(option.startswith(name) for option in options)
 
 
 def is_script(word: str) -> bool:

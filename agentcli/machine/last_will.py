@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
+from agentcli.machine import tree
+
 _FAREWELL = b"\n"
 _SHELL = "/bin/sh"
 _WAIT = 'set -f; while read -r words; do [ "$words" ] || exit; set -- "$@" $words; done; exec "$@"'
@@ -17,7 +19,8 @@ _KILL = """
 for look in 1 2 3; do
     sleep 0.5
     for process in /proc/[0-9]*; do
-        if grep -qsF "$1" "$process/environ"; then kill -KILL "${process#/proc/}"; fi
+        if grep -qsF "$1" "$process/environ" && grep -qs "$2" "$process/status"
+        then kill -KILL "${process#/proc/}"; fi
     done
 done
 """
@@ -54,7 +57,8 @@ class LastWill:
         """Where processes cannot be told by their marks there is none."""
         self._executor: Executor | None = None
         if Path("/proc/self/environ").exists():
-            self._executor = Executor([_SHELL, "-c", _KILL, "agentcli", mark])
+            status = tree.CONFINED_STATUS if tree.is_confined(mark) else ""
+            self._executor = Executor([_SHELL, "-c", _KILL, "agentcli", mark, status])
 
     def revoke(self) -> None:
         """All commands have ended."""

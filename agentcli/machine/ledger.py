@@ -5,7 +5,6 @@ after `close` nothing of it is running.
 """
 
 import asyncio
-import secrets
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -78,10 +77,18 @@ class Finished:
 class Ledger:
     """One per session. Must be closed before its event loop is."""
 
-    def __init__(self, *, on_end: Callable[[Finished], None] = lambda finished: None) -> None:
-        """`on_end`: told of each background command that has come to its end."""
+    def __init__(
+        self,
+        *,
+        confined: bool = False,
+        on_end: Callable[[Finished], None] = lambda finished: None,
+    ) -> None:
+        """`confined`: every command runs in a sandbox.
+
+        `on_end`: told of each background command that has come to its end.
+        """
         self._on_end = on_end
-        self._mark = f"agentcli-{secrets.token_hex(8)}."
+        self._mark = tree.new_mark(confined=confined)
         self._commands: dict[str, Started] = {}
         """Every command there was, by its mark: to tell whose a stray process is."""
         self._awaited: dict[int, Started] = {}

@@ -6,6 +6,10 @@ every descendant inherits: its environment, and the name of a file open as `MARK
 each can be lost: `env -i` and programs that rewrite their title drop the one, every Python and Node
 parent closes the other.
 
+A mark can be copied, too, into a file of variables that the person's own programs load. So a
+confined command's says that it is one, and only what the sandbox has closed the way to new
+privileges for is taken for its process: nothing can undo that, and few others have it.
+
 Adopting orphans (PR_SET_CHILD_SUBREAPER) is not used: it would hand us the orphans of every other
 process the agent starts too, with nothing to tell whose they are, and leave their zombies to us.
 """
@@ -13,6 +17,7 @@ process the agent starts too, with nothing to tell whose they are, and leave the
 import asyncio
 import os
 import re
+import secrets
 import signal
 import subprocess
 import time
@@ -32,11 +37,25 @@ SWEEP_LIMIT_S = 2.0
 _EMPTY_LOOKS_S = (0.011, 0.023, 0.017, 0.031, 0.013)
 """How long after each look that finds nobody: never in step with processes that replace others."""
 
+CONFINED_STATUS = "^NoNewPrivs:.1$"
+"""How the kernel tells of every process in a sandbox; also for grep."""
+
 _PROC = Path("/proc")
 _HAS_PROC = _PROC.joinpath("self/environ").exists()
+_CONFINED = "agentcli-confined-"
+_IS_CONFINED = re.compile(CONFINED_STATUS, re.MULTILINE)
 _REST_OF_MARK = re.compile(r"[0-9.]*")
 _NEAR_PIDS = 512
 _NEAR_S = 1.0
+
+
+def new_mark(*, confined: bool) -> str:
+    """`confined`: all that shall carry it runs in a sandbox."""
+    return f"{_CONFINED if confined else 'agentcli-'}{secrets.token_hex(8)}."
+
+
+def is_confined(mark: str) -> bool:
+    return mark.startswith(_CONFINED)
 
 
 def find(mark: str) -> dict[int, str]:
@@ -46,8 +65,8 @@ def find(mark: str) -> dict[int, str]:
     """
     if not _HAS_PROC:
         return _find_by_ps(mark)
-    found = _marked(mark, _pids())
-    stats = {pid: stat for pid in _pids() if found and (stat := _stat(pid))}
+    found = _marked(mark, pids())
+    stats = {pid: stat for pid in pids() if found and (stat := _stat(pid))}
     grown = -1
     while grown != len(found):
         grown = len(found)
@@ -88,7 +107,7 @@ def group_lives(group: int) -> bool:
         return False
     if not _HAS_PROC:
         return True
-    return any(stat.group == group for stat in map(_stat, _pids()) if stat)
+    return any(stat.group == group for stat in map(_stat, pids()) if stat)
 
 
 def tell(pids: Iterable[int], number: int) -> None:
@@ -139,7 +158,17 @@ def _living(known: Mapping[int, str]) -> list[int]:
 
 def _marked(mark: str, pids: Iterable[int]) -> dict[int, str]:
     found = ((pid, _whole_mark(mark, _inherited(_PROC / str(pid), mark))) for pid in pids)
-    return {pid: whole for pid, whole in found if whole}
+    return {pid: whole for pid, whole in found if whole and _may_carry(pid, mark)}
+
+
+def _may_carry(pid: int, mark: str) -> bool:
+    if not is_confined(mark):
+        return True
+    try:
+        status = _PROC.joinpath(str(pid), "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return _IS_CONFINED.search(status) is not None
 
 
 def _whole_mark(mark: str, text: str) -> str:
@@ -178,7 +207,8 @@ def _stat(pid: int) -> _Stat | None:
     return None if state in "ZX" else _Stat(int(parent), int(group), more[16])
 
 
-def _pids() -> Iterator[int]:
+def pids() -> Iterator[int]:
+    """Of all processes, the dead that nobody has asked about among them."""
     return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
 
 

@@ -40,9 +40,9 @@ class Args(Arguments):
 
 
 class FindFiles:
-    def __init__(self, *, workspace: Workspace, engine: Engine | None = None) -> None:
+    def __init__(self, *, workspace: Workspace, engine: Engine) -> None:
         self._workspace = workspace
-        self._engine = engine or ripgrep.engine(workspace.root)
+        self._engine = engine
 
     @property
     def spec(self) -> ToolSpec:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from agentcli.guard.sandbox.reading import start_reading
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
@@ -63,10 +64,9 @@ def row(name: str, reference: Callable[[], object], ours: Callable[[], object]) 
 
 
 def figures() -> Iterator[Figure]:
-    found = ripgrep.find(Path("/nonexistent"))
-    if found is None:
+    engine = ripgrep.engine(Path("/nonexistent"), start_reading)
+    if engine is STAND_IN:
         return  # there is nothing to compare with
-    engine = ripgrep.at(found)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         plant(root)

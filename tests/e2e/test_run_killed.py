@@ -116,6 +116,41 @@ def test_killed_session_leaves_no_command_running(sandbox: str, home: Path) -> N
     assert running(seconds) == []
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("sandbox", ["auto", "landlock"])
+def test_end_of_a_session_spares_a_program_that_loads_its_mark(
+    sandbox: str, is_killed: bool, home: Path
+) -> None:
+    seconds, variables, go = unique_seconds(), home / ".env", home / "go"
+    command = (
+        f'echo "AGENTCLI_CALL=$AGENTCLI_CALL" > .new; mv .new .env; '
+        f"until [ -e go ]; do sleep 0.02; done; sleep {seconds} & sleep 0.1"
+    )
+    if is_killed:
+        command += f"; sleep {seconds}"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
+    with subprocess.Popen(
+        [PROGRAM, "run", "--mode", "auto", "--sandbox", sandbox, "--model", model, "x"],
+        cwd=home,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        asyncio.run(until(variables.exists))
+        load = f"set -a; . {variables}; exec cat"
+        with subprocess.Popen(["sh", "-c", load], stdin=subprocess.PIPE) as person:
+            go.touch()
+            if is_killed:
+                asyncio.run(until(lambda: len(running(f"sleep {seconds}")) >= 2))
+                process.kill()
+            process.wait(30)
+            asyncio.run(until(lambda: running(seconds) == []))
+            of_the_session = variables.read_text().partition("=")[2].partition(".")[0]
+            asyncio.run(until(lambda: running(of_the_session) == []))  # its last will, too
+            assert person.poll() is None
+
+
 def test_killed_session_leaves_nothing_in_the_workspace(home: Path) -> None:
     work = home / "work"
     subprocess.run(["git", "init", "-q", work], check=True)

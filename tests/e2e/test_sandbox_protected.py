@@ -262,6 +262,63 @@ def test_settings_of_other_repositories_stay_as_they_are(
     assert CANARY not in "".join(path.read_text() for path in workspace.glob("shared.cfg"))
 
 
+def _linked_worktree_with_hooks(base: Path) -> Path:
+    main = repository(base / "main")
+    git(main, "config", "core.hooksPath", ".githooks")
+    git(main, "worktree", "add", "-q", "-b", "side", base / "workspace")
+    return base / "workspace"
+
+
+def _submodule_with_hooks(base: Path) -> Path:
+    repository(base / "library")
+    outer = repository(base / "outer")
+    git(outer, "submodule", "add", "-q", base / "library", "lib")
+    git(outer / "lib", "config", "core.hooksPath", ".githooks")
+    (base / "workspace").symlink_to(outer / "lib")
+    return base / "workspace"
+
+
+def _included_with_hooks(base: Path) -> Path:
+    workspace = repository(base / "workspace")
+    git(workspace, "config", "include.path", "../.gitconfig")
+    (workspace / ".gitconfig").write_text("[core]\n\thooksPath = .githooks\n")
+    return workspace
+
+
+@pytest.mark.parametrize(
+    "build", [_linked_worktree_with_hooks, _submodule_with_hooks, _included_with_hooks]
+)
+def test_hooks_that_other_settings_name_are_not_planted(
+    layer: str, tmp_path: Path, build: Callable[[Path], Path]
+) -> None:
+    workspace = build(tmp_path)
+    with confined(layer, tmp_path) as place:
+        place.run("mkdir -p .githooks; echo evil > .githooks/pre-commit")
+    assert not (workspace / ".githooks").exists()
+
+
+@pytest.mark.parametrize("path", ["a/b/c/d/e", "node_modules/e"])
+def test_repository_that_git_status_enters_runs_nothing(
+    layer: str, tmp_path: Path, path: str
+) -> None:
+    workspace = repository(tmp_path / "workspace")
+    with confined(layer, tmp_path, environ={**os.environ, **IDENTITY}) as place:
+        ran = place.run(
+            f"git init -q {path} && cd {path} && git commit -q --allow-empty -m x &&"
+            f"printf '#!/bin/sh\ntouch {workspace}/evil\n' > hook; chmod +x hook;"
+            "git config core.fsmonitor $PWD/hook; cd -;"
+            f"git update-index --add --cacheinfo 160000,$(git -C {path} rev-parse HEAD),{path};"
+            f"rm -f evil"
+        )
+        assert ran.code == 0, ran.output
+        told = place.run("true").told
+    git(workspace, "status")
+    assert [sentence.split(" was made")[0] for sentence in (*ran.told, *told)] == [
+        f"{path}/.git/config"
+    ]
+    assert not (workspace / "evil").exists()
+
+
 @pytest.fixture
 def linked(layer: str, tmp_path: Path) -> Iterator[Confined]:
     main = repository(tmp_path / "main")
@@ -361,6 +418,26 @@ def test_home_directory_as_workspace_keeps_its_keys_and_its_shell(
         assert (place.kept / "1.log").read_text() == "kept"
         assert "secret.txt" not in tampered.output
         assert (home / ".ssh/id_ed25519").read_text() == "the key"
+
+
+AT_LOGIN = (
+    *(".bash_profile", ".zshenv", ".gitconfig", ".ssh/authorized_keys", ".local/bin/ls"),
+    *(".config/git/config", ".config/autostart/x.desktop", ".config/systemd/user/x.service"),
+)
+
+
+def test_home_directory_as_workspace_gets_nothing_that_runs_at_the_login(
+    layer: str, tmp_path: Path
+) -> None:
+    home = tmp_path / "workspace"
+    home.mkdir()
+    with confined(layer, tmp_path, environ={**os.environ, "HOME": str(home)}) as place:
+        ran = place.run(
+            f"for f in {' '.join(AT_LOGIN)}; do mkdir -p $(dirname $f); echo evil > $f; done; touch new"
+        )
+    assert [name for name in AT_LOGIN if (home / name).exists()] == []
+    assert ".bash_profile was made by the command" in "".join(ran.told)
+    assert (home / "new").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root works in the files of others")

@@ -215,3 +215,49 @@ def test_what_was_taken_away_is_kept_after_the_session(tmp_path: Path, workspace
     assert kept.is_relative_to(home / ".local/state/agentcli/sessions")
     assert (kept / "post-merge").read_text() == "evil\n"
     assert hooks(workspace) == {"pre-commit": "mine\n"}
+
+
+TRY = "import time\nwhile True:\n try:\n  open('.git/config', 'a').write('[core] fsmonitor = evil\\n')\n  break\n except OSError:\n  pass"
+
+
+def test_command_is_stopped_when_what_is_held_is_replaced_and_its_doings_are_undone(
+    tmp_path: Path, workspace: Path
+) -> None:
+    with confined("bubblewrap", tmp_path) as place:
+        started = place.start(f'touch begun; python3 -c "{TRY}"; sleep {LIMIT_S}')
+        until(workspace / "begun")
+        git(workspace, "config", "branch.main.remote", "origin")
+        told = end(place, started)
+        assert told[0] == (
+            f"Stopped: {workspace}/.git/config was replaced or removed while it ran, "
+            "and could not be kept from it any more."
+        )
+        assert "evil" not in (workspace / ".git/config").read_text()
+        ran = place.run("echo evil >> .git/config; true")
+        assert "Read-only file system" in ran.output and ran.told == ()
+
+
+def test_what_the_person_sets_while_a_command_runs_stays(tmp_path: Path, workspace: Path) -> None:
+    with confined("bubblewrap", tmp_path) as place:
+        started = place.start(f"touch begun; sleep {LIMIT_S}")
+        until(workspace / "begun")
+        git(workspace, "config", "branch.main.remote", "origin")
+        git(workspace, "sparse-checkout", "set", "docs")
+        assert len(end(place, started)) == 1
+    assert git(workspace, "config", "branch.main.remote") == "origin"
+    assert git(workspace, "config", "core.sparseCheckout") == "true"
+
+
+def test_hidden_file_that_is_replaced_is_not_read(tmp_path: Path) -> None:
+    home = tmp_path / "workspace"
+    home.mkdir()
+    (home / ".netrc").write_text("the old key")
+    session = home / ".local/share/agentcli/session"
+    environ = {**os.environ, "HOME": str(home)}
+    with confined("bubblewrap", tmp_path, environ=environ, session=session) as place:
+        started = place.start(f"touch begun; sleep {LIMIT_S}; cat .netrc")
+        until(home / "begun")
+        (home / "new").write_text("the new key")
+        (home / "new").rename(home / ".netrc")
+        assert [one.split(":")[0] for one in end(place, started)] == ["Stopped"]
+        assert "the new key" not in place.run("cat .netrc").output

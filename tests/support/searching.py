@@ -2,23 +2,29 @@
 
 import asyncio
 import shutil
+import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agentcli.guard.sandbox import landlock
+from agentcli.guard.sandbox.reading import start_reading
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import STAND_IN, Engine
+from agentcli.tools.searching.ripgrep import STAND_IN, Engine, start_freely
 from agentcli.types.tools import Matches, Output, Tool, ToolContext
+
+CAN_HOLD = sys.platform == "linux" and landlock.version() > 0
 
 
 def installed() -> list[Engine]:
-    """Every ripgrep on this machine: versions must not differ in their answers."""
+    """Every ripgrep on this machine, held: versions must not differ in their answers."""
     found = [shutil.which("rg"), shutil.which("rg", path=sysconfig.get_path("scripts"))]
-    return [ripgrep.at(Path(path)) for path in dict.fromkeys(found) if path]
+    start = start_reading if CAN_HOLD else start_freely
+    return [ripgrep.at(Path(path), start) for path in dict.fromkeys(found) if path]
 
 
 ENGINES = [STAND_IN, *installed()]

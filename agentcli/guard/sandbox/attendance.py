@@ -6,6 +6,7 @@ The layers differ in how they confine a command, not in how they look after it.
 from dataclasses import dataclass
 from subprocess import Popen
 
+from agentcli.guard.sandbox.grip import Grip
 from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
 from agentcli.guard.sandbox.newcomers import Newcomers
 from agentcli.guard.sandbox.original import Original
@@ -19,6 +20,7 @@ class Before:
 
     tasks: int
     snapshot: Snapshot
+    grip: Grip | None
 
 
 class Attendance:
@@ -32,11 +34,14 @@ class Attendance:
         self._watch = Watch(limits)
         self._before: dict[Popen[bytes], Before] = {}
 
-    def prepare(self) -> Before:
-        """Just before a command starts: then `begin` is due, or `give_up`."""
+    def prepare(self, grip: Grip | None = None) -> Before:
+        """Just before a command starts: then `begin` is due, or `give_up`.
+
+        What the grip is on is the person's to change; once it is lost, the command is stopped.
+        """
         tasks = count_tasks()
         leave_room_for(self._limits, tasks_now=tasks)
-        return Before(tasks, self._original.begin(self._keeper))
+        return Before(tasks, self._original.begin(self._keeper), grip)
 
     def give_up(self) -> None:
         """There is no command after all."""
@@ -44,7 +49,7 @@ class Attendance:
 
     def begin(self, process: "Popen[bytes]", before: Before) -> None:
         self._before[process] = before
-        self._watch.add(process, tasks_before=before.tasks)
+        self._watch.add(process, tasks_before=before.tasks, grip=before.grip)
 
     def end(self, process: "Popen[bytes]") -> tuple[str, ...]:
         """Why the command was stopped, if it was, and what of its doings was undone."""
@@ -52,7 +57,10 @@ class Attendance:
         if before is None:
             return ()
         try:
-            told = (*self._watch.remove(process), *self._keeper.undo(before.snapshot))
+            stopped = self._watch.remove(process)
+            grip, snapshot = before.grip, before.snapshot
+            wanted = grip.to_undo(snapshot, self._keeper) if grip else snapshot
+            told = (*stopped, *self._keeper.undo(wanted))
         finally:
             self._original.end()
         found = self._newcomers.told()

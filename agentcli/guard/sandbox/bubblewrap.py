@@ -13,6 +13,7 @@ from subprocess import DEVNULL, STDOUT, Popen
 from agentcli.guard.sandbox import kernel, landlock, seccomp
 from agentcli.guard.sandbox.attendance import Attendance, Before
 from agentcli.guard.sandbox.entrance import Entrance
+from agentcli.guard.sandbox.grip import Grips
 from agentcli.guard.sandbox.holding import Holding
 from agentcli.guard.sandbox.kinds import exists, is_directory
 from agentcli.guard.sandbox.launcher import Launcher
@@ -75,11 +76,13 @@ class Bubblewrap:
         self._program = program
         self._limits = limits
         self._holding = Holding(held)
-        others = [one for one in protection.guarded if one not in held]
         roots = (places.workspace, *protection.writable)
         keeper = Keeper(
-            (*others, *_new_ones(places.workspace, held)), roots=roots, rejected=places.rejected
+            (*protection.guarded, *_new_ones(places.workspace, held)),
+            roots=roots,
+            rejected=places.rejected,
         )
+        self._grips = Grips((*(one.path for one in held), *places.hidden))
         original = original_of(places.workspace)
         newcomers = Newcomers(places.workspace, original=original, rejected=places.rejected)
         self._attendance = Attendance(original, keeper=keeper, newcomers=newcomers, limits=limits)
@@ -107,8 +110,9 @@ class Bubblewrap:
         self._holding.take()
         before: Before | None = None
         try:
+            grip = self._grips.take()
             mounted = self._state(confinement)
-            before = None if waits else self._attendance.prepare()
+            before = None if waits else self._attendance.prepare(grip)
             with self._entrance(confinement, mounted) as entrance:
                 process, status = self._started(
                     argv, cwd, env, confinement, entrance, stdio=(stdin, stdout, stderr)
@@ -128,11 +132,12 @@ class Bubblewrap:
     def attend(self, process: "Popen[bytes]") -> bool:
         confinement, mounted = self._waiting.pop(process)
         try:
+            grip = self._grips.take()
             is_same = self._state(confinement) == mounted
         except OSError:
             return False
         if is_same:
-            self._attendance.begin(process, self._attendance.prepare())
+            self._attendance.begin(process, self._attendance.prepare(grip))
         return is_same
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:

@@ -35,6 +35,8 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
 class File:
     mode: int
     content: bytes
+    has_other_names: bool = False
+    """By which it could be written later, wherever they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class Reader:
         if stat.S_ISDIR(found.st_mode):
             return Directory(mode, self._children(name, parent, budget, depth))
         if stat.S_ISREG(found.st_mode):
-            return File(mode, self._content(name, parent, found))
+            return File(mode, self._content(name, parent, found), found.st_nlink > 1)
         return Unread(_identity(found))
 
     def _children(self, name: str, parent: int, budget: _Budget, depth: int) -> dict[str, Entry]:

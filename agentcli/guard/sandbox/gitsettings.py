@@ -18,11 +18,13 @@ _HARMLESS = {
         "logallrefupdates",
         "precomposeunicode",
         "repositoryformatversion",
+        "sparsecheckout",
+        "sparsecheckoutcone",
         "symlinks",
     },
     "user": {"name", "email"},
     "init": {"defaultbranch"},
-    "extensions": {"objectformat", "refstorage"},
+    "extensions": {"objectformat", "refstorage", "worktreeconfig"},
     "remote": {"fetch", "url"},
     "branch": {"merge", "remote"},
 }
@@ -32,13 +34,27 @@ _FETCHED_BY_GIT_ITSELF = re.compile(
 
 
 def is_harmless(text: str) -> bool:
-    section = ""
+    return not risky_lines(text)
+
+
+def risky_lines(text: str) -> list[tuple[str, str]]:
+    """All that are not known to be harmless, each with the line that its section begins with."""
+    found: list[tuple[str, str]] = []
+    section, begin, is_continued = "", "", False
     for line in text.splitlines():
-        if found := _SECTION.fullmatch(line):
-            section = found[1].partition(" ")[0]
-        elif not _NEUTRAL.fullmatch(line) and not _is_harmless_entry(section, line):
-            return False
-    return True
+        if known := _SECTION.fullmatch(line):
+            section, begin = known[1].partition(" ")[0], line
+        elif line.lstrip().startswith("["):
+            section, begin = "", line
+        if is_continued or not _is_harmless_line(section, line):
+            found.append((begin, line))
+        is_continued = line.endswith("\\")
+    return found
+
+
+def _is_harmless_line(section: str, line: str) -> bool:
+    is_plain = _NEUTRAL.fullmatch(line) or _SECTION.fullmatch(line)
+    return is_plain is not None or _is_harmless_entry(section, line)
 
 
 def _is_harmless_entry(section: str, line: str) -> bool:

@@ -113,6 +113,20 @@ def restrict_scope() -> None:
             os.close(ruleset)
 
 
+def enclose_thread() -> None:
+    """Signals and abstract sockets again, for a thread around others that give up files.
+
+    Inside of a domain that does not give it, files cannot be moved between directories, whatever
+    the inner one says; so this one gives it everywhere. SCOPE_VERSION is needed.
+    """
+    ruleset = _create(Access.REFER, tcp=0, known=version())
+    try:
+        _allow(ruleset, Path("/"), Access.REFER)
+        restrict_thread(ruleset)
+    finally:
+        os.close(ruleset)
+
+
 def _create(files: Access, *, tcp: int, known: int) -> int:
     fields = struct.pack("=QQQ", files, tcp, _ALL_SCOPES)
     size = 24 if known >= SCOPE_VERSION else 16 if known >= TCP_VERSION else 8

@@ -10,10 +10,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
+from typing import Generic, Protocol, TypeVar
 
 from agentcli.machine import process
 
 Restrict = Callable[[], None]
+
+
+class _Closed(Protocol):
+    def close(self) -> None: ...
+
+
+Made = TypeVar("Made", bound=_Closed)
 
 
 class Launcher:
@@ -92,16 +100,17 @@ class Launcher:
         )
 
 
-class LauncherAhead:
+class LauncherAhead(Generic[Made]):
     """Launchers for one process each, the next one made ready while nobody waits for it."""
 
-    def __init__(self, *, name: str) -> None:
-        self._name = name
+    def __init__(self, make: Callable[[Restrict], Made], *, name: str) -> None:
+        """`make` returns one that gives up those rights."""
+        self._make = make
         self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name} maker")
-        self._ready: tuple[Restrict, Future[Launcher]] | None = None
+        self._ready: tuple[Restrict, Future[Made]] | None = None
         self._lock = Lock()
 
-    def take(self, restrict: Restrict) -> Launcher:
+    def take(self, restrict: Restrict) -> Made:
         """The one that is ready, if it gave up the same rights. It is the caller's to close."""
         with self._lock:
             ready, self._ready = self._ready, None
@@ -109,13 +118,12 @@ class LauncherAhead:
             return ready[1].result()
         if ready:
             ready[1].result().close()
-        return Launcher(restrict, name=self._name)
+        return self._make(restrict)
 
     def prepare(self, restrict: Restrict) -> None:
         with self._lock:
             if self._ready is None:
-                made = self._maker.submit(Launcher, restrict, name=self._name)
-                self._ready = (restrict, made)
+                self._ready = (restrict, self._maker.submit(self._make, restrict))
 
     def close(self) -> None:
         with self._lock:

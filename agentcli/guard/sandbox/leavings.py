@@ -85,10 +85,35 @@ class Leaving:
     def give_up(self, handle: int) -> None:
         """Takes it away, unless others hold it or somebody has made use of it."""
         try:
-            if _lock(handle, fcntl.LOCK_EX, tries=1) and self._is_ours(handle):
-                self.path.rmdir() if self.kind == DIRECTORY else self.path.unlink()
+            if _lock(handle, fcntl.LOCK_EX, tries=1) and self._is_still(handle, at=self.path):
+                self.path.rmdir() if self.kind == DIRECTORY else self._unlink(handle)
         except OSError:
             return  # it is in use after all
+        finally:
+            os.close(handle)
+
+    def _unlink(self, handle: int) -> None:
+        """Whoever puts a file of his own there at this very moment gets it back."""
+        aside = self.path.with_name(f"{self.path.name}.{os.urandom(4).hex()}")
+        self.path.rename(aside)
+        if self._is_still(handle, at=aside):
+            aside.unlink()
+        else:
+            aside.rename(self.path)
+
+    def _is_still(self, handle: int, *, at: Path) -> bool:
+        return self._is_ours(handle) and os.path.samestat(at.lstat(), os.fstat(handle))
+
+    def is_untouched(self, name: str, parent: int) -> bool:
+        """Whether what stands in that open directory is as it was made, empty or with its words."""
+        try:
+            handle = os.open(name, _CAREFULLY, dir_fd=parent)
+        except OSError:
+            return False
+        try:
+            if os.fstat(handle).st_mtime != _MADE_AT_S or not self._is_ours(handle):
+                return False
+            return self.kind != DIRECTORY or _is_empty(handle)
         finally:
             os.close(handle)
 
@@ -114,6 +139,11 @@ def give_up_for_another(leavings: list[Leaving]) -> None:
             handle = leaving.claim()
             if handle is not None:
                 leaving.give_up(handle)
+
+
+def _is_empty(directory: int) -> bool:
+    with os.scandir(directory) as entries:
+        return not any(entries)
 
 
 def _lock(handle: int, kind: int, *, tries: int) -> bool:

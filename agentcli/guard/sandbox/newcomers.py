@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from agentcli.guard.sandbox.gitfiles import git_directory
 from agentcli.guard.sandbox.kinds import is_directory, is_link
 from agentcli.guard.sandbox.original import Original
-from agentcli.guard.sandbox.protect import Guarded, git_directory, repositories
+from agentcli.guard.sandbox.protect import Guarded
+from agentcli.guard.sandbox.repositories import repositories
 from agentcli.guard.sandbox.restore import Keeper
 
 _OF_LINKED_WORKTREE = "../.."

@@ -6,33 +6,25 @@ not. The search is made once, before the first command, so that no command can h
 
 import os
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from agentcli.guard.sandbox.gitfiles import common_directory, git_directory, small_text
 from agentcli.guard.sandbox.kinds import exists, is_directory, is_file, is_link
+from agentcli.guard.sandbox.named import named_for
+from agentcli.guard.sandbox.personal import kind_of
+from agentcli.guard.sandbox.repositories import repositories
 
 OWN_SETTINGS = ".agentcli"
 
 _MOST_OF_A_KIND = 64
 """Of repositories in a repository: a hostile one may have any number of them."""
 _SEARCH_DEPTH = 3
-_SEARCH_DIRECTORIES = 2000
-_NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "target"})
-_POINTER = "gitdir:"
-_SMALL_FILE_CHARS = 64 * 1024
 
-# An entry may stand in the line of its section, whose name may hold anything in quotes.
-_REFERENCE = re.compile(
-    r"""^[^\S\n]*(?:\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\][^\S\n]*)*"""
-    r"""(hookspath|path)[^\S\n]*=[^\S\n]*"?([^"\n;#]+)""",
-    re.IGNORECASE | re.MULTILINE,
-)
 _WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
-_SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +48,11 @@ class Protection:
 
 def protections(workspace: Path, also: Iterable[Path] = ()) -> Protection:
     outside = _outside_repository(workspace)
-    found = [*outside.guarded]
+    found = [*outside.guarded, *_of_enclosing_repository(workspace)]
     found += _guards(workspace / OWN_SETTINGS, "directory")
     for path in also:
-        found += (replace(one, is_lasting=True) for one in _guards(path, "directory"))
-    for root in repositories(workspace):
+        found += (replace(one, is_lasting=True) for one in _guards(path, kind_of(path)))
+    for root in repositories(workspace, most_searched=_MOST_OF_A_KIND):
         found += _of_worktree(root, workspace)
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
@@ -91,39 +83,6 @@ def pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(sorted(between, key=lambda path: (len(path.parts), path)))
 
 
-def repositories(workspace: Path) -> Iterator[Path]:
-    return islice(_roots(workspace), _MOST_OF_A_KIND)
-
-
-def _roots(workspace: Path) -> Iterator[Path]:
-    """The workspace, its submodules, and repositories that are found without a long search."""
-    yield workspace
-    for path in _SUBMODULE.findall(_text(workspace / ".gitmodules")):
-        submodule = Path(os.path.realpath(workspace / path))
-        if submodule.is_relative_to(workspace):
-            yield submodule
-    waiting = deque([(workspace, 0)])
-    for _ in range(_SEARCH_DIRECTORIES):
-        if not waiting:
-            return
-        directory, depth = waiting.popleft()
-        children, is_repository = _look(directory)
-        if is_repository and directory != workspace:
-            yield directory
-        if depth < _SEARCH_DEPTH:
-            waiting += ((child, depth + 1) for child in children)
-
-
-def _look(directory: Path) -> tuple[list[Path], bool]:
-    try:
-        with os.scandir(directory) as entries:
-            names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-    except OSError:
-        return [], False
-    children = (name for name, is_dir in names.items() if is_dir and name not in _NOT_SEARCHED)
-    return [directory / name for name in sorted(children)], ".git" in names
-
-
 def _of_worktree(root: Path, workspace: Path) -> Iterator[Guarded]:
     git = root / ".git"
     if is_link(git):
@@ -135,17 +94,6 @@ def _of_worktree(root: Path, workspace: Path) -> Iterator[Guarded]:
         yield from _of_git_directory(real, root)
 
 
-def git_directory(git: Path) -> Path | None:
-    """Where a `.git` leads: it may be the directory itself, a link, or a file with a pointer."""
-    if is_file(git):
-        line = _text(git).strip()
-        if not line.startswith(_POINTER):
-            return None
-        git = git.parent / line.removeprefix(_POINTER).strip()
-    real = Path(os.path.realpath(git))
-    return real if is_directory(real) else None
-
-
 def _of_git_directory(git: Path, root: Path) -> Iterator[Guarded]:
     yield from _guards(git / "hooks", "directory")
     yield from _guards(git / "config", "file")
@@ -153,13 +101,21 @@ def _of_git_directory(git: Path, root: Path) -> Iterator[Guarded]:
     yield from _guards(git / "config.worktree", "file")
     # It would have git take hooks and settings from another directory; "." changes nothing.
     yield from _guards(git / "commondir", "file", b".\n")
-    yield from _referenced(git / "config", root)
-    for settings in _of_the_person():
-        yield from _hooks_named_in(settings, root)
+    yield from _named(git, root)
     for linked in _subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
         yield from _of_linked_worktree(linked)
+    yield from _of_modules(git, root)
+
+
+def _of_modules(git: Path, root: Path) -> Iterator[Guarded]:
     for module in islice(_modules(git / "modules"), _MOST_OF_A_KIND):
         yield from _of_git_directory(module, root)
+
+
+def _named(git: Path, root: Path) -> Iterator[Guarded]:
+    """Hooks and further settings that the settings themselves place in the workspace."""
+    for path, kind in named_for(git, root):
+        yield from _guards(path, kind)
 
 
 def _of_linked_worktree(git: Path) -> Iterator[Guarded]:
@@ -186,36 +142,6 @@ def _guards(
         yield Guarded(path, "entry") if exists(path) else Guarded(path, kind, filler)
 
 
-def _referenced(config: Path, root: Path) -> Iterator[Guarded]:
-    """Hooks and further settings that the settings themselves place in the workspace."""
-    yield from _hooks_named_in(config, root)
-    for key, value in _REFERENCE.findall(_text(config)):
-        included = _real(value, config.parent)
-        if key.lower() == "path" and is_directory(included.parent):
-            yield from _guards(included, "file")
-
-
-def _hooks_named_in(config: Path, root: Path) -> Iterator[Guarded]:
-    for key, value in _REFERENCE.findall(_text(config)):
-        if key.lower() == "hookspath":
-            real = _real(value, root)
-            # husky: the scripts in `_` only call those beside it
-            yield from _guards(real.parent if real.name == "_" else real, "directory")
-
-
-def _real(value: str, base: Path) -> Path:
-    named = value.strip()
-    path = Path.home() / named[2:] if named.startswith("~/") else base / named
-    return Path(os.path.realpath(path))
-
-
-def _of_the_person() -> tuple[Path, ...]:
-    """Settings that hold for every repository."""
-    home = Path.home()
-    elsewhere = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-    return home / ".gitconfig", elsewhere / "git/config"
-
-
 def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
     """Git directories of submodules, whose names may have slashes in them."""
     for child in _subdirectories(directory):
@@ -234,18 +160,30 @@ def _outside_repository(workspace: Path) -> Protection:
     target = git_directory(git) if is_file(git) and not is_link(git) else None
     if target is None or target.is_relative_to(workspace):
         return Protection(guarded=())
-    common = Path(os.path.realpath(target / _text(target / "commondir").strip()))
+    common = common_directory(target)
     is_linked = target.parent == common / "worktrees" and _is_repository(common)
     if is_linked and _points_back(target / "gitdir", git):
         return Protection(
-            guarded=tuple(_of_linked_worktree(target)),
+            guarded=(
+                *_of_linked_worktree(target),
+                *_named(target, workspace),
+                *_of_modules(target, workspace),
+            ),
             readable=(common,),
             writable=(target, common / "objects", common / "refs", common / "logs"),
         )
-    named = _WORKTREE.search(_text(target / "config")) if _is_repository(target) else None
+    named = _WORKTREE.search(small_text(target / "config")) if _is_repository(target) else None
     if named and os.path.realpath(target / named[1].strip()) == str(workspace):
-        return Protection(guarded=tuple(_of_git_directory(target, target)), writable=(target,))
+        return Protection(guarded=tuple(_of_git_directory(target, workspace)), writable=(target,))
     return Protection(guarded=())
+
+
+def _of_enclosing_repository(workspace: Path) -> Iterator[Guarded]:
+    """Of one that the workspace is a part of: its hooks may be in this very part."""
+    for root in workspace.parents:
+        if git := git_directory(root / ".git"):
+            yield from _named(git, root)
+            return
 
 
 def _is_repository(git: Path) -> bool:
@@ -253,7 +191,7 @@ def _is_repository(git: Path) -> bool:
 
 
 def _points_back(pointer: Path, git: Path) -> bool:
-    return os.path.realpath(pointer.parent / _text(pointer).strip()) == str(git)
+    return os.path.realpath(pointer.parent / small_text(pointer).strip()) == str(git)
 
 
 def _subdirectories(directory: Path) -> list[Path]:
@@ -264,15 +202,3 @@ def _subdirectories(directory: Path) -> list[Path]:
             )
     except OSError:
         return []
-
-
-def _text(path: Path) -> str:
-    """A small regular file's text; anything else says nothing."""
-    if not is_file(path):
-        return ""
-    try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            # No path has a NUL in it: what follows one is not meant for git either.
-            return file.read(_SMALL_FILE_CHARS).partition("\0")[0]
-    except OSError:
-        return ""

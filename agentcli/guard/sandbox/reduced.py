@@ -6,19 +6,22 @@ root made the mounts read-only, times and modes of the person's files elsewhere 
 
 Every command is started by a thread of its own, made ready before and ended at once. While it lives
 it counts, to the kernel, as one of the command's own, so nothing may be had through it: this
-process cannot be inspected, and the thread cannot be signalled.
+process cannot be inspected, and the thread cannot be signalled. Another one around it, out of the
+command's reach, stays to end what the command leaves behind.
 """
 
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
 from agentcli.guard.sandbox.attendance import Attendance
+from agentcli.guard.sandbox.enclosure import Enclosure, Outsider
 from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.launcher import LauncherAhead
 from agentcli.guard.sandbox.limits import Limits
@@ -66,6 +69,14 @@ class _Domain:
                 os.close(handle)
 
 
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """One that was started and not yet finished."""
+
+    confinement: Confinement
+    enclosure: Enclosure
+
+
 class Reduced:
     def __init__(self, places: Places, *, limits: Limits) -> None:
         kernel.forbid_inspection()
@@ -80,9 +91,11 @@ class Reduced:
         self._attendance = Attendance(original, keeper=keeper, newcomers=newcomers, limits=limits)
         self._network = kernel.make_private_network()
         self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
-        self._launchers = LauncherAhead(name="landlock launcher")
+        name = "landlock launcher"
+        self._enclosures = LauncherAhead(partial(Enclosure, name=name), name=name)
+        self._outsider: Outsider | None = None
         self._lock = Lock()
-        self._confinements: dict[Popen[bytes], Confinement] = {}
+        self._commands: dict[Popen[bytes], _Command] = {}
 
     @property
     def name(self) -> str:
@@ -113,12 +126,14 @@ class Reduced:
     ) -> "Popen[bytes]":
         before = None if waits else self._attendance.prepare()
         try:
-            process = self._started(argv, cwd, env, confinement, stdio=(stdin, stdout, stderr))
+            process, enclosure = self._started(
+                argv, cwd, env, confinement, stdio=(stdin, stdout, stderr)
+            )
         except BaseException:
             if before:
                 self._attendance.give_up()
             raise
-        self._confinements[process] = confinement
+        self._commands[process] = _Command(confinement, enclosure)
         if before:
             self._attendance.begin(process, before)
         return process
@@ -131,41 +146,56 @@ class Reduced:
         confinement: Confinement,
         *,
         stdio: tuple[int, int, int],
-    ) -> "Popen[bytes]":
+    ) -> "tuple[Popen[bytes], Enclosure]":
         temporary = {"TMPDIR": str(self._places.temporary)}
         environment = {**env, **self._places.variables, **temporary}
         stdin, stdout, stderr = stdio
         with self._lock:
-            launcher = self._launchers.take(self._domain(confinement).enter)
+            self._outsider = self._outsider or Outsider()
+            enclosure = self._enclosures.take(self._domain(confinement).enter)
             try:
-                return launcher.start(
+                process = enclosure.launcher.start(
                     argv, cwd=cwd, env=environment, stdout=stdout, stdin=stdin, stderr=stderr
                 )
-            finally:
-                launcher.close()
+            except BaseException:
+                enclosure.close()
+                raise
+            enclosure.launcher.close()
+        return process, enclosure
 
     def attend(self, process: "Popen[bytes]") -> bool:
         self._attendance.begin(process, self._attendance.prepare())
         return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        confinement = self._confinements.pop(process, None)
-        if confinement is None:
+        command = self._commands.pop(process, None)
+        if command is None:
             return ()
+        self._clear(command)  # before its doings are undone: it could do them again
         told = self._attendance.end(process)
         with self._lock:
-            self._launchers.prepare(self._domain(confinement).enter)
+            self._enclosures.prepare(self._domain(command.confinement).enter)
         return told
 
     def close(self) -> None:
+        while self._commands:
+            self._clear(self._commands.popitem()[1])
         self._attendance.close()
         with self._lock:
-            self._launchers.close()
+            self._enclosures.close()
+            if self._outsider is not None:
+                self._outsider.close()
+                self._outsider = None
             while self._domains:
                 self._domains.popitem()[1].close()
             if self._network is not None:
                 os.close(self._network)
                 self._network = None
+
+    def _clear(self, command: _Command) -> None:
+        if self._outsider is not None:
+            command.enclosure.clear(self._outsider)
+        command.enclosure.close()
 
     def _guarded(self) -> tuple[Guarded, ...]:
         guarded = self._protection.guarded

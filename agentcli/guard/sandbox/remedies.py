@@ -85,14 +85,15 @@ def landlock_missing(version: int, needed: int) -> Remedy:
 
 def reduced_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[str, ...]:
     """What Landlock leaves open, for the person to know."""
+    is_unscoped = landlock.version() < landlock.SCOPE_VERSION
     gaps = {
         "Git's hooks and settings are put back after a command, not held during it.": True,
-        "A process that sheds its marks can outlive its command.": True,
         "After kill -9 of agentcli nothing is put back.": True,
         "Commands see the list of processes, and cannot use /tmp and /dev/shm.": True,
         "Commands can change modes and times of your files anywhere.": not has_view,
         "Commands have no loopback network, so no servers.": not has_network,
-        "Commands can signal your other programs.": landlock.version() < landlock.SCOPE_VERSION,
+        "Commands can signal your other programs.": is_unscoped,
+        "A process that sheds its marks can outlive its command.": is_unscoped,
         "The workspace holds your home directory: commands can read your keys, and change the "
         "records of sessions (agentcli audit shows it).": is_home,
     }

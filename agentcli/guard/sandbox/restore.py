@@ -27,6 +27,7 @@ from agentcli.guard.sandbox.contents import (
 )
 from agentcli.guard.sandbox.gitsettings import is_harmless
 from agentcli.guard.sandbox.kinds import is_directory
+from agentcli.guard.sandbox.leavings import Leaving
 from agentcli.guard.sandbox.protect import Guarded
 
 Snapshot: TypeAlias = Mapping[Guarded, Entry | None]
@@ -85,6 +86,8 @@ class Keeper:
                 yield f"{path} was {self._undone(parent, one, was, now)}"
 
     def _look(self, group: _Group) -> list[tuple[Guarded, Entry | None]]:
+        if not is_directory(group.root):
+            return [(one, None) for one in group.members]
         with _opened(group) as parent:
             if parent is None:
                 return [(one, None) for one in group.members]
@@ -92,7 +95,11 @@ class Keeper:
 
     def _read(self, one: Guarded, parent: int) -> Entry | None:
         name = one.path.name
-        return outline(name, parent) if one.kind == "entry" else self._reader.read(name, parent)
+        if one.kind == "entry":
+            return outline(name, parent)
+        # What another session made only to hold it is there and gone at that one's pleasure.
+        is_held = Leaving(one.path, one.kind, one.filler).is_untouched(name, parent)
+        return None if is_held else self._reader.read(name, parent)
 
     def _undone(self, parent: int, one: Guarded, before: Entry | None, after: Entry | None) -> str:
         # Of a directory only the entry was looked at: a false one goes, the old cannot come back.

@@ -34,6 +34,7 @@ _SYSTEM = tuple(
         ),
     )
 )
+_ETC = Path("/private/etc")
 
 _BASE = """\
 (version 1)
@@ -88,6 +89,17 @@ def profile(
             parameters[name] = str(path)
             lines.append(rule.format(f'"{name}"') + "\n")
     return "".join(lines), parameters
+
+
+def only_reading(paths: Iterable[Path]) -> list[str]:
+    """What stands before the words of a program that reads those places, and changes nothing."""
+    read = (*(path for path in _SYSTEM if path != _ETC), *paths)
+    return _applied(*profile(read=read, change=(), hide=(), guard=(), pinned=(), network=False))
+
+
+def _applied(text: str, parameters: dict[str, str]) -> list[str]:
+    defined = (word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))
+    return [str(PROGRAM), "-p", text, *defined]
 
 
 class Seatbelt:
@@ -150,8 +162,7 @@ class Seatbelt:
             pinned=pins(self._roots, guarded),
             network=confinement.network,
         )
-        defined = (word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))
-        return [str(PROGRAM), "-p", text, *defined]
+        return _applied(text, parameters)
 
     def _looked_at(self) -> Iterator[Guarded]:
         """Links, which a rule about their target does not hold, and repositories yet to be made."""

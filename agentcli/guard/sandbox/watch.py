@@ -1,4 +1,4 @@
-"""Stops commands that take too much of the machine: processes, or memory.
+"""Stops commands that take too much of the machine, or that are not held any more.
 
 The machine as a whole is looked at often, which costs next to nothing; a command's own share is
 counted only when the whole shows much use.
@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Condition, Lock, Thread
 
+from agentcli.guard.sandbox.grip import Grip
 from agentcli.guard.sandbox.limits import GIB, Limits, count_tasks
 from agentcli.guard.sandbox.processes import Process, kill_tree, listed, tree
 
@@ -59,6 +60,7 @@ class _Share:
 class _Watched:
     process: "Popen[bytes]"
     tasks_before: int
+    grip: Grip | None
     before: _Memory | None = None
     """When it was first looked at, soon after the command's start."""
     reason: str = ""
@@ -80,9 +82,9 @@ class Watch:
         self._thread: Thread | None = None
         self._is_closed = False
 
-    def add(self, process: "Popen[bytes]", *, tasks_before: int) -> None:
+    def add(self, process: "Popen[bytes]", *, tasks_before: int, grip: Grip | None = None) -> None:
         with self._has_work:
-            self._running[process] = _Watched(process, tasks_before)
+            self._running[process] = _Watched(process, tasks_before, grip)
             if self._thread is None:
                 self._thread = Thread(target=self._watch, name="command limits", daemon=True)
                 self._thread.start()
@@ -110,9 +112,22 @@ class Watch:
                 alive = [one for one in self._running.values() if one.is_alive]
             if alive:
                 with self._looking:
-                    self._look(alive)
+                    self._stop_unheld(alive)
+                    self._look([one for one in alive if one.is_alive])
+
+    def _stop_unheld(self, running: list[_Watched]) -> None:
+        for one in running:
+            lost = one.grip.lost() if one.grip else ()
+            if lost:
+                one.reason = (
+                    f"Stopped: {lost[0]} was replaced or removed while it ran, "
+                    "and could not be kept from it any more."
+                )
+                kill_tree(one.process.pid)
 
     def _look(self, running: list[_Watched]) -> None:
+        if not running:
+            return
         memory = _Memory.now()
         for one in running:
             one.before = one.before or memory

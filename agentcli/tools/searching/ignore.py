@@ -167,7 +167,7 @@ def inherited(directory: Path, *, workspace: Path) -> Inherited:
         if ignored and below == workspace:
             by_git, by_hand, ignored = [], [], False
     if _is_there(directory / ".git"):
-        by_git = []
+        by_git = [*excluded_by_git(directory)]
     return Inherited(ignored=ignored, rules=(*by_git, *by_hand))
 
 

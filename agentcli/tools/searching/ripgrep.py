@@ -2,6 +2,9 @@
 
 Where there is no ripgrep the stand-in in `search` runs in its place, with the same options. A run
 leaves no process behind, however it ends: enough, too slow, or cancelled.
+
+ripgrep goes by paths, in which a link may be swapped for a directory while it walks. Whoever must
+not be led outside by that hands in a way to start it that confines it; the stand-in needs none.
 """
 
 import asyncio
@@ -16,11 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import agentcli
+from agentcli.machine import process
 from agentcli.machine.process import to_its_end
 from agentcli.tools.searching.scope import Scope
+from agentcli.tools.searching.walk import WITHIN
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -44,10 +49,44 @@ _COMMON = (
     "--no-mmap",
     # Versions before 15 apply the rules of parent directories wrongly; `ignore` reads them instead.
     "--no-ignore-parent",
+    # A person's own rules are not where ripgrep may read; `scope` has them among its rules.
+    "--no-ignore-global",
     "--path-separator=/",
     "--null",
 )
-_PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LD_LIBRARY_PATH")
+_PASSED_ON = ("SYSTEMROOT", "LD_LIBRARY_PATH")
+
+
+class Start(Protocol):
+    """Starts a program that reads files, and nothing else."""
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        stderr: int,
+        readable: Sequence[Path],
+    ) -> "subprocess.Popen[bytes]":
+        """`readable`: what it may read besides what every program needs, as far as that is held.
+
+        Raises OSError where it cannot be started so."""
+        ...
+
+
+def start_freely(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: dict[str, str],
+    stdout: int,
+    stderr: int,
+    readable: Sequence[Path],
+) -> "subprocess.Popen[bytes]":
+    """It may read all that we may."""
+    return process.start(argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +95,7 @@ class Engine:
 
     name: str
     command: tuple[str, ...]
+    start: Start = start_freely
     time_limit_s: float = TIME_LIMIT_S
 
     def for_a_hint(self) -> "Engine":
@@ -75,17 +115,17 @@ STAND_IN = Engine(
 )
 
 
-def at(path: Path) -> Engine:
-    return Engine(name="ripgrep", command=(str(path),))
+def at(path: Path, start: Start = start_freely) -> Engine:
+    return Engine(name="ripgrep", command=(str(path),), start=start)
 
 
 @cache
-def engine(workspace: Path) -> Engine:
-    found = find(workspace)
-    return at(found) if found else STAND_IN
+def engine(workspace: Path, start: Start) -> Engine:
+    found = find(workspace, start)
+    return at(found, start) if found else STAND_IN
 
 
-def find(workspace: Path) -> Path | None:
+def find(workspace: Path, start: Start = start_freely) -> Path | None:
     """The ripgrep to use: `AGENTCLI_RG`, else from PATH, else the one installed with us.
 
     A program from inside the workspace is never taken from PATH: whoever wrote the code there
@@ -98,24 +138,31 @@ def find(workspace: Path) -> Path | None:
         if candidate.is_absolute() and not candidate.resolve().is_relative_to(workspace.resolve()):
             candidates.append(candidate)
     candidates.append(Path(sysconfig.get_path("scripts")) / _EXECUTABLE)
-    return next(filter(_is_usable, candidates), None)
+    return next((one for one in candidates if _is_usable(one, start)), None)
 
 
-def _is_usable(candidate: Path) -> bool:
-    """Whether it runs here and is not too old."""
+def _is_usable(candidate: Path, start: Start) -> bool:
+    """Whether it runs here when started so, and is not too old."""
     if not (candidate.is_absolute() and os.access(candidate, os.X_OK)):
         return False
     try:
-        told = subprocess.run(
-            [candidate, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_VERSION_LIMIT_S,
-            check=False,
+        child = start(
+            [str(candidate), "--version"],
+            cwd=candidate.parent,
+            env=_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            readable=[],
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return False
-    version = re.match(rb"ripgrep (\d+)\.", told.stdout)
+    with child:
+        try:
+            told, _ = child.communicate(timeout=_VERSION_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return False
+    version = re.match(rb"ripgrep (\d+)\.", told)
     return version is not None and int(version[1]) >= _OLDEST
 
 
@@ -150,8 +197,10 @@ async def run(
     `take` is called in another thread, never after this has returned.
     """
     with _ignore_file(scope.rules) as ignoring, tempfile.TemporaryFile() as errors:
-        options = [*_COMMON, *scope.arguments, *ignoring, *options]
-        child = _started([*engine.command, *options, "--", scope.target], scope.cwd, errors)
+        given = [f"--ignore-file={path}" for path in ignoring]
+        options = [*_COMMON, *scope.arguments, *given, *options]
+        command = [*engine.command, *options, "--", scope.target]
+        child = _started(command, engine.start, scope, errors=errors, readable=ignoring)
         following = asyncio.ensure_future(asyncio.to_thread(_follow, child, separator, take))
         timed_out = False
         try:
@@ -172,16 +221,22 @@ async def run(
     )
 
 
-def _started(command: Sequence[str], cwd: Path, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+def _started(
+    command: Sequence[str],
+    start: Start,
+    scope: Scope,
+    *,
+    errors: IO[bytes],
+    readable: Sequence[Path],
+) -> "subprocess.Popen[bytes]":
     try:
-        return subprocess.Popen(
+        return start(
             command,
-            cwd=cwd,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
+            cwd=scope.cwd,
+            env=_environment() | {WITHIN: str(scope.root)},
             stdout=subprocess.PIPE,
-            stderr=errors,
-            bufsize=0,
+            stderr=errors.fileno(),
+            readable=[scope.root, *readable],
         )
     except ValueError:
         raise ToolError(
@@ -196,14 +251,14 @@ def _follow(
     child: "subprocess.Popen[bytes]", separator: bytes, take: Callable[[bytes], bool]
 ) -> None:
     with child:
-        if child.stdout and not _feed(child.stdout, separator, take):
+        if child.stdout and not _feed(child.stdout.fileno(), separator, take):
             child.kill()
 
 
-def _feed(stream: IO[bytes], separator: bytes, take: Callable[[bytes], bool]) -> bool:
+def _feed(reader: int, separator: bytes, take: Callable[[bytes], bool]) -> bool:
     """False: `take` had enough before the end."""
     held = bytearray()
-    while chunk := stream.read(_CHUNK_BYTES):
+    while chunk := os.read(reader, _CHUNK_BYTES):
         *ended, rest = chunk.split(separator)
         for part in ended:
             held += part[: RECORD_LIMIT_BYTES - len(held)]
@@ -219,11 +274,11 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _ignore_file(rules: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _ignore_file(rules: Sequence[str]) -> Iterator[tuple[Path, ...]]:
     if not rules:
         yield ()
         return
     with tempfile.TemporaryDirectory(prefix="agentcli-") as directory:
         path = Path(directory) / "ignore"
         path.write_text("\n".join(rules), encoding="utf-8")
-        yield (f"--ignore-file={path}",)
+        yield (path,)

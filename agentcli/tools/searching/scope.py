@@ -14,7 +14,7 @@ from pathlib import Path
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.searching import globs
-from agentcli.tools.searching.ignore import inherited
+from agentcli.tools.searching.ignore import everywhere, inherited
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -25,6 +25,8 @@ _TYPE = "wanted"
 class Scope:
     where: str
     """What is searched, in words."""
+    root: Path
+    """What the search must not leave."""
     cwd: Path
     """Where the search program runs, so that its globs and rules are relative to it."""
     target: str
@@ -33,7 +35,7 @@ class Scope:
     """What makes its paths into paths for the model."""
     arguments: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
-    """Ignore rules of the directories above."""
+    """Ignore rules of the directories above, and of the person."""
     wanted: re.Pattern[str] | None = None
     """What paths below `cwd` must match; None: all."""
     hides: Callable[[Path], bool] | None = None
@@ -89,6 +91,7 @@ def _of_file(workspace: Workspace, place: Place) -> Scope:
     """A file named outright is searched whatever it is and whatever ignores it."""
     return Scope(
         where=place.given,
+        root=place.root,
         cwd=place.path.parent,
         target=f"./{place.path.name}",
         prefix=_prefix(place).removesuffix(f"{place.path.name}/"),
@@ -109,13 +112,15 @@ def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope
     rules: tuple[str, ...] = ()
     if place.writable:
         outer = inherited(place.path, workspace=workspace.root)
-        rules = () if outer.ignored else tuple(rule.line for rule in outer.rules)
+        if not outer.ignored:
+            rules = tuple(rule.line for rule in (*everywhere(*_homes()), *outer.rules))
         arguments += ["--no-ignore"] if outer.ignored else []
     else:
         arguments += ["--no-ignore", "--text"]
     pattern = "|".join(map(globs.source, wanted))
     return Scope(
         where=where,
+        root=place.root,
         cwd=place.path,
         target=".",
         prefix=_prefix(place),
@@ -124,6 +129,12 @@ def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope
         wanted=re.compile(pattern, re.DOTALL) if wanted else None,
         hides=workspace.hides,
     )
+
+
+def _homes() -> tuple[Path, Path]:
+    """Where a person's settings are, and where they may be as well."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path's raises where there is none
+    return home, Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
 def _prefix(place: Place) -> str:

@@ -2,6 +2,9 @@
 
 It is a process of its own because a regular expression of Python may take for ever and cannot be
 interrupted; a process can be killed. Files over 8 MB are not searched: stderr says how many.
+
+It reads nothing outside the directory that its environment names, whatever is swapped meanwhile:
+once started it is where it is, and from there it opens everything by handles and follows no link.
 """
 
 import argparse
@@ -17,10 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentcli.machine.folder import Folder
 from agentcli.tools.searching import globs
-from agentcli.tools.searching.ignore import Rule, everywhere, rules_in, rules_of
+from agentcli.tools.searching.ignore import rules_in, rules_of
 from agentcli.tools.searching.regex import RegexError, compiled
-from agentcli.tools.searching.walk import Walk
+from agentcli.tools.searching.walk import WITHIN, Found, Walk
 
 FILE_LIMIT_BYTES = 8_000_000
 _REGEXP = "--regexp="
@@ -139,11 +143,12 @@ class _Search:
         )
         self.too_big = 0
 
-    def search(self, path: bytes) -> Iterator[bytes]:
+    def search(self, found: Found) -> Iterator[bytes]:
         """What is printed about one file."""
-        text = self._read(path)
+        text = self._read(found)
         if text is None:
             return
+        path = b"./" + found.path
         if self._options.count:
             if count := self._count(text):
                 yield path + b"\0" + str(count).encode() + b"\n"
@@ -152,9 +157,9 @@ class _Search:
         for message in _Printer(path, self._options.context).messages(text, blocks):
             yield json.dumps(message, ensure_ascii=False).encode() + b"\n"
 
-    def _read(self, path: bytes) -> _Text | None:
+    def _read(self, found: Found) -> _Text | None:
         try:
-            with open(path, "rb") as file:  # noqa: PTH123 - the path is bytes
+            with os.fdopen(found.open(), "rb") as file:
                 raw = file.read(FILE_LIMIT_BYTES + 1)
         except OSError:
             return None
@@ -177,8 +182,10 @@ class _Search:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="search", allow_abbrev=False)
-    for always in ("config", "require-git", "messages", "ignore-messages", "ignore-parent", "mmap"):
+    for always in ("config", "require-git", "messages", "ignore-messages", "mmap"):
         parser.add_argument(f"--no-{always}", action="store_true")
+    for elsewhere in ("parent", "global"):
+        parser.add_argument(f"--no-ignore-{elsewhere}", action="store_true")
     for flag in ("--hidden", "--null", "--json", "--files", "--no-ignore", "--text", "--count"):
         parser.add_argument(flag, action="store_true")
     for flag in ("--with-filename", "--ignore-case", "--fixed-strings", "--multiline"):
@@ -197,45 +204,53 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _paths(options: argparse.Namespace) -> Iterator[bytes]:
-    if os.path.isfile(options.path):  # noqa: PTH113 - "./name" must stay as it is
-        yield os.fsencode(options.path)
-        return
+def _files(options: argparse.Namespace) -> Iterator[Found]:
+    with Folder.open(Path()) as here:
+        if options.path == ".":
+            yield from _walked(options, here)
+        else:
+            yield Found(os.fsencode(options.path).removeprefix(b"./"), here)
+
+
+def _walked(options: argparse.Namespace, here: Folder) -> Iterator[Found]:
     names = [globs.compiled(addition.partition(":")[2]) for addition in options.type_add]
     excluded = [replace(rule, keeps=False) for glob in options.glob for rule in rules_of(glob)]
     walk = Walk(
         excluded=excluded,
         reads_ignore_files=not options.no_ignore,
-        rules=_outer_rules(options),
+        rules=rules_in(Path(options.ignore_file)) if options.ignore_file else (),
     )
-    for path in walk.files():
-        name = path.rpartition(b"/")[2]
-        if not names or any(wanted.fullmatch(name) for wanted in names):
-            yield b"./" + path
+    for found in walk.files(here):
+        if not names or any(wanted.fullmatch(found.name) for wanted in names):
+            yield found
 
 
-def _outer_rules(options: argparse.Namespace) -> tuple[Rule, ...]:
-    given = rules_in(Path(options.ignore_file)) if options.ignore_file else ()
-    if options.no_ignore:
-        return given
-    home = Path(os.environ.get("HOME") or ".")
-    return (*given, *everywhere(home, Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")))
+def _is_within(root: str) -> bool:
+    """Whether we are below a directory: where we really are, not how one may come here."""
+    try:
+        here = Path.cwd()
+        return any(above.samefile(root) for above in (here, *here.parents))
+    except OSError:  # it is gone, or lies where we may not look
+        return False
 
 
 def main(arguments: Sequence[str]) -> int:
     """Not 0 only if it fails: where ripgrep says by its exit code that it found nothing, 0 too."""
     options = _options(arguments)
     out = sys.stdout.buffer
+    if not _is_within(os.environ.get(WITHIN, ".")):
+        sys.stderr.write("the directory was moved meanwhile")
+        return 0
     if options.files:
-        out.writelines(path + b"\0" for path in _paths(options))
+        out.writelines(b"./" + found.path + b"\0" for found in _files(options))
         return 0
     try:
         search = _Search(options)
     except RegexError as error:
         sys.stderr.write(f"error: {error}")
         return 2
-    for path in _paths(options):
-        out.writelines(search.search(path))
+    for found in _files(options):
+        out.writelines(search.search(found))
         out.flush()
     if search.too_big:
         sys.stderr.write(f"files over 8 MB that were not searched: {search.too_big}")

@@ -72,6 +72,15 @@ def test_no_line_slips_past_the_rules_for_work(root: Path) -> None:
     assert {line: v.rule for line, v in verdicts.items() if v.decision != "ask"} == {}
 
 
+def test_no_line_slips_past_the_rules_for_whole_programs(root: Path) -> None:
+    bench = _Bench(root, [_rule(text) for text in work.WHOLE_PROGRAMS])
+
+    slipped = [line for line in work.BEYOND_WHOLE_PROGRAMS if bench.bash(line).decision != "ask"]
+    stopped = [line for line in work.WITH_WHOLE_PROGRAMS if bench.bash(line).decision != "allow"]
+
+    assert (slipped, stopped) == ([], [])
+
+
 def test_no_line_slips_past_the_rules_for_readers(root: Path) -> None:
     bench = _Bench(root, [_rule(text) for text in READER_RULES])
 
@@ -88,6 +97,7 @@ def test_no_line_slips_past_the_rules_for_readers(root: Path) -> None:
         *["bash(.:*)", "bash(command:*)", "bash(builtin:*)", "bash(export:*)", "bash(alias:*)"],
         *["bash(ssh:*)", "bash(watch:*)", "bash(npx:*)", "bash(uv run:*)", "bash(uv run --with:*)"],
         *["bash(docker run:*)", "bash(python -m:*)", "bash(git bisect run:*)", "bash(vim:*)"],
+        *["bash(git remote-ext origin:*)", "bash(git submodule -q foreach:*)"],
         *["bash(find . -exec:*)", "bash(/usr/bin/env:*)", "bash(tar --to-command:*)"],
     ],
 )

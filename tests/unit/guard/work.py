@@ -212,3 +212,60 @@ pytest	touch;touch x
 pytest|sh
 cd sub && make; cd .. && cd .. && make
 """.strip().splitlines()
+
+WHOLE_PROGRAMS = [f"bash({name}:*)" for name in ("git", "gcc", "clang++-17", "docker", "uv")]
+
+WITH_WHOLE_PROGRAMS = r"""
+git submodule update --init
+git submodule --quiet status
+git merge main
+git merge -s ours main
+git merge -Xours main
+git merge --no-ff -m fixes main
+git merge --strategy=ort -X theirs main
+git cherry-pick -s abc
+git revert --signoff abc
+git pull --rebase
+git rebase main
+gcc -c x.c -o x.o
+gcc -Wall -DB=1 -Ibuild -O2 x.c -lm
+gcc -fuse-ld=gold x.c
+clang++-17 -std=c++20 -Wl,-rpath,/x x.cc
+docker --context here ps
+docker build -t run .
+uv pip install pytest
+""".strip().splitlines()
+
+BEYOND_WHOLE_PROGRAMS = r"""
+git remote-ext origin 'touch x'
+git remote-fd origin 7
+git merge-index ./evil -a
+git instaweb -d ./evil
+git submodule --quiet foreach 'touch x'
+git submodule -q --cached foreach 'touch x'
+git submodule--helper foreach 'touch x'
+git bisect --no-checkout run ./evil
+git for-each-repo --config=a.b -c alias.x=!touch x
+git merge -s evil main
+git merge -sevil main
+git merge -qs evil main
+git merge --strategy=evil main
+git merge --strategy evil main
+git pull -s evil
+git cherry-pick --strategy=evil abc
+git send-email --to-cmd=./evil x
+git clone --templ=evil a b
+gcc -B. -c x.c
+gcc -B . -c x.c
+gcc -wrapper ./evil x.c
+gcc -specs=x x.c
+gcc -fplugin=./x.so x.c
+gcc @words
+gcc -Wl,-plugin,./x.so x.c
+clang++-17 -B. x.cc
+clang++-17 --ld-path=./evil x.cc
+clang++-17 -fuse-ld=./evil x.cc
+docker --debug run x
+docker --context here exec x sh
+uv --quiet run ./evil
+""".strip().splitlines()

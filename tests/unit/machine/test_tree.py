@@ -1,6 +1,7 @@
 import asyncio
 import os
 import secrets
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_process_is_found_by_its_file_where_its_environment_is_empty(tmp_path: P
         assert tree.find(own) == {child.pid: own}
     finally:
         ended(child)
+
+
+@needs_proc
+def test_confined_mark_counts_only_where_no_privileges_can_be_gained() -> None:
+    own = tree.new_mark(confined=True)
+    copier = sleeping(own)
+    confined = sleeping(own, command="exec setpriv --no-new-privs sleep 60")
+    try:
+        asyncio.run(until(lambda: tree.find(own)))
+        assert tree.find(own) == {confined.pid: own}
+        assert asyncio.run(tree.sweep(own, known={})) == []
+        assert (copier.poll(), confined.wait()) == (None, -signal.SIGKILL)
+    finally:
+        ended(copier)
+        ended(confined)
 
 
 def test_process_is_found_by_ps_where_there_is_no_proc() -> None:

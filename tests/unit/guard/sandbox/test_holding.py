@@ -179,3 +179,22 @@ def test_place_that_is_taken_away_is_made_for_the_next_command(tmp_path: Path) -
 def leave_for_another(top: Path) -> None:
     """As the process does that outlives the session."""
     give_up_for_another([Leaving(top / "a", "directory"), Leaving(top / "b", "file")])
+
+
+def test_file_that_took_the_place_of_one_held_stays(tmp_path: Path) -> None:
+    place = tmp_path / "config.worktree"
+    holding = Holding([Guarded(place, "file")])
+    holding.take()
+    (tmp_path / "config.worktree.lock").write_text("mine")
+    (tmp_path / "config.worktree.lock").rename(place)
+    holding.release()
+    assert (names(tmp_path), place.read_text()) == (["config.worktree"], "mine")
+
+
+def test_directory_that_took_the_place_of_one_held_stays(tmp_path: Path) -> None:
+    holding = Holding([Guarded(tmp_path / "a", "directory")])
+    holding.take()
+    (tmp_path / "a").rmdir()
+    (tmp_path / "a").mkdir()
+    holding.release()
+    assert names(tmp_path) == ["a"]

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_launcher_made_ahead_is_taken_once_and_only_for_the_same_rights() -> Non
     def second() -> None:
         made.append("second")
 
-    ahead = LauncherAhead(name="launcher")
+    ahead = LauncherAhead(partial(Launcher, name="launcher"), name="launcher")
     ahead.prepare(first)
     ahead.prepare(second)
     for wanted in (first, first, second):

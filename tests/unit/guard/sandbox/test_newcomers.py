@@ -172,3 +172,35 @@ def test_pointer_out_of_the_workspace_is_taken_away(
     assert [sentence.split(" was made")[0] for sentence in told] == ["by-file/.git", "by-link/.git"]
     assert [*workspace.glob("by-*/.git")] == []
     assert (tmp_path / "outside/.git/config").exists()
+
+
+def add_link(root: Path, path: str) -> None:
+    entry = f"160000,{'1' * 40},{path}"
+    git("-C", root, "update-index", "--add", "--cacheinfo", entry)
+
+
+@pytest.mark.parametrize("place", ["a/b/c/d/e", "node_modules/e", "z"])
+def test_repository_that_git_enters_by_itself_is_found_wherever_it_is(
+    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original, place: str
+) -> None:
+    with command(original, tmp_path):
+        for number in range(70):
+            (workspace / f"a{number}/.git").mkdir(parents=True)
+        git("init", "-q", workspace / place)
+        git("-C", workspace / place, "config", "core.fsmonitor", "evil")
+        add_link(workspace, place)
+    [told] = swept(newcomers)
+    assert told.startswith(f"{place}/.git/config was made by the command")
+
+
+def test_any_number_of_repositories_does_not_hide_another(
+    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original
+) -> None:
+    with command(original, tmp_path):
+        for number in range(70):
+            (workspace / f"a{number}/.git").mkdir(parents=True)
+            (workspace / f"a{number}/.git/HEAD").touch()
+        git("init", "-q", workspace / "z")
+        git("-C", workspace / "z", "config", "core.fsmonitor", "evil")
+    [told] = swept(newcomers)
+    assert told.startswith("z/.git/config was made by the command")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.sandbox.places import Places, _hidden, granted, outermost, survey
+from agentcli.guard.sandbox.protect import protections
 from agentcli.types.verdicts import Confinement
 
 
@@ -110,3 +111,13 @@ def test_git_of_the_workspace_is_not_asked_who_commits(tmp_path: Path) -> None:
     program.chmod(0o755)
     look(tmp_path, PATH=f"{program.parent}:.:/usr/bin:/bin", VIRTUAL_ENV=f"{tmp_path}/ws")
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_runs_at_the_login_is_protected_before_it_exists(tmp_path: Path) -> None:
+    home = tmp_path / "ws"
+    home.mkdir()
+    protected = look(tmp_path, HOME=str(home)).protected
+    kinds = {one.path: one.kind for one in protections(home, protected).guarded}
+    assert kinds[home / ".bash_profile"] == "file"
+    assert kinds[home / ".ssh"] == "directory"
+    assert kinds[home / ".config/autostart"] == "directory"

@@ -1,4 +1,5 @@
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -258,3 +259,106 @@ def test_pins_are_the_directories_between(tmp_path: Path) -> None:
 def test_new_repository_is_watched_from_its_entry_on(tmp_path: Path) -> None:
     watched = {(one.path.name, one.kind) for one in of_new_repository(tmp_path)}
     assert watched == {(".git", "entry"), ("HEAD", "entry"), *OF_GIT.items()}
+
+
+def test_hooks_named_by_included_settings_are_guarded(tmp_path: Path) -> None:
+    repository(tmp_path, "[include]\n\tpath = ../.gitconfig\n")
+    (tmp_path / "team").mkdir()
+    (tmp_path / ".gitconfig").write_text("[include]\n\tpath = team/git\n[core] hooksPath = one\n")
+    (tmp_path / "team/git").write_text("[include]\n\tpath = ../.gitconfig\n[core] hooksPath=two\n")
+    (tmp_path / ".git/config.worktree").write_text("[core] hooksPath = three\n")
+    extra = names(tmp_path).items() - in_directory(".git").items()
+    assert dict(extra) == {
+        ".agentcli": "directory",
+        ".gitconfig": "file",
+        "team/git": "file",
+        "one": "directory",
+        "two": "directory",
+        "three": "directory",
+    }
+
+
+def test_hooks_named_by_what_the_persons_settings_include_are_guarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = repository(tmp_path / "ws")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "instead"))
+    (tmp_path / ".gitconfig").write_text("[include]\n\tpath = ~/.gitconfig.local\n")
+    (tmp_path / ".gitconfig.local").write_text("[core]\n\thooksPath = .githooks\n")
+    (tmp_path / "instead").write_text("[core]\n\thooksPath = .other\n")
+    guarded = names(workspace)
+    assert (guarded[".githooks"], guarded[".other"]) == ("directory", "directory")
+
+
+def linked_worktree(main: Path, workspace: Path) -> Path:
+    linked = main / ".git/worktrees/workspace"
+    linked.mkdir(parents=True)
+    workspace.mkdir()
+    (workspace / ".git").write_text(f"gitdir: {linked}\n")
+    (linked / "HEAD").touch()
+    (linked / "commondir").write_text("../..\n")
+    (linked / "gitdir").write_text(f"{workspace}/.git\n")
+    return linked
+
+
+def test_linked_worktree_has_the_hooks_of_its_repositorys_settings_guarded(tmp_path: Path) -> None:
+    main = repository(tmp_path / "main", "[core]\n\thooksPath = .husky/_\n")
+    linked = linked_worktree(main, tmp_path / "ws")
+    module = linked / "modules/lib"
+    module.mkdir(parents=True)
+    (module / "HEAD").touch()
+    guarded = protections(tmp_path / "ws").guarded
+    assert Guarded(tmp_path / "ws/.husky", "directory") in guarded
+    assert Guarded(module / "hooks", "directory") in guarded
+
+
+def test_linked_worktree_in_the_workspace_has_its_hooks_guarded(tmp_path: Path) -> None:
+    repository(tmp_path, "[core]\n\thooksPath = .githooks\n")
+    linked_worktree(tmp_path, tmp_path / "tree")
+    assert names(tmp_path)["tree/.githooks"] == "directory"
+
+
+def test_submodule_as_workspace_has_hooks_at_its_top_guarded(tmp_path: Path) -> None:
+    module, workspace = tmp_path / "super/.git/modules/lib", tmp_path / "super/lib"
+    for name in ("objects", "refs"):
+        (module / name).mkdir(parents=True)
+    (module / "HEAD").touch()
+    workspace.mkdir()
+    (workspace / ".git").write_text("gitdir: ../.git/modules/lib\n")
+    (module / "config").write_text("[core]\n\tworktree=../../../lib\n\thooksPath = .githooks\n")
+    assert Guarded(workspace / ".githooks", "directory") in protections(workspace).guarded
+
+
+def test_part_of_a_repository_has_the_hooks_in_it_guarded(tmp_path: Path) -> None:
+    repository(tmp_path, "[core]\n\thooksPath = frontend/.husky/_\n")
+    (tmp_path / "frontend").mkdir()
+    assert names(tmp_path / "frontend") == {".agentcli": "directory", ".husky": "directory"}
+
+
+def test_linked_repositories_are_guarded_wherever_they_are(tmp_path: Path) -> None:
+    git("init", "-q", tmp_path)
+    for number in range(100):
+        repository(tmp_path / f"decoys/{number}")
+    for path in ("a/b/c/d/e", "node_modules/e", "z"):
+        add_link(tmp_path, path)
+    add_link(tmp_path / "z", "node_modules/inner")
+    guarded = names(tmp_path)
+    for path in ("a/b/c/d/e", "node_modules/e", "z", "z/node_modules/inner"):
+        assert in_directory(f"{path}/.git").items() <= guarded.items()
+
+
+def git(*words: object) -> None:
+    subprocess.run(["git", *map(str, words)], check=True, capture_output=True)
+
+
+def add_link(root: Path, path: str) -> None:
+    git("init", "-q", root / path)
+    entry = f"160000,{'1' * 40},{path}"
+    git("-C", root, "update-index", "--add", "--cacheinfo", entry)
+
+
+def test_submodule_with_a_quoted_path_is_found(tmp_path: Path) -> None:
+    (tmp_path / ".gitmodules").write_text('[submodule "x"]\n\tpath = "a/b/c/d/e f"\n')
+    repository(tmp_path / "a/b/c/d/e f")
+    assert names(tmp_path)["a/b/c/d/e f/.git/config"] == "file"

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.guard.sandbox.holding import Holding
 from agentcli.guard.sandbox.protect import Guarded, of_new_repository
 from agentcli.guard.sandbox.restore import Keeper
 
@@ -96,3 +97,45 @@ def test_directory_that_was_closed_is_opened_to_look_into_it(workspace: Path) ->
     (workspace / ".git").chmod(0)
     assert len(kept.undo(before)) == 1
     assert list((workspace / ".git/hooks").iterdir()) == []
+
+
+def held_by_another_session(workspace: Path) -> tuple[Guarded, ...]:
+    return (
+        Guarded(workspace / ".agentcli", "directory"),
+        Guarded(workspace / ".git/config.worktree", "file"),
+        Guarded(workspace / ".git/commondir", "file", b".\n"),
+    )
+
+
+def test_what_another_session_holds_counts_as_absent(workspace: Path) -> None:
+    places = held_by_another_session(workspace)
+    kept, holding = keeper(workspace, *places), Holding(places)
+    before = kept.snapshot()
+    holding.take()
+    assert (kept.undo(before), kept.snapshot()) == ((), before)
+    assert all(one.path.exists() for one in places)
+    holding.release()
+    assert not any(one.path.exists() for one in places)
+    holding.take()
+    before = kept.snapshot()
+    holding.release()
+    assert kept.undo(before) == ()
+    assert not any(one.path.exists() for one in places)
+
+
+def test_what_only_has_the_time_of_something_held_does_not_count_as_absent(
+    workspace: Path,
+) -> None:
+    places = held_by_another_session(workspace)
+    kept, holding = keeper(workspace, *places), Holding(places)
+    before = kept.snapshot()
+    holding.take()
+    made_at_s = (workspace / ".agentcli").stat().st_mtime
+    holding.release()
+    for path in (workspace / ".agentcli/hooks.json", *(one.path for one in places[1:])):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("evil")
+    for one in places:
+        os.utime(one.path, (made_at_s, made_at_s))
+    assert len(kept.undo(before)) == len(places)
+    assert not any(one.path.exists() for one in places)

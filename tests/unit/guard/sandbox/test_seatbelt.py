@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from agentcli.guard.sandbox.places import survey
-from agentcli.guard.sandbox.seatbelt import Seatbelt, profile
+from agentcli.guard.sandbox.seatbelt import Seatbelt, only_reading, profile
 from agentcli.types.verdicts import Confinement
 
 
@@ -66,3 +66,11 @@ def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
     assert {str(tmp_path / "ws"), str(tmp_path / "ws/.agentcli"), str(tmp_path)} <= set(
         defined.values()
     )
+
+
+def test_program_that_only_reads_may_change_nothing() -> None:
+    program, option, text, *words = only_reading([Path("/ws")])
+    assert (program, option) == ("/usr/bin/sandbox-exec", "-p")
+    assert "CHANGE" not in text and "(deny network*)" in text
+    assert words[-1].endswith("=/ws") and "READ_0=/usr" in words
+    assert not [word for word in words if word.endswith("=/private/etc")]

@@ -27,7 +27,7 @@ def acting(script: str, *, time_limit_s: float = 20.0) -> Engine:
 
 
 def scope(path: Path) -> Scope:
-    return Scope(where="", cwd=path, target=".", prefix="")
+    return Scope(where="", root=path, cwd=path, target=".", prefix="")
 
 
 def is_alive(pid: int) -> bool:

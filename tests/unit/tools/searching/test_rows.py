@@ -8,7 +8,7 @@ import pytest
 from agentcli.tools.searching.rows import Rows, Tally
 from agentcli.tools.searching.scope import Scope
 
-SCOPE = Scope(where="", cwd=Path(), target=".", prefix="src/")
+SCOPE = Scope(where="", root=Path(), cwd=Path(), target=".", prefix="src/")
 
 
 def message(kind: str, **data: Any) -> bytes:

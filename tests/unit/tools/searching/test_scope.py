@@ -67,3 +67,20 @@ def test_directory_that_is_ignored_is_searched_without_rules(tmp_path: Path) -> 
     assert scope(tmp_path, "build").rules == ()
     assert scope(tmp_path, "src").arguments == ()
     assert scope(tmp_path, "src").rules[-2:] == ("/**/build", "/**/*.log")
+
+
+def test_rules_of_the_person_and_of_a_worktree_count_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(
+        tmp_path,
+        {
+            "home/.config/git/ignore": "*.swp\n",
+            "repository/.git/info/exclude": "*.orig\n",
+            "repository/.git/worktrees/one/commondir": "../..\n",
+            "worktree/.git": f"gitdir: {tmp_path}/repository/.git/worktrees/one\n",
+        },
+    )
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert scope(tmp_path / "worktree").rules == ("/**/*.swp", "/**/*.orig")

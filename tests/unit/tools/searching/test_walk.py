@@ -1,12 +1,14 @@
 from pathlib import Path
 
+from agentcli.machine.folder import Folder
 from agentcli.tools.searching.ignore import rules_of
 from agentcli.tools.searching.walk import Walk
 from tests.support.searching import plant
 
 
 def walked(root: Path, walk: Walk) -> list[str]:
-    return [path.decode() for path in walk.files(str(root).encode())]
+    with Folder.open(root) as folder:
+        return [found.path.decode() for found in walk.files(folder)]
 
 
 def test_files_come_in_path_order(tmp_path: Path) -> None:
