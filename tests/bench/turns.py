@@ -119,14 +119,15 @@ def session(
         return stream(step, call_at(step) if step < steps else None)
 
     with TemporaryDirectory() as scratch, Model(reply) as model:
-        home = Path(scratch)
+        home, project = Path(scratch), Path(scratch, "project")
+        project.mkdir()  # as home is nobody's workspace, and guarded more than others
         text = "".join(f"value_{n} = compute({n})  # what it says of it\n" for n in range(LINES))
-        (home / "long.py").write_text(text)
+        (project / "long.py").write_text(text)
         limits = ["--mode", "auto", "--max-turns", str(steps + 5), "-q"]
         spent = weighed(
             [PROGRAM, "run", "--model", name, *limits, *options, "Go on."],
             env=environment(home, **model.environment),
-            cwd=home,
+            cwd=project,
         )
         transcript_bytes = session_log(home).stat().st_size
     pairs = zip(model.complete[1:], model.answered, strict=False)
