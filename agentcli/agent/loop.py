@@ -19,6 +19,7 @@ from agentcli.agent.schedule import run_batch
 from agentcli.types.errors import RecordError, SettingsError, WireError
 from agentcli.types.events import Ending, Told, TurnEnded, TurnStarted, Warned, Why
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
+from agentcli.types.words import counted
 
 STUMBLES_MAX = 3
 """Replies in a row that were cut off or malformed before the turn is given up."""
@@ -264,11 +265,11 @@ class Loop:
             self._dispatcher.refuse(call, why)
 
     def _over(self) -> TurnEnded | None:
-        if self.steps_left is not None and self.steps_left <= 0:
-            steps = self._limits.steps
-            return TurnEnded(
-                ending=Ending.STEP_LIMIT,
-                message=f"the limit of {steps} request{'' if steps == 1 else 's'} is reached",
-                hint="raise --max-turns",
-            )
-        return None
+        steps = self._limits.steps
+        if steps is None or self._steps_made < steps:
+            return None
+        return TurnEnded(
+            ending=Ending.STEP_LIMIT,
+            message=f"the limit of {counted(steps, 'request')} is reached",
+            hint="raise --max-turns",
+        )

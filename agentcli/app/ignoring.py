@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentcli.machine.home import config_home, home
 from agentcli.tools.searching.ignore import (
     Rule,
     everywhere,
@@ -23,10 +24,8 @@ class Ignoring:
 
     @classmethod
     def of_workspace(cls, workspace: Path) -> "Ignoring":
-        home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path's raises where there is none
-        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
         above = inherited(workspace, workspace=workspace).rules
-        return cls(workspace, (*everywhere(home, config), *above, *_own(workspace)))
+        return cls(workspace, (*everywhere(home(), config_home()), *above, *_own(workspace)))
 
     def leaves_out(self, name: bytes, *, is_dir: bool) -> bool:
         return bool(verdict(self._rules, name, is_dir=is_dir))

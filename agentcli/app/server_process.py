@@ -21,6 +21,7 @@ from agentcli.app.boundary import Boundary
 from agentcli.guard.sandbox.environment import allowed_environment
 from agentcli.machine import process, tree
 from agentcli.machine.environment import child_environment
+from agentcli.machine.home import home
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.stdio import Handles, Started
 from agentcli.settings import Settings
@@ -146,11 +147,11 @@ def _installation(path: Path) -> Path:
     """The directory that a program or script was installed in, or only itself where it is loose."""
     if path.is_dir():
         return path
-    home = Path(os.path.realpath(Path.home()))
+    own = Path(os.path.realpath(home()))
     if _MODULES in path.parts:  # a package needs what was installed beside it
         path = Path(*path.parts[: path.parts.index(_MODULES) + 1])
     for parent in path.parents:
-        if parent == home or parent in home.parents:
+        if parent == own or parent in own.parents:
             break
         if any((parent / sign).exists() for sign in _ROOT_SIGNS):
             return parent

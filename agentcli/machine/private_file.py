@@ -3,6 +3,7 @@
 import errno
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from agentcli.types.errors import SettingsError
@@ -22,7 +23,8 @@ def write_private(path: Path, text: str) -> None:
             os.fsync(handle)
         fresh.replace(path)
     except OSError as error:
-        remove(fresh)
+        with suppress(OSError):  # what went wrong first is told
+            fresh.unlink()
         raise unwritable(path, error) from error
 
 

@@ -9,6 +9,7 @@ from agentcli.types.events import CallFinished, Compacted, Event, ModelReplied, 
 from agentcli.types.messages import Usage
 from agentcli.types.record import dataclass
 from agentcli.types.tools import ChildTurn
+from agentcli.types.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +52,14 @@ class Spending:
         known = f"{self.about}${self.known_usd:.4f}"
         if not self.unpriced:
             return known
-        unpriced = f"{_counted(self.unpriced, 'request')} without a known price"
+        unpriced = f"{counted(self.unpriced, 'request')} without a known price"
         return f"{known} and {unpriced}" if self.known_usd else "price not known"
 
     @property
     def asked(self) -> str:
         """How often, for people: `3 requests`, `1 request, 2 attempts broken off`."""
-        broken = f", {_counted(self.broken_off, 'attempt')} broken off" if self.broken_off else ""
-        return _counted(self.requests, "request") + broken
+        broken = f", {counted(self.broken_off, 'attempt')} broken off" if self.broken_off else ""
+        return counted(self.requests, "request") + broken
 
 
 NOTHING = Spending()
@@ -101,7 +102,3 @@ def _spent(
         known_usd=cost_usd or 0.0,
         unpriced=int(cost_usd is None),
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

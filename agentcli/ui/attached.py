@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
+from agentcli.machine.home import from_home
 from agentcli.machine.images import ENDINGS, NotShown, picture_in
 from agentcli.machine.plain import visible
 from agentcli.types.errors import UsageError
@@ -117,11 +118,6 @@ def pasted_paths(text: str) -> Iterator[Path]:
     for written in (text.strip(), *map(_unquoted, re.finditer(_PASTED, text))):
         if path := _path(written):
             yield path
-
-
-def from_home(written: str) -> Path:
-    """Unlike Path's own, it does not fail where there is no such home: then it is a name."""
-    return Path(os.path.expanduser(written))  # noqa: PTH111
 
 
 def leads_out(path: Path, workspace: Path) -> bool:

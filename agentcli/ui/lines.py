@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from agentcli.machine.home import home
 from agentcli.machine.plain import visible
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import (
@@ -17,6 +18,7 @@ from agentcli.types.tools import (
     ToolResult,
 )
 from agentcli.types.verdicts import Delegation
+from agentcli.types.words import counted
 
 TARGET_CHARS = 72
 TASK_CHARS = 300
@@ -146,14 +148,10 @@ def command_ending(command: Command) -> str:
 
 def short_path(path: Path) -> str:
     """With ~ for the home directory."""
-    home = Path.home()
-    if not path.is_relative_to(home) or home == Path("/"):
+    own = home()
+    if not path.is_relative_to(own) or own == Path("/"):
         return str(path)
-    return f"~/{path.relative_to(home)}" if path != home else "~"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    return f"~/{path.relative_to(own)}" if path != own else "~"
 
 
 def _first_line(text: str) -> str:

@@ -25,7 +25,7 @@ from agentcli.mcp.faults import ServerFault
 from agentcli.mcp.offered import Offered
 from agentcli.settings import Settings, load
 from agentcli.types.errors import Exit, SettingsError, UsageError
-from agentcli.ui.lines import counted
+from agentcli.types.words import counted
 from agentcli.ui.server_words import NO_SERVERS, cost, described, terms
 from agentcli.ui.sessions import age
 

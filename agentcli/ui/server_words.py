@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from agentcli.agent.size import spec_tokens
 from agentcli.app.server_logins import logins_of
 from agentcli.types.errors import SettingsError
-from agentcli.ui.lines import counted, short_path
+from agentcli.types.words import counted
+from agentcli.ui.lines import short_path
 
 if TYPE_CHECKING:
     from agentcli.mcp.entries import ServerEntry

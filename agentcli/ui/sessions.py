@@ -16,6 +16,7 @@ from agentcli.record.search import search
 from agentcli.record.sessions import Summary, find_session, list_sessions, summary_of
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.events import SessionNamed
+from agentcli.types.words import counted
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
@@ -39,7 +40,7 @@ def show_list(workspace: Path | None, *, as_json: bool) -> None:
 
 def list_line(summary: Summary) -> str:
     """One line: short id, age, turns, ending, title; also what a picker shows."""
-    turns = f"{summary.turns} turn{'' if summary.turns == 1 else 's'}"
+    turns = counted(summary.turns, "turn")
     title = visible(summary.title) or "(nothing was asked)"
     return f"{summary.id[-4:]}  {age(summary.last):>8}  {turns:>9}  {state(summary):<17}  {title}"
 

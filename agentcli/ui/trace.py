@@ -36,7 +36,8 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Text, Thinking, ToolCall
 from agentcli.types.spending import Spending, spent_on
-from agentcli.ui.lines import call_line, counted, duration, target
+from agentcli.types.words import counted
+from agentcli.ui.lines import call_line, duration, target
 
 BODY_LINES = 6
 BODY_CHARS = 160

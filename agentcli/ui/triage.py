@@ -13,7 +13,7 @@ from agentcli.record.triage.finding import Case, Finding, Level
 from agentcli.record.triage.trace import Trace, read_trace
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.types.errors import Exit
-from agentcli.ui.lines import counted
+from agentcli.types.words import counted
 from agentcli.ui.tally import cost_json
 
 SHOWN_OF_A_KIND = 5

@@ -201,3 +201,4 @@ def test_shell_that_is_not_there_ends_no_session(tmp_path: Path, terminal: str) 
         term.wait_for(lambda: "\n".join(term.screen()).count(told) == 2, "it is told again")
         term.send("go")
         term.wait("Still here.")
+        assert session.prompts() == ["go"]

@@ -97,19 +97,23 @@ def test_killed_at_any_moment_the_log_holds_and_the_session_goes_on(
     assert read(log_of(home)).entries[-1].fact.type == "session_ended"
 
 
-@pytest.mark.parametrize("sandbox", ["auto", "landlock", "off"])
-def test_killed_session_leaves_no_command_running(sandbox: str, home: Path) -> None:
-    seconds = unique_seconds()
-    command = f"sleep {seconds} & setsid sleep {seconds}"
-    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
-    with subprocess.Popen(
-        [PROGRAM, "run", "--mode", "auto", "--sandbox", sandbox, "--model", model, "x"],
+def started(*options: str | Path, home: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [PROGRAM, "run", "--mode", "auto", *options, "x"],
         cwd=home,
         env=environment(home),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    ) as process:
+    )
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "landlock", "off"])
+def test_killed_session_leaves_no_command_running(sandbox: str, home: Path) -> None:
+    seconds = unique_seconds()
+    command = f"sleep {seconds} & setsid sleep {seconds}"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
+    with started("--sandbox", sandbox, "--model", model, home=home) as process:
         asyncio.run(until(lambda: len(running(f"sleep {seconds}")) >= 2))
         process.kill()
     asyncio.run(until(lambda: running(seconds) == []))
@@ -129,14 +133,7 @@ def test_end_of_a_session_spares_a_program_that_loads_its_mark(
     if is_killed:
         command += f"; sleep {seconds}"
     model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "Done."])
-    with subprocess.Popen(
-        [PROGRAM, "run", "--mode", "auto", "--sandbox", sandbox, "--model", model, "x"],
-        cwd=home,
-        env=environment(home),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    with started("--sandbox", sandbox, "--model", model, home=home) as process:
         asyncio.run(until(variables.exists))
         load = f"set -a; . {variables}; exec cat"
         with subprocess.Popen(["sh", "-c", load], stdin=subprocess.PIPE) as person:
@@ -157,13 +154,8 @@ def test_killed_session_leaves_nothing_in_the_workspace(home: Path) -> None:
     before = sorted(work.rglob("*"))
     seconds = unique_seconds()
     model = script(home / "s.json", [{"calls": [{"bash": {"command": f"sleep {seconds}"}}]}, "x"])
-    with subprocess.Popen(
-        [PROGRAM, "run", "-C", work, "--mode", "auto", "--model", model, "x"],
-        env=environment(home),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    with started("-C", work, "--model", model, home=home) as process:
         asyncio.run(until(lambda: running(f"sleep {seconds}")))
         process.kill()
     asyncio.run(until(lambda: sorted(work.rglob("*")) == before))
+    assert sorted(work.rglob("*")) == before

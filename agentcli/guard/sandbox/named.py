@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from agentcli.guard.sandbox.gitfiles import common_directory, small_text
 from agentcli.guard.sandbox.kinds import is_directory
+from agentcli.machine.home import config_home, from_home, home
 
 Named: TypeAlias = tuple[Path, Literal["file", "directory"]]
 
@@ -50,14 +51,11 @@ def _named_in(settings: Iterable[Path], root: Path) -> Iterator[Named]:
 
 def _real(value: str, base: Path) -> Path:
     named = value.strip()
-    path = Path.home() / named[2:] if named.startswith("~/") else base / named
-    return Path(os.path.realpath(path))
+    return Path(os.path.realpath(base / from_home(named)))
 
 
 def _of_the_person() -> tuple[Path, ...]:
     """Settings that hold for every repository."""
-    home = Path.home()
-    elsewhere = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     instead = os.environ.get("GIT_CONFIG_GLOBAL")
-    usual = (home / ".gitconfig", elsewhere / "git/config", _SYSTEM)
+    usual = (home() / ".gitconfig", config_home() / "git/config", _SYSTEM)
     return (*usual, Path(instead)) if instead else usual

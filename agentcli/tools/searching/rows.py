@@ -13,6 +13,7 @@ from typing import Any
 
 from agentcli.machine.plain import visible
 from agentcli.tools.searching.scope import Scope
+from agentcli.types.words import counted
 
 ROW_LIMIT_CHARS = 400
 OUTPUT_LIMIT_BYTES = 32_000
@@ -78,9 +79,9 @@ class Rows:
 
     def notes(self) -> Iterator[str]:
         if self._unreadable:
-            yield f"{_counted(self._unreadable, 'match')} of over 16 MB not shown"
+            yield f"{counted(self._unreadable, 'match', 'matches')} of over 16 MB not shown"
         if self.more:
-            found = f"{_counted(self.matches, 'match')} in {_counted(self.files, 'file')}"
+            found = f"{counted(self.matches, 'match', 'matches')} in {counted(self.files, 'file')}"
             yield f"first {found}; {NARROW}"
 
     def take(self, record: bytes) -> bool:
@@ -156,9 +157,9 @@ class Tally:
 
     def notes(self) -> Iterator[str]:
         if self.more:
-            yield f"first {_counted(self.files, 'file')}; {NARROW}"
+            yield f"first {counted(self.files, 'file')}; {NARROW}"
         elif self._with_counts and self._counts:
-            yield f"{_counted(self.matches, 'match')} in {_counted(self.files, 'file')}"
+            yield f"{counted(self.matches, 'match', 'matches')} in {counted(self.files, 'file')}"
 
     def take(self, record: bytes) -> bool:
         raw_path, nul, count = (self._held + record).rpartition(b"\0")
@@ -173,11 +174,6 @@ class Tally:
             return False
         self._counts.append((path, int(count)))
         return True
-
-
-def _counted(number: int, noun: str) -> str:
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def _message(record: bytes) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentcli.machine.home import config_home, home
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.searching import globs
@@ -113,7 +114,7 @@ def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope
     if place.writable:
         outer = inherited(place.path, workspace=workspace.root)
         if not outer.ignored:
-            rules = tuple(rule.line for rule in (*everywhere(*_homes()), *outer.rules))
+            rules = tuple(rule.line for rule in (*everywhere(home(), config_home()), *outer.rules))
         arguments += ["--no-ignore"] if outer.ignored else []
     else:
         arguments += ["--no-ignore", "--text"]
@@ -129,12 +130,6 @@ def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope
         wanted=re.compile(pattern, re.DOTALL) if wanted else None,
         hides=workspace.hides,
     )
-
-
-def _homes() -> tuple[Path, Path]:
-    """Where a person's settings are, and where they may be as well."""
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path's raises where there is none
-    return home, Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
 def _prefix(place: Place) -> str:

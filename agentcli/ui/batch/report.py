@@ -8,8 +8,9 @@ from typing import Any
 
 from agentcli.app.batch.tasks import TaskFile
 from agentcli.types.errors import Exit
+from agentcli.types.words import counted
 from agentcli.ui.batch.progress import about
-from agentcli.ui.lines import counted, duration
+from agentcli.ui.lines import duration
 from agentcli.ui.reports.markdown import cell
 
 

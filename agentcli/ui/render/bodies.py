@@ -7,7 +7,8 @@ from rich.text import Text
 
 from agentcli.machine.plain import plain
 from agentcli.types.tools import ChildTurn, Command, Diff, ErrorKind, Raw
-from agentcli.ui.lines import SAID_INSTEAD, counted, short_path
+from agentcli.types.words import counted
+from agentcli.ui.lines import SAID_INSTEAD, short_path
 from agentcli.ui.render.card import Card, State
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape, escaped

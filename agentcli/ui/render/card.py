@@ -22,15 +22,8 @@ from agentcli.types.tools import (
     ToolResult,
 )
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.lines import (
-    child_size,
-    command_ending,
-    counted,
-    duration,
-    found_size,
-    subject,
-    view_size,
-)
+from agentcli.types.words import counted
+from agentcli.ui.lines import child_size, command_ending, duration, found_size, subject, view_size
 from agentcli.ui.render.paint import Paint
 
 

@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from agentcli.types.tools import Diff
-from agentcli.ui.lines import counted
+from agentcli.types.words import counted
 from agentcli.ui.render.code import Highlighter, lexer_for_file
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.paint import Paint, folded, run, wrapped

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.types.messages import Usage
 from agentcli.types.spending import Spending
-from agentcli.ui.lines import counted
+from agentcli.types.words import counted
 from agentcli.ui.tally import Tally
 
 if TYPE_CHECKING:

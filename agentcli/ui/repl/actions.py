@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.types.errors import AgentError
 from agentcli.types.verdicts import MODES
-from agentcli.ui.lines import counted
+from agentcli.types.words import counted
 from agentcli.ui.repl.answering import Answering
 from agentcli.ui.repl.approval import AskedPlan
 from agentcli.ui.repl.commands.registry import is_slash_command

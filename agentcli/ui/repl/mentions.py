@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentcli.machine.home import from_home
 from agentcli.machine.images import image_type
 from agentcli.machine.plain import visible
 from agentcli.types.messages import Image
@@ -20,7 +21,6 @@ from agentcli.ui.attached import (
     NOT_ATTACHED,
     PASTED_TEXT_CHARS,
     Attached,
-    from_home,
     image_at,
     is_image_name,
     leads_out,

@@ -10,8 +10,9 @@ from agentcli.machine.numbers import whole_number
 from agentcli.machine.plain import visible
 from agentcli.settings import settings_file
 from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.words import counted
 from agentcli.ui.context import chart
-from agentcli.ui.lines import counted, short_path
+from agentcli.ui.lines import short_path
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.summary import elapsed
 from agentcli.ui.repl.desk import Desk, SlashCommand
