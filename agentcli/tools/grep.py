@@ -1,4 +1,4 @@
-"""grep: search the contents of files, with ripgrep or its stand-in."""
+"""grep: search the contents of files, with ripgrep."""
 
 import asyncio
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ class Grep:
             matches=found.matches,
             files=found.files,
             more=found.more or finish.timed_out,
-            engine=self._engine.name,
+            engine="ripgrep",
         )
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 

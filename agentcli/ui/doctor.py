@@ -20,6 +20,7 @@ from agentcli.guard.sandbox.choose import Ground, describe
 from agentcli.guard.sandbox.remedies import Remedy, workspace_unwritable
 from agentcli.record.place import sessions_directory
 from agentcli.settings import Given, Settings, hooks_file, load, settings_file, unset
+from agentcli.tools.searching.ripgrep import PACKAGE
 from agentcli.tools.searching.ripgrep import find as find_ripgrep
 from agentcli.types.errors import AgentError, Exit, SettingsError
 
@@ -185,9 +186,9 @@ def _ripgrep(settings: Settings) -> Finding:
         return Finding(subject="ripgrep", words=str(path))
     return Finding(
         subject="ripgrep",
-        words="not found: searches use a slower one of our own",
-        status="warn",
-        fix="pip install ripgrep==14.1.0",
+        words="not found: grep and find_files do not work without it",
+        status="FAIL",
+        fix=f"pip install {PACKAGE}",
     )
 
 

@@ -12,7 +12,7 @@ from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import STAND_IN, Engine
+from agentcli.tools.searching.ripgrep import Engine
 from agentcli.types.messages import Json
 from agentcli.types.tools import Output, Tool, ToolContext
 from tests.bench.figures import Figure, in_turns, wall_ms
@@ -65,8 +65,6 @@ def row(name: str, reference: Callable[[], object], ours: Callable[[], object]) 
 
 def figures() -> Iterator[Figure]:
     engine = ripgrep.engine(Path("/nonexistent"), start_reading)
-    if engine is STAND_IN:
-        return  # there is nothing to compare with
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         plant(root)
@@ -81,6 +79,3 @@ def figures() -> Iterator[Figure]:
         finder = FindFiles(workspace=workspace, engine=engine)
         listed = partial(called, finder, {"glob": "*.py"})
         yield row("find_files *.py", partial(bare, engine, root, ["--files"]), listed)
-        fallback = Grep(workspace=workspace, engine=STAND_IN)
-        alone = partial(called, fallback, {"pattern": r"rare_\w+"})
-        yield Figure(what="grep without ripgrep, 60 found", value=wall_ms(alone))

@@ -14,7 +14,7 @@ from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import STAND_IN, Engine, start_freely
+from agentcli.tools.searching.ripgrep import Engine, start_freely
 from agentcli.types.tools import Matches, Output, Tool, ToolContext
 
 CAN_HOLD = sys.platform == "linux" and landlock.version() > 0
@@ -27,7 +27,7 @@ def installed() -> list[Engine]:
     return [ripgrep.at(Path(path), start) for path in dict.fromkeys(found) if path]
 
 
-ENGINES = [STAND_IN, *installed()]
+ENGINES = installed()
 
 
 def plant(root: Path, files: dict[str, str | bytes]) -> None:

