@@ -18,6 +18,7 @@ from agentcli.machine.tokens import estimate
 from agentcli.types.deltas import BrokenOff, Delta
 from agentcli.types.errors import WireError, WireErrorKind
 from agentcli.types.messages import AssistantMessage, Usage
+from agentcli.types.spending import NOTHING, Spending
 from agentcli.types.wire import Price, Request, Show, Wire
 
 OutputLimit: TypeAlias = Callable[[], int | None]
@@ -33,12 +34,18 @@ CAUTION = 1.5
 
 
 class Budget:
-    def __init__(self, *, cost_usd: float | None = None, tokens: int | None = None) -> None:
-        """None: no cap."""
+    def __init__(
+        self,
+        *,
+        cost_usd: float | None = None,
+        tokens: int | None = None,
+        spent: Spending = NOTHING,
+    ) -> None:
+        """None: no cap. `spent`: what the session has spent already, as its record says."""
         self._cost_cap_usd = cost_usd
         self._token_cap = tokens
-        self._cost_usd = 0.0
-        self._used = Usage()
+        self._cost_usd = spent.known_usd
+        self._used = spent.usage
         self._held: list[tuple[int, float]] = []
         """Tokens and money that requests on their way may cost at most."""
         self._came_back = asyncio.Event()
@@ -100,8 +107,8 @@ class Budget:
         room = cap - self._tokens - sum(tokens for tokens, _ in self._held) - prompt_tokens
         if room < SHORTEST_REPLY_TOKENS:
             raise WireError(
-                f"the limit of {cap} tokens is reached: {self._about}{self._tokens} are used, "
-                f"and the next request has about {prompt_tokens}",
+                f"the limit of {cap} tokens is reached: {self._about}{self._tokens} are used in "
+                f"this session, and the next request has about {prompt_tokens}",
                 kind=WireErrorKind.TOKEN_CAP,
                 hint="raise --max-tokens",
             )
@@ -115,8 +122,8 @@ class Budget:
         left_usd = cap - self._cost_usd - sum(usd for _, usd in self._held)
         if with_reply_usd > left_usd:
             raise WireError(
-                f"the limit of ${cap:g} is reached: {self._about}${self._cost_usd:.4f} is spent, "
-                f"and the next request could cost ${with_reply_usd:.4f}",
+                f"the limit of ${cap:g} is reached: {self._about}${self._cost_usd:.4f} is spent "
+                f"in this session, and the next request could cost ${with_reply_usd:.4f}",
                 kind=WireErrorKind.COST_CAP,
                 hint="raise --max-cost",
             )

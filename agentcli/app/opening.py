@@ -21,7 +21,7 @@ from agentcli.app.errand import (
 )
 from agentcli.app.hooks import SessionHooks, open_hooks
 from agentcli.app.knowledge import Knowledge, open_knowledge
-from agentcli.app.model import ModelInUse, open_model
+from agentcli.app.model import ModelInUse
 from agentcli.app.opinion import SecondOpinion
 from agentcli.app.project import Project, open_project, with_project
 from agentcli.app.resume import (
@@ -32,7 +32,7 @@ from agentcli.app.resume import (
     take_up,
 )
 from agentcli.app.session import Session
-from agentcli.app.spending import open_budget, open_evaluator, within
+from agentcli.app.spending import open_budget, open_evaluator, open_priced_model, within
 from agentcli.app.steering import Steering
 from agentcli.app.telemetry import Telemetry, open_telemetry
 from agentcli.app.tooling import Tooling, open_tooling
@@ -83,15 +83,15 @@ def open_session(
     `errand`: what must be true before a turn is done, in a run without a person."""
     project = open_project(settings.workspace, trust_project=settings.trust_project)
     settings = with_project(settings, project)
-    budget = open_budget(settings)
-    model = within(budget, open_model(settings), settings)
+    model = open_priced_model(settings)
     taken = take_up(resume) if resume else take_new(settings.sessions)
     try:
+        budget = open_budget(settings, spent=taken.spent)
         parts = _parts(
             settings,
             taken,
             project=project,
-            model=model,
+            model=within(budget, model),
             errand=errand,
             listeners=listeners,
             asker=asker,
@@ -264,7 +264,7 @@ def _announce(parts: _Parts) -> None:
         "tools_sha256": tooling.toolset.sha256(),
     }
     if taken.entries:
-        repaired = (*taken.repaired, *close_open_ends(journal))
+        repaired = (*taken.repaired, *close_open_ends(journal, taken.lost))
         journal.tell(SessionResumed(**terms, repaired=repaired))
     else:
         journal.tell(SessionStarted(**terms))

@@ -6,6 +6,7 @@ beside the log, an open call gets its answer, an open turn its end. Nothing reco
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from agentcli.record.turns import is_in_turn
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,
+    CallJudged,
     Ending,
     Entry,
     Fact,
@@ -29,12 +31,15 @@ from agentcli.types.events import (
     TurnWithdrawn,
 )
 from agentcli.types.record import dataclass
-from agentcli.types.tools import Diff, FileView, ToolResult
+from agentcli.types.spending import NOTHING, Spending, own_facts, spent_by_child, total
+from agentcli.types.tools import ChildTurn, Diff, FileView, ToolResult
 
 if TYPE_CHECKING:
     from agentcli.record.reading import Recorded
 
 CUT_SHORT = "the program ended before the turn did"
+DELEGATE = "delegate"
+"""The tool whose calls child agents answer."""
 UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.OVERFLOW)
 
 
@@ -47,6 +52,14 @@ class Taken:
     last_seq: int = 0
     last_hash: str = FIRST_PREV
     repaired: tuple[str, ...] = ()
+    lost: tuple[ChildTurn, ...] = ()
+    """Child agents that were killed with their parent, so that no result tells of them."""
+
+    @property
+    def spent(self) -> Spending:
+        """All that this session has spent by now. What a fork took over, its origin has paid."""
+        own = own_facts([entry.fact for entry in self.entries])
+        return total(own) + sum(map(spent_by_child, self.lost), NOTHING)
 
 
 def take_new(sessions: Path | None) -> Taken:
@@ -68,6 +81,7 @@ def take_up(place: SessionPlace) -> Taken:
             )
         repaired = _set_aside(place, recorded)
         place.out.mkdir(mode=0o700, exist_ok=True)
+        lost = tuple(_lost_children(place, recorded.entries))
     except OSError as error:
         lock.release()
         raise SettingsError(
@@ -86,6 +100,7 @@ def take_up(place: SessionPlace) -> Taken:
         last_seq=recorded.last_seq,
         last_hash=recorded.last_hash,
         repaired=repaired,
+        lost=lost,
     )
 
 
@@ -114,27 +129,57 @@ def files_known(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def close_open_ends(journal: Journal) -> tuple[str, ...]:
+def close_open_ends(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
     """Settles what the process before did not live to record. Returns what it did.
 
+    `lost`: child agents that were at work; the results of their calls say what they used.
     A fork was cut on purpose: its turn stays open, to be gone on with."""
     from agentcli.record.order import is_closed
 
     if _is_fresh_fork(journal.facts):
         return ()
     was_closed = is_closed(journal.facts)
-    return (*end_open_turn(journal), *(() if was_closed else ("it was not closed",)))
+    return (*end_open_turn(journal, lost), *(() if was_closed else ("it was not closed",)))
 
 
-def end_open_turn(journal: Journal) -> tuple[str, ...]:
+def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
     if not is_in_turn(journal.facts):
         return ()
     done: list[str] = []
+    children = iter(lost)  # in the order of their calls, as they were begun
     for result in journal.unanswered():
+        if result.name == DELEGATE:
+            result = replace(result, details=next(children, None))
         journal.settle(CallFinished(result=result))
         done.append(f"the call {result.call_id} ({result.name}) had no result")
     journal.settle(TurnEnded(ending=Ending.CANCELLED, message=CUT_SHORT))
     return (*done, "its last turn had no end")
+
+
+def _lost_children(place: SessionPlace, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
+    """The child agents whose logs no result of this session names."""
+    from agentcli.record.reading import read_what_fits
+
+    own = own_facts([entry.fact for entry in entries])
+    results = [fact.result for fact in own if isinstance(fact, CallFinished)]
+    told = {
+        Path(one.details.log_path).name for one in results if isinstance(one.details, ChildTurn)
+    }
+    for log in place.child_logs():
+        if log.name in told:
+            continue
+        recorded = read_what_fits(log)
+        facts = [entry.fact for entry in recorded.entries]
+        spent = total(facts)
+        yield ChildTurn(
+            role="",
+            ending=Ending.CANCELLED,
+            calls=sum(isinstance(fact, CallJudged) for fact in facts),
+            usage=spent.usage,
+            cost_usd=spent.cost_usd,
+            log_path=str(log),
+            log_head=recorded.last_hash if recorded.last_seq else "",
+        )
 
 
 def _set_aside(place: SessionPlace, recorded: "Recorded") -> tuple[str, ...]:

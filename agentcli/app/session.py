@@ -12,9 +12,9 @@ from agentcli.app.boundary import Boundary
 from agentcli.app.catalogue import Catalogue
 from agentcli.app.hooks import SessionHooks, own_names
 from agentcli.app.knowledge import Knowledge
-from agentcli.app.model import ModelInUse, open_model
+from agentcli.app.model import ModelInUse
 from agentcli.app.resume import UNANSWERED, Taken, end_open_turn, is_unanswered
-from agentcli.app.spending import within
+from agentcli.app.spending import open_priced_model, within
 from agentcli.app.steering import Steered, Steering
 from agentcli.app.telemetry import Telemetry
 from agentcli.app.tooling import Tooling
@@ -198,7 +198,7 @@ class Session:
 
     async def use_model(self, name: str) -> None:
         """Raises SettingsError where it cannot be asked; then the model stays as it was."""
-        model = within(self._budget, open_model(replace(self.settings, model=name)), self.settings)
+        model = within(self._budget, open_priced_model(replace(self.settings, model=name)))
         before, self.model, self._workshop.model = self.model, model, model
         self._asking.use(wire=model.wire, model=model.name, price=model.price)
         if self._boundary.opinion is not None:

@@ -151,7 +151,7 @@ MaxTurns = Annotated[
 ]
 MaxCost = Annotated[
     str | None,
-    typer.Option(metavar="USD", help="Send no request that could cost more than is left."),
+    typer.Option(metavar="USD", help="Send no request that could cost the session more than this."),
 ]
 Timeout = Annotated[
     str | None, typer.Option(metavar="TIME", help="Stop the run after 90s, 30m, 1h30m.")

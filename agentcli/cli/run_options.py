@@ -38,7 +38,7 @@ StrictCost = Annotated[
 ]
 MaxTokens = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Send none that could take more tokens than are left."),
+    typer.Option(metavar="N", help="Send none that could take the session above N tokens."),
 ]
 ToolTimeout = Annotated[
     str | None, typer.Option(metavar="TIME", help="Stop any one command after that.")

@@ -1,6 +1,7 @@
 """Where sessions live: one private directory each, under the platform's state directory."""
 
-from itertools import count
+from collections.abc import Iterator
+from itertools import count, takewhile
 from pathlib import Path
 
 from platformdirs import user_state_path
@@ -29,8 +30,14 @@ class SessionPlace:
 
     def new_child_log(self) -> Path:
         """For a child agent, where its parent may read it."""
-        paths = (self.out / f"child-{number}.jsonl" for number in count(1))
-        return next(path for path in paths if not path.exists())
+        return next(path for path in self._child_paths() if not path.exists())
+
+    def child_logs(self) -> Iterator[Path]:
+        """Yield the logs of child agents, the first that was begun first."""
+        return takewhile(Path.exists, self._child_paths())
+
+    def _child_paths(self) -> Iterator[Path]:
+        return (self.out / f"child-{number}.jsonl" for number in count(1))
 
 
 def sessions_directory() -> Path:

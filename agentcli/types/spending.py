@@ -3,9 +3,17 @@
 Every figure of tokens and money that a person or a program is shown is a sum of `spent_on`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from agentcli.types.events import CallFinished, Compacted, Event, ModelReplied, TokensSpent
+from agentcli.types.events import (
+    CallFinished,
+    Compacted,
+    Event,
+    Fact,
+    ModelReplied,
+    SessionForked,
+    TokensSpent,
+)
 from agentcli.types.messages import Usage
 from agentcli.types.record import dataclass
 from agentcli.types.tools import ChildTurn
@@ -75,13 +83,25 @@ def spent_on(event: Event) -> Spending:
         case Compacted(usage=usage, cost_usd=cost_usd):
             return _spent(usage, cost_usd, requests=1)
         case CallFinished(result=result) if isinstance(result.details, ChildTurn):
-            return _spent(result.details.usage, result.details.cost_usd)
+            return spent_by_child(result.details)
         case _:
             return NOTHING
 
 
+def spent_by_child(child: ChildTurn) -> Spending:
+    return _spent(child.usage, child.cost_usd)
+
+
 def total(events: Iterable[Event]) -> Spending:
     return sum(map(spent_on, events), NOTHING)
+
+
+def own_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Return what happened in a session itself, without what a fork took over from its origin."""
+    for index in reversed(range(len(facts))):
+        if isinstance(facts[index], SessionForked):
+            return facts[index:]
+    return facts
 
 
 def _replied(reply: ModelReplied) -> Spending:

@@ -1,12 +1,13 @@
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import anthropic_streams as anthropic
-from tests.support.outcomes import run_against
-from tests.support.program import Ran, agentcli
+from tests.support.outcomes import run_against, using
+from tests.support.program import PROGRAM, Ran, agentcli, environment, session_log
 from tests.support.provider import Provider, Reply, sse, stream
 from tests.support.repl import live, says
 
@@ -125,3 +126,42 @@ def test_interrupted_reply_keeps_the_cost_of_a_session_known(tmp_path: Path) -> 
         term.wait("1512 (20 % from the cache)")
         term.wait("about $0.00")
         assert "not known" not in "\n".join(term.screen())
+
+
+def test_limit_of_a_session_holds_over_all_its_processes(home: Path) -> None:
+    dear = anthropic.events([anthropic.text("Done.")], final_usage={"output_tokens": 24_500})
+    limited = ("--max-cost", "1", "-o", "json", "go")
+    with Provider([stream(sse(dear))] * 5) as provider:
+        ran = [
+            run_against(provider, *flags, home=home, cwd=home.parent / "work")
+            for flags in (limited, *[(*limited, "--continue")] * 4)
+        ]
+    assert [one.code for one in ran] == [0, 0, 6, 6, 6]
+    spent_usd = sum(one.events[-1]["cost_usd"] for one in ran)
+    assert 0 < spent_usd < 1
+    message = ran[-1].events[-1]["error"]["message"]
+    assert f"the limit of $1 is reached: ${spent_usd:.4f} is spent in this session" in message
+
+
+def test_child_that_was_killed_with_its_parent_counts_in_the_resumed_session(home: Path) -> None:
+    delegate = anthropic.calls(anthropic.call("c1", "delegate", {"task": "find it"}))
+    with (
+        Provider([delegate, READ, STALLED, anthropic.says("Done.")]) as provider,
+        subprocess.Popen(
+            [PROGRAM, "run", "--model", "opus", "go"],
+            cwd=home.parent / "work",
+            env=environment(home, **using(provider)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process,
+    ):
+        assert provider.stalled.wait(30)
+        process.kill()
+        process.wait(30)
+        flags = ("--continue", "--max-tokens", "1000000", "-o", "json")
+        ran = run_against(provider, *flags, "go", home=home, cwd=home.parent / "work")
+    assert ran.code == 0, ran.err
+    usage = told(home, "sessions", "show", "--json")["usage"]
+    assert (usage["input"], usage["output"]) == (3 * 12, 3 * 34)
+    assert agentcli("audit", "verify", session_log(home), home=home).code == 0
