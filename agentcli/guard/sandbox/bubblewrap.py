@@ -37,14 +37,15 @@ _FILTER = seccomp.Filter(
 _MOUNTED_GUARDS = 48
 """More mounts than these take longer than a command: the others are looked at after it."""
 _END_S = 2.0
+_STATUS_BYTES = 4096
 _LOADERS = "LD_"
 """Such variables have libraries loaded, which may be a command's: into its own programs only."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    reader: int
-    """Where bubblewrap tells what became of a command."""
+    memory: int
+    """Where bubblewrap writes what became of a command: a pipe would break, should we be killed."""
     words: tuple[str, ...]
     """Of bubblewrap itself, by which its processes are known."""
 
@@ -181,8 +182,7 @@ class Bubblewrap:
         *,
         stdio: tuple[int, int, int],
     ) -> tuple["Popen[bytes]", "_Status"]:
-        status, status_writer = os.pipe()
-        os.set_blocking(status, False)
+        status = os.memfd_create("agentcli-status")
         filter_file = _memory_file(seccomp.program(_FILTER))
         view = self._view
         variables = {**env, **self._places.variables, "TMPDIR": str(view.temporary)}
@@ -192,7 +192,7 @@ class Bubblewrap:
             *(word for name in loaders for word in ("--setenv", name, variables.pop(name))),
             *("--chdir", str(cwd)),
             *("--seccomp", str(filter_file)),
-            *("--json-status-fd", str(status_writer)),
+            *("--json-status-fd", str(status)),
         ]
         options_file = _memory_file(b"".join(os.fsencode(word) + b"\0" for word in options))
         command = settled(
@@ -200,7 +200,7 @@ class Bubblewrap:
         )
         words = [str(self._program), "--args", str(options_file), "--", *command]
         launcher = self._inside if entrance.network is not None else self._launcher
-        own = (status_writer, filter_file, options_file)
+        own = (filter_file, options_file)
         try:
             process = launcher.start(
                 [*entrance.words, *words],
@@ -209,7 +209,7 @@ class Bubblewrap:
                 stdin=stdio[0],
                 stdout=stdio[1],
                 stderr=stdio[2],
-                pass_fds=(*own, *entrance.descriptors),
+                pass_fds=(status, *own, *entrance.descriptors),
                 enter=entrance.enter,
             )
         except BaseException:
@@ -252,8 +252,8 @@ def _memory_file(content: bytes) -> int:
 
 def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
     """Waits until everything of the command is gone; tells whether there was a command at all."""
-    with os.fdopen(status.reader, "rb") as file:
-        told = _told(file.read() or b"")
+    told = _told(os.pread(status.memory, _STATUS_BYTES, 0))
+    os.close(status.memory)
     if "child-pid" in told:
         _end_namespace(told["child-pid"], status.words)
     was_killed = process.returncode is None or process.returncode < 0

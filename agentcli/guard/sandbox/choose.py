@@ -23,6 +23,9 @@ from agentcli.guard.sandbox.reduced import OLDEST_VERSION, Reduced
 from agentcli.guard.sandbox.remedies import Remedy
 from agentcli.guard.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from agentcli.guard.sandbox.seatbelt import Seatbelt
+from agentcli.machine.environment import MARK
+from agentcli.machine.last_will import LastWill
+from agentcli.machine.tree import new_mark
 from agentcli.types.errors import SettingsError
 from agentcli.types.verdicts import Confinement, Sandbox
 
@@ -203,6 +206,7 @@ def _version(program: Path) -> tuple[int, ...] | None:
     try:
         told = subprocess.run(
             [program, "--version"],
+            env={},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
@@ -241,9 +245,23 @@ def _beside(workspace: Path) -> str:
 
 
 def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]:
+    """Run a program to its end; return its exit code and the beginning of what it said.
+
+    It has a mark, by which it is ended should we be killed meanwhile."""
+    mark = new_mark(confined=True)
+    will = LastWill(mark)
+    try:
+        return _run_marked(sandbox, argv, cwd=cwd, mark=mark)
+    finally:
+        will.revoke()
+
+
+def _run_marked(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path, mark: str) -> tuple[int, str]:
     reader, writer = os.pipe()
     try:
-        process = sandbox.start(argv, cwd=cwd, env={}, stdout=writer, confinement=Confinement())
+        process = sandbox.start(
+            argv, cwd=cwd, env={MARK: mark}, stdout=writer, confinement=Confinement()
+        )
     except OSError:
         os.close(reader)
         raise

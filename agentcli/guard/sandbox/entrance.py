@@ -68,22 +68,22 @@ def namespaces_of(
 
     It starts a program that only shows that everything is set up, and ends then, or with us. Were
     it to be killed with us instead, half set up, a part of it would wait for the other for ever.
+    So it writes its status to memory: a pipe would break with us, and kill it. It gets no variable
+    of ours, since nothing that outlives us may hold a secret.
     """
-    status, status_writer = os.pipe()
-    words = [*bubblewrap, "--json-status-fd", str(status_writer), *_HOLDER]
+    status = os.memfd_create("agentcli-status")
+    words = [*bubblewrap, "--json-status-fd", str(status), *_HOLDER]
     try:
-        try:
-            holder = Popen(
-                words,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                pass_fds=(status_writer, *pass_fds),
-                bufsize=0,
-                start_new_session=True,
-            )
-        finally:
-            os.close(status_writer)
+        holder = Popen(
+            words,
+            env={},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            pass_fds=(status, *pass_fds),
+            bufsize=0,
+            start_new_session=True,
+        )
         with holder:
             return _taken(holder, status, names)
     finally:
@@ -99,7 +99,7 @@ def _taken(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> tuple[i
             holder.stdin.write(_ECHO)
         if holder.stdout.read(1) != _ECHO:
             raise OSError(holder.stderr.read().decode(errors="replace").strip())
-        pid = json.loads(os.read(status, 4096).splitlines()[0])["child-pid"]
+        pid = json.loads(os.pread(status, 4096, 0).splitlines()[0])["child-pid"]
         return _opened([f"/proc/{pid}/ns/{name}" for name in names])
     finally:
         holder.stdin.close()

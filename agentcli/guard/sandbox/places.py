@@ -192,6 +192,10 @@ def _git_settings(search_path: str) -> str:
     return "\n".join(("[safe]", "\tdirectory = *", "[user]", *identity, ""))
 
 
+_SETTINGS_OF_GIT = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
+"""Variables that say where the user's settings are."""
+
+
 def _git_identity(search_path: str) -> list[str]:
     git = shutil.which("git", path=search_path)
     if git is None:
@@ -201,6 +205,7 @@ def _git_identity(search_path: str) -> list[str]:
         told = subprocess.run(
             [git, "config", *wanted],
             cwd="/",
+            env={name: os.environ[name] for name in _SETTINGS_OF_GIT if name in os.environ},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,

@@ -18,6 +18,10 @@ GOODBYE = b"k"
 RESET = "\x1b[?2026l\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m"
 
 
+_NEEDED = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Variables that a Python may not start without. It outlives us, so it gets no others."""
+
+
 class Guard:
     """The side of the session. Without a terminal to read from there is nothing to guard."""
 
@@ -29,6 +33,7 @@ class Guard:
         with suppress(OSError):
             self._child = subprocess.Popen(
                 [sys.executable, "-I", "-S", Path(__file__), json.dumps(settings)],
+                env={name: os.environ[name] for name in _NEEDED if name in os.environ},
                 stdin=subprocess.PIPE,
                 stdout=terminal,
                 stderr=subprocess.DEVNULL,
