@@ -6,6 +6,7 @@ was.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
 from agentcli.types.errors import SettingsError
@@ -78,7 +79,7 @@ def _questions(model: Model, provider: Provider) -> Sequence[_Question]:
 async def _answer(
     question: _Question, base_url: str, *, environ: Mapping[str, str], headers: Mapping[str, str]
 ) -> Json:
-    patience = Timeouts(connect_s=PATIENCE_S, first_byte_s=PATIENCE_S, stall_s=PATIENCE_S)
+    patience = replace(Timeouts.silent_for(PATIENCE_S), connect_s=PATIENCE_S)
     socket = Direct(base_url, environ=environ, timeouts=patience)
     try:
         return await socket.document(question.path, headers=headers, body=question.body)

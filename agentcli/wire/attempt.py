@@ -6,7 +6,7 @@ prompt and of all that came.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -24,21 +24,31 @@ from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.types.wire import Request, Show
 from agentcli.wire.dialect import Decoder, Dialect, Model
 from agentcli.wire.http.body import BodyText
-from agentcli.wire.http.sockets import Body, Broken, HttpError, Socket
+from agentcli.wire.http.sockets import Body, Broken, HttpError, Socket, Timeouts, stalled
 from agentcli.wire.http.sse import Event
 from agentcli.wire.length import request_tokens
+
+_PART_OF_REPLY = ("type", "event_type", "index", "output_index", "item_id")
+"""Where the protocols say what an event is and which part of a reply it belongs to."""
 
 
 class Attempt:
     """A `Wire` that never tries again, and raises what its socket raises: HttpError and Broken."""
 
     def __init__(
-        self, *, dialect: Dialect, model: Model, socket: Socket, headers: Mapping[str, str]
+        self,
+        *,
+        dialect: Dialect,
+        model: Model,
+        socket: Socket,
+        headers: Mapping[str, str],
+        timeouts: Timeouts,
     ) -> None:
         self._dialect = dialect
         self._model = model
         self._socket = socket
         self._headers = headers
+        self._timeouts = timeouts
         self._body_text = BodyText()
 
     async def ask(self, request: Request, show: Show) -> AssistantMessage:
@@ -62,14 +72,27 @@ class Attempt:
         path = self._dialect.path(self._model)
         events = self._socket.exchange(path, headers=self._headers, body=body)
         try:
-            async with aclosing(events):
-                async for together in events:
-                    if not together and _is_complete(heard.decoder):
-                        return  # nothing more will come, only the connection has not ended
-                    heard.take(together)
+            await self._take_all(events, heard)
         except Broken as broken:
             if broken.kind is not WireErrorKind.CUT or not _is_complete(heard.decoder):
                 raise  # else it broke after the last word
+
+    async def _take_all(
+        self, events: AsyncGenerator[Sequence[Event], None], heard: "_Heard"
+    ) -> None:
+        """Raises Broken where no content comes for too long, whatever bytes do."""
+        loop, limit_s = asyncio.get_running_loop(), self._timeouts.content_s
+        try:
+            async with asyncio.timeout(self._timeouts.taken_on_s) as patience, aclosing(events):
+                async for together in events:
+                    if not together and _is_complete(heard.decoder):
+                        return  # nothing more will come, only the connection has not ended
+                    if heard.take(together):
+                        patience.reschedule(loop.time() + limit_s)
+        except TimeoutError:
+            if heard.is_taken_on:
+                raise stalled("the provider", f"sent no content for {limit_s:g} s") from None
+            raise stalled("the provider", "does not answer") from None
 
 
 class _Heard:
@@ -78,19 +101,34 @@ class _Heard:
     def __init__(self, decoder: Decoder, show: Show) -> None:
         self.decoder = decoder
         self._show = show
-        self._is_taken_on = False
+        self.is_taken_on = False
+        self._passed: set[tuple[str, ...]] = set()
+        """Kinds of events that showed nothing."""
         self._pieces: list[str] = []
 
-    def take(self, events: Sequence[Event]) -> None:
-        self._is_taken_on = True
+    def take(self, events: Sequence[Event]) -> bool:
+        """Show what came; return whether the reply made progress by it.
+
+        An event with nothing to show counts once for its part of the reply: a ping is one that
+        comes again and again."""
+        is_progress, self.is_taken_on = not self.is_taken_on, True
         deltas: list[Delta] = []
         try:
             for event in events:
-                deltas += self.decoder.feed(event)
+                shown = self.decoder.feed(event)
+                deltas += shown
+                is_progress |= any(map(_says_something, shown)) or self._is_new(event)
         finally:
             for delta in joined(deltas):
                 self._note(delta)
                 self._show(delta)
+        return is_progress
+
+    def _is_new(self, event: Event) -> bool:
+        kind = tuple(str(event.get(name)) for name in _PART_OF_REPLY)
+        is_new = kind not in self._passed
+        self._passed.add(kind)
+        return is_new
 
     def is_paid_for(self, error: BaseException) -> bool:
         """A provider that has said what it used, or anything else, will want to be paid; one that
@@ -98,7 +136,7 @@ class _Heard:
         if self._pieces or self.decoder.usage() != Usage():
             return True
         is_broken = not isinstance(error, Broken | WireError) or error.kind is WireErrorKind.CUT
-        return self._is_taken_on and is_broken
+        return self.is_taken_on and is_broken
 
     def usage(self, request: Request) -> Usage:
         told = self.decoder.usage()
@@ -118,6 +156,14 @@ class _Heard:
                 self._pieces.append(piece)
             case _:
                 pass
+
+
+def _says_something(delta: Delta) -> bool:
+    match delta:
+        case TextDelta(text=piece) | ThinkingDelta(text=piece) | CallDelta(arguments=piece):
+            return bool(piece)
+        case _:
+            return True
 
 
 def _is_complete(decoder: Decoder) -> bool:

@@ -19,7 +19,7 @@ from agentcli.types.wire import Limit, Message, Request, Show, Wire
 from agentcli.wire.attempt import Attempt
 from agentcli.wire.dialect import Dialect, Model
 from agentcli.wire.explain import Explainer, Failure, failure_of, reason
-from agentcli.wire.http.sockets import Broken, HttpError, Socket
+from agentcli.wire.http.sockets import Broken, HttpError, Socket, Timeouts
 from agentcli.wire.learning import Learning
 from agentcli.wire.memo import remembered
 from agentcli.wire.names import own_names, wire_name
@@ -52,6 +52,7 @@ class Connection:
         provider: Provider,
         key: Key | None = None,
         patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         learning: Learning | None = None,
     ) -> None:
         self.model = model
@@ -59,7 +60,13 @@ class Connection:
         self._dialect = dialect
         self._socket = socket
         headers = dialect.headers(key.value if key else None)
-        self._attempt: Wire = Attempt(dialect=dialect, model=model, socket=socket, headers=headers)
+        self._attempt: Wire = Attempt(
+            dialect=dialect,
+            model=model,
+            socket=socket,
+            headers=headers,
+            timeouts=timeouts or Timeouts(),
+        )
         self._explain = Explainer(provider=provider, model=model, key=key)
         self._patience = patience or Patience()
         self._normal = Normal(model)

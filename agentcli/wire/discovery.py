@@ -5,6 +5,7 @@ The only part of the catalogue that uses the network, and only when somebody ask
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from agentcli.types.errors import WireError
 from agentcli.types.messages import Json
@@ -48,7 +49,7 @@ async def discover(
     socket = Direct(
         base_url_of(provider, environ),
         environ=environ,
-        timeouts=Timeouts(connect_s=patience_s, first_byte_s=patience_s, stall_s=patience_s),
+        timeouts=replace(Timeouts.silent_for(patience_s), connect_s=patience_s),
     )
     try:
         listing = await socket.document(

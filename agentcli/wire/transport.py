@@ -48,6 +48,7 @@ def open_wire(
         provider=provider,
         key=good_key,
         patience=patience,
+        timeouts=timeouts,
         learning=learning,
     )
 

@@ -53,6 +53,8 @@ class Reply:
     stall_at: int | None = None
     """Nothing more is sent after so many bytes of the body until `Provider.release`."""
     stall_before_headers: bool = False
+    head_pause_s: float = 0.0
+    """Between any two bytes of the headers."""
     endless: bool = False
     """The body is repeated until the client goes away."""
     keep_alive: bool = True
@@ -218,10 +220,23 @@ class Provider:
         if reply.stall_before_headers and not self._stall(connection):
             return False
         connection.settimeout(None)
-        connection.sendall(_head(reply))
+        if not self._send_head(connection, reply):
+            return False
         finished = self._send_body(connection, reply)
         connection.settimeout(0.05)
         return finished and reply.keep_alive and reply.framing != "close"
+
+    def _send_head(self, connection: socket.socket, reply: Reply) -> bool:
+        """False: the test is over."""
+        head = _head(reply)
+        if not reply.head_pause_s:
+            connection.sendall(head)
+            return True
+        for byte in head:
+            connection.sendall(bytes([byte]))
+            if self._stopping.wait(reply.head_pause_s):
+                return False
+        return True
 
     def _reply_to(self, request: Recorded) -> Reply:
         with self._lock:

@@ -21,12 +21,12 @@ from agentcli.wire.http.http1 import Head, Response
 from agentcli.wire.http.links import Link, connect
 from agentcli.wire.http.route import place_of, proxy_for, tls_context
 from agentcli.wire.http.sockets import (
-    SILENT_ATTEMPTS,
     Body,
     Broken,
     HttpError,
     Timeouts,
     redirected,
+    stalled,
 )
 from agentcli.wire.http.sse import Event, EventStream
 
@@ -75,8 +75,12 @@ class Direct:
         answer = await self._answered(
             "POST" if body else "GET", path, headers=headers, body=(body,)
         )
+        limit_s = self._timeouts.content_s
         try:
-            return _document(b"".join([piece async for piece in self._pieces(answer)]))
+            async with asyncio.timeout(limit_s):
+                return _document(b"".join([piece async for piece in self._pieces(answer)]))
+        except TimeoutError:
+            raise stalled(self._place, f"sent no whole answer in {limit_s:g} s") from None
         finally:
             self._release(answer)
 
@@ -116,15 +120,16 @@ class Direct:
             if data == b"":
                 link.drop()
                 return None
+            deadline = link.loop.time() + self._timeouts.head_s
             while True:
                 if data is None:
-                    raise self._silent("does not answer")
+                    raise stalled(self._place, "does not answer")
                 first = response.feed(data)
                 if response.head is not None:
                     return _answer(link, response, head=response.head, first=first)
                 if data == b"":
                     response.end()
-                data = await link.read(self._timeouts.stall_s)
+                data = await link.read(min(self._timeouts.stall_s, deadline - link.loop.time()))
         except BaseException:
             link.drop()
             raise
@@ -140,7 +145,7 @@ class Direct:
             if data is None:
                 silent_s += IDLE_S
                 if silent_s >= stall_s:
-                    raise self._silent(f"sent nothing for {stall_s:g} s")
+                    raise stalled(self._place, f"sent nothing for {stall_s:g} s")
                 yield b""
                 continue
             if not data:
@@ -159,8 +164,9 @@ class Direct:
         if 300 <= head.status < 400:
             return redirected(self._place, head.headers.get("location"))
         body = bytearray(answer.first)
+        deadline = answer.link.loop.time() + ERROR_PATIENCE_S
         while not answer.response.finished and len(body) < LIMIT_ERROR_BYTES:
-            data = await answer.link.read(ERROR_PATIENCE_S)
+            data = await answer.link.read(deadline - answer.link.loop.time())
             if not data:
                 break
             body += answer.body(data)
@@ -169,9 +175,6 @@ class Direct:
             return HttpError(head.status, head.headers, json.loads(text))
         except (ValueError, RecursionError):
             return HttpError(head.status, head.headers, text)
-
-    def _silent(self, how: str) -> Broken:
-        return Broken(f"{self._place} {how}", kind=WireErrorKind.CUT, attempts=SILENT_ATTEMPTS)
 
     def _head(
         self, method: str, path: str, *, headers: Mapping[str, str], body_bytes: int

@@ -25,13 +25,29 @@ class Timeouts:
     connect_s: float = 10.0
     first_byte_s: float = 300.0
     """Models that run on the same machine read a long prompt for minutes before they answer."""
+    head_s: float = 30.0
+    """From the first byte of an answer to the end of its headers."""
     stall_s: float = 120.0
     """Between any two bytes of an answer that has begun."""
+    content_s: float = 300.0
+    """Between any two pieces of content. Some servers send pings while a model thinks."""
 
     @staticmethod
     def silent_for(limit_s: float | None) -> "Timeouts":
         """No longer than this at any time, where a limit is given."""
-        return Timeouts() if limit_s is None else Timeouts(first_byte_s=limit_s, stall_s=limit_s)
+        if limit_s is None:
+            return Timeouts()
+        return Timeouts(
+            first_byte_s=limit_s,
+            head_s=min(limit_s, Timeouts().head_s),
+            stall_s=limit_s,
+            content_s=limit_s,
+        )
+
+    @property
+    def taken_on_s(self) -> float:
+        """From a request to the end of its answer's headers, a new connection included."""
+        return self.connect_s + self.first_byte_s + self.head_s
 
 
 class HttpError(Exception):
@@ -62,6 +78,16 @@ class Broken(Exception):
         self.kind = kind
         self.attempts = attempts
         """How often trying makes sense at all: 1 for what will not change by itself."""
+
+
+def stalled(who: object, how: str) -> Broken:
+    """A server that is there and gets nowhere."""
+    return Broken(
+        f"{who} {how}",
+        hint="allow more: export AGENTCLI_STALL_TIMEOUT=10m",
+        kind=WireErrorKind.CUT,
+        attempts=SILENT_ATTEMPTS,
+    )
 
 
 def redirected(place: object, location: str | None) -> Broken:
