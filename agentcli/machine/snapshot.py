@@ -4,15 +4,15 @@ The repository's own git directory is only read: its index, objects, hooks and s
 alone, and none of its settings can make git run anything.
 """
 
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from agentcli.machine.git import PLAIN_DIFF, git
+from agentcli.machine.git import PLAIN_DIFF, git_in
 from agentcli.types.errors import SettingsError
 
 _BYTES_AS_THEY_ARE = "* -text -ident !filter !diff !merge !working-tree-encoding\n"
+_REPOSITORY = b"160000 "
 
 
 class Snapshot:
@@ -30,7 +30,8 @@ class Snapshot:
 
     def patch(self) -> str:
         """All changes since, as `git apply` takes them. Raises SettingsError."""
-        return self._git("diff", *PLAIN_DIFF, "--binary", self._before, self._tree())
+        patch = self._git("diff", *PLAIN_DIFF, "--binary", self._before, self._tree())
+        return patch.decode("utf-8", "replace")
 
     def close(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -56,19 +57,21 @@ class Snapshot:
             (self._directory / "index").unlink(missing_ok=True)
             with suppress(SettingsError):
                 self._add_all()
-        return self._git("write-tree", "--missing-ok").strip()
+        return self._git("write-tree", "--missing-ok").decode().strip()
 
     def _add_all(self) -> None:
+        self._forget_repositories()
         self._git("add", "--all", "--ignore-errors", ".")
 
-    def _git(self, *arguments: str) -> str:
-        env = {
-            "GIT_DIR": str(self._directory),
-            "GIT_WORK_TREE": str(self._workspace),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-        }
-        return git(*arguments, cwd=self._workspace, env=env)
+    def _forget_repositories(self) -> None:
+        """Of what it knows as a repository in here git would ask the state, by its settings."""
+        listed = self._git("ls-files", "--stage", "-z").split(b"\0")
+        inner = [entry.partition(b"\t")[2] for entry in listed if entry.startswith(_REPOSITORY)]
+        if inner:
+            self._git("update-index", "--force-remove", "-z", "--stdin", given=b"\0".join(inner))
+
+    def _git(self, *arguments: str, given: bytes | None = None) -> bytes:
+        return git_in(self._directory, *arguments, work_tree=self._workspace, given=given)
 
 
 def _ignored_by(workspace: Path) -> str:

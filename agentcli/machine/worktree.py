@@ -8,10 +8,12 @@ import re
 import stat
 import subprocess
 import threading
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from agentcli.machine.git import safely
+from agentcli.machine import own_process
+from agentcli.machine.git import prepared
 from agentcli.machine.plain import visible
 from agentcli.types.errors import SettingsError
 
@@ -84,19 +86,22 @@ class Changes:
 
     def find_out(self) -> None:
         """Sets `known`; takes as long as git does."""
-        try:
-            command, env = safely(*_STATUS, cwd=self._folder, timeout_s=PATIENCE_S)
+        with (
+            suppress(OSError, SettingsError, subprocess.TimeoutExpired),
+            prepared(*_STATUS, cwd=self._folder, timeout_s=PATIENCE_S) as (command, env),
+        ):
             process = self._started(command, env)
-        except (OSError, SettingsError):
-            return
-        if process is None:
-            return
+            if process is not None:
+                self._follow(process)
+
+    def _follow(self, process: "subprocess.Popen[bytes]") -> None:
+        """Raises TimeoutExpired, and leaves nothing running."""
         try:
             said, _ = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            return
+            raise
         if process.returncode == 0:
             self.known = tuple(filter(None, said.decode("utf-8", "replace").split("\0")))
 
@@ -104,12 +109,11 @@ class Changes:
         with self._lock:
             if self._is_closed:
                 return None
-            self._process = subprocess.Popen(
+            self._process = own_process.start(
                 command,
+                beside=self._folder,
                 cwd=self._folder,
                 env=env,
-                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
             )
             return self._process

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from agentcli.machine.git import NOT_INTO_OTHERS, git
+from agentcli.machine.git import NOT_INTO_OTHERS, add_worktree, git
 from agentcli.types.errors import SettingsError
 
 
@@ -38,9 +38,7 @@ class Trees:
         try:
             tree.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.commit:
-                git(
-                    "worktree", "add", "--detach", "--force", str(tree), self.commit, cwd=self._root
-                )
+                add_worktree(tree, self.commit, root=self._root)
             else:
                 shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._left_out)
         except (OSError, shutil.Error) as error:

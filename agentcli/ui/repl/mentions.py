@@ -7,14 +7,15 @@ person is told how much of it. Only files of the workspace can be mentioned, and
 import asyncio
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentcli.machine.git import list_paths
 from agentcli.machine.home import from_home
 from agentcli.machine.images import image_type
 from agentcli.machine.plain import visible
+from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Image
 from agentcli.ui.attached import (
     IMAGES_MAX,
@@ -131,16 +132,11 @@ def _image(written: str, workspace: Path) -> Attached | None:
 
 
 def _from_git(workspace: Path) -> list[str] | None:
-    command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-coz", "--exclude-standard"]
     try:
-        ran = subprocess.run(
-            command, cwd=workspace, capture_output=True, timeout=10, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        listed = list_paths("--cached", "--others", "--exclude-standard", cwd=workspace)
+    except SettingsError:
         return None
-    if ran.returncode != 0:
-        return None
-    return [os.fsdecode(path) for path in ran.stdout.split(b"\0") if path][:FILES_MAX]
+    return listed[:FILES_MAX]
 
 
 def _walked(workspace: Path) -> Iterator[str]:

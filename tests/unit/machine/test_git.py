@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.app.batch.trees import Trees
+from agentcli.machine import own_process
 from agentcli.machine.git import PLAIN_DIFF, git
 from agentcli.machine.worktree import Changes
 from agentcli.types.errors import SettingsError
@@ -64,6 +65,7 @@ def test_failure_is_told_in_the_words_of_git(repo: Path) -> None:
 
 def test_missing_git_is_told(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repo))
+    monkeypatch.setattr(own_process, "SYSTEM_DIRECTORIES", ())
     with pytest.raises(SettingsError, match="git is not installed"):
         git("status", cwd=repo)
 
