@@ -136,6 +136,10 @@ class Boundary:
         return self._given.pop(call_id, CONFINED)
 
     @property
+    def workspace(self) -> Path:
+        return self._settings.workspace
+
+    @property
     def can_ask(self) -> bool:
         return self._asker is not None
 

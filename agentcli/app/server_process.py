@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 
 from agentcli.app.boundary import Boundary
 from agentcli.guard.sandbox.environment import allowed_environment
-from agentcli.machine import process, tree
+from agentcli.machine import own_process, process, tree
 from agentcli.machine.environment import child_environment
 from agentcli.machine.home import home
 from agentcli.mcp.entries import ServerEntry
@@ -93,7 +93,7 @@ class ServerProcess:
             }
             return {**passed, **caches, **own}
         more = {name: os.environ[name] for name in _UNCONFINED if name in os.environ}
-        return {**passed, **more, **own}
+        return own_process.without_project({**passed, **more}, self.settings.workspace) | own
 
     def _program(self, env: Mapping[str, str]) -> str:
         """By its whole path, so that one that does not exist is told apart from all else."""

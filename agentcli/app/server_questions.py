@@ -92,7 +92,7 @@ class ServerQuestions:
         return answer
 
     async def _open(self, form: Form) -> None:
-        if not await asyncio.to_thread(open_page, form.url):
+        if not await asyncio.to_thread(open_page, form.url, beside=self._boundary.workspace):
             self._warn("mcp.page", f"no browser could be opened here; open it yourself: {form.url}")
 
 

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
-from agentcli.machine import process, tree
+from agentcli.machine import own_process, process, tree
 from agentcli.machine.environment import MARK, SECRET_NAME
 from agentcli.machine.process import Pipe, Steps
 
@@ -42,6 +42,8 @@ def hook_environment(
 ) -> dict[str, str]:
     """The person's own environment without its secrets, and with where the project is.
 
+    A hook runs outside of any sandbox, so no program is found in the project by its bare name.
+
     `secret`: names, or globs for them, besides those that speak of a secret. Existing hooks find
     their files by the second of the two names.
     """
@@ -52,7 +54,10 @@ def hook_environment(
         if name in passed
         or not (SECRET_NAME.search(name) or any(fnmatchcase(name, one) for one in hidden))
     }
-    return kept | {"AGENTCLI_PROJECT_DIR": str(project), "CLAUDE_PROJECT_DIR": str(project)}
+    return own_process.without_project(kept, project) | {
+        "AGENTCLI_PROJECT_DIR": str(project),
+        "CLAUDE_PROJECT_DIR": str(project),
+    }
 
 
 async def run_hook(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agentcli.machine import own_process
 from agentcli.types.messages import Image
 from agentcli.types.record import dataclass
 
@@ -29,7 +30,8 @@ _STARTS = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-_KEPT_VARIABLES = ("HOME", "PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "USERPROFILE")
+_RUN = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({program!r}, run_name='__main__')"
+"""With the modules that we have ourselves, wherever it runs and whatever its environment says."""
 
 
 class NotShown(Exception):
@@ -93,14 +95,17 @@ def picture_of(data: bytes) -> Picture:
 
 
 def _decoded(data: bytes) -> bytes:
-    program = Path(__file__).with_name("decoding.py")
+    program = str(Path(__file__).with_name("decoding.py"))
+    own = [entry for entry in sys.path if Path(entry).is_absolute()]
     try:
-        ran = subprocess.run(
-            [sys.executable, "-P", program, str(SIDE_PIXELS), str(LIMIT_BYTES)],
-            input=data,
-            capture_output=True,
-            timeout=TIME_LIMIT_S,
-            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+        ran = own_process.run(
+            [
+                *(sys.executable, "-I", "-c", _RUN.format(path=own, program=program)),
+                *(str(SIDE_PIXELS), str(LIMIT_BYTES)),
+            ],
+            beside=None,
+            given=data,
+            timeout_s=TIME_LIMIT_S,
         )
     except subprocess.TimeoutExpired:
         raise NotShown(f"could not be decoded within {TIME_LIMIT_S} s") from None

@@ -7,9 +7,9 @@ session is gone, and the process becomes the program it was given.
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import PIPE
 
-from agentcli.machine import tree
+from agentcli.machine import own_process, tree
 
 _FAREWELL = b"\n"
 _SHELL = "/bin/sh"
@@ -29,13 +29,12 @@ done
 class Executor:
     def __init__(self, words: Sequence[str]) -> None:
         """`words`: the program, and what it is told by now."""
-        self._process = Popen(
+        self._process = own_process.start(
             [_SHELL, "-c", _WAIT, "agentcli", *words],
-            cwd="/",
+            beside=None,
+            cwd=Path("/"),
             env={"PATH": os.defpath},
             stdin=PIPE,
-            stdout=DEVNULL,
-            stderr=DEVNULL,
             start_new_session=True,
         )
 

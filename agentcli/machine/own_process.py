@@ -9,9 +9,8 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from agentcli.machine.environment import SECRET_NAME
 
@@ -24,16 +23,13 @@ SYSTEM_DIRECTORIES = (
 
 _LISTED = frozenset(
     {
-        "HOME",
         "USER",
         "LOGNAME",
         "LANG",
         "LANGUAGE",
         "TZ",
-        "TMPDIR",
-        "XDG_CONFIG_HOME",
-        "SYSTEMROOT",
-        "USERPROFILE",
+        "LD_LIBRARY_PATH",
+        "GIT_CONFIG_GLOBAL",
     }
 )
 _LOADED_FROM = frozenset(
@@ -58,6 +54,11 @@ _LOADED_FROM = frozenset(
 )
 """What programs load code from: a relative entry means whatever directory they run in."""
 
+_HOMES = ("HOME", "PWD", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR")
+"""Passed on wherever they lead: what stands there is the user's, and protected."""
+
+_SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/opt", "/nix", "/run/current-system")))
+
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 _NODE_PROGRAMS = ("node_modules", ".bin")
 
@@ -65,20 +66,22 @@ _NODE_PROGRAMS = ("node_modules", ".bin")
 def run(
     argv: Sequence[str | Path],
     *,
-    beside: Path,
+    beside: Path | None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     given: bytes | None = None,
     timeout_s: float | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """What came of it. Raises OSError where there is no such program, and TimeoutExpired.
+    """Returns what came of it. Raises OSError where there is no such program, and TimeoutExpired.
 
-    `beside`: the workspace, of which it must get nothing. `env`: all of it; None: the least.
+    `beside`: the workspace, of which it must get nothing; None: it is found in the system alone.
+    `env`: all of its environment; None: the least.
     """
+    env = least_environment(beside) if env is None else env
     return subprocess.run(
-        _absolute(argv, beside),
+        _absolute(argv, env, beside),
         cwd=cwd,
-        env=least_environment(beside) if env is None else env,
+        env=env,
         input=given,
         stdin=subprocess.DEVNULL if given is None else None,
         capture_output=True,
@@ -89,68 +92,82 @@ def run(
 def start(
     argv: Sequence[str | Path],
     *,
-    beside: Path,
+    beside: Path | None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: int | IO[bytes] | None = subprocess.DEVNULL,
-    stdout: int | IO[bytes] | None = subprocess.DEVNULL,
-    stderr: int | IO[bytes] | None = subprocess.DEVNULL,
+    stdin: int | None = subprocess.DEVNULL,
+    stdout: int | None = subprocess.DEVNULL,
+    stderr: int | None = subprocess.DEVNULL,
     process_group: int | None = None,
+    start_new_session: bool = False,
 ) -> "subprocess.Popen[bytes]":
     """As `run`, for whoever follows it. None as a stream: ours, the terminal."""
+    env = least_environment(beside) if env is None else env
     return subprocess.Popen(
-        _absolute(argv, beside),
+        _absolute(argv, env, beside),
         cwd=cwd,
-        env=least_environment(beside) if env is None else env,
+        env=env,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         process_group=process_group,
+        start_new_session=start_new_session,
     )
 
 
-def find_program(name: str, *, beside: Path) -> str | None:
-    """Its absolute path; None: there is none, or only one that the project brings."""
-    project = project_around(beside)
+def find_program(name: str, *, beside: Path | None, path: str | None = None) -> str | None:
+    """Its absolute path; None: there is none, or only one that the project brings.
+
+    `path`: where to look, if not first in the system.
+    """
+    project = _project(beside)
     if os.sep in name:
         return _usable(Path(name), project)
-    directories = search_path(beside).split(os.pathsep)
+    directories = (system_path(beside) if path is None else path).split(os.pathsep)
     found = (_usable(Path(directory, name), project) for directory in directories)
     return next(filter(None, found), None)
 
 
-def search_path(beside: Path) -> str:
+def system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
     """The directories of the system, then those of PATH that no project can fill."""
-    project = project_around(beside)
-    given = os.environ.get("PATH", "").split(os.pathsep)
-    system = (directory for directory in SYSTEM_DIRECTORIES if Path(directory).is_dir())
-    kept = (entry for entry in given if _is_kept(entry, project))
-    return os.pathsep.join(dict.fromkeys((*system, *kept)))
+    return os.pathsep.join(dict.fromkeys((*_system(), *_kept(beside, environ))))
 
 
-def least_environment(beside: Path) -> dict[str, str]:
+def user_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The same in the user's order: for programs that are theirs to choose."""
+    return os.pathsep.join(dict.fromkeys((*_kept(beside, environ), *_system())))
+
+
+def least_environment(beside: Path | None) -> dict[str, str]:
     """For what needs to know where home is, and what language to speak."""
-    project = project_around(beside)
+    project = _project(beside)
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name in _LISTED or name.startswith("LC_")
+        if (name in _LISTED or name.startswith("LC_")) and not _leads_into(project, name, value)
     }
-    libraries = os.environ.get("LD_LIBRARY_PATH", "")
-    if libraries and not _leads_into(project, "LD_LIBRARY_PATH", libraries):
-        kept["LD_LIBRARY_PATH"] = libraries
-    return kept | {"PATH": search_path(beside)}
+    return (
+        kept
+        | {name: os.environ[name] for name in _HOMES if name in os.environ}
+        | {"PATH": system_path(beside)}
+    )
 
 
-def user_environment(beside: Path) -> dict[str, str]:
+def user_environment(beside: Path | None) -> dict[str, str]:
     """For what the user works with, an editor or a browser: theirs, without secrets."""
-    project = project_around(beside)
+    known = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
+    return without_project(known, beside)
+
+
+def without_project(environ: Mapping[str, str], beside: Path | None) -> dict[str, str]:
+    """An environment without the variables that lead into the project."""
+    project = _project(beside)
     kept = {
         name: value
-        for name, value in os.environ.items()
-        if not SECRET_NAME.search(name) and not _leads_into(project, name, value)
+        for name, value in environ.items()
+        if name in _HOMES or not _leads_into(project, name, value)
     }
-    return kept | {"PATH": search_path(beside)}
+    return kept | {"PATH": user_path(beside, environ)}
 
 
 def project_around(folder: Path) -> Path:
@@ -160,48 +177,61 @@ def project_around(folder: Path) -> Path:
     return next(above, real)
 
 
-def _absolute(argv: Sequence[str | Path], beside: Path) -> list[str]:
+def _project(beside: Path | None) -> Path | None:
+    return project_around(beside) if beside else None
+
+
+def _absolute(argv: Sequence[str | Path], env: Mapping[str, str], beside: Path | None) -> list[str]:
     name, *words = map(str, argv)
-    own = name if name == sys.executable else find_program(name, beside=beside)
+    is_ours = name == sys.executable
+    own = name if is_ours else find_program(name, beside=beside, path=env.get("PATH", ""))
     if own is None:
         raise FileNotFoundError(errno.ENOENT, "there is no such program", name)
     return [own, *words]
 
 
-def _usable(program: Path, project: Path) -> str | None:
-    is_system = str(program.parent) in SYSTEM_DIRECTORIES
+def _usable(program: Path, project: Path | None) -> str | None:
     if not program.is_absolute() or not os.access(program, os.X_OK) or program.is_dir():
         return None
-    is_brought = not is_system and _is_in(project, program)
     # A link in a directory of the system may lead into the project as well.
     real = Path(os.path.realpath(program))
-    return None if is_brought or _is_in(project, real) else str(program)
+    return None if _is_in(project, program) or _is_in(project, real) else str(program)
 
 
-def _is_in(project: Path, path: Path) -> bool:
-    """Whether the project has a say in it. With the root as project, the system is its own."""
-    if project == project.parent:
-        return not any(
-            path.is_relative_to(one) for one in ("/usr", "/bin", "/sbin", "/opt", "/nix")
-        )
-    return path.is_relative_to(project)
+def _system() -> Iterator[str]:
+    return (directory for directory in SYSTEM_DIRECTORIES if Path(directory).is_dir())
 
 
-def _is_kept(entry: str, project: Path) -> bool:
+def _kept(beside: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
+    if beside is None:
+        return iter(())
+    project = _project(beside)
+    entries = environ.get("PATH", "").split(os.pathsep)
+    return (entry for entry in entries if _is_kept(entry, project))
+
+
+def _is_kept(entry: str, project: Path | None) -> bool:
     folder = Path(entry)
-    if not entry or not folder.is_absolute() or not folder.is_dir():
+    if not folder.is_absolute() or not folder.is_dir():
         return False
     real = Path(os.path.realpath(folder))
     is_local = (folder.parent / _VIRTUAL_ENVIRONMENT).exists() or real.parts[-2:] == _NODE_PROGRAMS
     return not is_local and not _is_in(project, folder) and not _is_in(project, real)
 
 
-def _leads_into(project: Path, name: str, value: str) -> bool:
+def _is_in(project: Path | None, path: Path) -> bool:
+    """Whether the project has a say in it. With the root as project, the system is its own."""
+    if project is None or not path.is_relative_to(project):
+        return False
+    return not any(path.is_relative_to(own) for own in _SYSTEM if project in own.parents)
+
+
+def _leads_into(project: Path | None, name: str, value: str) -> bool:
     """Whether one of its entries is in the project, or would be where it is run there."""
     return any(_is_inside(project, name, entry) for entry in value.split(os.pathsep))
 
 
-def _is_inside(project: Path, name: str, entry: str) -> bool:
+def _is_inside(project: Path | None, name: str, entry: str) -> bool:
     if Path(entry).is_absolute():
         return _is_in(project, Path(entry)) or _is_in(project, Path(os.path.realpath(entry)))
-    return name in _LOADED_FROM
+    return name in _LOADED_FROM and bool(entry)

@@ -19,12 +19,13 @@ import os
 import re
 import secrets
 import signal
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from agentcli.machine import own_process
 
 MARK_FD = 99
 """Above what scripts use by hand, below every usual limit of open files."""
@@ -229,9 +230,7 @@ def _find_by_ps(mark: str) -> dict[int, str]:
 
 def _ps(*arguments: str) -> list[str]:
     try:
-        listed = subprocess.run(
-            ["ps", *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
+        listed = own_process.run(["ps", *arguments], beside=None)
     except OSError:
         return []
     return listed.stdout.decode("utf-8", "replace").splitlines()

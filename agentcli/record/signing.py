@@ -5,11 +5,10 @@ beside the head, under the name that program gives it. No key is ever read by us
 line, which tells the two apart.
 """
 
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
+from agentcli.machine import own_process
 from agentcli.types.errors import SettingsError
 
 NAMESPACE = "agentcli-head"
@@ -59,15 +58,19 @@ def _text(path: Path) -> str:
 
 
 def _run(argv: list[str], *, stdin: Path | None = None) -> None:
-    if shutil.which(argv[0]) is None:
+    try:
+        # It may ask for a passphrase, which an agent or a window knows.
+        ran = own_process.run(
+            argv,
+            beside=Path.cwd(),
+            env=own_process.user_environment(Path.cwd()),
+            given=stdin.read_bytes() if stdin else None,
+        )
+    except FileNotFoundError:
         package = "openssh-client" if argv[0] == "ssh-keygen" else argv[0]
-        raise SettingsError(f"{argv[0]} is not installed", hint=f"apt-get install {package}")
-    ran = subprocess.run(
-        argv,
-        input=stdin.read_bytes() if stdin else None,
-        stdin=None if stdin else subprocess.DEVNULL,
-        capture_output=True,
-    )
+        raise SettingsError(
+            f"{argv[0]} is not installed", hint=f"apt-get install {package}"
+        ) from None
     if ran.returncode != 0:
         said = (ran.stderr or ran.stdout).decode("utf-8", "replace").strip().splitlines()
         raise SettingsError(

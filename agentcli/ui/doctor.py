@@ -18,6 +18,7 @@ from agentcli.app.project import DIRECTORY, open_project, project_rules
 from agentcli.guard.sandbox.choose import Finding as Layer
 from agentcli.guard.sandbox.choose import Ground, describe
 from agentcli.guard.sandbox.remedies import Remedy, workspace_unwritable
+from agentcli.machine.own_process import find_program
 from agentcli.record.place import sessions_directory
 from agentcli.settings import Given, Settings, hooks_file, load, settings_file, unset
 from agentcli.tools.searching.ripgrep import PACKAGE
@@ -61,8 +62,11 @@ def findings(settings: Settings, *, fault: SettingsError | None = None) -> Itera
     yield _settings_file(fault)
     yield _hooks()
     yield _project(settings)
-    yield _program("bash", "the bash tool cannot run", "apt-get install bash", needed=True)
-    yield _program("git", "no repository can be looked at", "apt-get install git", needed=False)
+    bash, git = (find_program(name, beside=settings.workspace) for name in ("bash", "git"))
+    yield _program("bash", bash, "the bash tool cannot run", "apt-get install bash", needed=True)
+    yield _program(
+        "git", git, "no repository can be looked at", "apt-get install git", needed=False
+    )
     yield _sandbox(settings)
     yield _ripgrep(settings)
     yield _terminal()
@@ -116,8 +120,7 @@ def _project(settings: Settings) -> Finding:
     return Finding(subject="project", words=f"{project.files.directory} is used")
 
 
-def _program(name: str, without: str, fix: str, *, needed: bool) -> Finding:
-    path = shutil.which(name)
+def _program(name: str, path: str | None, without: str, fix: str, *, needed: bool) -> Finding:
     if path:
         return Finding(subject=name, words=path)
     status: Literal["FAIL", "warn"] = "FAIL" if needed else "warn"

@@ -24,7 +24,7 @@ def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool
             hint=f"take the header out of {entry.where}",
         )
     try:
-        granted = asyncio.run(log_in(entry, _browser(entry, opens=opens_browser)))
+        granted = asyncio.run(log_in(entry, _browser(entry, workspace, opens=opens_browser)))
     except LoginError as error:
         raise SettingsError(
             f"no login at {name}: {error}", hint=f"agentcli mcp login {name}"
@@ -44,7 +44,7 @@ def logout(name: str, workspace: Path, *, config: str | None) -> Exit:
     return Exit.DONE
 
 
-def _browser(entry: ServerEntry, *, opens: bool) -> Browser:
+def _browser(entry: ServerEntry, workspace: Path, *, opens: bool) -> Browser:
     reader = LineReader(sys.stdin.fileno()) if sys.stdin.isatty() else None
 
     async def pasted() -> str | None:
@@ -55,7 +55,7 @@ def _browser(entry: ServerEntry, *, opens: bool) -> Browser:
             _say(text)
             return
         _say(f"log in to {entry.name} at {host_of(text)}:\n\n{text}\n")
-        if opens and open_page(text):
+        if opens and open_page(text, beside=workspace):
             _say("(opened in your browser)")
         if reader is not None:
             _say("If that browser runs on another machine: its last page will not load. Paste the")

@@ -23,13 +23,13 @@ from agentcli.guard.sandbox.reduced import OLDEST_VERSION, Reduced
 from agentcli.guard.sandbox.remedies import Remedy
 from agentcli.guard.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from agentcli.guard.sandbox.seatbelt import Seatbelt
+from agentcli.machine import own_process
 from agentcli.machine.environment import MARK
 from agentcli.machine.last_will import LastWill
 from agentcli.machine.tree import new_mark
 from agentcli.types.errors import SettingsError
 from agentcli.types.verdicts import Confinement, Sandbox
 
-_USUAL_DIRECTORIES = ("/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin")
 _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
 _PROBE_LIMIT_S = 10.0
 _SAID_CHARS = 1000
@@ -164,7 +164,7 @@ def _builders() -> dict[str, _Build]:
 
 
 def _bubblewrap(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
-    program = _find_bubblewrap(environ.get("PATH", ""), places.workspace)
+    program = _find_bubblewrap(environ, places.workspace)
     if program is None:
         raise _Unusable(remedies.not_installed())
     version = _version(program)
@@ -192,26 +192,16 @@ def _seatbelt(places: Places, limits: Limits, environ: Mapping[str, str]) -> San
     return _proven(Seatbelt(places), places, lambda said: Remedy(f"sandbox-exec failed ({said})."))
 
 
-def _find_bubblewrap(search_path: str, workspace: Path) -> Path | None:
-    """By an absolute path outside of the workspace, whatever PATH says."""
-    for directory in (*_USUAL_DIRECTORIES, *search_path.split(os.pathsep)):
-        program = Path(directory, "bwrap")
-        inside = Path(os.path.realpath(program)).is_relative_to(workspace)
-        if program.is_absolute() and not inside and os.access(program, os.X_OK):
-            return program
-    return None
+def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None:
+    """By an absolute path outside of the project, whatever PATH says."""
+    path = own_process.system_path(workspace, environ)
+    found = own_process.find_program("bwrap", beside=workspace, path=path)
+    return Path(found) if found else None
 
 
 def _version(program: Path) -> tuple[int, ...] | None:
     try:
-        told = subprocess.run(
-            [program, "--version"],
-            env={},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_PROBE_LIMIT_S,
-        )
+        told = own_process.run([program, "--version"], beside=None, timeout_s=_PROBE_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     numbers = re.search(rb"(\d+)\.(\d+)\.(\d+)", told.stdout)

@@ -5,17 +5,16 @@ say in what the next one sees.
 """
 
 import os
-import shutil
 import stat
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 from agentcli.guard.sandbox import personal
-from agentcli.guard.sandbox.environment import clean_path
 from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.toolchains import find_toolchains, tool_homes, tool_variables
+from agentcli.machine import own_process
 from agentcli.types.verdicts import Confinement
 
 SYSTEM = tuple(
@@ -119,7 +118,7 @@ def survey(
         rejected=rejected or private / "rejected",
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
-    _prepare(places, environ)
+    _prepare(places)
     return replace(places, variables=variables | {"HOME": str(places.home)})
 
 
@@ -172,46 +171,31 @@ def _hidden(directory: Path) -> Iterator[Path]:
             yield from _hidden(Path(entry.path))
 
 
-def _prepare(places: Places, environ: Mapping[str, str]) -> None:
+def _prepare(places: Places) -> None:
     for directory in (places.temporary, places.home, places.empty_directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     places.empty_file.touch()
     config = places.home / ".gitconfig"
     if not exists(config):
-        # Not from the workspace, whatever PATH says: this runs outside of any sandbox.
-        trusted = clean_path({"PATH": environ.get("PATH", "")}, places.workspace)
-        config.write_text(_git_settings(trusted), encoding="utf-8")
+        config.write_text(_git_settings(places.workspace), encoding="utf-8")
 
 
-def _git_settings(search_path: str) -> str:
+def _git_settings(workspace: Path) -> str:
     """Who commits, from the person's own settings, and nothing else of them.
 
     Whose repository it is need not trouble git in a sandbox: what its settings run is confined.
     """
-    identity = _git_identity(search_path)
+    identity = _git_identity(workspace)
     return "\n".join(("[safe]", "\tdirectory = *", "[user]", *identity, ""))
 
 
-_SETTINGS_OF_GIT = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
-"""Variables that say where the user's settings are."""
-
-
-def _git_identity(search_path: str) -> list[str]:
-    git = shutil.which("git", path=search_path)
-    if git is None:
-        return []
+def _git_identity(workspace: Path) -> list[str]:
     wanted = ("--global", "--includes", "--get-regexp", r"^user\.(name|email)$")
     try:
-        told = subprocess.run(
-            [git, "config", *wanted],
-            cwd="/",
-            env={name: os.environ[name] for name in _SETTINGS_OF_GIT if name in os.environ},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_GIT_LIMIT_S,
+        told = own_process.run(
+            ["git", "config", *wanted], beside=workspace, cwd=Path("/"), timeout_s=_GIT_LIMIT_S
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, TimeoutExpired):
         return []
     lines = told.stdout.decode("utf-8", "replace").splitlines()
     quoted = str.maketrans({'"': '\\"', "\\": "\\\\"})

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Protocol
 
-from agentcli.machine import process
+from agentcli.machine import own_process, process
 from agentcli.machine.process import to_its_end
 from agentcli.tools.searching.scope import Scope
 from agentcli.types.errors import ToolError
@@ -50,7 +50,6 @@ _COMMON = (
     "--path-separator=/",
     "--null",
 )
-_PASSED_ON = ("SYSTEMROOT", "LD_LIBRARY_PATH")
 
 
 class Start(Protocol):
@@ -126,10 +125,9 @@ def find(workspace: Path, start: Start = start_freely) -> Path | None:
     """
     chosen = os.environ.get("AGENTCLI_RG")
     candidates = [Path(chosen)] if chosen else []
-    for directory in os.environ.get("PATH", "").split(os.pathsep):
-        candidate = Path(directory) / _EXECUTABLE
-        if candidate.is_absolute() and not candidate.resolve().is_relative_to(workspace.resolve()):
-            candidates.append(candidate)
+    path = own_process.user_path(workspace)
+    if found := own_process.find_program(_EXECUTABLE, beside=workspace, path=path):
+        candidates.append(Path(found))
     candidates.append(Path(sysconfig.get_path("scripts")) / _EXECUTABLE)
     return next((one for one in candidates if _is_usable(one, start)), None)
 
@@ -142,7 +140,7 @@ def _is_usable(candidate: Path, start: Start) -> bool:
         child = start(
             [str(candidate), "--version"],
             cwd=candidate.parent,
-            env=_environment(),
+            env=own_process.least_environment(None),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             readable=[],
@@ -226,7 +224,7 @@ def _started(
         return start(
             command,
             cwd=scope.cwd,
-            env=_environment(),
+            env=own_process.least_environment(scope.root),
             stdout=subprocess.PIPE,
             stderr=errors.fileno(),
             readable=[scope.root, *readable],
@@ -260,10 +258,6 @@ def _feed(reader: int, separator: bytes, take: Callable[[bytes], bool]) -> bool:
             held.clear()
         held += rest[: RECORD_LIMIT_BYTES - len(held)]
     return True
-
-
-def _environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
 
 
 @contextmanager

@@ -230,7 +230,9 @@ class Actions:
 
     async def edit_in_editor(self) -> None:
         composer = self._repl.composer
-        text = await self._repl.terminal.hand_over(lambda: edited(composer.text, suffix=".md"))
+        text = await self._repl.terminal.hand_over(
+            lambda: edited(composer.text, suffix=".md", workspace=self._repl.settings.workspace)
+        )
         if text is None:
             self._repl.notice("the editor failed: the text is as it was")
         else:
@@ -241,4 +243,6 @@ class Actions:
         await self.page(self._repl.stage.story.transcript())
 
     async def page(self, text: str) -> None:
-        await self._repl.terminal.hand_over(lambda: paged(text))
+        await self._repl.terminal.hand_over(
+            lambda: paged(text, workspace=self._repl.settings.workspace)
+        )

@@ -137,7 +137,9 @@ class Answering:
         assert isinstance(given, dict)  # it would not be offered
         name = next(key for key in EDITABLE if key in given)
         before = str(given[name])
-        after = await self._repl.terminal.hand_over(lambda: edited(before, suffix=".txt"))
+        after = await self._repl.terminal.hand_over(
+            lambda: edited(before, suffix=".txt", workspace=self._repl.settings.workspace)
+        )
         if after is None:
             self._repl.notice("the editor failed: nothing was changed")
             self._repl.approvals.viewed()

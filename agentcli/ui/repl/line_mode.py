@@ -157,7 +157,9 @@ class LineMode:
     async def decide_on_plan(self) -> None:
         if not (plan := proposed(self)):
             return
-        answer, plan = await ask_about_plan(plan, read=self._reader.line, write=self._write)
+        answer, plan = await ask_about_plan(
+            plan, read=self._reader.line, write=self._write, workspace=self.settings.workspace
+        )
         if answer is None:
             self.leave()
         elif text := settle(self, plan, answer):
@@ -179,7 +181,7 @@ class LineMode:
         return (await self._reader.line() or "").strip()
 
     async def edit(self) -> None:
-        text = await edited("", suffix=".md")
+        text = await edited("", suffix=".md", workspace=self.settings.workspace)
         if text and text.strip():
             self.send(text.strip())
 

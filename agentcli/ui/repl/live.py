@@ -20,10 +20,10 @@ from agentcli.ui.render.summary import is_ascii
 from agentcli.ui.repl.background import Answer, ask_background
 from agentcli.ui.repl.branch import Branch
 from agentcli.ui.repl.engine import Late, Opening
-from agentcli.ui.repl.guard_child import Guard
 from agentcli.ui.repl.repl import Repl
 from agentcli.ui.repl.status import cut
 from agentcli.ui.repl.terminal import IN_ASCII
+from agentcli.ui.repl.terminal_guard import Guard
 
 if TYPE_CHECKING:
     from agentcli.record.place import SessionPlace

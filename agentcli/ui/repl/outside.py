@@ -8,14 +8,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+from agentcli.machine import own_process
 from agentcli.ui.repl.line_reader import LineReader
 
 EDITORS = ("VISUAL", "EDITOR")
 
 
-async def edited(text: str, *, suffix: str) -> str | None:
+async def edited(text: str, *, suffix: str, workspace: Path) -> str | None:
     """The text as the editor left it; None: there is no editor, or it failed."""
-    return await asyncio.to_thread(_edited, text, suffix)
+    return await asyncio.to_thread(_edited, text, suffix, workspace)
 
 
 async def typed(question: str) -> str:
@@ -25,28 +26,45 @@ async def typed(question: str) -> str:
     return (await LineReader(sys.stdin.fileno()).line() or "").strip()
 
 
-async def paged(text: str) -> None:
-    await asyncio.to_thread(_paged, text)
+async def paged(text: str, *, workspace: Path) -> None:
+    await asyncio.to_thread(_paged, text, workspace)
 
 
-def _edited(text: str, suffix: str) -> str | None:
+def _edited(text: str, suffix: str, workspace: Path) -> str | None:
     command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "vi")
     with tempfile.TemporaryDirectory(prefix="agentcli-") as directory:
         path = Path(directory) / f"message{suffix}"
         path.write_text(text, encoding="utf-8", errors="replace")
         try:
-            code = subprocess.run([*shlex.split(command), str(path)]).returncode
+            editor = own_process.start(
+                [*shlex.split(command), path],
+                beside=workspace,
+                env=own_process.user_environment(workspace),
+                stdin=None,
+                stdout=None,
+                stderr=None,
+            )
+            code = editor.wait()
             return path.read_text(encoding="utf-8", errors="replace") if code == 0 else None
         except (OSError, ValueError):
             return None
 
 
-def _paged(text: str) -> None:
+def _paged(text: str, workspace: Path) -> None:
     command = os.environ.get("PAGER") or "less"
-    environ = {**os.environ, "LESS": os.environ.get("LESS", "-R"), "LESSCHARSET": "utf-8"}
+    environ = {
+        **own_process.user_environment(workspace),
+        "LESS": os.environ.get("LESS", "-R"),
+        "LESSCHARSET": "utf-8",
+    }
     try:
-        pager = subprocess.Popen(
-            shlex.split(command), stdin=subprocess.PIPE, env=environ, text=False
+        pager = own_process.start(
+            shlex.split(command),
+            beside=workspace,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=None,
+            stderr=None,
         )
         # A pager that is left before its end closes the pipe.
         pager.communicate(text.encode("utf-8", "replace"))

@@ -57,7 +57,9 @@ class PlanAnswers:
         self._repl.approvals.decide_on_plan(PlanAnswer(instead=what))
 
     async def _modify(self, asked: AskedPlan) -> None:
-        after = await self._repl.terminal.hand_over(lambda: edited(asked.plan, suffix=".md"))
+        after = await self._repl.terminal.hand_over(
+            lambda: edited(asked.plan, suffix=".md", workspace=self._repl.settings.workspace)
+        )
         if after is None or not after.strip():
             self._repl.notice("the plan is as it was")
         elif after.strip() != asked.plan:

@@ -1,6 +1,7 @@
 """The question about a plan where there are only lines: typed answers, and nothing is redrawn."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.approval import PlanAnswer
@@ -11,7 +12,11 @@ ANSWERS = "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, o
 
 
 async def ask_about_plan(
-    plan: str, *, read: Callable[[], Awaitable[str | None]], write: Callable[[str], None]
+    plan: str,
+    *,
+    read: Callable[[], Awaitable[str | None]],
+    write: Callable[[str], None],
+    workspace: Path,
 ) -> tuple[PlanAnswer | None, str]:
     """The answer and the plan as the person left it. No answer: the person has left."""
     while True:
@@ -21,7 +26,7 @@ async def ask_about_plan(
         if line is None:
             return None, plan
         if said == "m":
-            plan = (await edited(plan, suffix=".md") or "").strip() or plan
+            plan = (await edited(plan, suffix=".md", workspace=workspace) or "").strip() or plan
             write(f"{escape(plan)}\n")
         elif said:
             return _answer(said), plan

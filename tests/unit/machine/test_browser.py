@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from agentcli.machine.browser import has_screen, host_of, is_page, open_page
@@ -37,4 +39,4 @@ def test_nothing_is_opened_where_nobody_would_see_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("SSH_CONNECTION", "1 2 3 4")
     assert not has_screen()
-    assert not open_page("https://a.example/")
+    assert not open_page("https://a.example/", beside=Path("/"))

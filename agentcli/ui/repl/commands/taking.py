@@ -2,11 +2,11 @@
 
 import base64
 import platform
-import shutil
 import subprocess
 from pathlib import Path
 
 from agentcli import __version__
+from agentcli.machine import own_process
 from agentcli.machine.numbers import whole_number
 from agentcli.types.errors import UsageError
 from agentcli.ui.lines import short_path
@@ -70,7 +70,7 @@ def _wanted(desk: Desk, rest: str) -> str:
 def _into_clipboard(desk: Desk, text: str) -> str:
     """How it got there."""
     for command in CLIPBOARDS:
-        if shutil.which(command[0]) and _fed(command, text):
+        if _fed(command, text, desk.settings.workspace):
             return f"with {command[0]}"
     data = base64.b64encode(text.encode("utf-8", "replace")).decode()
     if len(data) > OSC52_BYTES_MAX:
@@ -80,18 +80,19 @@ def _into_clipboard(desk: Desk, text: str) -> str:
     return "through the terminal (OSC 52), which may not allow it"
 
 
-def _fed(command: tuple[str, ...], text: str) -> bool:
+def _fed(command: tuple[str, ...], text: str, workspace: Path) -> bool:
     try:
-        ran = subprocess.run(
+        # Not `run`: what holds a clipboard stays, and keeps the streams it was given.
+        child = own_process.start(
             command,
-            input=text.encode("utf-8", "replace"),
-            timeout=3,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            beside=workspace,
+            env=own_process.user_environment(workspace),
+            stdin=subprocess.PIPE,
         )
+        child.communicate(text.encode("utf-8", "replace"), timeout=3)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return ran.returncode == 0
+    return child.returncode == 0
 
 
 async def _export(desk: Desk, rest: str) -> None:
