@@ -14,8 +14,9 @@ from agentcli.guard.coverage import Coverage, Uncovered, union
 from agentcli.guard.readonly import ReadProver
 from agentcli.guard.rules import Rule, RuleDecision
 from agentcli.guard.shell import NotPlain, Plain
-from agentcli.guard.subject import Reach, Subject
+from agentcli.guard.subject import EDITING, Reach, Subject
 from agentcli.machine.protected import is_protected
+from agentcli.machine.reserved import reserved_in
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import CONFINED, Mode, Verdict
 
@@ -104,7 +105,7 @@ class Decider:
         for rule in self._of("ask"):
             if rule.likeness(subject) is Likeness.YES:
                 return _by_rule(rule, subject, decision="ask", says="asks about it")
-        return None
+        return _asks_about_reserved(subject)
 
     def _may_be_meant(self, subject: Subject) -> Verdict | None:
         """A command that hides what it runs is asked about where some commands are not wanted."""
@@ -198,6 +199,17 @@ class Decider:
             for rule in self._rules
             if rule.decision == decision and (rule.when == "always" or self._is_untrusted())
         ]
+
+
+def _asks_about_reserved(subject: Subject) -> Verdict | None:
+    """Neither a mode nor a rule for many files is a yes to a file that runs later."""
+    if subject.tool not in EDITING or subject.server:
+        return None
+    reserved = reserved_in(subject.root)
+    for reach in subject.paths:
+        if why := reserved.why_guarded(reach.real) or reserved.why_guarded(reach.written):
+            return Verdict(decision="ask", by="rule", reason=f"{reach.written} is protected: {why}")
+    return None
 
 
 def _why_not_editable(subject: Subject) -> str | None:

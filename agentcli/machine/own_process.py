@@ -120,12 +120,15 @@ def find_program(name: str, *, beside: Path | None, path: str | None = None) -> 
 
     `path`: where to look, if not first in the system.
     """
+    return next(find_programs(name, beside=beside, path=path), None)
+
+
+def find_programs(name: str, *, beside: Path | None, path: str | None = None) -> Iterator[str]:
+    """All that have the name, the first one first."""
     project = _project(beside)
-    if os.sep in name:
-        return _usable(Path(name), project)
     directories = (system_path(beside) if path is None else path).split(os.pathsep)
-    found = (_usable(Path(directory, name), project) for directory in directories)
-    return next(filter(None, found), None)
+    candidates = [name] if os.sep in name else [f"{one}{os.sep}{name}" for one in directories]
+    return filter(None, (_usable(Path(one), project) for one in candidates))
 
 
 def system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:

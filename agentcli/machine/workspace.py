@@ -15,6 +15,7 @@ from agentcli.machine.folder import Folder, descend
 from agentcli.machine.nearby import closest_path
 from agentcli.machine.protected import is_protected
 from agentcli.machine.replacing import Replaced, replace_in
+from agentcli.machine.reserved import reserved_in
 from agentcli.machine.text import printable
 from agentcli.types.errors import ToolError
 from agentcli.types.record import dataclass
@@ -62,18 +63,23 @@ class Workspace:
         """`protected`: places that are not written, should they be in the workspace.
         `hides`: which files a search must pass over, as if they were not there."""
         self.root = Path(os.path.realpath(root))
-        self.hides = hides
+        self._reserved = reserved_in(self.root)
+        self._is_denied = hides or (lambda path: False)
+        self.hides = hides if self._reserved.is_empty else self._hides
         self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
 
     def locate(self, given: str) -> Place:
-        """What a path means. It need not exist; ToolError when it cannot be in any root."""
+        """What a path means. It need not exist; ToolError when it cannot be in any root, or must
+        not be read."""
         shown = printable(given)
         if not given:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
         if given == "~" or given.startswith("~/"):
             raise ToolError(f"{shown} is outside the workspace: ~ is the home directory.")
         real = self._real(given, shown)
+        if why := self._reserved.why_hidden(real):
+            raise ToolError(f"{shown} is hidden from tools: {why}. Ask the user for what you need.")
         for root in (self.root, *self.readable):
             if real.is_relative_to(root):
                 return Place(
@@ -138,6 +144,10 @@ class Workspace:
                 f"{place.given} is protected: git's own files and agentcli's settings are not "
                 "for tools to write."
             )
+
+    def _hides(self, path: Path) -> bool:
+        real = Path(os.path.realpath(path))
+        return bool(self._reserved.why_hidden(real)) or self._is_denied(path)
 
     def _is_protected(self, path: Path) -> bool:
         """Of a path in the workspace. What a protected place lies in may be written beside it."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import TimeoutExpired
 
-from agentcli.guard.sandbox import personal
 from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.toolchains import find_toolchains, tool_homes, tool_variables
 from agentcli.machine import own_process
+from agentcli.machine.reserved import Reserved
 from agentcli.types.verdicts import Confinement
 
 SYSTEM = tuple(
@@ -98,6 +98,7 @@ def survey(
     workspace, private = _real(workspace), _real(private)
     person_home = _real(Path(environ.get("HOME") or Path.home()))
     system = tuple(path for path in SYSTEM if exists(path))
+    reserved = Reserved(workspace, home=person_home)
     search_path = environ.get("PATH", "")
     tools = find_toolchains(search_path, home=person_home, workspace=workspace)
     variables = tool_variables(tool_homes(search_path, person_home), environ)
@@ -106,10 +107,10 @@ def survey(
         private=private,
         readable=tuple(map(_real, readable)),
         system=system,
-        hidden=(*_hidden(_ETC), *personal.secrets(person_home, workspace)),
+        hidden=(*_hidden(_ETC), *filter(exists, reserved.secrets())),
         protected=(
             *_within(workspace, (private, *protected)),
-            *personal.startup(person_home, workspace),
+            *reserved.startup(),
         ),
         records=tuple(_within(workspace, records)),
         toolchains=tuple(outermost(tools, beside=(*system, workspace))),

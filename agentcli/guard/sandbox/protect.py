@@ -15,8 +15,8 @@ from typing import Literal
 from agentcli.guard.sandbox.gitfiles import common_directory, git_directory, small_text
 from agentcli.guard.sandbox.kinds import exists, is_directory, is_file, is_link
 from agentcli.guard.sandbox.named import named_for
-from agentcli.guard.sandbox.personal import kind_of
 from agentcli.guard.sandbox.repositories import repositories
+from agentcli.machine.reserved import kind_of
 
 OWN_SETTINGS = ".agentcli"
 

@@ -126,8 +126,8 @@ def find(workspace: Path, start: Start = start_freely) -> Path | None:
     chosen = os.environ.get("AGENTCLI_RG")
     candidates = [Path(chosen)] if chosen else []
     path = own_process.user_path(workspace)
-    if found := own_process.find_program(_EXECUTABLE, beside=workspace, path=path):
-        candidates.append(Path(found))
+    found = own_process.find_programs(_EXECUTABLE, beside=workspace, path=path)
+    candidates += map(Path, found)
     candidates.append(Path(sysconfig.get_path("scripts")) / _EXECUTABLE)
     return next((one for one in candidates if _is_usable(one, start)), None)
 

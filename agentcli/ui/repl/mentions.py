@@ -15,6 +15,7 @@ from agentcli.machine.git import list_paths
 from agentcli.machine.home import from_home
 from agentcli.machine.images import image_type
 from agentcli.machine.plain import visible
+from agentcli.machine.reserved import reserved_in
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Image
 from agentcli.ui.attached import (
@@ -167,6 +168,8 @@ def _read(written: str, workspace: Path) -> Attached | None:
     if path is None:
         return None
     name = path.relative_to(workspace).as_posix() or "."
+    if why := reserved_in(workspace).why_hidden(path):
+        return _note(f"{NOT_ATTACHED}{visible(name)}: {why}")
     try:
         if path.is_dir():
             names = sorted(f"{one.name}{'/' * one.is_dir()}" for one in path.iterdir())

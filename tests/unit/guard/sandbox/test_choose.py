@@ -65,7 +65,7 @@ def test_bubblewrap_is_never_taken_from_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/bwrap").symlink_to(tmp_path / "ws/bin/bwrap")
     path = f"{tmp_path}/ws/bin:.:bin:{tmp_path}/linked:{tmp_path}/tools"
-    found = _find_bubblewrap(path, tmp_path / "ws")
+    found = _find_bubblewrap({"PATH": path}, tmp_path / "ws")
     assert found is not None and tmp_path / "ws" not in found.resolve().parents
     assert found in (tmp_path / "tools/bwrap", Path("/usr/bin/bwrap"), Path("/usr/local/bin/bwrap"))
 

@@ -1,0 +1,129 @@
+"""Who starts processes: one module for our own, and a short list of others, each with its reason."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agentcli
+
+ROOT = Path(agentcli.__file__).parent
+
+ALLOWED = {
+    "machine/own_process.py": "the one place for our own helpers",
+    "machine/process.py": "commands: in a sandbox, or without one by the user's own yes",
+    "guard/hook_process.py": "the user's hooks; their environment is made by own_process",
+    "guard/sandbox/entrance.py": "starts bubblewrap itself",
+    "guard/sandbox/enclosure.py": "starts bubblewrap itself",
+    "guard/sandbox/network.py": "tries bubblewrap itself",
+    "app/batch/engine.py": "agentcli itself, which needs the environment it was given",
+    "app/batch/ray_engine.py": "agentcli itself, on a node of a cluster",
+    "ui/repl/shell.py": "`!command`: typed by the user, for their own shell",
+}
+STARTS_COMMANDS = {
+    "guard/sandbox/launcher.py": "in a thread that has given up its rights",
+    "guard/sandbox/reading.py": "confined to reading",
+    "guard/sandbox/bubblewrap.py": "in bubblewrap",
+    "guard/sandbox/reduced.py": "under Landlock",
+    "guard/sandbox/seatbelt.py": "in Seatbelt",
+    "tools/searching/ripgrep.py": "a search, where the user has turned the sandbox off",
+    "ui/repl/shell.py": "`!command`: typed by the user, for their own shell",
+}
+"""Callers of `process.start`, which confines nothing by itself."""
+
+OF_MODULES = {
+    "subprocess": {"run", "call", "check_call", "check_output", "Popen", "getoutput"}
+    | {"getstatusoutput"},
+    "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
+    "anyio": {"run_process", "open_process"},
+    "webbrowser": {"open", "open_new", "open_new_tab", "get"},
+    "multiprocessing": {"Process", "Pool"},
+    "pty": {"spawn", "fork"},
+    "os": {"system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile"}
+    | {f"exec{end}" for end in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")}
+    | {f"spawn{end}" for end in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")},
+}
+
+
+def starts(source: str) -> Iterator[str]:
+    """The calls in it that start a process, under whatever name it was imported."""
+    tree = ast.parse(source)
+    modules: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {one.asname or one.name: one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module in OF_MODULES:
+            known = OF_MODULES[node.module]
+            names |= {
+                one.asname or one.name: f"{node.module}.{one.name}"
+                for one in node.names
+                if one.name in known
+            }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in names:
+                yield names[name]
+            case ast.Attribute(value=ast.Name(id=module), attr=name):
+                real = modules.get(module, "")
+                # As an annotation `subprocess.Popen[bytes]` starts nothing; a call of it does.
+                if name in OF_MODULES.get(real, ()) and _is_used(tree, node):
+                    yield f"{real}.{name}"
+
+
+def _is_used(tree: ast.AST, wanted: ast.Attribute) -> bool:
+    return not any(
+        isinstance(node, ast.Subscript) and node.value is wanted for node in ast.walk(tree)
+    )
+
+
+def found_in(root: Path) -> dict[str, list[str]]:
+    found = {
+        path.relative_to(root).as_posix(): list(starts(path.read_text(encoding="utf-8")))
+        for path in root.rglob("*.py")
+    }
+    return {name: calls for name, calls in found.items() if calls}
+
+
+def test_only_listed_modules_start_processes() -> None:
+    found = found_in(ROOT)
+    assert {name: calls for name, calls in found.items() if name not in ALLOWED} == {}
+    assert set(ALLOWED) - set(found) == set(), "no longer needed"
+
+
+def test_only_listed_modules_start_commands_without_a_sandbox() -> None:
+    callers = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if any(
+            isinstance(node, ast.Attribute)
+            and node.attr == "start"
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "process"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        )
+    }
+    assert callers <= set(STARTS_COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import subprocess\nsubprocess.run(['x'])",
+        "import subprocess as s\ns.Popen(['x'])",
+        "from subprocess import check_output as c\nc(['x'])",
+        "import os\nos.execvp('x', ['x'])",
+        "import os\nstart = os.system",
+        "from os import posix_spawn\nposix_spawn('x', [], {})",
+        "import asyncio\nasync def f():\n    await asyncio.create_subprocess_exec('x')",
+        "import webbrowser\nwebbrowser.open('x')",
+        "def f():\n    import pty\n    pty.spawn('x')",
+    ],
+)
+def test_a_planted_start_is_found(planted: str) -> None:
+    assert list(starts(planted))
+
+
+def test_an_annotation_is_no_start() -> None:
+    assert not list(starts("import subprocess\nx: subprocess.Popen[bytes] | None = None"))
