@@ -1,4 +1,4 @@
-"""Who starts processes: one module for our own, and a short list of others, each with its reason."""
+"""Who starts processes: one module for our own, and a short list of others with reasons."""
 
 import ast
 from collections.abc import Iterator

@@ -1,0 +1,190 @@
+"""What we do on our own in a hostile repository runs nothing of it."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agentcli.app.batch.trees import Trees
+from agentcli.machine import own_process
+from agentcli.machine.git import git
+from agentcli.machine.snapshot import Snapshot
+from agentcli.machine.worktree import Changes, branch_of
+from agentcli.types.errors import AgentError
+from agentcli.ui.repl.commands.looking import _changes
+from agentcli.ui.repl.mentions import list_files
+from agentcli.ui.review import Scope, _change
+from tests.support import hostile
+from tests.support.hostile import Traps, sh
+from tests.support.program import agentcli, script
+
+
+@pytest.fixture
+def traps(tmp_path: Path) -> Traps:
+    return Traps(tmp_path / "traps")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return home
+
+
+def take_snapshot(workspace: Path, base: Path) -> None:
+    snapshot = Snapshot(workspace, base / "kept.git")
+    (workspace / "a.txt").write_text("four\n")
+    with suppress(OSError):
+        (workspace / "inner/a.txt").write_text("four\n")
+    snapshot.patch()
+
+
+def make_tree(workspace: Path, base: Path) -> None:
+    trees = Trees(workspace, out=base / "out")
+    assert trees.lacks_changes in (True, False)
+    trees.make("one")
+    trees.remove("one")
+
+
+ACTIONS: dict[str, Callable[[Path, Path], object]] = {
+    "branch": lambda workspace, base: branch_of(workspace),
+    "work tree": lambda workspace, base: Changes(workspace).find_out(),
+    "review a commit": lambda workspace, base: _change(Scope(commit="HEAD"), workspace),
+    "review since a base": lambda workspace, base: _change(Scope(base="HEAD~1"), workspace),
+    "review what is new": lambda workspace, base: _change(Scope(), workspace),
+    "diff": lambda workspace, base: _changes(workspace, ""),
+    "mentions": lambda workspace, base: list_files(workspace),
+    "batch": make_tree,
+    "patch": take_snapshot,
+}
+
+
+@pytest.mark.parametrize("shape", hostile.SHAPES)
+def test_nothing_of_a_hostile_repository_is_run(
+    shape: str, traps: Traps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = hostile.repository(tmp_path / "work/repo")
+    workspace = hostile.SHAPES[shape](repo, traps)
+    monkeypatch.setenv("PATH", hostile.plant_programs(repo, traps))
+    monkeypatch.chdir(workspace)
+    for name, act in ACTIONS.items():
+        with suppress(AgentError):  # what cannot be read so is told, and not run
+            act(workspace, tmp_path)
+        assert traps.sprung == set(), name
+
+
+def test_traps_are_live(traps: Traps, tmp_path: Path) -> None:
+    """Plain git in the same repositories does run what is planted."""
+    plain = ("git status", "git diff HEAD", "git show HEAD", "git diff --submodule=diff")
+    for number, shape in enumerate(
+        ("settings", "signed commit", "partial clone", "nested repository")
+    ):
+        workspace = hostile.SHAPES[shape](hostile.repository(tmp_path / f"{number}/r"), traps)
+        for command in plain:
+            with suppress(subprocess.CalledProcessError):
+                sh(command, workspace)
+    kinds = {name.rpartition("-")[2] for name in traps.sprung}
+    assert {"core.fsmonitor", "filter.evil.process", "gpg.program", "uploadpack"} <= kinds
+
+
+def test_our_reading_agrees_with_plain_git(tmp_path: Path) -> None:
+    repo = hostile.repository(tmp_path / "repo")
+    sh("git worktree add -q --detach ../linked HEAD~1; echo x > ../linked/a.txt", repo)
+    for workspace in (repo, repo / "sub", tmp_path / "linked"):
+        for words in (["status", "--porcelain"], ["log", "--format=%H %s"], ["diff", "HEAD"]):
+            plain = subprocess.run(
+                ["git", "-c", "core.quotePath=false", *words], cwd=workspace, capture_output=True
+            )
+            assert git(*words, cwd=workspace) == plain.stdout.decode()
+
+
+def test_batch_leaves_a_worktree_that_git_knows(tmp_path: Path) -> None:
+    repo = hostile.repository(tmp_path / "repo")
+    trees = Trees(repo, out=tmp_path / "out")
+    tree = trees.make("one")
+    assert (tree / "a.txt").read_text() == "two\n"
+    sh('git status; test -z "$(git status --porcelain)"; git commit -q --allow-empty -m x', tree)
+    assert git("worktree", "list", "--porcelain", cwd=repo).count("worktree ") == 2
+    trees.remove("one")
+    assert not tree.exists() and not list((repo / ".git/worktrees").glob("*"))
+
+
+@pytest.fixture
+def everything(traps: Traps, tmp_path: Path) -> Path:
+    repo = hostile.repository(tmp_path / "work/repo")
+    for plant in (hostile.set_keys, hostile.hooks, hostile.nested):
+        plant(repo, traps)
+    return repo
+
+
+def said(name: str, given: dict[str, str]) -> dict[str, object]:
+    return {"calls": [{"name": name, "input": given}]}
+
+
+def steps(repo: Path, base: Path) -> Iterator[tuple[str | Path, ...]]:
+    model = script(base / "script.json", [said("read_file", {"path": "a.txt"}), "Done."])
+    write = script(
+        base / "write.json", [said("write_file", {"path": "made.txt", "content": "x\n"}), "Done."]
+    )
+    yield "run", "--model", model, "--mode", "plan", "x"
+    yield "run", "--model", model, "--mode", "plan", "-C", repo / "sub", "x"
+    yield "run", "--model", write, "--mode", "auto", "--patch", base / "p.diff", "x"
+    yield ("undo",)
+    yield "review", "--model", model, "--commit", "HEAD"
+    yield "review", "--model", model, "--base", "HEAD~1"
+    yield ("doctor",)
+    yield "sessions", "list"
+
+
+def test_no_command_of_ours_runs_what_is_planted(
+    everything: Path, traps: Traps, tmp_path: Path, home: Path
+) -> None:
+    path = hostile.plant_programs(everything, traps)
+    env = {"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    ended = {}
+    for step in steps(everything, tmp_path):
+        ran = agentcli(*step, home=home, cwd=everything, env=env)
+        assert traps.sprung == set(), (step, ran.err)
+        ended[step[0]] = ran.code
+    assert (ended["run"], ended["undo"], ended["sessions"]) == (0, 0, 0)
+    assert "made.txt" in (tmp_path / "p.diff").read_text()
+
+
+@pytest.mark.parametrize("place", ["inside", "beside", "linked"])
+def test_program_is_never_the_projects_own(
+    place: str, traps: Traps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = hostile.repository(tmp_path / "repo")
+    traps.program(repo / ".venv/bin/only-here", "only")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/only-here").symlink_to(repo / ".venv/bin/only-here")
+    folder = {
+        "inside": repo / ".venv/bin",
+        "beside": repo / ".venv/bin",
+        "linked": tmp_path / "bin",
+    }
+    monkeypatch.setenv("PATH", f"{folder[place]}{os.pathsep}{os.environ['PATH']}")
+    workspace = repo / "sub" if place == "beside" else repo
+    assert own_process.find_program("only-here", beside=workspace) is None
+    with pytest.raises(FileNotFoundError):
+        own_process.run(["only-here"], beside=workspace)
+
+
+def test_environment_of_helpers_has_no_secret_and_nothing_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/usr/lib:{tmp_path}/lib")
+    monkeypatch.setenv("PYTHONPATH", ".")
+    monkeypatch.setenv("PATH", f"{tmp_path}:relative:{os.environ['PATH']}")
+    for env in (own_process.least_environment(tmp_path), own_process.user_environment(tmp_path)):
+        assert "sk-secret" not in env.values()
+        assert not {"LD_LIBRARY_PATH", "PYTHONPATH"} & set(env)
+        entries = env["PATH"].split(os.pathsep)
+        assert all(Path(one).is_absolute() for one in entries) and str(tmp_path) not in entries
