@@ -4,11 +4,12 @@ Where there are none nothing is imported and nothing is started.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.agent.dispatch import After, Clean
+from agentcli.agent.toolset import Toolset
 from agentcli.app.project import Project, project_hooks
 from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings, hooks_file, unreadable
@@ -20,7 +21,10 @@ from agentcli.types.verdicts import Delegation
 
 if TYPE_CHECKING:
     from agentcli.guard.hook_answer import HookDecision, HookResult
+    from agentcli.guard.hook_names import OwnCall, TouchedFile
     from agentcli.guard.hooks import Hook, Hooks
+    from agentcli.guard.hooks_file import HooksFile
+    from agentcli.tools.apply_patch import Patch
 
 STOPS_MAX = 5
 """How often in a row hooks may send the model back to work."""
@@ -35,12 +39,22 @@ _RAN: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'f
     "failed": "failed",
 }
 
+_SUBJECTS = {"SessionStart": ("startup", "resume"), "SessionEnd": ("exit", "other")}
+
 
 class SessionHooks:
-    def __init__(self, tell: Emit, *, source: Literal["startup", "resume"]) -> None:
+    def __init__(
+        self,
+        tell: Emit,
+        *,
+        source: Literal["startup", "resume"],
+        warnings: Sequence[Warned] = (),
+    ) -> None:
         """`source`: how the session began."""
         self.engine: Hooks | None = None
         """None: there are no hooks."""
+        self.warnings = warnings
+        """What stands in the files of hooks and has no effect."""
         self._tell = tell
         self._source = source
         self._has_begun = False
@@ -116,13 +130,25 @@ def open_hooks(
     project: Project | None,
     tell: Emit,
     clean: Clean,
-    resolve: Callable[[str], Tool],
+    toolset: Toolset,
     mode: Callable[[], str],
     is_resumed: bool,
 ) -> SessionHooks:
-    """Raises SettingsError for a hooks file that cannot be understood."""
-    session = SessionHooks(tell, source="resume" if is_resumed else "startup")
-    hooks = (*own_hooks(hooks_file()), *project_hooks(project))
+    """Raises SettingsError for a hooks file with which a check would be lost."""
+    found = [one for one in (own_hooks(hooks_file()), project_hooks(project)) if one is not None]
+    hooks = [hook for file in found for hook in file.hooks]
+    session = SessionHooks(
+        tell,
+        source="resume" if is_resumed else "startup",
+        warnings=[
+            *(
+                Warned(code="hook.unknown", message=line)
+                for file in found
+                for line in file.warnings
+            ),
+            *warn_of_idle(hooks, toolset.names),
+        ],
+    )
     if not hooks:
         return session
     from agentcli.guard.hook_process import hook_environment
@@ -144,19 +170,19 @@ def open_hooks(
         transcript=place.log,
         mode=mode,
         clean=clean,
-        own_names=lambda tool, given: own_names(resolve, tool, given),
+        own_call=lambda name, given: read_call(toolset.resolve, name, given),
         why_not=why_not,
     )
     session.engine = Hooks(hooks, ground, tell=session.heard)
     return session
 
 
-def own_hooks(path: Path) -> "tuple[Hook, ...]":
-    """The person's. Raises SettingsError."""
+def own_hooks(path: Path) -> "HooksFile | None":
+    """The user's; None: there is no such file. Raises SettingsError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return ()
+        return None
     except OSError as error:
         raise unreadable(path, error) from error
     from agentcli.guard.hooks_file import parse_hooks
@@ -164,12 +190,73 @@ def own_hooks(path: Path) -> "tuple[Hook, ...]":
     return parse_hooks(data.decode("utf-8", "replace"), path)
 
 
+def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warned]:
+    """Yield a warning for every hook whose matcher means nothing that there is."""
+    if not hooks:
+        return
+    from agentcli.guard.hook_names import fits_some_tool, fits_subject
+    from agentcli.guard.hooks import ABOUT_TOOLS
+
+    for hook in hooks:
+        subjects = _SUBJECTS.get(hook.event, ())
+        is_idle = subjects and not any(fits_subject(hook.matcher, one) for one in subjects)
+        if hook.event in ABOUT_TOOLS:
+            is_idle = not fits_some_tool(hook.matcher, tools)
+        if is_idle:
+            message = (
+                f"{hook.where}: the matcher {hook.matcher!r} of {hook.event} fits nothing that is "
+                "known here, so the hook does not run"
+            )
+            yield Warned(code="hook.idle", message=message)
+
+
+def read_call(resolve: Callable[[str], Tool], name: str, given: Json) -> "OwnCall":
+    """Return a call as its tool understands it."""
+    from agentcli.guard.hook_names import OwnCall
+    from agentcli.guard.subject import server_of, server_tool_of
+
+    try:
+        tool = resolve(name)
+        args = tool.parse(given)
+    except ToolError:  # another hook has changed it to this: the tool will say so
+        return OwnCall(tool=name, input=given)
+    if server := server_of(tool.spec.source):
+        server_tool = server_tool_of(name, args, server)
+        return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
+    own_input = _rename(args, given)
+    if name == "apply_patch":
+        return OwnCall(tool=name, input=own_input, files=tuple(_touched_files(args)))
+    return OwnCall(tool=name, input=own_input)
+
+
+def _touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
+    from agentcli.guard.hook_names import TouchedFile
+    from agentcli.tools.patching.parser import Add, Update
+
+    for change in patch.changes:
+        match change:
+            case Add(path=path, text=text):
+                yield TouchedFile(path=path, new_text=text, is_whole=True)
+            case Update(path=path, move_to=move_to, hunks=hunks):
+                old = "\n".join(line for hunk in hunks for line in hunk.old)
+                new = "\n".join(line for hunk in hunks for line in hunk.new)
+                yield TouchedFile(path=path, old_text=old, new_text=new)
+                if move_to:
+                    yield TouchedFile(path=move_to, new_text=new, is_whole=True)
+            case _:
+                yield TouchedFile(path=change.path)
+
+
 def own_names(resolve: Callable[[str], Tool], name: str, given: Json) -> Json:
     """What the tool understands under other names, under its own."""
-    if not isinstance(given, dict):
-        return given
     try:
-        aliases = getattr(resolve(name).parse(given), "aliases", {})
+        return _rename(resolve(name).parse(given), given)
     except ToolError:
+        return given
+
+
+def _rename(args: Any, given: Json) -> Json:
+    aliases: Mapping[str, str] = getattr(args, "aliases", {})
+    if not isinstance(given, dict):
         return given
     return {aliases.get(key, key): value for key, value in given.items()}

@@ -172,7 +172,7 @@ def _assembled(parts: _Parts, budget: "Budget | None") -> Session:
         answer_schema=form.schema if form and not form.by_call else None,
     )
     loop = _loop(parts, asking, hooks=hooks, notices=steering.notices)
-    _announce(parts)
+    _announce(parts, hooks)
     return Session(
         settings=parts.settings,
         taken=parts.taken,
@@ -201,7 +201,7 @@ def _guarded(parts: _Parts, budget: "Budget | None") -> SessionHooks:
         project=parts.project,
         tell=parts.journal.tell,
         clean=boundary.secrecy.clean,
-        resolve=toolset.resolve,
+        toolset=toolset,
         mode=lambda: boundary.mode,
         is_resumed=bool(parts.taken.entries),
     )
@@ -251,7 +251,7 @@ def _loop(parts: _Parts, asking: Asking, *, hooks: SessionHooks, notices: Notice
     return loop
 
 
-def _announce(parts: _Parts) -> None:
+def _announce(parts: _Parts, hooks: SessionHooks) -> None:
     """The first facts: under which terms the session begins or goes on, and what to know of it."""
     settings, taken, journal, tooling = parts.settings, parts.taken, parts.journal, parts.tooling
     terms: dict[str, Any] = {
@@ -272,7 +272,7 @@ def _announce(parts: _Parts) -> None:
         briefing = parts.knowledge.briefing
         for fact in briefing.news((*briefing.at_start(), *tooling.children.at_start())):
             journal.tell(fact)
-    for warning in tooling.warnings:
+    for warning in (*tooling.warnings, *hooks.warnings):
         journal.tell(warning)
     for code, message in (
         ("model.unknown", parts.model.warning),

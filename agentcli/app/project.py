@@ -19,7 +19,7 @@ from agentcli.types.record import dataclass
 from agentcli.types.verdicts import MODES
 
 if TYPE_CHECKING:
-    from agentcli.guard.hooks import Hook
+    from agentcli.guard.hooks_file import HooksFile
     from agentcli.guard.project_files import ProjectFiles
     from agentcli.guard.rules import Rule
     from agentcli.guard.trust import Standing, Trusted, TrustStore
@@ -192,11 +192,11 @@ def project_rules(project: Project | None) -> "tuple[Rule, ...]":
     return parse_rules(project.files.rules, path, source="project")
 
 
-def project_hooks(project: Project | None) -> "tuple[Hook, ...]":
-    """Of a trusted project. Raises SettingsError."""
+def project_hooks(project: Project | None) -> "HooksFile | None":
+    """Of a trusted project; None: it has none. Raises SettingsError."""
     text = project.text("hooks.json") if project else None
     if project is None or text is None:
-        return ()
+        return None
     from agentcli.guard.hooks_file import parse_hooks
 
     return parse_hooks(text, project.files.directory / "hooks.json", project=project.root)

@@ -97,7 +97,7 @@ class Serving:
             project=project,
             tell=self._journal.tell,
             clean=self._boundary.secrecy.clean,
-            resolve=self._toolset.resolve,
+            toolset=self._toolset,
             mode=lambda: self._boundary.mode,
             is_resumed=False,
         )
@@ -218,6 +218,8 @@ class Serving:
         )
         if self._settings.sandbox == "off":
             self._journal.tell(Warned(code="sandbox.off", message=SANDBOX_OFF))
+        for warning in self._hooks.warnings:
+            self._journal.tell(warning)
 
 
 class RunTask:

@@ -33,6 +33,7 @@ _WORDS: dict[str, HookDecision] = {
     "deny": "deny",
     "block": "deny",
 }
+STRICTNESS: tuple[HookDecision, ...] = ("none", "allow", "ask", "failed", "deny")
 _CONTEXT_BY_PRINTING: tuple[HookEvent, ...] = ("UserPromptSubmit", "SessionStart")
 _OUTPUT_FIELDS = ("updatedToolOutput", "updatedMCPToolOutput")
 
@@ -86,13 +87,13 @@ def understood(event: HookEvent, ran: HookRun, *, clean: Clean) -> Answer:
         shown = _text(last[0], clean, REASON_BYTES)
         raise HookFailure(f"ended with exit code {ran.exit_code} {shown}".rstrip())
     if ran.stdout.startswith("{"):
-        return _cleaned(_answered(_fields(ran.stdout)), clean)
+        return _cleaned(_answered(event, *_objects(ran.stdout)), clean)
     said = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
     return Answer(context=_text(said, clean, CONTEXT_BYTES))
 
 
-def _fields(text: str) -> dict[str, Any]:
-    """The fields of the answer; what stands in `hookSpecificOutput` goes before the rest."""
+def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the answer, and what stands in its `hookSpecificOutput`."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -100,29 +101,44 @@ def _fields(text: str) -> dict[str, Any]:
     inner = answer.get("hookSpecificOutput") or {}
     if not isinstance(inner, dict):
         raise HookProblem("printed a hookSpecificOutput that is not an object")
-    return {**answer, **inner}
+    return answer, inner
 
 
-def _answered(fields: dict[str, Any]) -> Answer:
+def _answered(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) -> Answer:
+    fields = {**outer, **inner}
     changed = fields.get("updatedInput")
     if changed is not None and not isinstance(changed, dict):
         raise HookProblem("printed an updatedInput that is not an object")
     answer = Answer(
-        decision=_decision(fields),
+        decision=max(_decision(outer), _decision(inner), key=STRICTNESS.index),
         reason=str(fields.get("permissionDecisionReason", fields.get("reason", ""))),
         input=changed,
         output=_output(fields),
         context=str(fields.get("additionalContext") or ""),
         message=str(fields.get("systemMessage") or ""),
     )
-    if fields.get("continue", True) is False:
-        reason = str(fields.get("stopReason") or answer.reason or "it said not to continue")
-        return replace(answer, decision="deny", reason=reason)
-    return answer
+    if _goes_on(outer) and _goes_on(inner):
+        return answer
+    if event == "Stop":  # it is to stop, whatever else the hook wants of it
+        return replace(answer, decision="none")
+    reason = str(fields.get("stopReason") or answer.reason or "it said not to continue")
+    return replace(answer, decision="deny", reason=reason)
+
+
+def _goes_on(fields: dict[str, Any]) -> bool:
+    word = fields.get("continue")
+    if word is not None and not isinstance(word, bool):
+        raise HookProblem(f"printed {word!r} for continue, which is not true or false")
+    return word is not False
 
 
 def _decision(fields: dict[str, Any]) -> HookDecision:
-    word = fields.get("permissionDecision", fields.get("decision"))
+    """The strictest word where there are two."""
+    words = [fields.get("permissionDecision"), fields.get("decision")]
+    return max(map(_meaning, words), key=STRICTNESS.index)
+
+
+def _meaning(word: Any) -> HookDecision:
     if word is None:
         return "none"
     if not isinstance(word, str) or word not in _WORDS:

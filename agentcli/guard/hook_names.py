@@ -1,27 +1,39 @@
-"""The names other agents have for our tools and their arguments, for hooks written for those.
+"""Calls in the names that hooks of this field are written for, and changes back in ours.
 
-A hook is told of a call in the words its matcher uses: `Edit|Write` gets `file_path`, `edit_file`
-gets `path`. A patch of several files is told to a hook that knows only `Edit` once for each file,
-since such a hook looks at one path.
+A hook is told of a call in the common names: `Bash`, `Edit`, `file_path`, `mcp__SERVER__TOOL`. Only
+one whose matcher was written for our name and for no common one is told in ours. A patch is told
+once for each file, since a hook looks at one path.
 """
 
+import math
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.guard.subject import patched_paths
+from agentcli.guard.hook_matcher import fits, may_ever_fit, names_all_of
+from agentcli.guard.hook_process import HookProblem
+from agentcli.guard.subject import KNOWN_TOOLS, patched_paths
 from agentcli.types.messages import Json
 
 COMMON_NAMES: Mapping[str, Sequence[str]] = {
     "bash": ("Bash",),
     "edit_file": ("Edit", "MultiEdit"),
     "write_file": ("Write",),
-    "apply_patch": ("Edit", "MultiEdit", "Write"),
+    "apply_patch": ("Edit", "Write", "MultiEdit"),
     "read_file": ("Read",),
     "grep": ("Grep",),
     "find_files": ("Glob",),
-    "delegate": ("Task",),
+    "delegate": ("Task", "Agent"),
+    "exit": ("prompt_input_exit",),
+}
+"""Of tools, and of how a session ended; the first is told unless the matcher means another."""
+
+COMMON_MODES: Mapping[str, str] = {
+    "ask": "default",
+    "auto-edit": "acceptEdits",
+    "auto": "bypassPermissions",
 }
 
 _FIELDS: Mapping[str, Mapping[str, str]] = {
@@ -29,71 +41,187 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
     "edit_file": {"path": "file_path", "old_text": "old_string", "new_text": "new_string"},
     "write_file": {"path": "file_path"},
     "read_file": {"path": "file_path"},
+    "grep": {
+        "ignore_case": "-i",
+        "context": "-C",
+        "mode": "output_mode",
+        "limit": "head_limit",
+    },
     "find_files": {"glob": "pattern"},
+    "delegate": {"task": "prompt", "role": "subagent_type"},
 }
+_WITH_PATH = ("edit_file", "write_file", "read_file", "grep", "find_files")
+_WITHOUT_MEANING: Mapping[str, Sequence[str]] = {
+    "bash": ("description",),
+    "delegate": ("description",),
+}
+"""What a hook may hand back beside the arguments, for people."""
+_FILES_MODE = ("files", "files_with_matches")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
-_EVERY_TOOL = ("", "*")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchedFile:
+    """What a patch does to one file."""
+
+    path: str
+    old_text: str = ""
+    new_text: str = ""
+    is_whole: bool = False
+    """Whether the new text is all that will be there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCall:
+    """A call as the tool itself understands it."""
+
+    tool: str
+    input: Json
+    """Under the tool's own names, whatever names the model used."""
+    server: str = ""
+    """Of MCP; empty for our own tools."""
+    server_tool: str = ""
+    files: Sequence[TouchedFile] = ()
+    """Of a patch."""
+
+    @property
+    def common_names(self) -> Sequence[str]:
+        """Empty: other agents have no such tool."""
+        if not self.server:
+            return COMMON_NAMES.get(self.tool, ())
+        parts = (_NOT_IN_NAMES.sub("_", part) for part in (self.server, self.server_tool))
+        return ("__".join(("mcp", *parts)), f"mcp__{self.tool}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
     """A call in the words one hook uses."""
 
+    call: OwnCall
     tool_name: str
     tool_input: Json
-    fields: Mapping[str, str]
-    """Our names of arguments to those it was told; empty: our own."""
     takes_changes: bool = True
     """Whether what it was told is all of the call, so that it can hand back another."""
 
-    def ours(self, changed: dict[str, Json], given: Json) -> dict[str, Json]:
-        """Arguments that the hook handed back, under our names."""
-        names = {told: own for own, told in self.fields.items()}
-        renamed = {names.get(key, key): value for key, value in changed.items()}
-        if isinstance(given, dict) and isinstance(self.tool_input, dict):
-            for own, told in self.fields.items():
-                if own in given and renamed.get(own) == self.tool_input.get(told):
-                    renamed[own] = given[own]
-        return renamed
+    @property
+    def is_in_our_names(self) -> bool:
+        return self.tool_name == self.call.tool
+
+    @property
+    def file_path(self) -> Json:
+        """Empty: it is not about one file, or it is told in our names."""
+        return self.tool_input.get("file_path", "") if isinstance(self.tool_input, dict) else ""
+
+    def translate_back(self, changed: dict[str, Json]) -> dict[str, Json]:
+        """Return arguments that the hook handed back, under our names. Raises HookProblem."""
+        if self.is_in_our_names or self.call.server:
+            return changed
+        tool = self.call.tool
+        names = {told: own for own, told in _FIELDS.get(tool, {}).items()}
+        ours: dict[str, Json] = {}
+        for key, value in changed.items():
+            if key in _WITHOUT_MEANING.get(tool, ()):
+                continue
+            own = names.get(key, key)
+            if own in ours:
+                raise HookProblem(f"printed an updatedInput that says twice what {own} is")
+            ours[own] = self._own_value(own, key, value)
+        return ours
+
+    def _own_value(self, own: str, key: str, value: Json) -> Json:
+        given, told = self.call.input, self.tool_input
+        if not isinstance(given, dict) or not isinstance(told, dict):
+            return value
+        if own in given and value == told.get(key):
+            return given[own]
+        return _own_value(self.call.tool, own, value)
 
 
-def known_as(matcher: str, tool: str) -> str | None:
-    """By which name a matcher means this tool: ours where it can; None: it does not mean it."""
-    if matcher in _EVERY_TOOL:
-        return tool
-    names = (tool, *COMMON_NAMES.get(tool, ()))
-    return next((name for name in names if re.fullmatch(matcher, name)), None)
+def tell_call(matcher: str, call: OwnCall, *, root: Path) -> Sequence[Telling]:
+    """Return the call in the words of a hook with this matcher; empty: it does not mean it."""
+    meant = [name for name in call.common_names if fits(matcher, name)]
+    if _means_ours(matcher, call, meant):
+        return [Telling(call=call, tool_name=call.tool, tool_input=call.input)]
+    if not meant:
+        return ()
+    if call.tool == "apply_patch":
+        return list(_tell_files(meant, call, root))
+    return [_tell(meant[0], call, root)]
 
 
-def tellings(name: str, tool: str, tool_input: Json, *, root: Path) -> Sequence[Telling]:
-    """`name`: by which the hook knows the tool."""
-    if name == tool:
-        return [Telling(tool_name=tool, tool_input=tool_input, fields={})]
-    if tool == "apply_patch":
-        patch = _patch(tool_input)
-        paths = patched_paths(tool_input) or [""]  # a patch without paths is shown, too
-        return [
-            Telling(
-                tool_name=name,
-                tool_input={"file_path": str(root / path), "patch": patch},
-                fields={},
-                takes_changes=False,
-            )
-            for path in paths
-        ]
-    fields = _FIELDS.get(tool, {})
-    return [Telling(tool_name=name, tool_input=_told(tool_input, fields, root), fields=fields)]
+def fits_subject(matcher: str, subject: str) -> bool:
+    """Whether a matcher means this beginning or end of a session."""
+    return any(fits(matcher, name) for name in (subject, *COMMON_NAMES.get(subject, ())))
 
 
-def _told(tool_input: Json, fields: Mapping[str, str], root: Path) -> Json:
-    if not isinstance(tool_input, dict):
-        return tool_input
-    told = {fields.get(key, key): value for key, value in tool_input.items()}
-    path = told.get("file_path")
-    if isinstance(path, str) and path:
-        told["file_path"] = str(root / path)
-    return told
+def fits_some_tool(matcher: str, names: Iterable[str]) -> bool:
+    """Whether it means any tool there is, `names` being those beside our own."""
+    own = {*KNOWN_TOOLS, *names}
+    common = (name for tool in own for name in COMMON_NAMES.get(tool, (f"mcp__{tool}",)))
+    return may_ever_fit(matcher, (*own, *common))
 
 
-def _patch(tool_input: Json) -> Json:
-    return tool_input.get("patch", tool_input) if isinstance(tool_input, dict) else tool_input
+def _means_ours(matcher: str, call: OwnCall, meant: Sequence[str]) -> bool:
+    if not meant:
+        return fits(matcher, call.tool)
+    whole = any(names_all_of(matcher, name) for name in meant)
+    return names_all_of(matcher, call.tool) and not whole
+
+
+def _tell(name: str, call: OwnCall, root: Path) -> Telling:
+    if call.server or not isinstance(call.input, dict):
+        return Telling(call=call, tool_name=name, tool_input=call.input)
+    fields = _FIELDS.get(call.tool, {})
+    told = {
+        fields.get(own, own): _common_value(call.tool, own, value, root)
+        for own, value in call.input.items()
+    }
+    if name == "MultiEdit":
+        path = told.pop("file_path", "")
+        several: dict[str, Json] = {"file_path": path, "edits": [told]}
+        return Telling(call=call, tool_name=name, tool_input=several, takes_changes=False)
+    return Telling(call=call, tool_name=name, tool_input=told)
+
+
+def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Telling]:
+    patch = call.input.get("patch", call.input) if isinstance(call.input, dict) else call.input
+    for file in call.files or _files_of_text(call.input, str(patch)):
+        natural = "Write" if file.is_whole else "Edit"
+        name = natural if natural in meant else meant[0]
+        edit: dict[str, Json] = {"old_string": file.old_text, "new_string": file.new_text}
+        match name:
+            case "Write":
+                edit = {"content": file.new_text}
+            case "MultiEdit":
+                edit = {"edits": [edit]}
+        told = {"file_path": _absolute(file.path, root), **edit, "patch": patch}
+        yield Telling(call=call, tool_name=name, tool_input=told, takes_changes=False)
+
+
+def _files_of_text(tool_input: Json, patch: str) -> Sequence[TouchedFile]:
+    """Of a patch that its tool does not understand: it is shown all the same."""
+    paths = patched_paths(tool_input) or [""]
+    return [TouchedFile(path=path, new_text=patch) for path in paths]
+
+
+def _common_value(tool: str, own: str, value: Json, root: Path) -> Json:
+    if own == "path" and tool in _WITH_PATH and isinstance(value, str) and value:
+        return _absolute(value, root)
+    if (tool, own) == ("bash", "timeout") and isinstance(value, int):
+        return value * 1000
+    if (tool, own) == ("grep", "mode") and value == _FILES_MODE[0]:
+        return _FILES_MODE[1]
+    return value
+
+
+def _own_value(tool: str, own: str, value: Json) -> Json:
+    """What cannot be translated is left to the tool to refuse."""
+    if (tool, own) == ("bash", "timeout") and isinstance(value, int | float):
+        return math.ceil(value / 1000) if math.isfinite(value) else value
+    if (tool, own) == ("grep", "mode") and value == _FILES_MODE[1]:
+        return _FILES_MODE[0]
+    return value
+
+
+def _absolute(path: str, root: Path) -> str:
+    return os.path.normpath(root / path)

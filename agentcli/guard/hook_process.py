@@ -110,7 +110,7 @@ class _Kept:
         """There is nothing to let go of."""
 
     def text(self) -> str:
-        return self._content.decode("utf-8", errors="replace").strip()
+        return self._content.decode("utf-8-sig", errors="replace").strip()
 
 
 def _started(

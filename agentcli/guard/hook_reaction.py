@@ -12,17 +12,28 @@ def said_by(output: Output) -> str:
     return "\n".join(block.text for block in output.content if isinstance(block, Text))
 
 
-def response(output: Output, said: str) -> Json:
-    """In the form that existing hooks look for, as far as it is ours to give."""
-    response: dict[str, Json] = {"content": said, "is_error": output.error is not None}
+def response(output: Output, said: str, *, file_path: Json) -> Json:
+    """In the form that existing hooks look for, as far as it is ours to give.
+
+    `file_path`: the one file that the hook was told of; empty: there is none."""
+    is_error = output.error is not None
+    response: dict[str, Json] = {"content": said, "is_error": is_error, "success": not is_error}
     match output.details:
-        case Command(exit_code=exit_code):
+        case Command(exit_code=exit_code, timed_out=timed_out):
             response |= {"stdout": said, "stderr": "", "exit_code": exit_code}
+            response["interrupted"] = timed_out
         case Diff(path=path) | FileView(path=path):
-            response["filePath"] = path
+            response["filePath"] = file_path or path
         case _:
             pass
     return response
+
+
+def join_reactions(before: Reaction | None, now: Reaction) -> Reaction:
+    """Of one hook that was told of a call in parts: nothing that came of a part is lost."""
+    if before is None or now.decision in ("transformed", "rejected"):
+        return now
+    return now if before.decision == "observed" else before
 
 
 def reaction_to(result: HookResult, output: Output) -> Reaction:

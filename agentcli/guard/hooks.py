@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeAlias, get_args
 
 from agentcli.guard.hook_answer import (
+    STRICTNESS,
     Answer,
     Clean,
     HookDecision,
@@ -23,9 +24,10 @@ from agentcli.guard.hook_answer import (
     HookResult,
     understood,
 )
-from agentcli.guard.hook_names import Telling, known_as, tellings
+from agentcli.guard.hook_matcher import fits
+from agentcli.guard.hook_names import COMMON_MODES, OwnCall, Telling, fits_subject, tell_call
 from agentcli.guard.hook_process import HookProblem, run_hook
-from agentcli.guard.hook_reaction import reaction_to, response, said_by
+from agentcli.guard.hook_reaction import join_reactions, reaction_to, response, said_by
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Output
@@ -35,7 +37,8 @@ TIMEOUT_S = 60.0
 
 After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
 
-_NAMED: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse", "SessionStart", "SessionEnd")
+ABOUT_TOOLS: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse")
+WITH_MATCHER: tuple[HookEvent, ...] = (*ABOUT_TOOLS, "SessionStart", "SessionEnd")
 """Events that have something a matcher can be about: a tool, how a session began or ended."""
 
 
@@ -45,7 +48,7 @@ class Hook:
     command: str | tuple[str, ...]
     """A line for the shell, or the words of a program."""
     matcher: str = ""
-    """A regular expression for whole tool names; empty: every tool."""
+    """Names, or a regular expression for them; empty: every tool."""
     timeout_s: float = TIMEOUT_S
     where: str = ""
     """The file and line."""
@@ -64,7 +67,7 @@ class Hook:
                 hint=f"edit {self.where}",
             )
         try:
-            known_as(self.matcher, "")
+            fits(self.matcher, "")
         except re.error as error:
             raise SettingsError(
                 f"the matcher {self.matcher!r} of a hook is no regular expression: {error}",
@@ -76,11 +79,10 @@ class Hook:
         line = self.command if isinstance(self.command, str) else " ".join(self.command)
         return line if len(line) <= 60 else f"{line[:59]}…"
 
-    def known_as(self, event: HookEvent, subject: str) -> str | None:
-        """The name by which it means the event's tool; None: the event is none of its business."""
-        if event != self.event:
-            return None
-        return known_as(self.matcher, subject) if event in _NAMED else subject
+    def is_about(self, event: HookEvent, subject: str) -> bool:
+        """Whether it is to run for an event that is not about a tool."""
+        is_meant = event not in WITH_MATCHER or fits_subject(self.matcher, subject)
+        return event == self.event and is_meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +107,19 @@ class HookGround:
     mode: Callable[[], str] = lambda: ""
     clean: Clean = str
     """Takes secrets out of what a hook says, and of what it is told a tool has said."""
-    own_names: Callable[[str, Json], Json] = lambda tool, tool_input: tool_input
-    """A tool's arguments under its own names for them, whatever names the model used."""
+    own_call: Callable[[str, Json], OwnCall] = lambda tool, given: OwnCall(tool=tool, input=given)
+    """A call as its tool understands it, from the tool's name and what the model gave it."""
     why_not: Callable[[Hook], str] = lambda hook: ""
     """Why a hook may not run any more; empty: it may."""
 
     def told(self, event: HookEvent) -> dict[str, Json]:
+        mode = self.mode()
         return {
             "session_id": self.session_id,
             "transcript_path": str(self.transcript or ""),
             "cwd": str(self.cwd),
-            "permission_mode": self.mode(),
+            "permission_mode": COMMON_MODES.get(mode, mode),
+            "agentcli_mode": mode,
             "hook_event_name": event,
         }
 
@@ -139,8 +143,8 @@ class Hooks:
         for hook in self._hooks:
             given = call.input if said.input is None else said.input
             for telling in self._tellings(hook, "PreToolUse", call.name, given):
-                details = _call_details(call, telling, child)
-                result = await self._before(hook, call, telling, given=given, details=details)
+                details = self._details(call, telling, child)
+                result = await self._before(hook, call, telling, details=details)
                 said = _joined(said, result)
                 if said.decision == "deny":
                     return said
@@ -158,20 +162,37 @@ class Hooks:
         """At the start or the end of a session or turn, or when the person has written a prompt."""
         results = []
         for hook in self._hooks:
-            if hook.known_as(event, subject) is not None:
+            if hook.is_about(event, subject):
                 result, _ = await self._run(hook, details)
                 self._tell(result)
                 results.append(result)
         return results
 
-    def _tellings(
-        self, hook: Hook, event: HookEvent, tool: str, tool_input: Json
-    ) -> Sequence[Telling]:
-        name = hook.known_as(event, tool)
-        if name is None:
+    def _tellings(self, hook: Hook, event: HookEvent, tool: str, given: Json) -> Sequence[Telling]:
+        if hook.event != event:
             return ()
-        named = self._ground.own_names(tool, tool_input)
-        return tellings(name, tool, named, root=self._ground.cwd)
+        ground = self._ground
+        return tell_call(hook.matcher, ground.own_call(tool, given), root=ground.cwd)
+
+    def _details(
+        self, call: ToolCall, telling: Telling, child: Delegation | None
+    ) -> dict[str, Json]:
+        details: dict[str, Json] = {
+            "tool_name": telling.tool_name,
+            "tool_input": telling.tool_input,
+            "call_id": call.id,
+            "agentcli_tool": telling.call.tool,
+            "agentcli_input": telling.call.input,
+        }
+        if telling.is_in_our_names:
+            details["permission_mode"] = self._ground.mode()
+        if child is not None:
+            details |= {
+                "agent_id": child.child_id,
+                "agent_type": child.role,
+                "agent_task": child.task,
+            }
+        return details
 
     async def _before(
         self,
@@ -179,15 +200,15 @@ class Hooks:
         call: ToolCall,
         telling: Telling,
         *,
-        given: Json,
         details: Mapping[str, Json],
     ) -> HookResult:
         result, answer = await self._run(hook, details)
         result = replace(result, call_id=call.id)
         if hook.project is not None and result.decision == "allow":
             result = replace(result, decision="none")  # a project can only tighten
-        if answer.input is not None and answer.input != telling.tool_input:
-            result = _changed(result, answer.input, telling, given)
+        changed = None if result.decision == "deny" else answer.input
+        if changed is not None and changed != telling.tool_input:
+            result = _changed(result, changed, telling)
         self._tell(result)
         return result
 
@@ -196,15 +217,16 @@ class Hooks:
     ) -> Reaction | None:
         """None: the hook has nothing to do with this call."""
         reaction: Reaction | None = None
-        said = self._ground.clean(said_by(output))
         for telling in self._tellings(hook, "PostToolUse", call.name, call.input):
-            details = _call_details(call, telling, child)
-            details["tool_response"] = response(output, said)
+            details = self._details(call, telling, child)
+            said = self._ground.clean(said_by(output))
+            details["tool_response"] = response(output, said, file_path=telling.file_path)
             result, _ = await self._run(hook, details)
             self._tell(replace(result, call_id=call.id))
-            reaction = reaction_to(result, output)
+            reaction = join_reactions(reaction, reaction_to(result, output))
             if reaction.decision == "rejected":
                 break
+            output = reaction.output or output
         return reaction
 
     async def _run(self, hook: Hook, details: Mapping[str, Json]) -> tuple[HookResult, Answer]:
@@ -246,35 +268,19 @@ class Hooks:
         return understood(hook.event, ran, clean=ground.clean)
 
 
-def _call_details(call: ToolCall, telling: Telling, child: Delegation | None) -> dict[str, Json]:
-    details: dict[str, Json] = {
-        "tool_name": telling.tool_name,
-        "tool_input": telling.tool_input,
-        "call_id": call.id,
-    }
-    if child is not None:
-        details |= {
-            "agent_id": child.child_id,
-            "agent_type": child.role,
-            "agent_task": child.task,
-        }
-    return details
-
-
-def _changed(
-    result: HookResult, changed: dict[str, Json], telling: Telling, given: Json
-) -> HookResult:
-    if not telling.takes_changes:
-        reason = "the hook wants to change one file of a patch, which cannot be done"
-        return replace(result, decision="failed", reason=reason, is_broken=True)
-    return replace(result, input=telling.ours(changed, given))
+def _changed(result: HookResult, changed: dict[str, Json], telling: Telling) -> HookResult:
+    try:
+        if not telling.takes_changes:
+            raise HookProblem("wants to change a part of the call, which cannot be done")
+        return replace(result, input=telling.translate_back(changed))
+    except HookProblem as problem:
+        return replace(result, decision="failed", reason=f"the hook {problem}", is_broken=True)
 
 
 def _joined(said: Before, result: HookResult) -> Before:
     """The stricter of the two decides; the last change of the arguments holds."""
-    order: Sequence[HookDecision] = ("none", "allow", "ask", "failed", "deny")
     changed = said.input if result.input is None else result.input
-    if order.index(result.decision) <= order.index(said.decision):
+    if STRICTNESS.index(result.decision) <= STRICTNESS.index(said.decision):
         hook = result.hook if result.input is not None else said.hook
         return Before(decision=said.decision, hook=hook, reason=said.reason, input=changed)
     return Before(decision=result.decision, hook=result.hook, reason=result.reason, input=changed)

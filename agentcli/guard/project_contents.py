@@ -56,12 +56,12 @@ def _settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
 def _hooks(files: ProjectFiles) -> list[str]:
     text = files.files.get(HOOKS, b"{}").decode("utf-8", "replace")
     try:
-        hooks = parse_hooks(text, files.directory / HOOKS)
+        found = parse_hooks(text, files.directory / HOOKS)
     except SettingsError as error:
         return [f"cannot be read: {_shown(str(error))}"]
     return [
         f"{hook.event}{f' {hook.matcher}' if hook.matcher else ''}: {_shown(hook.command)}"
-        for hook in hooks
+        for hook in found.hooks
     ]
 
 

@@ -142,7 +142,9 @@ class _Reading:
         found: dict[str, str] = {}
         for word, is_run in sorted(set(_words_of_commands(self.files))):
             place = Path(os.path.realpath(root / _ROOT_NAME.sub(str(root), word)))
-            if not place.is_relative_to(root) or not place.is_file():
+            # `Path.is_file` raises for a word that is too long for a name.
+            is_file = os.path.isfile(place)  # noqa: PTH113
+            if not place.is_relative_to(root) or not is_file:
                 continue
             name = place.relative_to(root).as_posix()
             if place.stat().st_size > SCRIPT_LIMIT_BYTES:

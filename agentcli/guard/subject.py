@@ -64,7 +64,7 @@ class Subjects:
 
     def of(self, tool: str, args: Any, *, source: str = "built-in") -> Subject:
         """`args`: parsed arguments, or the mapping they would be parsed from."""
-        server = source.removeprefix(_MCP_SOURCE) if source.startswith(_MCP_SOURCE) else ""
+        server = server_of(source)
         is_shell = tool == "bash" and not server
         command = _field(args, "command") if is_shell else ""
         paths = () if server else _paths(tool, args)
@@ -73,7 +73,7 @@ class Subjects:
             root=self._root,
             cwd=self._cwd(),
             server=server,
-            server_tool=_server_tool(tool, args, server) if server else "",
+            server_tool=server_tool_of(tool, args, server) if server else "",
             paths=tuple(self.reach(self._root / text) for text in paths),
             command=command,
             line=parse(command) if is_shell else None,
@@ -86,6 +86,11 @@ class Subjects:
         except (OSError, ValueError, RuntimeError):
             # A loop of links, a NUL: it leads nowhere, so it lies in no workspace either.
             return Reach(written, real=Path(os.sep))
+
+
+def server_of(source: str) -> str:
+    """Return the MCP server that a tool with this source is of; empty: it is of none."""
+    return source.removeprefix(_MCP_SOURCE) if source.startswith(_MCP_SOURCE) else ""
 
 
 def _field(args: Any, name: str) -> str:
@@ -112,7 +117,7 @@ def patched_paths(args: Any) -> Sequence[str]:
     return [path.strip() for path in _PATCHED_FILE.findall(text)]
 
 
-def _server_tool(tool: str, args: Any, server: str) -> str:
+def server_tool_of(tool: str, args: Any, server: str) -> str:
     """As the server calls it, where that is known: models may know it by a shorter name."""
     named = None if isinstance(args, Mapping) else getattr(args, "server_tool", None)
     return named if isinstance(named, str) else _without_server(tool, server)

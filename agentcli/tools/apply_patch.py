@@ -36,6 +36,7 @@ class Patch:
     """The text as it was understood, so that rules judge the very files that would change."""
 
     changes: tuple[FileChange, ...]
+    aliases: ClassVar[dict[str, str]] = Args.aliases
 
     @property
     def paths(self) -> list[str]:

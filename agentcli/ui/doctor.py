@@ -101,10 +101,15 @@ def _settings_file(fault: SettingsError | None) -> Finding:
 def _hooks() -> Finding:
     path = hooks_file()
     try:
-        found = len(own_hooks(path))
+        found = own_hooks(path)
     except AgentError as error:
         return Finding(subject="hooks", words=str(error), status="FAIL", fix=error.hint)
-    return Finding(subject="hooks", words=f"{found} in {path}" if found else f"none ({path})")
+    if found is None or not (found.hooks or found.warnings):
+        return Finding(subject="hooks", words=f"none ({path})")
+    words = "; ".join((f"{len(found.hooks)} in {path}", *found.warnings))
+    if found.warnings:
+        return Finding(subject="hooks", words=words, status="warn", fix=f"edit {path}")
+    return Finding(subject="hooks", words=words)
 
 
 def _project(settings: Settings) -> Finding:

@@ -50,6 +50,10 @@ class Hunk:
         return [line.text for line in self.lines if line.mark != ADDED]
 
     @property
+    def new(self) -> list[str]:
+        return [line.text for line in self.lines if line.mark != REMOVED]
+
+    @property
     def changes_something(self) -> bool:
         return any(line.mark != KEPT for line in self.lines)
 

@@ -56,11 +56,14 @@ def test_hook_is_told_the_call_on_standard_input(tmp_path: Path) -> None:
         "session_id": "s1",
         "transcript_path": "",
         "cwd": str(tmp_path),
-        "permission_mode": "ask",
+        "permission_mode": "default",
+        "agentcli_mode": "ask",
         "hook_event_name": "PreToolUse",
-        "tool_name": "bash",
+        "tool_name": "Bash",
         "tool_input": {"command": "ls"},
         "call_id": "c1",
+        "agentcli_tool": "bash",
+        "agentcli_input": {"command": "ls"},
     }
 
 
@@ -79,9 +82,11 @@ def test_hook_after_a_call_is_told_the_response(tmp_path: Path) -> None:
     assert json.loads(reaction.reason) == {
         "content": "said",
         "is_error": False,
+        "success": True,
         "stdout": "said",
         "stderr": "",
         "exit_code": 3,
+        "interrupted": False,
     }
     assert [(one.decision, one.call_id) for one in told] == [("deny", "c1")]
 
@@ -293,8 +298,8 @@ def test_hook_of_a_project_can_refuse_but_not_allow(tmp_path: Path) -> None:
     assert _before(tmp_path, allow, deny).decision == "deny"
 
 
-def test_matcher_is_about_whole_tool_names(tmp_path: Path) -> None:
-    deny = _hook("sys.exit(2)", matcher="edit_file|write_.*")
+def test_matcher_of_words_is_about_whole_tool_names(tmp_path: Path) -> None:
+    deny = _hook("sys.exit(2)", matcher="edit_file|write_file")
     hooks = _hooks(tmp_path, deny)
 
     def decision(tool: str) -> str:
@@ -310,6 +315,7 @@ def test_matcher_is_about_whole_tool_names(tmp_path: Path) -> None:
     ("matcher", "tool", "given", "told_name", "told"),
     [
         ("Bash", "bash", {"command": "ls"}, "Bash", {"command": "ls"}),
+        ("bash", "bash", {"command": "ls"}, "bash", {"command": "ls"}),
         ("Edit|Write", "write_file", {"path": "a"}, "Write", {"file_path": "/w/a"}),
         (
             "Edit",
@@ -318,11 +324,30 @@ def test_matcher_is_about_whole_tool_names(tmp_path: Path) -> None:
             "Edit",
             {"file_path": "/w/a", "old_string": "x", "new_string": "y"},
         ),
-        ("Read", "read_file", {"path": "a"}, "Read", {"file_path": "/w/a"}),
+        (
+            "MultiEdit",
+            "edit_file",
+            {"path": "a", "old_text": "x", "new_text": "y"},
+            "MultiEdit",
+            {"file_path": "/w/a", "edits": [{"old_string": "x", "new_string": "y"}]},
+        ),
+        ("Read", "read_file", {"path": "b/../a"}, "Read", {"file_path": "/w/a"}),
         ("Glob", "find_files", {"glob": "*.py"}, "Glob", {"pattern": "*.py"}),
-        ("Bash|bash", "bash", {"command": "ls"}, "bash", {"command": "ls"}),
-        ("*", "read_file", {"path": "a"}, "read_file", {"path": "a"}),
-        (".*", "read_file", {"path": "a"}, "read_file", {"path": "a"}),
+        (
+            "Grep",
+            "grep",
+            {"pattern": "x", "path": "src", "mode": "files"},
+            "Grep",
+            {"pattern": "x", "path": "/w/src", "output_mode": "files_with_matches"},
+        ),
+        ("Task", "delegate", {"task": "x"}, "Task", {"prompt": "x"}),
+        ("Agent", "delegate", {"task": "x"}, "Agent", {"prompt": "x"}),
+        ("Bash|bash", "bash", {"command": "ls"}, "Bash", {"command": "ls"}),
+        ("*", "read_file", {"path": "a"}, "Read", {"file_path": "/w/a"}),
+        (".*", "read_file", {"path": "a"}, "Read", {"file_path": "/w/a"}),
+        ("^read", "read_file", {"path": "a"}, "read_file", {"path": "a"}),
+        ("read_file, Grep", "read_file", {"path": "a"}, "read_file", {"path": "a"}),
+        ("", "run_program", {"program": "x"}, "run_program", {"program": "x"}),
     ],
 )
 def test_hook_is_told_in_the_words_of_its_matcher(
