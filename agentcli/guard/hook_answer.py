@@ -22,6 +22,7 @@ HookDecision = Literal["none", "allow", "ask", "deny", "failed"]
 Clean = Callable[[str], str]
 
 DENIED_EXIT_CODE = 2
+NO_REASON = "it gave no reason"
 REASON_BYTES = 4_000
 CONTEXT_BYTES = 20_000
 """Of what goes to the model: a hook may print more, and most of it is not meant for it."""
@@ -80,7 +81,7 @@ class HookResult:
 def understood(event: HookEvent, ran: HookRun, *, clean: Clean) -> Answer:
     """Raises HookProblem for what means nothing. All text in the answer is clean and bounded."""
     if ran.exit_code == DENIED_EXIT_CODE:
-        reason = ran.stderr or ran.stdout or "it gave no reason"
+        reason = ran.stderr or ran.stdout or NO_REASON
         return Answer(decision="deny", reason=_text(reason, clean, REASON_BYTES))
     if ran.exit_code != 0:
         last = ran.stderr.splitlines()[-1:] or [""]
@@ -109,9 +110,11 @@ def _answered(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) ->
     changed = fields.get("updatedInput")
     if changed is not None and not isinstance(changed, dict):
         raise HookProblem("printed an updatedInput that is not an object")
+    decision = max(_decision(outer), _decision(inner), key=STRICTNESS.index)
+    reason = fields.get("permissionDecisionReason") or fields.get("reason") or ""
     answer = Answer(
-        decision=max(_decision(outer), _decision(inner), key=STRICTNESS.index),
-        reason=str(fields.get("permissionDecisionReason", fields.get("reason", ""))),
+        decision=decision,
+        reason=str(reason or (NO_REASON if decision in ("ask", "deny") else "")),
         input=changed,
         output=_output(fields),
         context=str(fields.get("additionalContext") or ""),
@@ -121,8 +124,8 @@ def _answered(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) ->
         return answer
     if event == "Stop":  # it is to stop, whatever else the hook wants of it
         return replace(answer, decision="none")
-    reason = str(fields.get("stopReason") or answer.reason or "it said not to continue")
-    return replace(answer, decision="deny", reason=reason)
+    reason = fields.get("stopReason") or reason or "it said not to continue"
+    return replace(answer, decision="deny", reason=str(reason))
 
 
 def _goes_on(fields: dict[str, Any]) -> bool:
