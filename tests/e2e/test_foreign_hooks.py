@@ -27,12 +27,15 @@ from tests.support.program import Ran, agentcli, script, session_log
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
-    settings = home / ".config/agentcli"
-    settings.mkdir(parents=True)
+    (home / ".config/agentcli").mkdir(parents=True)
+    return home
+
+
+def serve_shelf(home: Path) -> None:
     server = Path(__file__).parents[1] / "support/mcp_servers/shelf.py"
     entry = {"command": sys.executable, "args": [str(server)], "sandbox": False, "reads": ["*"]}
-    (settings / "mcp.json").write_text(json.dumps({"mcpServers": {"shelf": entry}}))
-    return home
+    servers = {"mcpServers": {"shelf": entry}}
+    (home / ".config/agentcli/mcp.json").write_text(json.dumps(servers))
 
 
 @pytest.fixture
@@ -80,6 +83,8 @@ def test_public_hook_stops_what_it_must_and_nothing_else(
     install(home, hook.program, **group)
     reads = [READ] if any("edit_file" in call for call in (*hook.stops, *hook.passes)) else []
     calls = [*reads, *hook.passes, *hook.stops]  # a question that nobody answers is the end
+    if any(name.startswith("shelf__") for call in calls for name in call):
+        serve_shelf(home)
 
     ran = run(home, workspace, *calls)
 
