@@ -14,12 +14,12 @@ from agentcli.machine.reserved import Reserved
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
-from agentcli.tools.searching import ripgrep
+from agentcli.tools.searching.ripgrep import Engine
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode
 from agentcli.ui.repl.mentions import attach
-from tests.support.searching import answer, text_of
+from tests.support.searching import ENGINES, answer, text_of
 
 MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "auto")
 HIDDEN = (".ssh/id_rsa", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".bash_history")
@@ -105,10 +105,11 @@ def test_link_leads_to_what_is_guarded(home: Path) -> None:
     assert decision(home, "edit_file", home / "dotfiles/bashrc", "auto") == "ask"
 
 
-def test_searches_pass_over_what_is_hidden(home: Path, root: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.command[0])
+def test_searches_pass_over_what_is_hidden(home: Path, root: Path, engine: Engine) -> None:
     workspace = Workspace(root)
-    grep = Grep(workspace=workspace, engine=ripgrep.STAND_IN)
-    find = FindFiles(workspace=workspace, engine=ripgrep.STAND_IN)
+    grep = Grep(workspace=workspace, engine=engine)
+    find = FindFiles(workspace=workspace, engine=engine)
     found = text_of(answer(grep, {"pattern": "needle"}))
     listed = text_of(answer(find, {"glob": "**/*"}))
     assert "work/app.py" in found and "work/app.py" in listed
