@@ -11,6 +11,7 @@ from agentcli.ui.render.palette import Theme
 _UNKNOWN = re.compile(r"\x1b\]8;[^\x1b\x07]*(?:\x1b\\|\x07)|\x1b\[[?>=<][0-9;]*[a-zA-Z]")
 """Links and private modes, which pyte would print."""
 _INK = {"dark": "#d6d6d6", "light": "#1f1f1f"}
+_PAPER = {"light": "#ffffff"}
 _NAMED = {
     "black": "#3a3a3a",
     "red": "#e06c75",
@@ -68,7 +69,7 @@ def screenshot(raw: bytes, *, columns: int, rows: int, theme: Theme) -> Picture:
 def _picture(written: str, columns: int, rows: int, theme: Theme) -> Picture:
     screen = pyte.Screen(columns, rows)
     pyte.Stream(screen).feed(_UNKNOWN.sub("", written))
-    ink, paper = _INK.get(theme.name, "#d6d6d6"), theme.background or "#18181a"
+    ink, paper = _INK.get(theme.name, "#d6d6d6"), _PAPER.get(theme.name, "#18181a")
     runs = []
     for row in range(rows):
         cells = [(column, screen.buffer[row][column]) for column in range(columns)]

@@ -2,7 +2,8 @@
 
 Colour is decoration: whatever a style says stands there in words or signs as well. Ordinary text
 has no colour of its own, so it is readable on whatever background a terminal has; text on a
-background of ours always has a colour of ours, with a contrast of at least 4.5.
+background of ours always has a colour of ours, with a contrast of at least 4.5. So has every style,
+dim ones too, on every background that its theme is chosen for; `ansi` leaves that to the terminal.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,11 @@ ColorDepth = Literal["truecolor", "256", "16", "none"]
 ThemeName = Literal["dark", "light", "ansi", "none"]
 DiffColors = Literal["green-red", "blue-orange"]
 
+DARK_LUMINANCE_MAX = 0.036
+"""The lightest background for `dark`: about #303446."""
+LIGHT_LUMINANCE_MIN = 0.8
+"""The darkest background for `light`: about #e7e7e7."""
+
 Syntax = Mapping[_TokenType, Style]
 PLAIN = Style.null()
 _BOLD = Style(bold=True)
@@ -26,8 +32,6 @@ _REVERSED = Style(reverse=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
     name: ThemeName
-    background: str | None = None
-    """What the colours were chosen for; None: any."""
     dim: Style = PLAIN
     strong: Style = _BOLD
     accent: Style = _BOLD
@@ -76,8 +80,7 @@ def _syntax(
 
 DARK = Theme(
     name="dark",
-    background="#18181a",
-    dim=Style.parse("#8a8a8a"),
+    dim=Style.parse("#a0a0a0"),
     accent=Style.parse("#5fb0e8"),
     ok=Style.parse("#5fd38a"),
     failed=Style.parse("#ff7b72"),
@@ -102,10 +105,9 @@ DARK = Theme(
 
 LIGHT = Theme(
     name="light",
-    background="#ffffff",
-    dim=Style.parse("#666666"),
+    dim=Style.parse("#626262"),
     accent=Style.parse("#0b5cad"),
-    ok=Style.parse("#1a7f37"),
+    ok=Style.parse("#15692d"),
     failed=Style.parse("#b3261e"),
     warning=Style.parse("#8a5a00"),
     heading=Style.parse("bold #0b5cad"),
@@ -120,7 +122,7 @@ LIGHT = Theme(
         name="#00695c",
         kind="#1f5f8b",
         string="#7a5c00",
-        number="#7b3fb5",
+        number="#7a2bb0",
         comment="#5f6368",
     ),
     syntax_in_diffs=True,

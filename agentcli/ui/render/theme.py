@@ -3,19 +3,26 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from agentcli.ui.render.palette import THEMES, ColorDepth, DiffColors, Theme, ThemeName, themed
+from agentcli.ui.render.colour import Colour
+from agentcli.ui.render.palette import (
+    DARK_LUMINANCE_MAX,
+    LIGHT_LUMINANCE_MIN,
+    THEMES,
+    ColorDepth,
+    DiffColors,
+    Theme,
+    ThemeName,
+    themed,
+)
 
 When = Literal["auto", "always", "never"]
-Background = tuple[float, float, float]
-"""Red, green and blue from 0 to 1, as a terminal has told them."""
-
 _LIGHT_IN_COLORFGBG = frozenset(("7", "15"))
 _DARK_IN_COLORFGBG = frozenset(map(str, (0, 1, 2, 3, 4, 5, 6, 8)))
 
 
 def choose_theme(
     setting: str,
-    background: Background | None,
+    background: Colour | None,
     environ: Mapping[str, str],
     is_tty: bool,
     *,
@@ -49,11 +56,12 @@ def _depth(environ: Mapping[str, str]) -> ColorDepth | None:
     return "256" if "256color" in term else "16"
 
 
-def _fitting(background: Background | None, environ: Mapping[str, str]) -> ThemeName:
+def _fitting(background: Colour | None, environ: Mapping[str, str]) -> ThemeName:
     """By the background as far as it is known; `ansi` is readable on any."""
     if background is not None:
-        red, green, blue = background
-        return "dark" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5 else "light"
+        if background.luminance <= DARK_LUMINANCE_MAX:
+            return "dark"
+        return "light" if background.luminance >= LIGHT_LUMINANCE_MIN else "ansi"
     told = environ.get("COLORFGBG", "").rpartition(";")[2]
     if told in _LIGHT_IN_COLORFGBG:
         return "light"

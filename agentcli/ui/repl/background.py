@@ -12,18 +12,19 @@ import time
 import tty
 
 from agentcli.types.record import dataclass
+from agentcli.ui.render.colour import Colour, parse_colour
 
 PATIENCE_S = 0.1
 QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
 
-_COLOUR = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F/]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
+_REPLY = re.compile(rb"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
 _ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    colour: tuple[int, int, int] | None = None
-    """Red, green and blue of 0 to 255; None: the terminal does not say."""
+    colour: Colour | None = None
+    """None: the terminal does not say."""
     typed: str = ""
     """What came in besides the answer."""
 
@@ -57,15 +58,8 @@ def _received(terminal: int) -> bytes:
 
 
 def understood(received: bytes) -> Answer:
-    found = _COLOUR.search(received)
-    typed = _ATTRIBUTES.sub(b"", _COLOUR.sub(b"", received)).decode("utf-8", "replace")
-    return Answer(colour=_parts(found[1]) if found else None, typed=typed)
-
-
-def _parts(text: bytes) -> tuple[int, int, int] | None:
-    """`1e1e/2020/ffff`, with one to four digits each."""
-    parts = text.split(b"/")
-    if len(parts) < 3 or not all(parts[:3]):
-        return None
-    red, green, blue = (round(255 * int(one, 16) / (16 ** len(one) - 1)) for one in parts[:3])
-    return red, green, blue
+    found = _REPLY.search(received)
+    typed = _ATTRIBUTES.sub(b"", _REPLY.sub(b"", received)).decode("utf-8", "replace")
+    return Answer(
+        colour=parse_colour(found[1].decode("ascii", "replace")) if found else None, typed=typed
+    )

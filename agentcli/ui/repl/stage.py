@@ -13,6 +13,7 @@ from agentcli.settings import Settings
 from agentcli.types.events import TurnStarted
 from agentcli.types.tools import Diff
 from agentcli.ui.lines import short_path, target
+from agentcli.ui.render.colour import Colour
 from agentcli.ui.render.diff import diff_body
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.markdown import MarkdownStream
@@ -35,7 +36,7 @@ Size = tuple[int, int]
 class Looks:
     """How the terminal is, as far as it was told before anything was drawn."""
 
-    background: tuple[int, int, int] | None = None
+    background: Colour | None = None
     color: When = "auto"
     accessible: bool = False
 
@@ -181,7 +182,7 @@ def _live_style(style: Style) -> str:
 def make_stage(
     settings: Settings,
     *,
-    background: tuple[int, int, int] | None,
+    background: Colour | None,
     color: When,
     commit: Callable[[str], None],
     size: Callable[[], Size],

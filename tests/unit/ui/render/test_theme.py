@@ -1,7 +1,8 @@
 import pytest
 
+from agentcli.ui.render.colour import Colour, parse_colour
 from agentcli.ui.render.palette import ColorDepth, ThemeName
-from agentcli.ui.render.theme import Background, When, choose_theme, color_depth
+from agentcli.ui.render.theme import When, choose_theme, color_depth
 
 XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
@@ -35,18 +36,20 @@ def test_depth_follows_flag_then_environment_then_terminal(
 @pytest.mark.parametrize(
     ("setting", "background", "environ", "name"),
     [
-        ("auto", (0.1, 0.1, 0.1), {}, "dark"),
-        ("auto", (1.0, 1.0, 0.9), {}, "light"),
+        ("auto", parse_colour("#1e1e1e"), {}, "dark"),
+        ("auto", parse_colour("#fdf6e3"), {}, "light"),
         ("auto", None, {"COLORFGBG": "15;0"}, "dark"),
         ("auto", None, {"COLORFGBG": "0;default;15"}, "light"),
+        ("auto", parse_colour("#808080"), {"COLORFGBG": "15;0"}, "ansi"),
+        ("auto", None, {"COLORFGBG": "default;default"}, "ansi"),
         ("auto", None, {}, "ansi"),
-        ("light", (0.1, 0.1, 0.1), {}, "light"),
+        ("light", parse_colour("#1e1e1e"), {}, "light"),
         ("none", None, {}, "none"),
         ("dark", None, {"NO_COLOR": "1"}, "none"),
     ],
 )
 def test_theme_follows_setting_then_background(
-    setting: str, background: Background | None, environ: dict[str, str], name: ThemeName
+    setting: str, background: Colour | None, environ: dict[str, str], name: ThemeName
 ) -> None:
     theme, _ = choose_theme(setting, background, XTERM | environ, True)
     assert theme.name == name
