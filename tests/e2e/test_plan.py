@@ -53,6 +53,8 @@ def test_accepted_plan_changes_the_mode_and_is_carried_out(tmp_path: Path) -> No
         begun(term)
         assert not (session.project / "made.txt").exists()
         answer(term, "a")
+        term.wait("press Enter")
+        term.key("enter")
         term.wait("Made.")
         assert (session.project / "made.txt").read_text() == "made\n"
         term.wait("auto-edit ·")
@@ -122,6 +124,8 @@ def test_question_back_is_answered_and_is_no_plan(tmp_path: Path) -> None:
         opened(term)
         assert "made.txt" in session.prompts()[1]
         answer(term, "a")
+        term.wait("press Enter")
+        term.key("enter")
         term.wait("Made.")
         (told,) = told_of_plans(session.home)
         assert told.endswith(f"\n\n{PLAN}")

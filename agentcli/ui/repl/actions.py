@@ -66,13 +66,15 @@ class Actions:
     def key_pressed(self) -> None:
         """Before each key: whether somebody is typing."""
         if not self._repl.approvals.takes_keys:
-            self._repl.composer.touched()
-            self._repl.approvals.typed()
+            self._repl.composer.rhythm.touch()
+            self._repl.approvals.step_back()
 
     def paste(self, data: str) -> None:
         """Never an answer, and never sent by a newline in it."""
         if self._repl.is_answering():
             self._repl.screen.answer.insert_text(" ".join(data.split()))
+        elif self._repl.approvals.takes_keys:
+            self._repl.answer_keys.paste(data)
         else:
             self._repl.composer.paste(data)
 
@@ -125,12 +127,12 @@ class Actions:
 
     def complete(self) -> None:
         repl, buffer = self._repl, self._repl.composer.buffer
-        if repl.approvals.is_waiting:
-            repl.approvals.open_now()
-        elif buffer.complete_state is not None:
+        if buffer.complete_state is not None:
             buffer.complete_next()
             if len(buffer.complete_state.completions) == 1:
                 buffer.complete_state = None
+        elif repl.approvals.asked is not None:
+            repl.approvals.open_now()
         elif repl.turns.is_running and repl.composer.text.strip():
             text, _ = repl.composer.take()
             repl.turns.steer(text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.types.errors import AgentError
 from agentcli.types.forms import Form
+from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.approval import EDITABLE, LETTERS, Asked, AskedPlan, Letter
 from agentcli.ui.repl.form_lines import fill_in_here, unless_answered
 from agentcli.ui.repl.outside import edited
@@ -27,21 +28,13 @@ class Answering:
             return
         if key == "stop":
             self._refuse(asked)
-        elif key in ("up", "down"):
-            self._repl.approvals.select(-1 if key == "up" else 1)
-        elif key == "enter":
-            if asked.selected is not None:
-                self._choose(LETTERS[asked.selected], asked)
         else:
             self._choose(key, asked)
 
     def write(self, text: str) -> None:
         """What was typed is no answer, so it is the beginning of a message."""
-        self._repl.approvals.step_back()
-        is_key = text.startswith("\x1b") or (len(text) == 1 and not text.isprintable())
-        if not is_key:
-            self._repl.composer.touched()
-            self._repl.composer.paste(text)
+        self._repl.composer.rhythm.touch()
+        self._repl.composer.paste(text)
 
     def _refuse(self, asked: Asked | AskedPlan) -> None:
         if isinstance(asked, AskedPlan):
@@ -56,10 +49,13 @@ class Answering:
 
     def _choose(self, key: str, asked: Asked | AskedPlan) -> None:
         letter = next((one for one in LETTERS if one == key), None)
-        if letter is None or not asked.offers(letter):
+        if letter is None:
             return
         if isinstance(asked, AskedPlan):
             self.plan.choose(letter, asked)
+        elif not asked.offers(letter):
+            why_not = escape(asked.offer.why_not(letter)) or "view it first, with v"
+            self._repl.notice(f"{letter} is not offered: {why_not}")
         else:
             self._choose_for_call(letter, asked)
 
@@ -118,10 +114,12 @@ class Answering:
     def leave_answer_line(self) -> None:
         if self._repl.approvals.asked is not None:
             self._repl.approvals.asked.instead = False
+            self._repl.approvals.rest()
         self._repl.screen.layout.focus(self._repl.screen.input_window)
 
     def lose_question(self) -> None:
         """It went away while its answer was being written: that is kept, and so is the keyboard."""
+        self._repl.answer_keys.release()
         screen = self._repl.screen
         if screen.layout.has_focus(screen.answer_window):
             if screen.answer.text.strip():

@@ -38,6 +38,8 @@ _SHORT: dict[Letter, str] = {
 }
 _TO_A_SERVER = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
 _OF_ONE_ROW: tuple[Letter, ...] = ("v", "m")
+_CONFIRM = "press Enter, "
+"""Before what a selected answer stores."""
 _NOTE_INDENT = 6
 _NOTE_ROWS = 3
 """Rules that take more are shown in full by `v`."""
@@ -64,7 +66,7 @@ def answer_rows(asked: Asked, paint: Paint, density: Density) -> list[str]:
 
 def shows_rules(asked: Asked, paint: Paint, density: Density) -> bool:
     """Whether all of what the lasting answers would store is among the rows."""
-    notes = (_wrapped(_stored(asked, letter), paint) for letter in LETTERS)
+    notes = (_wrapped(_CONFIRM + _stored(asked, letter), paint) for letter in LETTERS)
     return density != "short" and all(len(rows) <= _NOTE_ROWS for rows in notes)
 
 
@@ -91,6 +93,9 @@ def _answer(asked: Asked, letter: Letter, paint: Paint, *, is_short: bool) -> _A
         words += " for more answers"
     note = "" if is_short else _note(asked, letter)
     is_selected = asked.selected is not None and LETTERS[asked.selected] == letter
+    if is_selected and asked.awaits_enter:
+        words += ": press Enter" if is_short else ""
+        note = f"{_CONFIRM}{note}" if note else ""
     cells = cell_len(f"  [{letter}] {words}")
     dim = paint.theme.dim
     if asked.offers(letter):

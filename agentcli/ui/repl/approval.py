@@ -1,12 +1,13 @@
 """A question to the person that nobody answers by accident.
 
-It waits while somebody types, lets a moment pass before a key counts, has nothing selected, and
-does not take a yes to what was not shown.
+It waits for a message that is being written, lets a moment pass before a key counts, has nothing
+selected, and does not take a yes to what was not shown.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal, TypeVar
 
 from agentcli.types.messages import Json
@@ -17,8 +18,11 @@ from agentcli.ui.lines import SAID_INSTEAD, SAID_NO
 TYPING_S = 1.0
 """A key within this time means: somebody is typing."""
 PAUSE_S = 1.5
-"""Without a key for so long, the question comes up over an unfinished message."""
+"""Without a key for so long, somebody who typed has stopped; a message may still wait there."""
 GRACE_S = 0.3
+"""After the question was drawn, until a key counts."""
+LOOK_S = 0.1
+"""Between two looks at whether somebody still types."""
 
 Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
 LETTERS: tuple[Letter, ...] = ("y", "s", "a", "n", "e", "v", "m")
@@ -59,8 +63,12 @@ class Pending:
 
     opened: bool = False
     counts_from: float = float("inf")
-    """When keys begin to be answers."""
+    """When keys begin to be answers; never before it was drawn."""
+    is_wanted: bool = False
+    """The user has asked for it, even over a message that is being written."""
     selected: int | None = None
+    awaits_enter: bool = False
+    """A letter has selected it, and Enter agrees."""
     instead: bool = False
     """What to do instead is being typed."""
 
@@ -79,6 +87,10 @@ class AskedPlan(Pending):
 
     plan: str
     answer: "asyncio.Future[PlanAnswer]"
+
+    @property
+    def letters(self) -> tuple[Letter, ...]:
+        return OF_A_PLAN
 
     def offers(self, letter: Letter) -> bool:
         return letter in OF_A_PLAN
@@ -157,8 +169,8 @@ class Approvals:
         self._open_now.clear()
         try:
             self._changed()
-            await self._until_nobody_types(asked)
-            asked.opened, asked.counts_from = True, self._clock() + GRACE_S
+            await self._until_nobody_types()
+            asked.opened, asked.is_wanted = True, self._open_now.is_set()
             self._changed()
             return await answer
         finally:
@@ -180,21 +192,35 @@ class Approvals:
         asked = self.asked
         if asked is None or not asked.opened or asked.answer.done():
             return False
-        return self._clock() >= asked.counts_from
+        is_free = asked.is_wanted or not self._is_composing()
+        return is_free and self._clock() >= asked.counts_from
 
     def open_now(self) -> None:
+        """The user asks for the question, whatever is being written."""
         self._open_now.set()
+        if self.asked is not None and self.asked.opened:
+            self.asked.is_wanted = True
+            self.rest()
 
-    def typed(self) -> None:
-        """A key has gone to the input: whoever typed it means to type on."""
+    def shown(self) -> None:
+        """After each drawing: keys that were typed before it do not count."""
         asked = self.asked
-        if asked is not None and asked.opened and not self.takes_keys:
-            asked.counts_from = self._clock() + PAUSE_S
+        if asked is not None and asked.opened and asked.counts_from == float("inf"):
+            asked.counts_from = self._clock() + GRACE_S
 
     def step_back(self) -> None:
-        """A key that is no answer: somebody has begun to write, and their letters do not count."""
+        """A key has gone to the input: whoever typed it means to type on."""
+        asked = self.asked
+        if asked is not None:
+            asked.is_wanted = False
+            if asked.counts_from != float("inf"):
+                asked.counts_from = self._clock() + PAUSE_S
+
+    def rest(self) -> None:
+        """Count no key before the question was drawn anew."""
         if self.asked is not None:
-            self.asked.counts_from = self._clock() + PAUSE_S
+            self.asked.counts_from = float("inf")
+            self._changed()
 
     def select(self, step: int) -> None:
         asked = self.asked
@@ -242,28 +268,20 @@ class Approvals:
             self.open_now()
 
     def viewed(self) -> None:
-        if self.asked is not None:
-            if isinstance(self.asked, Asked):
-                self.asked.was_viewed = True
-            self.asked.counts_from = self._clock() + GRACE_S
-            self._changed()
+        if isinstance(self.asked, Asked):
+            self.asked.was_viewed = True
+        self.rest()
 
     def _answer(self, verdict: Verdict) -> None:
         if isinstance(self.asked, Asked) and not self.asked.answer.done():
             self.asked.answer.set_result(verdict)
 
-    async def _until_nobody_types(self, asked: Asked | AskedPlan) -> None:
+    async def _until_nobody_types(self) -> None:
+        """A question never opens over a message: that is sent or cleared first, or it is wanted."""
         if self._quiet_s() >= TYPING_S and not self._is_composing():
             return
-        while not self._open_now.is_set() and (left_s := self._pause_left_s(asked)) > 0:
-            try:
-                async with asyncio.timeout(left_s):
+        while self._is_composing() or self._quiet_s() < PAUSE_S:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
                     await self._open_now.wait()
-            except TimeoutError:
-                continue
-
-    def _pause_left_s(self, asked: Asked | AskedPlan) -> float:
-        """A plan never comes up over a message: nothing stands still for it."""
-        if isinstance(asked, AskedPlan) and self._is_composing():
-            return PAUSE_S
-        return PAUSE_S - self._quiet_s()
+                    return

@@ -3,7 +3,6 @@
 Text that was typed is never dropped: what leaves the input was sent, queued, or can be had back.
 """
 
-import time
 from collections.abc import AsyncGenerator, Iterable
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from prompt_toolkit.history import History
 from agentcli.ui.repl.foreign import Foreign
 from agentcli.ui.repl.mentions import Files, as_typed, typed_mention
 from agentcli.ui.repl.paste import Pastes, cleaned
+from agentcli.ui.repl.rhythm import Rhythm
 
 SHELL = "!"
 
@@ -28,16 +28,19 @@ class Menu(Protocol):
 
 
 class Composer:
-    def __init__(self, *, history: History, menu: Menu, files: Files, foreign: Foreign) -> None:
+    def __init__(
+        self, *, history: History, menu: Menu, files: Files, foreign: Foreign, rhythm: Rhythm
+    ) -> None:
+        self.rhythm = rhythm
         self.pastes = Pastes()
         self.shell_mode = False
-        self.last_key = float("-inf")
         self.buffer = Buffer(
             multiline=True,
             history=history,
             completer=_Offers(menu, files, foreign, self),
             complete_while_typing=True,
             enable_history_search=False,
+            on_text_insert=self._inserted,
         )
 
     @property
@@ -53,11 +56,10 @@ class Composer:
     def prompt(self) -> str:
         return "! " if self.shell_mode else "> "
 
-    def touched(self) -> None:
-        self.last_key = time.monotonic()
-
-    def quiet_s(self) -> float:
-        return time.monotonic() - self.last_key
+    @property
+    def is_used(self) -> bool:
+        """Whether somebody writes in it, or is about to."""
+        return self.shell_mode or not self.is_empty
 
     def take(self) -> tuple[str, str]:
         """The text, and as it was shown; the input is empty then, and the history has it."""
@@ -104,6 +106,11 @@ class Composer:
             self.buffer.insert_text(expanded)
         else:
             self.buffer.insert_text(self.pastes.taken_in(data))
+
+    def _inserted(self, buffer: Buffer) -> None:
+        last_two = buffer.document.text_before_cursor[-2:]
+        if last_two[-1:].isalpha():
+            self.rhythm.add_letter(in_word=len(last_two) == 2 and last_two.isalpha())
 
     def newline(self) -> None:
         self.buffer.insert_text("\n")

@@ -17,6 +17,7 @@ from prompt_toolkit.keys import Keys
 
 from agentcli.types.errors import SettingsError
 from agentcli.types.record import dataclass
+from agentcli.ui.repl.answer_keys import AnswerKeys
 from agentcli.ui.repl.approval import LETTERS, Approvals
 
 Action = Callable[[], None]
@@ -49,7 +50,7 @@ TABLE: tuple[Row, ...] = (
         action="complete",
         keys=(("tab",),),
         label="Tab",
-        does="complete; while a turn runs: tell it to the model at its next step",
+        does="complete; answer a question; in a turn: tell the model at its next step",
     ),
     Row(
         action="next_mode",
@@ -100,7 +101,10 @@ ALSO = (
     ("! Enter", "a prompt for a command; Backspace on it, while it is empty, or Esc leaves it"),
     ("Ctrl-R", "search the history"),
     ("Ctrl-A/E/K/U/W/Y, Alt-B/F", "edit as in emacs"),
-    ("y s a n e v m", "the answers to a question, always the same; Esc is no, and stop"),
+    (
+        "y s a n e v m",
+        "the answers to a question, always the same; a takes Enter; Esc is no, and stop",
+    ),
 )
 
 
@@ -136,8 +140,7 @@ def bindings(
     *,
     approvals: Approvals,
     paste: Callable[[str], None],
-    answer: Callable[[str], None],
-    write: Callable[[str], None],
+    answer_keys: AnswerKeys,
     is_answering: Callable[[], bool],
     is_bare_shell: Callable[[], bool],
     rows: Sequence[Row] = TABLE,
@@ -153,13 +156,13 @@ def bindings(
             bound.add(*keys, filter=_when(row, composing), eager=is_eager)(
                 _calling(actions[row.action])
             )
-    _bind_answers(bound, answer, write, takes_answers)
+    _bind_answers(bound, answer_keys, takes_answers)
     _bind_answer_line(bound, actions, Condition(is_answering))
     bound.add("backspace", filter=composing & Condition(is_bare_shell))(
         _calling(actions["leave_shell"])
     )
 
-    @bound.add(Keys.BracketedPaste)
+    @bound.add(Keys.BracketedPaste, eager=True)
     def _(event: KeyPressEvent) -> None:
         paste(event.data)
 
@@ -183,23 +186,18 @@ def _calling(action: Action) -> Callable[[KeyPressEvent], None]:
     return act
 
 
-def _bind_answers(
-    bound: KeyBindings,
-    answer: Callable[[str], None],
-    write: Callable[[str], None],
-    takes_answers: Condition,
-) -> None:
-    for letter in LETTERS:
-        bound.add(letter, filter=takes_answers, eager=True)(_calling(partial(answer, letter)))
-    for key in ("up", "down", "enter"):
-        bound.add(key, filter=takes_answers, eager=True)(_calling(partial(answer, key)))
+def _bind_answers(bound: KeyBindings, answer_keys: AnswerKeys, takes_answers: Condition) -> None:
+    for key in (*LETTERS, "up", "down", "enter"):
+        bound.add(key, filter=takes_answers, eager=True)(_calling(partial(answer_keys.press, key)))
     for key in ("escape", "c-c", "<sigint>"):
-        bound.add(key, filter=takes_answers, eager=True)(_calling(partial(answer, "stop")))
+        bound.add(key, filter=takes_answers, eager=True)(
+            _calling(partial(answer_keys.press, "stop"))
+        )
 
     @bound.add(Keys.Any, filter=takes_answers, eager=True)
     def _(event: KeyPressEvent) -> None:
         """Any other key is no answer."""
-        write(event.data)
+        answer_keys.type(event.data)
 
 
 def _bind_answer_line(

@@ -26,7 +26,7 @@ ENDS_ROWS = 3
 DENSITIES: tuple[Density, ...] = ("rows", "flowing", "short")
 ROOMY = 60
 """Columns that are enough to say more than that a question waits."""
-WAITS = "keys go to your message until you pause"
+WAITS = "keys go to your message; tab to answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.repl.approval import LETTERS, OF_A_PLAN, AskedPlan, Letter
+from agentcli.ui.repl.panel import WAITS
 
 _WORDS: dict[Letter, str] = {
     "y": "yes, follow it and ask before each change",
@@ -25,7 +26,7 @@ _SHORT: dict[Letter, str] = {
 
 
 def plan_panel(asked: AskedPlan, paint: Paint, *, rows: int, takes_keys: bool) -> list[str]:
-    note = "follow it?" if takes_keys else "not yet: you are typing"
+    note = "follow it?" if takes_keys else WAITS
     head = f"{paint.styled('?', paint.theme.warning)} {paint.styled('plan', paint.theme.strong)}"
     head += f"  {paint.styled(note, paint.theme.dim)}"
     answers = [_row(asked, letter, paint) for letter in OF_A_PLAN]
@@ -40,4 +41,7 @@ def plan_panel(asked: AskedPlan, paint: Paint, *, rows: int, takes_keys: bool) -
 def _row(asked: AskedPlan, letter: Letter, paint: Paint) -> str:
     is_selected = asked.selected is not None and LETTERS[asked.selected] == letter
     key = paint.styled(f"[{letter}]", paint.theme.strong)
-    return f"{'>' if is_selected else ' '} {key} {_WORDS[letter]}"
+    enter = (
+        paint.styled("  press Enter", paint.theme.dim) if is_selected and asked.awaits_enter else ""
+    )
+    return f"{'>' if is_selected else ' '} {key} {_WORDS[letter]}{enter}"

@@ -19,6 +19,7 @@ from agentcli.types.errors import Exit
 from agentcli.types.verdicts import Mode
 from agentcli.ui.render.summary import is_ascii
 from agentcli.ui.repl.actions import Actions
+from agentcli.ui.repl.answer_keys import AnswerKeys
 from agentcli.ui.repl.approval import Approvals, Asked
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.engine import Engine, Late, Opening
@@ -28,6 +29,7 @@ from agentcli.ui.repl.keys import bindings, label_rows, table
 from agentcli.ui.repl.mentions import Files
 from agentcli.ui.repl.outside import typed
 from agentcli.ui.repl.plan_answers import proposed, settle
+from agentcli.ui.repl.rhythm import Rhythm
 from agentcli.ui.repl.screen import Screen, Sources
 from agentcli.ui.repl.slash import Slash
 from agentcli.ui.repl.status import Status
@@ -71,11 +73,13 @@ class Repl:
             menu=self.slash,
             files=Files(settings.workspace),
             foreign=Foreign(self._server_menu),
+            rhythm=Rhythm(),
         )
         self.status = Status(is_ascii=is_ascii())
         self.approvals = self._new_approvals()
         self.screen = Screen(self.composer, self._sources())
         self.actions = Actions(self)
+        self.answer_keys = self._new_answer_keys()
         self._app = self._application()
         self.terminal = Terminal(self._app)
         self.engine = self._new_engine(load)
@@ -253,7 +257,7 @@ class Repl:
         if self.approvals.asked is None:
             self.actions.answering.lose_question()
             self.status.doing("Waiting for model")
-        elif self.settings.notify == "bell" and self.approvals.is_open:
+        elif self.settings.notify == "bell" and self.approvals.is_waiting:
             self.terminal.bell()
         self.terminal.redraw()
 
@@ -279,11 +283,20 @@ class Repl:
 
     def _new_approvals(self) -> Approvals:
         return Approvals(
-            is_composing=lambda: not self.composer.is_empty,
-            quiet_s=self.composer.quiet_s,
+            is_composing=lambda: self.composer.is_used,
+            quiet_s=self.composer.rhythm.quiet_s,
             offer=lambda question: self.engine.offer(question),
             position=lambda question: self.engine.position(question),
             changed=self._asked,
+        )
+
+    def _new_answer_keys(self) -> AnswerKeys:
+        return AnswerKeys(
+            self.approvals,
+            alone_s=self.composer.rhythm.alone_s,
+            answer=self.actions.answering.answer,
+            write=self.actions.answering.write,
+            changed=lambda: self.terminal.redraw(),
         )
 
     def _sources(self) -> Sources:
@@ -327,8 +340,7 @@ class Repl:
                 self.actions.table(),
                 approvals=self.approvals,
                 paste=self.actions.paste,
-                answer=self.actions.answering.answer,
-                write=self.actions.answering.write,
+                answer_keys=self.answer_keys,
                 is_answering=self.is_answering,
                 is_bare_shell=lambda: self.composer.shell_mode and self.composer.is_empty,
                 rows=self._keys,
@@ -347,6 +359,7 @@ class Repl:
         )
         app.ttimeoutlen, app.timeoutlen = 0.05, 0.2
         app.before_render += lambda _: self.screen.prepare()
+        app.after_render += lambda _: self.approvals.shown()
         app.key_processor.before_key_press += lambda _: self.actions.key_pressed()
         app.key_processor.after_key_press += lambda _: self.terminal.draw_soon()
         return app

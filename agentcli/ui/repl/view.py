@@ -134,7 +134,10 @@ class View:
         asked, stage = self._approvals.asked, self._engine.stage
         if asked is not None and stage is not None and self._approvals.is_waiting:
             what = stage.question(asked)
-            return [cut(f"? Waiting for approval: {what} (tab to answer)", width)]
+            rows = [_waiting_for(what, width)]
+            if self._composer.is_used and self._terminal.size.rows >= LOW_ROWS:
+                rows.append(cut("  it opens when your message is sent or cleared", width))
+            return rows
         line = self._status.line(width)
         return [line] if line else []
 
@@ -154,3 +157,9 @@ class View:
             branch=self._branch.name,
             background=self._engine.in_background(),
         )
+
+
+def _waiting_for(what: str, width: int) -> str:
+    """The row for a question that waits: what is cut is what it is about, not how to answer."""
+    before, after = "? Waiting for approval: ", " (tab to answer)"
+    return cut(before + cut(what, max(8, width - len(before) - len(after))) + after, width)

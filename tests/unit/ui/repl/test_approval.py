@@ -53,6 +53,10 @@ def test_question_opens_at_once_where_nobody_types() -> None:
         desk = Desk()
         task = await desk.ask()
         assert (desk.approvals.is_open, desk.approvals.takes_keys) == (True, False)
+        desk.now += 100
+        assert not desk.approvals.takes_keys  # nobody has seen it yet
+        desk.approvals.shown()
+        assert not desk.approvals.takes_keys
         desk.now += GRACE_S
         assert desk.approvals.takes_keys
         desk.approvals.allow()
@@ -82,8 +86,9 @@ def test_key_within_the_grace_puts_the_answer_off() -> None:
     async def go() -> None:
         desk = Desk()
         task = await desk.ask()
+        desk.approvals.shown()
         desk.now += GRACE_S / 2
-        desk.approvals.typed()
+        desk.approvals.step_back()
         desk.now += GRACE_S
         assert not desk.approvals.takes_keys
         desk.now += PAUSE_S
@@ -175,7 +180,7 @@ def test_plan_never_comes_up_over_a_message() -> None:
     async def go() -> None:
         desk = Desk(typed_s_ago=100.0, is_composing=True)
         task = asyncio.ensure_future(desk.approvals.about_plan("1. Go."))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         assert (desk.approvals.is_waiting, desk.approvals.is_open) == (True, False)
         desk.approvals.decide_on_plan(PlanAnswer(instead="slower"))
         assert await task == (PlanAnswer(instead="slower"), "1. Go.")

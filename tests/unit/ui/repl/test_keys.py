@@ -2,6 +2,7 @@ import pytest
 from prompt_toolkit.key_binding import KeyBindings
 
 from agentcli.types.errors import SettingsError
+from agentcli.ui.repl.answer_keys import AnswerKeys
 from agentcli.ui.repl.approval import Approvals, Offer
 from agentcli.ui.repl.keys import TABLE, bindings, label_rows, table
 
@@ -21,8 +22,13 @@ def bound() -> KeyBindings:
         actions,
         approvals=approvals,
         paste=lambda data: None,
-        answer=lambda key: None,
-        write=lambda text: None,
+        answer_keys=AnswerKeys(
+            approvals,
+            alone_s=lambda: 0.25,
+            answer=lambda key: None,
+            write=lambda text: None,
+            changed=lambda: None,
+        ),
         is_answering=lambda: False,
         is_bare_shell=lambda: False,
     )

@@ -1,0 +1,133 @@
+"""Which keys answer an open question: those that cannot be the beginning of a message.
+
+A letter is held until it is certain that it stands alone. Another key behind it makes a word of
+both, which goes to the input, and the question has to wait for the input again. What would last
+longer than the session is not taken from a letter at all: the letter selects it, Enter agrees.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from agentcli.ui.repl.approval import GRACE_S, LETTERS, Approvals, Asked, AskedPlan, Letter
+
+CONFIRMED: frozenset[Letter] = frozenset({"a"})
+"""Letters that only select their answer."""
+BACKSPACE = frozenset({"\x7f", "\x08"})
+ONE_READ_S = 0.02
+"""Keys that come so close together were not typed by hand."""
+
+
+class AnswerKeys:
+    def __init__(
+        self,
+        approvals: Approvals,
+        *,
+        alone_s: Callable[[], float],
+        answer: Callable[[str], None],
+        write: Callable[[str], None],
+        changed: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`answer` is told a letter or `stop`; `write` puts text into the input."""
+        self._approvals = approvals
+        self._alone_s = alone_s
+        self._clock = clock
+        self._answer = answer
+        self._write = write
+        self._changed = changed
+        self._held: Letter | None = None
+        """Typed, and neither an answer nor text yet."""
+        self._held_at = 0.0
+        self._enter_from = 0.0
+        """When Enter begins to agree to what the held letter has selected."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def press(self, key: str) -> None:
+        """Take a letter of the answers, `enter`, `up`, `down` or `stop`."""
+        asked = self._approvals.asked
+        if asked is None:
+            return
+        match key:
+            case "stop":
+                self._drop()
+                self._answer("stop")
+            case "up" | "down":
+                self._drop()
+                self._approvals.select(-1 if key == "up" else 1)
+            case "enter":
+                self._enter(asked)
+            case _:
+                self._letter(key, asked)
+
+    def type(self, text: str) -> None:
+        """Take any other key: whoever pressed it is not answering."""
+        held = self._drop()
+        self._approvals.step_back()
+        is_key = text.startswith("\x1b") or (len(text) == 1 and not text.isprintable())
+        written = ("" if text in BACKSPACE else held) + ("" if is_key else text)
+        if written:
+            self._write(written)
+
+    def paste(self, text: str) -> None:
+        """Pasted text answers nothing, and makes text of a letter before it."""
+        self.release()
+        self._approvals.step_back()
+        self._write(text)
+
+    def release(self) -> None:
+        """Give a letter that can be no answer any more to the input."""
+        if held := self._drop():
+            self._write(held)
+
+    def _letter(self, key: str, asked: Asked | AskedPlan) -> None:
+        letter = next((one for one in asked.letters if one == key), None)
+        if letter is None or self._held is not None:
+            self.type(key)
+            return
+        self._held, self._held_at = letter, self._clock()
+        if asked.offers(letter):
+            asked.selected = LETTERS.index(letter)
+        self._timer = asyncio.get_running_loop().call_later(
+            self._alone_s(), self._stand_alone, asked
+        )
+
+    def _enter(self, asked: Asked | AskedPlan) -> None:
+        now = self._clock()
+        if self._held is not None and self._timer is not None:
+            if now - self._held_at < ONE_READ_S:
+                self.type("")
+            else:
+                self._enter_from = now + GRACE_S
+                self._stand_alone(asked)
+        elif asked.selected is not None and now >= self._enter_from:
+            letter = LETTERS[asked.selected]
+            self._drop()
+            self._answer(letter)
+
+    def _stand_alone(self, asked: Asked | AskedPlan) -> None:
+        """No other key has followed the letter, or Enter has."""
+        self._stop_timer()
+        letter = self._held
+        if letter is None or asked is not self._approvals.asked:
+            self.release()
+        elif letter in CONFIRMED and asked.offers(letter):
+            asked.awaits_enter = True
+        else:
+            self._drop()
+            self._answer(letter)
+        self._changed()
+
+    def _drop(self) -> str:
+        """Return the held letter, which is held and selected no longer."""
+        self._stop_timer()
+        held, self._held = self._held, None
+        asked = self._approvals.asked
+        if held is not None and asked is not None:
+            asked.selected, asked.awaits_enter = None, False
+        return held or ""
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
