@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import session_log
-from tests.support.repl import live, runs, says
-from tests.support.terminal import PyteTerm
+from tests.support.repl import live, live_in_tmux, runs, says
+from tests.support.terminal import PyteTerm, needs_tmux
 
 EDIT = anthropic.call(
     "toolu_2", "edit_file", {"path": "calc.py", "old_text": "a / b", "new_text": "a // b"}
@@ -69,6 +69,26 @@ def test_words_at_an_open_question_are_a_message(tmp_path: Path) -> None:
         term.wait("> why any")
         assert not (session.project / "one").exists()
         assert judged(session.home) == []
+
+
+@needs_tmux
+def test_pause_in_a_message_answers_nothing_in_tmux(tmp_path: Path) -> None:
+    with live_in_tmux(tmp_path, [runs("touch one"), says("End.")]) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        term.type("when you are done please ")
+        term.wait("it opens when your message is sent or cleared")
+        time.sleep(2)  # the pause is what is tested
+        assert not term.shows("[y] yes, once")
+        term.type("also say what changed")
+        term.wait("> when you are done please also say what changed")
+        assert (judged(session.home), (session.project / "one").exists()) == ([], False)
+        term.key("enter")
+        term.wait("needs approval")
+        term.type("y")
+        term.wait("End.")
+        assert (session.project / "one").exists()
 
 
 def test_keyboard_is_back_when_a_question_goes_away_unanswered(tmp_path: Path) -> None:

@@ -74,6 +74,20 @@ def test_line_session_runs_what_was_approved_and_stops_on_ctrl_c(tmp_path: Path)
         term.wait("Went on.")
 
 
+def test_line_that_was_typed_before_the_question_is_the_next_message(tmp_path: Path) -> None:
+    script = [runs("touch made"), says("Not made."), says("Heard.")]
+    with live(tmp_path, script, env={"TERM": "dumb"}) as session:
+        term = session.term
+        term.wait("/help lists")
+        term.type("go\ry\r")
+        term.wait("kept as your next message: y")
+        term.wait("y once")
+        term.send("n")
+        term.wait("Heard.")
+        assert not (session.project / "made").exists()
+        assert session.prompts()[-1] == "y"
+
+
 def test_line_session_keeps_a_message_that_failed_for_an_empty_line(tmp_path: Path) -> None:
     with live(tmp_path, [fails(401), says("Through.")], env={"TERM": "dumb"}) as session:
         term = session.term

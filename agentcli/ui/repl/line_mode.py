@@ -157,6 +157,7 @@ class LineMode:
     async def decide_on_plan(self) -> None:
         if not (plan := proposed(self)):
             return
+        self._set_aside_typed()
         answer, plan = await ask_about_plan(
             plan, read=self._reader.line, write=self._write, workspace=self.settings.workspace
         )
@@ -296,6 +297,7 @@ class LineMode:
             position=(1, 1),
             answer=asyncio.get_running_loop().create_future(),
         )
+        self._set_aside_typed()
         self._write("\n" + self._stage.whole_question(asked))
         self._write(f"why: {escape(question.verdict.reason)}\n")
         if question.form is not None:
@@ -305,6 +307,12 @@ class LineMode:
             self.session.store_rule(rule)
             self._write(f"saved: allow {rule}\n")
         return verdict
+
+    def _set_aside_typed(self) -> None:
+        """What was typed before a question is no answer to it, but the next message."""
+        for line in filter(str.strip, self._reader.take_waiting()):
+            self._next.append(line)
+            self._write(f"kept as your next message: {escape(line)}\n")
 
     # Signals
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import sys
 from contextlib import suppress
 
@@ -24,6 +25,15 @@ class LineReader:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r")
+
+    def take_waiting(self) -> list[str]:
+        """Return the whole lines that were typed before now, without waiting for any."""
+        while sys.platform != "win32" and not self._is_closed:
+            if not select.select([self._descriptor], [], [], 0)[0]:
+                break
+            self._take(self._read())
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
 
     async def _more(self) -> None:
         if sys.platform == "win32":

@@ -6,11 +6,15 @@ from agentcli.app.project import open_project
 from agentcli.machine.plain import visible
 from agentcli.settings import Settings
 
+if sys.platform != "win32":
+    import termios
+
 
 def ask_trust(settings: Settings) -> None:
     project = open_project(settings.workspace)
     if project is None or not project.waits_for_answer:
         return
+    _forget_typed()
     question = f"Trust {project.root}? It has {visible(project.summary)}. [y/n/v] "
     while True:
         try:
@@ -26,3 +30,9 @@ def ask_trust(settings: Settings) -> None:
         if answer == "v":
             for line in project.contents():
                 sys.stdout.write(f"  {visible(line)}\n")
+
+
+def _forget_typed() -> None:
+    """What was typed before the question is no answer to it."""
+    if sys.platform != "win32" and sys.stdin.isatty():
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
