@@ -136,7 +136,8 @@ def test_typing_does_not_answer_a_server(tmp_path: Path) -> None:
         term.send("go")
         for letter in "yes yes yes":
             term.type(letter)
-        term.wait("asks you")
+        term.wait("it opens when your message is sent or cleared")
+        term.key("tab")
         answered(term, "n")
         term.wait("Not booked.")
         assert "elicitation was decline" in told(session)
