@@ -40,6 +40,8 @@ After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
 """None: it has nothing to do with this call."""
 Origin: TypeAlias = Callable[[ToolCall, Output], str]
 """Where the text of a result comes from; empty: from the workspace."""
+Explain: TypeAlias = Callable[[ToolResult], str]
+"""What the model has to know to read a result; empty: nothing."""
 Clean: TypeAlias = Callable[[str], str]
 """Takes out of a text what neither the model nor people nor the log may see."""
 
@@ -56,8 +58,11 @@ class Dispatcher:
         pace: Pace,
         after: Sequence[After] = (),
         clean: Clean = str,
+        check: Callable[[ToolCall], None] = lambda call: None,
+        explain: Explain = lambda result: "",
         origin: Origin = lambda call, output: output.origin,
     ) -> None:
+        """`check` raises ToolError for a call that no rule could let run."""
         self._toolset = toolset
         self._judge = judge
         self._tell = tell
@@ -66,6 +71,8 @@ class Dispatcher:
         self._pace = pace
         self._after = after
         self._clean = clean
+        self._check = check
+        self._explain = explain
         self._origin = origin
 
     def is_read(self, call: ToolCall) -> bool:
@@ -82,7 +89,7 @@ class Dispatcher:
         began = time.monotonic()
         try:
             tool = self._toolset.resolve(call.name)  # 1 resolve
-            args = tool.parse(call.input)  # 2 validate
+            args = self._validate(call, tool)  # 2 validate
             call, args, note = await self._guard(call, tool, args)  # 3 guard
             began = time.monotonic()  # how long somebody thought about it is not its duration
             output = await tool.run(args, self._context(call))  # 4 execute
@@ -103,6 +110,10 @@ class Dispatcher:
         """Answers a call that must not run."""
         self._record(call, self._error(call, ErrorKind.NOT_RUN, why), time.monotonic())
 
+    def _validate(self, call: ToolCall, tool: Tool) -> Any:
+        self._check(call)
+        return tool.parse(call.input)
+
     async def _guard(self, call: ToolCall, tool: Tool, args: Any) -> tuple[ToolCall, Any, str]:
         """The call as it may run, its arguments, and what the model has to know about a change."""
         self._pace.admit(call.name)
@@ -113,7 +124,7 @@ class Dispatcher:
         note = ""
         if verdict.decision == "modify":
             call = replace(call, input=verdict.input)
-            args = tool.parse(call.input)
+            args = self._validate(call, tool)
             effect = tool.effect(args)
             shown = json.dumps(call.input, ensure_ascii=False)
             note = f"[The input was changed before it ran ({verdict.reason}): {shown}]"
@@ -151,9 +162,9 @@ class Dispatcher:
         return ToolContext(call_id=call.id, workspace=self._workspace, progress=progress)
 
     def _record(self, call: ToolCall, result: ToolResult, began: float) -> ToolResult:
-        told = self._breaker.observe(call, result)
-        if told is not None:
-            result = replace(result, content=(*result.content, Text(text=f"\n{told}")))
+        for told in (self._breaker.observe(call, result), self._explain(result)):
+            if told:
+                result = replace(result, content=(*result.content, Text(text=f"\n{told}")))
         self._tell(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
         return result
 

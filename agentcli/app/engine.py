@@ -11,6 +11,7 @@ from agentcli.agent.prompt import system_prompt
 from agentcli.agent.room import Room
 from agentcli.agent.toolset import Toolset
 from agentcli.app.boundary import Boundary
+from agentcli.app.secrecy import TokenNote, refuse_tokens
 from agentcli.app.workshop import Workshop
 from agentcli.settings import Settings
 from agentcli.types.messages import Json
@@ -40,6 +41,8 @@ def open_dispatcher(
         pace=Pace(settings.calls_per_minute),
         after=after,
         clean=boundary.secrecy.clean,
+        check=refuse_tokens,
+        explain=TokenNote(journal.facts),
         origin=boundary.origin,
     )
 

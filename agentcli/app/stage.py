@@ -19,6 +19,7 @@ from agentcli.agent.loop import Loop
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.app.boundary import Boundary
 from agentcli.app.model import ModelInUse
+from agentcli.app.secrecy import TokenNote
 from agentcli.app.workshop import Workshop
 from agentcli.record.place import SessionPlace
 from agentcli.record.replay.playback import Playback, RecordedJudge, RecordedTool
@@ -81,7 +82,9 @@ class Stage:
             images=True,
             patches=True,
         )
-        self._workshop = Workshop(self._settings, place, boundary=self._boundary, model=model)
+        self._workshop = Workshop(
+            self._settings, place, boundary=self._boundary, model=model, keeps_tokens=True
+        )
         self.stubbed: dict[str, str] = {}
         """Tools that answer from the recording, and why."""
 
@@ -115,6 +118,7 @@ class Stage:
             breaker=breaker,
             pace=Pace(Limits().calls_per_minute),
             clean=self._boundary.secrecy.clean,
+            explain=TokenNote(journal.facts),
         )
         asking = Asking(
             wire=self._playback,

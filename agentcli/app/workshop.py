@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentcli.machine.ledger import Ledger, Started
     from agentcli.machine.workspace import Workspace
     from agentcli.tools.bash import Bash
+    from agentcli.tools.hidden import HiddenValues
     from agentcli.tools.searching.ripgrep import Engine
     from agentcli.tools.seen import Seen
     from agentcli.tools.shells import Shells
@@ -40,15 +41,18 @@ class Workshop:
         model: ModelInUse,
         known: Iterable[tuple[str, str]] = (),
         tell: Emit = lambda event: None,
+        keeps_tokens: bool = False,
     ) -> None:
         """`known`: files the model has seen in a session that is resumed, with their hashes.
-        `tell`: hears of commands that end in the background."""
+        `tell`: hears of commands that end in the background. `keeps_tokens`: a hidden value that
+        is nowhere is written as its token."""
         self._settings = settings
         self._place = place
         self._boundary = boundary
         self.model = model
         self._known = known
         self._tell = tell
+        self._keeps_tokens = keeps_tokens
 
     def offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         for name in BUILT_IN:
@@ -132,23 +136,27 @@ class Workshop:
             case "write_file":
                 from agentcli.tools.write_file import WriteFile
 
-                return WriteFile(workspace=self._workspace, seen=self._seen)
+                return WriteFile(workspace=self._workspace, seen=self._seen, hidden=self._hidden)
             case "edit_file":
                 from agentcli.tools.edit_file import EditFile
 
-                return EditFile(workspace=self._workspace, seen=self._seen)
+                return EditFile(workspace=self._workspace, seen=self._seen, hidden=self._hidden)
             case "grep":
                 from agentcli.tools.grep import Grep
 
-                return Grep(workspace=self._workspace, engine=self._search_engine)
+                return Grep(
+                    workspace=self._workspace, engine=self._search_engine, hidden=self._hidden
+                )
             case "find_files":
                 from agentcli.tools.find_files import FindFiles
 
-                return FindFiles(workspace=self._workspace, engine=self._search_engine)
+                return FindFiles(
+                    workspace=self._workspace, engine=self._search_engine, hidden=self._hidden
+                )
             case "apply_patch":
                 from agentcli.tools.apply_patch import ApplyPatch
 
-                return ApplyPatch(workspace=self._workspace, seen=self._seen)
+                return ApplyPatch(workspace=self._workspace, seen=self._seen, hidden=self._hidden)
             case _:
                 return self._bash()
 
@@ -210,6 +218,15 @@ class Workshop:
         is_free = self._settings.sandbox == "off"
         start = ripgrep.start_freely if is_free else start_reading
         return ripgrep.engine(self._workspace.root, start)
+
+    @cached_property
+    def _hidden(self) -> "HiddenValues":
+        from agentcli.tools.hidden import HiddenValues
+
+        secrecy = self._boundary.secrecy
+        return HiddenValues(
+            find=secrecy.find_hidden, reveal=secrecy.reveal, keeps_unknown=self._keeps_tokens
+        )
 
     @cached_property
     def _seen(self) -> "Seen":

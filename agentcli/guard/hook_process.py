@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from agentcli.machine import own_process, process, tree
-from agentcli.machine.environment import MARK, SECRET_NAME
+from agentcli.machine.environment import MARK, is_secret_name
 from agentcli.machine.process import Pipe, Steps
 
 LARGEST_OUTPUT_BYTES = 1_000_000
@@ -52,7 +52,7 @@ def hook_environment(
         name: value
         for name, value in environ.items()
         if name in passed
-        or not (SECRET_NAME.search(name) or any(fnmatchcase(name, one) for one in hidden))
+        or not (is_secret_name(name) or any(fnmatchcase(name, one) for one in hidden))
     }
     return own_process.without_project(kept, project) | {
         "AGENTCLI_PROJECT_DIR": str(project),

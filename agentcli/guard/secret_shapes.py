@@ -12,6 +12,11 @@ from typing import NamedTuple
 Span = tuple[int, int]
 
 
+def is_example(value: str) -> bool:
+    """Whether it is a key from the documentation of AWS: all of those end alike."""
+    return value.endswith(("EXAMPLE", "EXAMPLEKEY"))
+
+
 class Shape(NamedTuple):
     prefix: str
     characters: str
@@ -29,7 +34,7 @@ class Shape(NamedTuple):
             # In the middle of a word it is no key: "task-…" is not "sk-…".
             is_word = at > 0 and text[at - 1].isascii() and text[at - 1].isalnum()
             found = None if is_word else rest.match(text, body)
-            if found:
+            if found and not is_example(found[0]):
                 yield at, found.end()
             following = found or (None if is_word else run.match(text, body))
             at = text.find(self.prefix, following.end() if following else at + 1)
@@ -65,9 +70,10 @@ _KIND = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?"
 _HEADERS = rf"(?:{_BREAK}+[A-Za-z-]{{1,40}}: [^\n\\]{{0,200}})*"
 # Groups are not repeated possessively: the first releases of Python 3.11 lose their way in that.
 _BLOCK = (
-    rf"-----BEGIN {_KIND}-----{_HEADERS}(?:{_BREAK}+[A-Za-z0-9+/=]{{16,}}+)*"
-    rf"(?:(?:{_BREAK}+[A-Za-z0-9+/=]++)?{_BREAK}*-----END {_KIND}-----)?"
+    rf"-----BEGIN {_KIND}-----{_HEADERS}((?:{_BREAK}+[A-Za-z0-9+/=]{{16,}}+)*"
+    rf"(?:{_BREAK}+[A-Za-z0-9+/=]++(?={_BREAK}*-----END {_KIND}-----))?)"
 )
+_BLOCK_LINE = rf"{_BREAK}+([A-Za-z0-9+/=]++)"
 _BLOCK_BEGIN = "-----BEGIN "
 _BLOCK_HEADER = rf"-----BEGIN {_KIND}-----"
 _BLOCK_FOOTER = rf"-----END {_KIND}-----"
@@ -92,7 +98,9 @@ def spans(text: str, start: int) -> Iterator[Span]:
     at = text.find(_BLOCK_BEGIN, start)
     while at >= 0:
         if block := re.compile(_BLOCK, re.ASCII).match(text, at):
-            yield block.span()
+            # Each line by itself: what is shown has as many lines as what is hidden.
+            lines = re.compile(_BLOCK_LINE, re.ASCII).finditer(text, *block.span(1))
+            yield from (line.span(1) for line in lines)
         at = text.find(_BLOCK_BEGIN, block.end() if block else at + 1)
 
 

@@ -1,4 +1,5 @@
-"""Secrets out of every text: known values, in the disguises that are exact, and well-known shapes.
+"""Secrets out of every text: known values, in the disguises that are exact, well-known shapes, and
+values that are secret by the name beside them. Each is replaced by its token.
 
 A stream is held back only where it may be in the middle of a secret, and comes out the same as the
 whole text would, wherever it is cut.
@@ -7,17 +8,19 @@ whole text would, wherever it is cut.
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from agentcli.guard import secret_shapes
+from agentcli.guard import secret_context, secret_shapes
+from agentcli.guard.secret_context import CONTEXT_CHARS, is_ordinary
 from agentcli.guard.secret_shapes import Span
+from agentcli.guard.secret_tokens import ByteTokens, Tokens
 from agentcli.guard.stripped import Stripped, begun_sequence, stripped
-from agentcli.machine.environment import SECRET_NAME
+from agentcli.machine.environment import is_secret_name
 
-MASK = "***"
 CUT = "…"
 """What tools put where they have shortened a line."""
 SHORTEST_SECRET = 8
@@ -26,10 +29,8 @@ LONGEST_HELD_BACK = 64 * 1024
 
 _SHORTEST_STEM = 12
 _BASE64_LINE = 76
-_LONGEST_CONTEXT = 256
+_LONGEST_CONTEXT = 1024
 _PASSWORD_IN_ADDRESS = r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@"
-_KNOWN_TO_ALL = frozenset(("password", "postgres", "changeme", "disabled", "required"))
-"""To mask these words would hide half of every project, and no secret."""
 
 
 class Redactor:
@@ -39,11 +40,14 @@ class Redactor:
         environ: Mapping[str, str],
         values: Iterable[str] = (),
         names: Iterable[str] = (),
+        key: Callable[[], bytes] = lambda: secrets.token_bytes(32),
     ) -> None:
         """`values` are secret whatever they are called; of `environ` those whose names say so, or
-        are among `names`, which may be globs, and passwords in addresses."""
-        secrets = {*values, *_secrets_in(environ, tuple(names))}
-        long = (secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
+        are among `names`, which may be globs, and passwords in addresses. `key`: of the tokens."""
+        self._tokens: Tokens | ByteTokens
+        self._tokens = self._own_tokens = Tokens(key)
+        known = {*values, *_secrets_in(environ, tuple(names))}
+        long = (secret for secret in known if len(secret) >= SHORTEST_SECRET)
         self._look_for({form for secret in long for form in _disguises(secret)})
 
     def learn(self, secret: str) -> None:
@@ -65,8 +69,20 @@ class Redactor:
     def known(self, text: str) -> str:
         """Without the known values, but with what only looks like a secret."""
         for form in self._forms:
-            text = text.replace(form, MASK)
+            if form in text:
+                text = text.replace(form, self._tokens.hide(form))
         return text
+
+    def find_hidden(self, text: str) -> Mapping[str, str]:
+        """Return the values in a text that are hidden wherever it is shown, by their tokens."""
+        found = self._spans(text, 0, stripped(text))
+        return {self._tokens.hide(value): value for value in (text[a:b] for a, b in found)}
+
+    def reveal(self, token: str) -> str | None:
+        """Return the value of a token that this process has shown, or of a known secret."""
+        for form in self._forms:
+            self._own_tokens.hide(form)
+        return self._own_tokens.reveal(token)
 
     def stream(self) -> "RedactedStream":
         return RedactedStream(self)
@@ -84,7 +100,7 @@ class Redactor:
             if end > stop:
                 stop = min(stop, begin)
                 break
-            pieces += [text[position:begin], MASK]
+            pieces += [text[position:begin], self._tokens.hide(text[begin:end])]
             position = end
         if not pieces and start == 0 and stop == len(text):
             return text, stop
@@ -92,24 +108,31 @@ class Redactor:
 
     def open_from(self, text: str) -> int:
         """From where on the text may be a secret that is not complete yet."""
-        return min(self._open_value(text), secret_shapes.open_from(text))
+        return min(
+            self._open_value(text), secret_shapes.open_from(text), secret_context.open_from(text)
+        )
 
     def _of_bytes(self) -> "Redactor":
         """The same for text in which every character stands for a byte."""
         twin = Redactor(environ={})
+        twin._tokens = ByteTokens(self._own_tokens)
         encoded = (form.encode("utf-8", "surrogatepass") for form in self._forms)
         twin._look_for({form.decode("latin-1") for form in encoded})
         return twin
 
     def _spans(self, text: str, start: int, shown: Stripped | None) -> list[Span]:
-        found = [*self._values(text, start), *secret_shapes.spans(text, start)]
+        found = [*self._places_in(text, start)]
         if CUT in text:
             found += self._cut_values(text, start)
         if shown:
             first = shown.position(start)
-            hidden = (*self._values(shown.text, first), *secret_shapes.spans(shown.text, first))
-            found += (shown.span(*span) for span in hidden)
+            found += (shown.span(*span) for span in self._places_in(shown.text, first))
         return _merged(found) if found else found
+
+    def _places_in(self, text: str, start: int) -> Iterator[Span]:
+        yield from self._values(text, start)
+        yield from secret_shapes.spans(text, start)
+        yield from secret_context.spans(text, start)
 
     def _values(self, text: str, start: int) -> Iterator[Span]:
         for form in self._forms:
@@ -160,12 +183,18 @@ class RedactedStream:
         shown = stripped(text)
         stop = self._redactor.open_from(text)
         if shown:
-            stop = min(stop, begun_sequence(text))
-            hidden = self._redactor.open_from(shown.text)
-            stop = min(stop, shown.origin(hidden)) if hidden < len(shown.text) else stop
+            head = text[: begun_sequence(text)]
+            stop = min(stop, len(head), self._open_when_shown(head))
         if len(text) - stop > LONGEST_HELD_BACK:
             stop = len(text)
         return self._give(text, stop, shown)
+
+    def _open_when_shown(self, text: str) -> int:
+        shown = stripped(text)
+        if shown is None:
+            return self._redactor.open_from(text)
+        hidden = self._redactor.open_from(shown.text)
+        return shown.origin(hidden) if hidden < len(shown.text) else len(text)
 
     def close(self) -> str:
         return self._give(self._held, len(self._held), stripped(self._held))
@@ -174,7 +203,7 @@ class RedactedStream:
         given, end = self._redactor.masked(
             text, start=self._given, stop=max(stop, self._given), shown=shown
         )
-        before = shown.before(end) if shown else end - 1
+        before = shown.before(end, CONTEXT_CHARS) if shown else end - CONTEXT_CHARS
         before = max(before, end - _LONGEST_CONTEXT, 0)
         self._given, self._held = end - before, text[before:]
         return given
@@ -208,14 +237,12 @@ def _places(form: str, text: str, start: int) -> Iterator[int]:
 
 def _secrets_in(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
     for name, value in environ.items():
-        if any(fnmatchcase(name, wanted) for wanted in names):
-            yield value
-        elif value.lower() in _KNOWN_TO_ALL or _is_place(value):
-            continue
-        elif SECRET_NAME.search(name):
+        is_named = any(fnmatchcase(name, wanted) for wanted in names)
+        if is_named or (is_secret_name(name) and not is_ordinary(value) and not _is_place(value)):
             yield value
         if "://" in value:
-            yield from re.findall(_PASSWORD_IN_ADDRESS, value)
+            found = re.findall(_PASSWORD_IN_ADDRESS, value)
+            yield from (password for password in found if not is_ordinary(password))
 
 
 def _merged(spans: list[Span]) -> list[Span]:

@@ -42,10 +42,11 @@ class Stripped(NamedTuple):
         following = self.starts[part + 1 : part + 2] or [len(self.text)]
         return min(self.starts[part] + origin - self.origins[part], following[0])
 
-    def before(self, origin: int) -> int:
-        """Where the last character stood that was shown before this place."""
-        position = self.position(origin)
-        return self.origin(position - 1) if position else 0
+    def before(self, origin: int, count: int) -> int:
+        """Where the last `count` characters begin that were shown before this, with what is
+        hidden before the first of them."""
+        first = self.position(origin) - count
+        return self.origin(first - 1) + 1 if first > 0 else 0
 
 
 def stripped(text: str, start: int = 0) -> Stripped | None:

@@ -6,11 +6,26 @@ the same command does the same thing whatever shell the agent was started from.
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 
 MARK = "AGENTCLI_CALL"
 """Carries the mark by which `tree` finds a command's processes; an agent in an agent appends."""
 
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET = (
+    *("TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "APIKEY"),
+    *("CREDENTIAL", "CREDENTIALS"),
+)
+_SECRET_AFTER_A_WORD = ("KEY", "KEYS", "PASS", "PWD")
+_KINDS_OF_KEYS = (
+    *("API", "SECRET", "ACCESS", "PRIVATE", "ENCRYPTION", "SIGNING", "MASTER", "AUTH", "SERVICE"),
+    *("DEPLOY", "LICENSE"),
+)
+_NO_SECRET_KEYS = ("PUBLIC", "PRIMARY", "FOREIGN", "SORT", "PARTITION", "CACHE", "INDEX")
+_ABOUT_A_SECRET = (
+    *("FILE", "PATH", "DIR", "NAME", "ID", "URL", "URI", "TYPE", "TTL", "LIMIT", "LENGTH", "SIZE"),
+    *("EXPIRY", "COUNT"),
+)
 
 _SHELL = re.compile(
     r"ENV|BASH_ENV|BASHOPTS|SHELLOPTS|POSIXLY_CORRECT|CDPATH|GLOBIGNORE|BASH_XTRACEFD|BASH_FUNC_.*"
@@ -32,6 +47,24 @@ _FIXED = {
 _UTF8_LOCALE = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret, by the whole words in it.
+
+    A word ends in one of `_SECRET`. KEY, PASS and PWD need a word before them; in small letters,
+    as code has many a key, KEY needs one that says that it is secret. A last word may take it all
+    back: TOKEN_URL is none."""
+    words = [word.upper() for word in _WORD.findall(name)]
+    if not words or words[-1] in _ABOUT_A_SECRET:
+        return False
+    if any(word.endswith(_SECRET) for word in words):
+        return True
+    pairs = [(kind, word) for kind, word in pairwise(words) if word in _SECRET_AFTER_A_WORD]
+    if any(kind in _KINDS_OF_KEYS for kind, _ in pairs):
+        return True
+    is_last = bool(pairs) and pairs[-1][1] == words[-1] and pairs[-1][0] not in _NO_SECRET_KEYS
+    return is_last and (name.isupper() or words[-1] in ("PASS", "PWD"))
+
+
 def child_environment(
     base: Mapping[str, str], *, mark: str = "", passed: Collection[str] = ()
 ) -> dict[str, str]:
@@ -42,7 +75,7 @@ def child_environment(
     kept = {
         name: value
         for name, value in base.items()
-        if not SECRET_NAME.search(name) and not _SHELL.fullmatch(name)
+        if not is_secret_name(name) and not _SHELL.fullmatch(name)
     }
     wanted = {name: base[name] for name in passed if name in base}
     locale = {} if base.get("LANG") or base.get("LC_ALL") else _UTF8_LOCALE

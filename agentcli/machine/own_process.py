@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.machine.environment import SECRET_NAME
+from agentcli.machine.environment import is_secret_name
 
 SYSTEM_DIRECTORIES = (
     *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
@@ -158,7 +158,7 @@ def least_environment(beside: Path | None) -> dict[str, str]:
 
 def user_environment(beside: Path | None) -> dict[str, str]:
     """For what the user works with, an editor or a browser: theirs, without secrets."""
-    known = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
+    known = {name: value for name, value in os.environ.items() if not is_secret_name(name)}
     return without_project(known, beside)
 
 

@@ -18,6 +18,7 @@ from agentcli.machine.replacing import Replaced, replace_in
 from agentcli.machine.reserved import reserved_in
 from agentcli.machine.text import printable
 from agentcli.types.errors import ToolError
+from agentcli.types.hidden import find_tokens
 from agentcli.types.record import dataclass
 from agentcli.types.tools import ErrorKind
 
@@ -75,6 +76,8 @@ class Workspace:
         shown = printable(given)
         if not given:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
+        if find_tokens(given):
+            raise ToolError(f"{shown} has a hidden value in it: no file can be named by a token.")
         if given == "~" or given.startswith("~/"):
             raise ToolError(f"{shown} is outside the workspace: ~ is the home directory.")
         real = self._real(given, shown)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from agentcli.machine.process import to_its_end
 from agentcli.machine.workspace import Workspace
+from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.patching.contract import patch_contract
 from agentcli.tools.patching.parser import FileChange, Update, parse_patch
 from agentcli.tools.patching.plan import Planned, Step, planned
@@ -45,9 +46,12 @@ class Patch:
 
 
 class ApplyPatch:
-    def __init__(self, *, workspace: Workspace, seen: Seen) -> None:
+    def __init__(
+        self, *, workspace: Workspace, seen: Seen, hidden: HiddenValues = NOTHING_HIDDEN
+    ) -> None:
         self._workspace = workspace
         self._seen = seen
+        self._hidden = hidden
 
     @property
     def spec(self) -> ToolSpec:
@@ -86,7 +90,7 @@ class ApplyPatch:
         return plan, carry_out(_steps(plan), self._workspace)
 
     def _plan(self, changes: Sequence[FileChange]) -> list[Planned]:
-        plan = [planned(change, self._workspace) for change in changes]
+        plan = [planned(change, self._workspace, self._hidden) for change in changes]
         _require_distinct(plan)
         return plan
 

@@ -12,6 +12,7 @@ from agentcli.tools import rewriting
 from agentcli.tools.contracts import contract
 from agentcli.tools.editing.edit import Edit, Wish, edit
 from agentcli.tools.editing.near import SHOWN_LINES, numbered
+from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.rewriting import Rewrite
 from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, sha256
@@ -47,9 +48,12 @@ class Args(Arguments):
 
 
 class EditFile:
-    def __init__(self, *, workspace: Workspace, seen: Seen) -> None:
+    def __init__(
+        self, *, workspace: Workspace, seen: Seen, hidden: HiddenValues = NOTHING_HIDDEN
+    ) -> None:
         self._workspace = workspace
         self._seen = seen
+        self._hidden = hidden
 
     @property
     def spec(self) -> ToolSpec:
@@ -75,13 +79,14 @@ class EditFile:
         self._workspace.require_writable(place)
         before = load(self._workspace, place)
         knowledge = self._seen.knowledge(place.path, sha256(before.data))
+        restore = partial(self._hidden.restore, current=before.text, path=place.given)
         try:
             found = edit(
                 before.text,
                 Wish(
                     path=place.given,
-                    old=args.old_text,
-                    new=args.new_text,
+                    old=restore(args.old_text),
+                    new=restore(args.new_text),
                     replace_all=args.replace_all,
                     is_stale=knowledge == "stale",
                 ),

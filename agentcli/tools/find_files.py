@@ -12,6 +12,7 @@ from pydantic import Field
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.contracts import contract
+from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.searching import ripgrep
 from agentcli.tools.searching.ripgrep import Engine, Finish
@@ -40,9 +41,12 @@ class Args(Arguments):
 
 
 class FindFiles:
-    def __init__(self, *, workspace: Workspace, engine: Engine) -> None:
+    def __init__(
+        self, *, workspace: Workspace, engine: Engine, hidden: HiddenValues = NOTHING_HIDDEN
+    ) -> None:
         self._workspace = workspace
         self._engine = engine
+        self._hidden = hidden
 
     @property
     def spec(self) -> ToolSpec:
@@ -59,7 +63,8 @@ class FindFiles:
 
     async def run(self, args: Args, context: ToolContext) -> Output:
         path = args.path or "."
-        scope = await asyncio.to_thread(covered, self._workspace, path=path, glob=args.glob)
+        glob = self._hidden.restore_glob(args.glob)
+        scope = await asyncio.to_thread(covered, self._workspace, path=path, glob=glob)
         if scope.target != ".":
             raise ToolError(f"{scope.where} is a file, not a directory.")
         dated: list[tuple[int, bytes]] = []

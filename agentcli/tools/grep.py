@@ -9,6 +9,7 @@ from pydantic import Field
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.contracts import contract
+from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.searching import ripgrep
 from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, portable
@@ -54,9 +55,12 @@ class Args(Arguments):
 
 
 class Grep:
-    def __init__(self, *, workspace: Workspace, engine: Engine) -> None:
+    def __init__(
+        self, *, workspace: Workspace, engine: Engine, hidden: HiddenValues = NOTHING_HIDDEN
+    ) -> None:
         self._workspace = workspace
         self._engine = engine
+        self._hidden = hidden
 
     @property
     def spec(self) -> ToolSpec:
@@ -81,7 +85,8 @@ class Grep:
         else:
             found = Tally(scope, limit=args.limit, with_counts=args.mode == "count")
             options = _COUNT
-        pattern = portable(args.pattern, literal=args.literal)
+        wanted = self._hidden.restore_pattern(args.pattern, literal=args.literal)
+        pattern = portable(wanted, literal=args.literal)
         searching = [*options, *_for(pattern, ignore_case=args.ignore_case)]
         finish = await ripgrep.run(
             scope, searching, engine=self._engine, separator=b"\n", take=found.take

@@ -10,6 +10,7 @@ from agentcli.machine.text import UTF8, majority_ending, with_ending
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools import rewriting
 from agentcli.tools.contracts import contract
+from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.rewriting import Rewrite
 from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, sha256
@@ -35,9 +36,12 @@ class Args(Arguments):
 
 
 class WriteFile:
-    def __init__(self, *, workspace: Workspace, seen: Seen) -> None:
+    def __init__(
+        self, *, workspace: Workspace, seen: Seen, hidden: HiddenValues = NOTHING_HIDDEN
+    ) -> None:
         self._workspace = workspace
         self._seen = seen
+        self._hidden = hidden
 
     @property
     def spec(self) -> ToolSpec:
@@ -64,10 +68,12 @@ class WriteFile:
         if args.path.endswith("/"):
             raise ToolError(f"Not written: {place.given} names a directory, not a file.")
         if self._workspace.stat(place) is None:
-            return _rewrite(place, None, args.content)
+            content = self._hidden.restore(args.content, current="", path=place.given)
+            return _rewrite(place, None, content)
         before = load(self._workspace, place)
         self._require_read(place, before)
-        return _rewrite(place, before, _as_before(args.content, before))
+        content = self._hidden.restore(args.content, current=before.text, path=place.given)
+        return _rewrite(place, before, _as_before(content, before))
 
     def _require_read(self, place: Place, before: TextFile) -> None:
         match self._seen.knowledge(place.path, sha256(before.data)):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.confined import LAYERS
+from tests.support.hidden import starred
 from tests.support.program import PROGRAM, agentcli, environment, script, session_log
 
 SECRET = "opensesame-0123456789"
@@ -72,7 +73,7 @@ def test_secret_reaches_no_sink(layer: str, form: str, home: Path, workspace: Pa
     assert _holds(home, SECRET, SHAPED, *encoded) == []
     logs = list(home.rglob("out/*.log"))
     assert len(logs) >= 2
-    assert all(b"PASSED_TOKEN=***" in log.read_bytes() for log in logs[:1])
+    assert "PASSED_TOKEN=***" in starred(logs[0].read_text(errors="replace"))
 
 
 def test_passed_variable_reaches_the_command_and_others_do_not(home: Path, workspace: Path) -> None:
@@ -96,7 +97,7 @@ def test_masked_variables_are_chosen_by_name_or_glob(home: Path, workspace: Path
         home=home,
         env={"PLAIN": "plain-words", "MORE_1": "more-words", "OTHER": "other-words"},
     )
-    assert ran.out == "*** and *** and other-words\n"
+    assert starred(ran.out) == "*** and *** and other-words\n"
 
 
 def test_password_in_an_address_of_the_environment_is_masked(home: Path, workspace: Path) -> None:
@@ -106,7 +107,7 @@ def test_password_in_an_address_of_the_environment_is_masked(home: Path, workspa
         home=home,
         env={"DATABASE_URL": "postgres://me:correct-horse@db/x"},
     )
-    assert ran.out == "it is ***\n"
+    assert starred(ran.out) == "it is ***\n"
 
 
 def test_model_gets_masked_text_and_its_own_words_as_they_were(home: Path, workspace: Path) -> None:
@@ -121,7 +122,7 @@ def test_model_gets_masked_text_and_its_own_words_as_they_were(home: Path, works
     )
     finished = [one for one in ran.events if one["type"] == "tool.finished"]
     assert SECRET not in json.dumps(finished)
-    assert "***" in finished[0]["model_text"]
+    assert "«secret:" in finished[0]["model_text"]
     assert SECRET not in session_log(home).read_text()
 
 

@@ -5,7 +5,7 @@ from agentcli.guard.secrets import Redactor
 from agentcli.machine.plain import plain
 from tests.unit.guard.test_secrets import SHAPED, VALUE
 
-REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_KEY": VALUE + "!", "C_TOKEN": "aabaabaabaac"})
+REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_KEY": VALUE + "!"}, values=["aabaabaabaac"])
 
 PIECES = st.one_of(
     st.sampled_from([*SHAPED, VALUE, VALUE + "!", "aabaabaabaac", "aabaabaabaabaabaac"]),
@@ -16,6 +16,21 @@ PIECES = st.one_of(
     st.sampled_from(
         ["\x1b", "\x1b[", "\x1b[0m", "\x1b[1;32m", "\x1b]0;t", "\x1b]0;t\x07", "\x1b]8;;\x1b\\"]
     ),
+    st.sampled_from(
+        [
+            "API_KEY=",
+            "password=",
+            "token='",
+            '"',
+            "'",
+            "&",
+            "a://u:",
+            "@",
+            "hunter2",
+            "access_key: ",
+        ]
+    ),
+    st.text(alphabet="aB1+/", min_size=39, max_size=41),
     st.sampled_from(["\0", "\r", "\b", "m", "]", "\x1b(B", "é", "—"]),
 )
 

@@ -21,6 +21,7 @@ from agentcli.mcp.logins import Login, StoredLogin
 from agentcli.mcp.loopback import NotTheAnswer, loopback
 from agentcli.mcp.remote import RemoteServer
 from agentcli.types.errors import SettingsError
+from tests.support.hidden import starred
 from tests.support.mcp_links import MEMBERS, served
 from tests.support.mcp_servers.guarded import Authority, guarded
 from tests.support.mcp_servers.web import Web, web
@@ -371,7 +372,7 @@ def test_program_logs_in_uses_the_login_and_tells_nobody(tmp_path: Path) -> None
         options = ("--model", model, "--allow", "mcp(issues)", "-o", "stream-json")
         ran = agentcli("run", *options, "go", home=home)
         log = next(home.glob(".local/state/agentcli/sessions/*/log.jsonl")).read_text()
-        assert "Bearer ***" in log
+        assert "Bearer ***" in starred(log)
         everything = f"{refused}{shown}{said}{tested}{ran.out}{ran.err}{log}"
         secret = [one for one in authority.given if one.startswith(("at-", "rt-"))]
         assert len(secret) == 2

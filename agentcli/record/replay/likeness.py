@@ -11,6 +11,7 @@ from difflib import unified_diff
 from typing import Any
 
 from agentcli.record.replay.relocate import Places
+from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Details, ToolResult
 
@@ -29,6 +30,8 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (rf"\b(?:real|user|sys)\s+\d+m{_NUMBER}s", "<duration>"),
     (r"(?i)\b(pid|process|ppid)([ =:]+)\d+", r"\1\2<pid>"),
     (r"(?m)^\[\d+\] \d+$", "<job>"),
+    (rf"\n*{re.escape(NOTE)}", ""),  # calls that run together may end in another order
+    (r"«secret:[0-9a-f]+»", "***"),  # every user has other tokens, and old logs had stars
     (r"(?m)^ *[~^]+\n", ""),  # under a line of a traceback: every Python draws them otherwise
     (
         r"(?m)^([-dlbcps][-rwxsStT]{9})[.+@]? +\d+ +\S+ +\S+ +(\d+) +\S+ +\d+ +[\d:]+ ",

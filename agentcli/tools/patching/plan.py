@@ -2,14 +2,17 @@
 
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from agentcli.machine.diff import Comparison, compare, compare_spliced
 from agentcli.machine.text import NotText, decode, spliced
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.editing.view import LfView
-from agentcli.tools.patching.parser import Add, Delete, FileChange, Update
+from agentcli.tools.hidden import HiddenValues
+from agentcli.tools.patching.parser import Add, Delete, FileChange, Hunk, Line, Update
 from agentcli.tools.patching.place import splices_of
 from agentcli.tools.textfile import LIMIT_BYTES, encoded, load
 from agentcli.types.errors import ToolError
@@ -38,26 +41,27 @@ class Planned:
     """A clause: "edited src/a.py (+1 -1)"."""
 
 
-def planned(change: FileChange, workspace: Workspace) -> Planned:
+def planned(change: FileChange, workspace: Workspace, hidden: HiddenValues) -> Planned:
     """ToolError, which says why, where it cannot be done."""
     place = workspace.locate(change.path)
     workspace.require_writable(place)
     match change:
         case Add():
-            return _added(change, place)
+            return _added(change, place, hidden)
         case Delete():
             return _deleted(change, place, workspace)
         case Update(move_to=str(move_to)):
-            return _moved(change, place, workspace, move_to=move_to)
+            return _moved(change, place, workspace, hidden, move_to=move_to)
         case Update():
-            return _edited(change, place, workspace)
+            return _edited(change, place, workspace, hidden)
 
 
-def _added(change: Add, place: Place) -> Planned:
+def _added(change: Add, place: Place, hidden: HiddenValues) -> Planned:
     _require_free(place, f'Change it with "*** Update File: {place.given}".')
-    comparison = compare("", change.text, path=place.given, created=True)
+    text = hidden.restore(change.text, current="", path=place.given)
+    comparison = compare("", text, path=place.given, created=True)
     return Planned(
-        steps=(Step(place=place, before=None, after=encoded(change.text, place=place)),),
+        steps=(Step(place=place, before=None, after=encoded(text, place=place)),),
         comparison=comparison,
         done=f"added {place.given} (+{comparison.added})",
     )
@@ -77,8 +81,8 @@ def _deleted(change: Delete, place: Place, workspace: Workspace) -> Planned:
     )
 
 
-def _edited(change: Update, place: Place, workspace: Workspace) -> Planned:
-    before, after, comparison = _changed(change, place, workspace)
+def _edited(change: Update, place: Place, workspace: Workspace, hidden: HiddenValues) -> Planned:
+    before, after, comparison = _changed(change, place, workspace, hidden)
     return Planned(
         steps=(Step(place=place, before=before, after=after),),
         comparison=comparison,
@@ -86,7 +90,9 @@ def _edited(change: Update, place: Place, workspace: Workspace) -> Planned:
     )
 
 
-def _moved(change: Update, place: Place, workspace: Workspace, *, move_to: str) -> Planned:
+def _moved(
+    change: Update, place: Place, workspace: Workspace, hidden: HiddenValues, *, move_to: str
+) -> Planned:
     _require_no_link(change.path, place, workspace)
     target = workspace.locate(move_to)
     workspace.require_writable(target)
@@ -94,7 +100,7 @@ def _moved(change: Update, place: Place, workspace: Workspace, *, move_to: str) 
     data, mode = _read(place, workspace)
     after, comparison = data, compare("", "", path=place.given)
     if change.hunks:
-        data, after, comparison = _changed(change, place, workspace)
+        data, after, comparison = _changed(change, place, workspace, hidden)
     return Planned(
         steps=(
             Step(place=target, before=None, after=after, mode=mode),
@@ -105,15 +111,27 @@ def _moved(change: Update, place: Place, workspace: Workspace, *, move_to: str) 
     )
 
 
-def _changed(change: Update, place: Place, workspace: Workspace) -> tuple[bytes, bytes, Comparison]:
+def _changed(
+    change: Update, place: Place, workspace: Workspace, hidden: HiddenValues
+) -> tuple[bytes, bytes, Comparison]:
     """The bytes before and after."""
     file = load(workspace, place)
-    splices = splices_of(LfView(file.text), change.hunks, path=place.given)
+    restore = partial(hidden.restore, current=file.text, path=place.given)
+    hunks = [_restore_hunk(hunk, restore) for hunk in change.hunks]
+    splices = splices_of(LfView(file.text), hunks, path=place.given)
     text = spliced(file.text, splices)
     if text == file.text:
         raise ToolError(f"{place.given} has all of this already.")
     after = encoded(text, encoding=file.encoding, place=place)
     return file.data, after, compare_spliced(file.text, splices, path=place.given)
+
+
+def _restore_hunk(hunk: Hunk, restore: Callable[[str], str]) -> Hunk:
+    return replace(
+        hunk,
+        headings=tuple(map(restore, hunk.headings)),
+        lines=tuple(Line(mark, restore(text)) for mark, text in hunk.lines),
+    )
 
 
 def _require_free(place: Place, otherwise: str) -> None:

@@ -25,10 +25,12 @@ from agentcli.types.verdicts import Verdict
 
 SECRET = "opensesame-0123"
 SHAPED = "sk-" + "a1" * 16
+REDACTOR = Redactor(environ={}, values=[SECRET])
+HIDDEN, HIDDEN_SHAPED = REDACTOR.text(SECRET), REDACTOR.text(SHAPED)
 
 
 def masked(*events: Event) -> list[Event]:
-    masking = Masking(Redactor(environ={}, values=[SECRET]))
+    masking = Masking(REDACTOR)
     return [shown for event in events for shown in masking(event)]
 
 
@@ -69,24 +71,26 @@ def test_every_text_of_a_fact_is_masked() -> None:
     )
 
     assert shown == [
-        TurnStarted(message=UserMessage(content=(Text(text="use ***"),))),
+        TurnStarted(message=UserMessage(content=(Text(text=f"use {HIDDEN}"),))),
         CallJudged(
-            call=ToolCall(id=SECRET, name="bash", input={"command": "echo ***", "***": ["***"]}),
+            call=ToolCall(
+                id=SECRET, name="bash", input={"command": f"echo {HIDDEN}", HIDDEN: [HIDDEN_SHAPED]}
+            ),
             effect=Effect.EXECUTE,
-            verdict=Verdict(decision="allow", by="mode", reason="***?", input=["***"]),
+            verdict=Verdict(decision="allow", by="mode", reason=f"{HIDDEN}?", input=[HIDDEN]),
         ),
         CallFinished(
             result=ToolResult(
                 call_id=SECRET,
                 name="bash",
                 status="ok",
-                content=(Text(text="***"), Image(media_type="image/png", data=SECRET)),
-                details=Raw(text="<***>"),
+                content=(Text(text=HIDDEN), Image(media_type="image/png", data=SECRET)),
+                details=Raw(text=f"<{HIDDEN_SHAPED}>"),
             )
         ),
-        Told(text="***", why="***"),
-        RetryDelta(reason="bad key ***", status=401, wait_s=1.0, attempt=1, attempts=2),
-        CallProgress(call_id=SECRET, text="***"),
+        Told(text=HIDDEN_SHAPED, why=HIDDEN),
+        RetryDelta(reason=f"bad key {HIDDEN}", status=401, wait_s=1.0, attempt=1, attempts=2),
+        CallProgress(call_id=SECRET, text=HIDDEN),
     ]
 
 
@@ -101,8 +105,8 @@ def test_providers_data_is_kept_but_for_known_secrets() -> None:
     assert masked(reply(*blocks, echo=echo(signature))) == [
         reply(
             Thinking(text="", echo=echo(signature)),
-            Text(text="fine", echo=echo("a *** b")),
-            Opaque(echo=echo("***")),
+            Text(text="fine", echo=echo(f"a {HIDDEN} b")),
+            Opaque(echo=echo(HIDDEN)),
         )
     ]
 
@@ -111,14 +115,14 @@ def test_masked_text_loses_the_data_that_vouches_for_it() -> None:
     thought = Thinking(text=f"the key is {SECRET}", echo=echo("signed"))
 
     assert masked(reply(thought, Text(text="ok", echo=echo("t")))) == [
-        reply(Thinking(text="the key is ***"), Text(text="ok", echo=echo("t")))
+        reply(Thinking(text=f"the key is {HIDDEN}"), Text(text="ok", echo=echo("t")))
     ]
 
 
 def test_end_of_a_background_command_does_not_tear_a_text_apart() -> None:
     ended = CommandEnded(pid=7, how="exit code 0")
     shown = masked(TextDelta(text=SECRET[:6]), ended, TextDelta(text=f"{SECRET[6:]}! "))
-    assert shown == [ended, TextDelta(text="***! ")]
+    assert shown == [ended, TextDelta(text=f"{HIDDEN}! ")]
 
 
 def test_secret_split_over_deltas_is_masked_and_nothing_is_lost() -> None:
@@ -136,13 +140,13 @@ def test_secret_split_over_deltas_is_masked_and_nothing_is_lost() -> None:
 
     assert shown == [
         TextDelta(text="say "),
-        TextDelta(text="***! then "),
+        TextDelta(text=f"{HIDDEN}! then "),
         TextDelta(text="o"),
         ThinkingDelta(text="hm "),
         ThinkingDelta(text="opensesame"),
         CallDelta(call_id="1", name="bash", arguments=""),
         CallDelta(call_id="1", name="bash", arguments='{"command": "'),
         CallProgress(call_id="0", text="x"),
-        CallDelta(call_id="1", name="bash", arguments='***"}'),
-        reply(Text(text="say ***! then o")),
+        CallDelta(call_id="1", name="bash", arguments=HIDDEN + '"}'),
+        reply(Text(text=f"say {HIDDEN}! then o")),
     ]
