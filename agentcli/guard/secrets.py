@@ -28,6 +28,7 @@ LONGEST_HELD_BACK = 64 * 1024
 """Characters of a stream. No key is longer; what goes on and on like one is let through."""
 
 _SHORTEST_STEM = 12
+_LINE = r"[^\r\n]+"
 _BASE64_LINE = 76
 _LONGEST_CONTEXT = 1024
 _PASSWORD_IN_ADDRESS = r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@"
@@ -70,13 +71,14 @@ class Redactor:
         """Without the known values, but with what only looks like a secret."""
         for form in self._forms:
             if form in text:
-                text = text.replace(form, self._tokens.hide(form))
+                text = text.replace(form, self._hide(form))
         return text
 
     def find_hidden(self, text: str) -> Mapping[str, str]:
         """Return the values in a text that are hidden wherever it is shown, by their tokens."""
         found = self._spans(text, 0, stripped(text))
-        return {self._tokens.hide(value): value for value in (text[a:b] for a, b in found)}
+        lines = (line for a, b in found for line in re.findall(_LINE, text[a:b]))
+        return {self._tokens.hide(line): line for line in lines}
 
     def reveal(self, token: str) -> str | None:
         """Return the value of a token that this process has shown, or of a known secret."""
@@ -100,11 +102,15 @@ class Redactor:
             if end > stop:
                 stop = min(stop, begin)
                 break
-            pieces += [text[position:begin], self._tokens.hide(text[begin:end])]
+            pieces += [text[position:begin], self._hide(text[begin:end])]
             position = end
         if not pieces and start == 0 and stop == len(text):
             return text, stop
         return "".join([*pieces, text[position:stop]]), stop
+
+    def _hide(self, value: str) -> str:
+        """Line by line, so that it is the same where tools show lines one by one."""
+        return re.sub(_LINE, lambda line: self._tokens.hide(line[0]), value)
 
     def open_from(self, text: str) -> int:
         """From where on the text may be a secret that is not complete yet."""
