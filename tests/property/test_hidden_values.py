@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ LINES = st.one_of(
     st.sampled_from([PEM.split("\n"), ["first-line-of-it", "second-line-of-it"]]),
 )
 CONTENTS = st.tuples(
-    st.lists(LINES, min_size=1, max_size=6),
+    st.lists(LINES, min_size=1, max_size=6).map(lambda groups: list(chain(*groups))),
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from(["", "end\n"]),
-).map(lambda parts: parts[1].join([*sum(parts[0], []), parts[2].replace("\n", parts[1])]))
+).map(lambda parts: parts[1].join([*parts[0], parts[2].replace("\n", parts[1])]))
 
 
 class _Model:
