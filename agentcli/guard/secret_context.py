@@ -32,24 +32,23 @@ _OPEN_VALUE, _OPEN_QUERY_VALUE = (
     rf"""\"([^"\r\n]{_SOME})\Z|'([^'\r\n]{_SOME})\Z|({plain}{_SOME})\Z"""
     for plain in (_PLAIN, _IN_QUERY)
 )
-_WORDS = (
-    *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase"),
-    *("credential", "credentials"),
-)
-_PARTS = ("key", "keys", "pass", "pwd")
 _BEFORE_VALUE = rf"(?=[\"']|(?!=)\S{{{_SHORTEST}}})"
-_CANDIDATES = {
-    **{f"{word}=": f"{word}={_BEFORE_VALUE}" for word in _WORDS},
-    **{f"{part}=": f"{part}=(?<=[a-z0-9_.-]{part}=){_BEFORE_VALUE}" for part in _PARTS},
+_NAME_ENDS = {
+    "token": ("token",),
+    "secret": ("secret", "secrets"),
+    "pass": ("password", "passwords", "passwd", "passphrase", "pass"),
+    "credential": ("credential", "credentials"),
+    "key": ("key", "keys"),
+    "pwd": ("pwd",),
 }
-"""How names end, in lower case, and a pattern that leaves out most of what cannot be meant."""
+"""In lower case, by what they have in common: most texts have none of that."""
 _USER = "[^/\\s:@\"'<>]{0,48}"
 _PASSWORD = "[^/\\s@\"'<>]"
 _ADDRESS = rf"://{_USER}:({_PASSWORD}{_MANY})@"
 _OPEN_ADDRESS = rf"://{_USER}:({_PASSWORD}{_SOME})\Z"
-_SET_OFF = r"[cC][cC][eE][sS][sS][_-]?[kK][eE][yY][\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}[\"']?"
-_AWS = rf"{_SET_OFF}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])"
-_OPEN_AWS = rf"{_SET_OFF}([A-Za-z0-9/+]{{1,40}})\Z"
+_SET_OFF = r"access[_-]?key[\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}[\"']?"
+_AWS = rf"{_SET_OFF}([a-z0-9/+]{{40}})(?![a-z0-9/+=])"
+_OPEN_AWS = rf"{_SET_OFF}([a-z0-9/+]{{1,40}})\Z"
 _TOKEN_IN_BYTES = BEGIN.encode().decode("latin-1")
 
 _CODE = r"[A-Za-z_]+(?:\.[A-Za-z_]+)*"
@@ -79,11 +78,11 @@ def _is_run(value: str) -> bool:
 
 def spans(text: str, start: int) -> Iterator[Span]:
     """Return where values are hidden that begin at `start` or after it."""
-    after = max(0, start - CONTEXT_CHARS)
+    after, lowered = max(0, start - CONTEXT_CHARS), _lower(text)
     found = [
-        *_find_assigned(text, after),
+        *_find_assigned(text, lowered, after),
         *_find_passwords(text, after),
-        *_find_aws(text, after),
+        *_find_aws(lowered, after),
     ]
     for begin, end in found:
         if begin >= start and not _is_harmless(text[begin:end]):
@@ -93,11 +92,11 @@ def spans(text: str, start: int) -> Iterator[Span]:
 def open_from(text: str) -> int:
     """Return from where on the text may be a value that is not complete; its length: nowhere."""
     line = max(text.rfind("\n"), text.rfind("\r"), len(text) - _LONGEST - CONTEXT_CHARS - 1) + 1
-    tail = text[line:]
+    tail, lowered = text[line:], _lower(text[line:])
     found = [
-        *_find_assigned(tail, 0, is_open=True),
+        *_find_assigned(tail, lowered, 0, is_open=True),
         *_find_passwords(tail, 0, is_open=True),
-        *_find_aws(tail, 0, is_open=True),
+        *_find_aws(lowered, 0, is_open=True),
     ]
     return line + min((begin for begin, _ in found), default=len(tail))
 
@@ -114,16 +113,12 @@ def _lower(text: str) -> str:
     return lowered if len(lowered) == len(text) else text.replace("\u0130", "i").lower()
 
 
-def _find_assigned(text: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
+def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
     """Return the values of names that speak of a secret; `is_open`: those that end the text."""
-    if "=" not in text:
-        return
-    lowered = _lower(text)
     patterns = (_OPEN_VALUE, _OPEN_QUERY_VALUE) if is_open else (_VALUE, _QUERY_VALUE)
-    for end, candidate in _CANDIDATES.items():
-        if end not in lowered:
-            continue
-        for named in _compile(end if is_open else candidate).finditer(lowered, start):
+    ends = (end for root, ends in _NAME_ENDS.items() if root in lowered for end in ends)
+    for end in (f"{end}=" for end in ends if f"{end}=" in lowered):
+        for named in _compile(end if is_open else end + _BEFORE_VALUE).finditer(lowered, start):
             equals = named.end() - 1
             name = _compile(_NAME).search(text, max(0, equals - _LONGEST_NAME), equals)
             if name is None or not is_secret_name(name[0]):
@@ -140,12 +135,10 @@ def _find_passwords(text: str, start: int, *, is_open: bool = False) -> Iterator
         yield from (one.span(1) for one in pattern.finditer(text, start))
 
 
-def _find_aws(text: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
-    pattern = _compile(_OPEN_AWS if is_open else _AWS)
-    for literal in ("ccess_", "ccess-", "ccessK", "CCESS_", "CCESS-", "ccessk"):
-        if literal in text:
-            yield from (one.span(1) for one in pattern.finditer(text, start))
-            return
+def _find_aws(lowered: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
+    if "access" in lowered and "key" in lowered:
+        pattern = _compile(_OPEN_AWS if is_open else _AWS)
+        yield from (one.span(1) for one in pattern.finditer(lowered, start))
 
 
 def _is_harmless(value: str) -> bool:

@@ -27,8 +27,10 @@ def workspace(tmp_path: Path) -> Path:
 def _run(home: Path, workspace: Path, *calls: dict[str, Any], options: tuple[str, ...] = ()) -> Ran:
     model = script(home / "s.json", [*({"calls": [call]} for call in calls), "done"])
     return agentcli(
-        *("run", *options, "-o", "stream-json", "-C", workspace, "--mode", "auto"),
-        *("--on-deny", "continue", "--model", model, "x"),
+        *("run", "-o", "stream-json", "-C", workspace, "--mode", "auto"),
+        *("--on-deny", "continue", "--model", model),
+        *options,
+        "x",
         home=home,
         env={"SECRET_KEY": "development"},
     )
