@@ -7,7 +7,7 @@ elsewhere. A candidate is found by a literal: most texts have none, and that is 
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from agentcli.guard.secret_shapes import Span, is_example
 from agentcli.machine.environment import is_secret_name
@@ -18,6 +18,7 @@ CONTEXT_CHARS = 64
 
 _SHORTEST = 6
 _LONGEST = 4096
+_LONGEST_SEARCHED = 1024
 _LONGEST_NAME = 40
 _NAME = rf"[A-Za-z0-9_.-]{{1,{_LONGEST_NAME}}}\Z"
 _PLAIN = "[^\\s\"'`(){}\\[\\]<>\\\\]"
@@ -25,7 +26,7 @@ _IN_QUERY = "[^\\s\"'`(){}\\[\\]<>\\\\&;,|#]"
 _MANY = f"{{{_SHORTEST},{_LONGEST}}}+"
 _SOME = f"{{1,{_LONGEST}}}+"
 _VALUE, _QUERY_VALUE = (
-    rf"""\"([^"\r\n]{_MANY})"|'([^'\r\n]{_MANY})'|({plain}{_MANY})(?!{plain}|[(){{}}\[`])"""
+    rf"""\"([^"\r\n]{_MANY})"|'([^'\r\n]{_MANY})'|({plain}{{{_SHORTEST},}}+)(?![(){{}}\[`])"""
     for plain in (_PLAIN, _IN_QUERY)
 )
 _OPEN_VALUE, _OPEN_QUERY_VALUE = (
@@ -49,6 +50,7 @@ _OPEN_ADDRESS = rf"://{_USER}:({_PASSWORD}{_SOME})\Z"
 _SET_OFF = r"access[_-]?key[\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}[\"']?"
 _AWS = rf"{_SET_OFF}([a-z0-9/+]{{40}})(?![a-z0-9/+=])"
 _OPEN_AWS = rf"{_SET_OFF}([a-z0-9/+]{{1,40}})\Z"
+_is_secret_name = lru_cache(maxsize=1024)(is_secret_name)
 _TOKEN_IN_BYTES = BEGIN.encode().decode("latin-1")
 
 _CODE = r"[A-Za-z_]+(?:\.[A-Za-z_]+)*"
@@ -115,18 +117,31 @@ def _lower(text: str) -> str:
 
 def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
     """Return the values of names that speak of a secret; `is_open`: those that end the text."""
-    patterns = (_OPEN_VALUE, _OPEN_QUERY_VALUE) if is_open else (_VALUE, _QUERY_VALUE)
     ends = (end for root, ends in _NAME_ENDS.items() if root in lowered for end in ends)
     for end in (f"{end}=" for end in ends if f"{end}=" in lowered):
+        reached = 0
         for named in _compile(end if is_open else end + _BEFORE_VALUE).finditer(lowered, start):
-            equals = named.end() - 1
-            name = _compile(_NAME).search(text, max(0, equals - _LONGEST_NAME), equals)
-            if name is None or not is_secret_name(name[0]):
+            if named.start() < reached:
                 continue
-            is_query = text[max(0, name.start() - 1) : name.start()] in ("?", "&", ";")
-            found = _compile(patterns[is_query]).match(text, equals + 1)
-            if found and found.lastindex:
-                yield found.span(found.lastindex)
+            found = _match_value(text, named.end() - 1, is_open=is_open)
+            if found is None:
+                continue
+            begin, stop = found.span(found.lastindex or 0)
+            # What is hidden already is not searched, nor is a run without end, again and again.
+            if stop - begin > _LONGEST_SEARCHED or not _is_harmless(text[begin:stop]):
+                reached = stop
+            if stop - begin <= _LONGEST:
+                yield begin, stop
+
+
+def _match_value(text: str, equals: int, *, is_open: bool) -> re.Match[str] | None:
+    """Return the value after the `=` there, if a name before it speaks of a secret."""
+    name = _compile(_NAME).search(text, max(0, equals - _LONGEST_NAME), equals)
+    if name is None or not _is_secret_name(name[0]):
+        return None
+    is_query = text[max(0, name.start() - 1) : name.start()] in ("?", "&", ";")
+    patterns = (_OPEN_VALUE, _OPEN_QUERY_VALUE) if is_open else (_VALUE, _QUERY_VALUE)
+    return _compile(patterns[is_query]).match(text, equals + 1)
 
 
 def _find_passwords(text: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
@@ -141,6 +156,7 @@ def _find_aws(lowered: str, start: int, *, is_open: bool = False) -> Iterator[Sp
         yield from (one.span(1) for one in pattern.finditer(lowered, start))
 
 
+@lru_cache(maxsize=1024)
 def _is_harmless(value: str) -> bool:
     """Whether it is no value of its own: ordinary, a stand-in, a path, an expression, hidden."""
     if is_ordinary(value) or value.startswith(_TEMPLATE) or "://" in value:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.hidden import starred
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script
 
 SECRET = "correct-horse-battery-staple"
@@ -132,7 +133,7 @@ def test_secret_is_in_no_sink_of_the_job(home: Path) -> None:
         home=home,
         env=job(home),
     )
-    assert (ran.code, ran.out) == (0, "The token is ***.\n")
+    assert (ran.code, starred(ran.out)) == (0, "The token is ***.\n")
     files = [*out.iterdir(), home / "p.diff", home / "summary.md", home / "output.txt"]
     assert [file.name for file in files if SECRET in file.read_text()] == []
     assert SECRET not in ran.err
