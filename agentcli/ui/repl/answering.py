@@ -5,9 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from agentcli.machine.plain import visible
 from agentcli.types.errors import AgentError
 from agentcli.types.forms import Form
-from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.approval import EDITABLE, LETTERS, Asked, AskedPlan, Letter
 from agentcli.ui.repl.form_lines import fill_in_here, unless_answered
 from agentcli.ui.repl.outside import edited
@@ -54,7 +54,7 @@ class Answering:
         if isinstance(asked, AskedPlan):
             self.plan.choose(letter, asked)
         elif not asked.offers(letter):
-            why_not = escape(asked.offer.why_not(letter)) or "view it first, with v"
+            why_not = visible(asked.offer.why_not(letter)) or "view it first, with v"
             self._repl.notice(f"{letter} is not offered: {why_not}")
         else:
             self._choose_for_call(letter, asked)
