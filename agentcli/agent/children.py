@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
+from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import Outcome, ToolError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
     Ending,
     Event,
-    ModelReplied,
     SessionEnded,
     Told,
     TurnEnded,
@@ -111,11 +111,12 @@ class _Watch:
         self._progress = progress
         self._calls = 0
         self._spending = NOTHING
-        self._answer = ""
+        self._said = AnswerParts()
         self._origin = ""
 
     def __call__(self, event: Event) -> None:
         self._spending += spent_on(event)
+        self._said(event)
         match event:
             case CallJudged(call=call):
                 self._calls += 1
@@ -124,8 +125,6 @@ class _Watch:
                 self._progress(f"call {self._calls}: {doing[:STATUS_CHARS]}\n")
             case CallFinished(result=result):
                 self._origin = self._origin or result.origin
-            case ModelReplied(message=message):
-                self._answer = message.text.strip() or self._answer
             case _:
                 pass
 
@@ -140,13 +139,14 @@ class _Watch:
                 hint=outcome.hint,
             )
         )
-        error = _error(ended, self._answer)
-        answer = _bounded(self._answer, child.log)
+        said = self._said.last_said.strip()
+        error = _error(ended, said)
+        answer = _bounded(said, child.log)
         return Output(
             content=(Text(text=answer if error is None else _failure(ended, answer)),),
             details=self._details(role.name, ended, child),
             error=error,
-            truncated=answer != self._answer,
+            truncated=answer != said,
             origin=self._origin,
         )
 

@@ -12,7 +12,6 @@ from agentcli.agent.answer import AnswerForm
 from agentcli.agent.journal import Journal
 from agentcli.types.checks import Claim, ClaimsChecked, Verified
 from agentcli.types.events import Ending, Fact, Told, TurnEnded, TurnStarted, Why
-from agentcli.types.messages import AssistantMessage
 
 ROUNDS_MAX = 5
 """How often a failed verification goes back to the model."""
@@ -50,16 +49,16 @@ class Finish:
         """Then it is for the form to say what is wrong with an answer, also with none."""
         return self._form is not None
 
-    async def after_reply(self, reply: AssistantMessage) -> TurnEnded | None:
+    async def after_reply(self) -> TurnEnded | None:
         """The model has nothing more to call. None: it was told something, and is asked again."""
         if self._form is not None and not self._form.is_met:
-            problem = self._form.take_text(reply.text)
+            problem = self._form.take_text(self._journal.answer())
             if self._form.is_failed:
                 return self._unmet()
             if problem:
                 self._journal.tell(Told(text=problem, why=Why.SCHEMA))
                 return None
-        return await self._verified(reply.text)
+        return await self._verified(self._journal.answer())
 
     async def after_calls(self) -> TurnEnded | None:
         """Calls were run, and one of them may have been the answer."""

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from agentcli.agent.history import History
 from agentcli.machine import clock
+from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import Delta
 from agentcli.types.events import (
     CallFinished,
@@ -52,6 +53,7 @@ class Journal:
         self._listeners = list(listeners)
         self._mask = mask
         self._history = History()
+        self._answer = AnswerParts()
         self._seq = 0
         self._cause: int | None = None
         self._cause_of_call: dict[str, int] = {}
@@ -84,6 +86,10 @@ class Journal:
     def unanswered(self) -> tuple[ToolResult, ...]:
         return self._history.unanswered()
 
+    def answer(self) -> str:
+        """Return the answer of the turn so far, as the model wrote it."""
+        return self._answer.text
+
     def messages(self) -> tuple[Message, ...]:
         return self._history.messages()
 
@@ -105,7 +111,9 @@ class Journal:
         self._seq = entry.seq
         self.facts.append(entry.fact)
         # A reply goes back to its model as it came: it knows it, and signatures hold.
-        self._history.add(said if isinstance(said, ModelReplied) else entry.fact)
+        kept = said if isinstance(said, ModelReplied) else entry.fact
+        self._history.add(kept)
+        self._answer(kept)
         call_id = _call_id(entry.fact)
         if call_id is not None:
             self._cause_of_call[call_id] = entry.seq

@@ -181,7 +181,7 @@ class Loop:
             case "end" | "tool_calls" if reply.tool_calls:
                 return await self._run(reply.tool_calls)
             case "end" | "tool_calls":
-                return await self._answered(reply)
+                return await self._answered()
             case "paused":
                 return None
             case "length":
@@ -195,11 +195,11 @@ class Loop:
                 self._refuse_calls(reply, NOT_COMPLETE)
                 return await self._gave_up(reply)
 
-    async def _answered(self, reply: AssistantMessage) -> TurnEnded | None:
+    async def _answered(self) -> TurnEnded | None:
         has_form = self._finish is not None and self._finish.has_form
-        if not reply.text.strip() and not has_form:
+        if not self._journal.answer().strip() and not has_form:
             return self._said_nothing()
-        return await self._finish.after_reply(reply) if self._finish else DONE
+        return await self._finish.after_reply() if self._finish else DONE
 
     async def _gave_up(self, reply: AssistantMessage) -> TurnEnded | None:
         if reply.stop == "refusal":

@@ -7,13 +7,13 @@ plan is told word for word, outlives every summary, and gives way to the next on
 import re
 from collections.abc import Iterable, Sequence
 
+from agentcli.types.answers import AnswerParts
 from agentcli.types.events import (
     Compacted,
     Ending,
     Event,
     Fact,
     ModeChanged,
-    ModelReplied,
     SessionResumed,
     SessionStarted,
     Told,
@@ -52,12 +52,13 @@ class Planning:
         """What it ended with instead, where that is a question to the person."""
         self.accepted = ""
         self._mode = ""
-        self._answer = ""
+        self._said = AnswerParts()
         self._is_told = False
         for fact in before:
             self(fact)
 
     def __call__(self, event: Event) -> None:
+        self._said(event)
         match event:
             case SessionStarted(mode=mode) | SessionResumed(mode=mode) | ModeChanged(mode=mode):
                 self._mode = mode
@@ -66,14 +67,13 @@ class Planning:
             case Compacted() if self._mode == "plan":
                 self._is_told = False
             case TurnStarted():
-                self._answer = self.proposed = self.asked = ""
-            case ModelReplied(message=message):
-                self._answer = message.text.strip()
+                self.proposed = self.asked = ""
             case TurnEnded(ending=Ending.DONE) if self._mode == "plan":
-                if asks_back(self._answer):
-                    self.asked = self._answer
+                answer = self._said.whole.strip()
+                if asks_back(answer):
+                    self.asked = answer
                 else:
-                    self.proposed = self._answer
+                    self.proposed = answer
             case _:
                 pass
 

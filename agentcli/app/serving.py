@@ -26,6 +26,7 @@ from agentcli.app.resume import take_new
 from agentcli.app.workshop import Workshop
 from agentcli.record.log import Log
 from agentcli.settings import Settings
+from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, ToolError
 from agentcli.types.events import (
@@ -195,8 +196,7 @@ class Serving:
             raise _refused(error) from error
         finally:
             await session.close(code)
-        replies = [fact.message.text for fact in session.facts if isinstance(fact, ModelReplied)]
-        answer = replies[-1] if replies else ""
+        answer = AnswerParts(session.facts).whole
         if ended.ending is Ending.DONE:
             return Output.of(answer)
         return Output.of(

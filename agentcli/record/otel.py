@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
+from agentcli.types.answers import AnswerParts
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -52,11 +53,12 @@ class Spans:
         self._calls: dict[str, tuple[Span, ToolCall]] = {}
         self._free_ns = 0
         """Since when nothing but the model can have been waited for."""
-        self._answer = ""
+        self._said = AnswerParts()
         self._spent = NOTHING
 
     def __call__(self, event: Event) -> None:
         self._spent += spent_on(event)
+        self._said(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._session, self._model = event.session, event.model
@@ -75,7 +77,7 @@ class Spans:
 
     def _begin_turn(self, event: TurnStarted) -> None:
         self._free_ns = time.time_ns()
-        self._answer, self._spent = "", NOTHING
+        self._spent = NOTHING
         self._turn = self._start(
             f"invoke_agent {AGENT}", {"gen_ai.operation.name": "invoke_agent"}, at_ns=self._free_ns
         )
@@ -91,8 +93,8 @@ class Spans:
         if turn is None:
             return
         turn.set_attributes({**_usage(self._spent.usage), "agentcli.ending": event.ending})
-        if self._content and self._answer:
-            turn.set_attribute("gen_ai.output.messages", _messages("assistant", self._answer))
+        if self._content and self._said.text:
+            turn.set_attribute("gen_ai.output.messages", _messages("assistant", self._said.text))
         if event.ending is not Ending.DONE:
             _fail(turn, event.ending, event.message if self._content else "")
         turn.end()
@@ -116,7 +118,6 @@ class Spans:
 
     def _replied(self, span: Span, event: ModelReplied) -> None:
         message = event.message
-        self._answer = "" if message.tool_calls else message.text
         span.set_attributes(
             {
                 **_usage(message.usage),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agentcli.machine.plain import visible
+from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import ClaimsChecked, Verified
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import Exit, Outcome
@@ -62,17 +63,19 @@ class Story:
         self._quiet = quiet
         self._is_timed = timed
         self._began = self._said_at = time.monotonic()
+        self._said = AnswerParts()
         self._calls: dict[str, ToolCall] = {}
         self._running: dict[str, tuple[ToolCall, float]] = {}
 
     def __call__(self, event: Event) -> None:
+        self._said(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._opened(event)
             case ModelReplied(message=message):
                 self._calls.update((call.id, call) for call in message.tool_calls)
-                if message.tool_calls and message.text.strip():
-                    self._say(visible(message.text.strip()))
+                if message.tool_calls and (said := self._said.whole.strip()):
+                    self._say(visible(said))
             case CallJudged(call=call):
                 self._calls.setdefault(call.id, call)
                 self._running[call.id] = (call, time.monotonic())

@@ -6,6 +6,7 @@ What draws is opened when there is something to draw: the first request does not
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import Exit, Outcome
 from agentcli.types.events import CallFinished, CallJudged, Event, ModelReplied
 from agentcli.types.messages import ToolCall
@@ -29,17 +30,19 @@ class TerminalFace:
         self._open_view = open_view
         self._view: View | None = None
         self._remarks = Story(_RemarkPage(self), timed=False)
+        self._said = AnswerParts()
         self._calls: dict[str, ToolCall] = {}
         self._judged: dict[str, CallJudged] = {}
         self._running = ""
         self._is_first = True
 
     def __call__(self, event: Event) -> None:
+        self._said(event)
         match event:
             case ModelReplied(message=message):
                 self._calls.update((call.id, call) for call in message.tool_calls)
-                if message.tool_calls and message.text.strip():
-                    self.block(self.view.prose(message.text))
+                if message.tool_calls and (said := self._said.whole).strip():
+                    self.block(self.view.prose(said))
             case CallJudged(call=call, verdict=verdict):
                 self._judged[call.id] = event
                 if verdict.decision != "deny":

@@ -4,6 +4,7 @@ import time
 from dataclasses import field
 from typing import Any
 
+from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
 from agentcli.types.errors import Outcome
 from agentcli.types.events import (
@@ -33,7 +34,7 @@ class Tally:
     version: str = ""
     turns: int = 0
     """Requests that were answered: a turn of the model's."""
-    answer: str = ""
+    said: AnswerParts = field(default_factory=AnswerParts)
     structured: Json = None
     spending: Spending = NOTHING
     model_s: float = 0.0
@@ -49,11 +50,12 @@ class Tally:
 
     def __call__(self, event: Event) -> None:
         self.spending += spent_on(event)
+        self.said(event)
         match event:
             case SessionStarted() | SessionResumed():
                 self._opened(event)
             case TurnStarted():
-                self.answer, self.structured = "", None
+                self.structured = None
             case ModelReplied():
                 self._replied(event)
             case CallJudged(call=call, verdict=verdict) if verdict.decision == "deny":
@@ -62,6 +64,10 @@ class Tally:
                 self._finished(event)
             case _:
                 self._checked(event)
+
+    @property
+    def answer(self) -> str:
+        return self.said.text
 
     @property
     def usage(self) -> Usage:
@@ -103,7 +109,6 @@ class Tally:
     def _replied(self, event: ModelReplied) -> None:
         self.turns += 1
         self.model_s += event.duration_s
-        self.answer = "" if event.message.tool_calls else event.message.text
 
     def _finished(self, event: CallFinished) -> None:
         result = event.result

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from agentcli.types.answers import AnswerParts
 from agentcli.types.events import (
     CallFinished,
     Fact,
     ModelChanged,
-    ModelReplied,
     SessionResumed,
     SessionStarted,
     TurnEnded,
@@ -30,20 +30,20 @@ class Course:
 
 def course_of(facts: Iterable[Fact], *, model: str = "") -> Course:
     """`model`: of the session before these facts."""
-    course = Course(model=model)
+    course, said = Course(model=model), AnswerParts()
     for fact in facts:
         course.spending += spent_on(fact)
+        said(fact)
         match fact:
             case SessionStarted(model=name) | SessionResumed(model=name) | ModelChanged(model=name):
                 course.model = name
-            case ModelReplied(message=message):
-                course.answer = message.text
             case CallFinished():
                 _finish(course, fact)
             case TurnEnded(ending=ending):
                 course.ending = ending
             case _:
                 pass
+    course.answer = said.whole
     return course
 
 

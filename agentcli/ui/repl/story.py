@@ -62,7 +62,6 @@ class Story:
         self._cards = 0
         self.shows_thinking = False
         self.context_tokens = 0
-        self.answer = ""
         self._earlier: list[Fact] = []
         self._said: list[bytes | int] = []
         """All that was committed; a number is a card, which can be shown whole. As bytes it takes
@@ -155,12 +154,17 @@ class Story:
         self._card(judged, finished)
         self._flush()
 
+    @property
+    def answer(self) -> str:
+        """The latest that the model said, in all of its parts."""
+        return self.tally.said.last_said
+
     def recall(self, facts: Sequence[Fact]) -> None:
         """Goes on with another session, by what was said last in it; the rest is in the transcript.
 
         What was shown stays shown."""
         self._flush()
-        self.tally, self.context_tokens, self.answer = Tally(), 0, ""
+        self.tally, self.context_tokens = Tally(), 0
         self._earlier = [*facts]
         turns = _turns(facts)
         for fact in facts:
@@ -282,7 +286,6 @@ class Story:
         usage = event.message.usage
         if usage.prompt_tokens:
             self.context_tokens = usage.prompt_tokens + usage.output_tokens
-        self.answer = event.message.text or self.answer
 
     def _begins(self, event: CallJudged) -> None:
         self._judged[event.call.id] = event

@@ -80,6 +80,11 @@ def test_a_role_that_does_not_exist_is_named_with_those_that_do() -> None:
     )
 
 
+def test_answer_of_a_child_in_several_replies_is_whole() -> None:
+    family = Family(reply("In a.py ", stop="length"), reply("and ", stop="paused"), reply("b.py."))
+    assert text(family.run()) == "In a.py and b.py."
+
+
 def test_a_child_that_loops_ends_at_its_limit_with_one_result() -> None:
     family = Family(*[reply("Again.", call("look", f"c{n}", n=n)) for n in range(9)], steps=3)
     output = family.run()

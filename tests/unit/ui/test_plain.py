@@ -133,5 +133,8 @@ def test_last_word_is_the_error_and_how_to_fix_it(outcome: Outcome, lines: list[
 
 
 def test_answer_is_data_where_data_was_asked_for() -> None:
-    assert answer_text(Tally(answer="{}", structured={"n": "ü"})) == '{\n  "n": "ü"\n}'
-    assert answer_text(Tally(answer="words")) == "words"
+    assert answer_text(Tally(structured={"n": "ü"})) == '{\n  "n": "ü"\n}'
+    tally = Tally()
+    said = AssistantMessage(content=(Text(text="words"),), stop="end", protocol="t", model="m")
+    tally(ModelReplied(message=said))
+    assert answer_text(tally) == "words"

@@ -1,0 +1,65 @@
+"""The answer of a turn, put together from its replies: the one place that says what belongs to it.
+
+A reply that stopped at the output limit, or paused, is continued by the next one: the answer is all
+of its parts in order, joined exactly as the model wrote them.
+"""
+
+from collections.abc import Iterable
+
+from agentcli.types.events import Event, ModelReplied, Told, TurnStarted, Why
+from agentcli.types.messages import AssistantMessage
+
+CONTINUED = ("length", "paused")
+
+
+class AnswerParts:
+    """Listens to a session."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.last_said = ""
+        """The latest reply that is not blank, with all that it continues."""
+        self._before = ""
+        """What the latest reply continues."""
+        self._latest = ""
+        self._has_calls = False
+        self._stop = ""
+        for event in events:
+            self(event)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._before, self._latest, self._has_calls, self._stop = "", "", False, ""
+            case Told(why=Why.WRAP_UP) if self._is_continued:
+                # A last word is a paragraph of its own, behind what it interrupts.
+                self._latest += "\n\n"
+            case ModelReplied(message=message):
+                self._add(message)
+            case _:
+                pass
+
+    @property
+    def whole(self) -> str:
+        """The latest reply with all that it continues, whether or not it makes calls."""
+        return self._before + self._latest
+
+    @property
+    def text(self) -> str:
+        """The answer so far; empty while the latest reply makes calls."""
+        return "" if self._has_calls else self.whole
+
+    @property
+    def _is_continued(self) -> bool:
+        return self._stop in CONTINUED
+
+    def _add(self, message: AssistantMessage) -> None:
+        if self._is_continued:
+            self._before = self.whole
+        elif self._stop != "error":  # the next one is given in its place
+            self._before = ""
+        self._latest = message.text
+        self._has_calls = bool(message.tool_calls)
+        # With calls it was no answer yet, and a call that was cut off is made again.
+        self._stop = "end" if message.tool_calls or message.cut_off else message.stop
+        if self.whole.strip():
+            self.last_said = self.whole
