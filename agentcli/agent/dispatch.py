@@ -25,6 +25,7 @@ from agentcli.types.tools import (
     Details,
     Effect,
     ErrorKind,
+    FileView,
     Output,
     Tool,
     ToolContext,
@@ -152,7 +153,7 @@ class Dispatcher:
                     kind=ErrorKind.DENIED,
                     details=output.details,
                 )
-            output = reaction.output or output
+            output = _as_shown(reaction.output, before=output) if reaction.output else output
         return output
 
     def _context(self, call: ToolCall) -> ToolContext:
@@ -179,7 +180,7 @@ class Dispatcher:
             name=call.name,
             status="error" if output.error else "ok",
             content=tuple(content) or (Text(text="[no output]"),),
-            details=self._cleaned(output.details),
+            details=self._cleaned(_not_shown(output.details) if was_cut else output.details),
             error=output.error,
             truncated=output.truncated or was_cut,
             origin=origin,
@@ -233,6 +234,17 @@ class Dispatcher:
             if field.name != "type" and isinstance(value := getattr(details, field.name), str)
         }
         return replace(details, **texts)
+
+
+def _as_shown(output: Output, *, before: Output) -> Output:
+    """Return what a hook made of an output; lines that it took out of a file were not shown."""
+    if _text(before.content) in _text(output.content):
+        return output
+    return replace(output, details=_not_shown(output.details))
+
+
+def _not_shown(details: Details | None) -> Details | None:
+    return replace(details, shown=()) if isinstance(details, FileView) else details
 
 
 def _text(content: Iterable[Text | Image]) -> str:

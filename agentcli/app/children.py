@@ -24,7 +24,7 @@ from agentcli.record.place import SessionPlace
 from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.types.errors import ToolError
-from agentcli.types.events import Event, SessionStarted, Told, Warned
+from agentcli.types.events import Event, Fact, SessionStarted, Told, Warned
 from agentcli.types.tools import Effect, ErrorKind, Tool, ToolSpec
 from agentcli.types.verdicts import Delegation
 
@@ -98,9 +98,9 @@ class ChildAgents:
             if is_foreign(spec):
                 yield replace(spec, deferred=False), partial(self._parents.resolve, spec.name)
 
-    def _toolset(self, role: "Role") -> Toolset:
+    def _toolset(self, role: "Role", facts: Callable[[], Sequence[Fact]]) -> Toolset:
         """Raises ToolError where the role names a tool that there is not."""
-        offers = [*self._checkpoints.around(self._workshop.offers()), *self._foreign()]
+        offers = [*self._checkpoints.around(self._workshop.offers(facts)), *self._foreign()]
         wanted = self._names_of_reading() if role.tools is None else role.tools
         for name in wanted:
             if not any(_is_meant(spec, name) for spec, _ in offers):
@@ -122,7 +122,8 @@ class ChildAgents:
         from agentcli.agent.children import Child
 
         limits = Limits(steps=self._steps(), wall_s=WALL_S)
-        toolset, breaker, briefing = self._toolset(role), Breaker(), Briefing(self._settings)
+        toolset = self._toolset(role, lambda: journal.facts)
+        breaker, briefing = Breaker(), Briefing(self._settings)
         log, followed = Log(self._place.new_child_log()), self._boundary.followed
         journal = Journal(
             f"{self._place.id}/{log.path.stem}",

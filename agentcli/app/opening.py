@@ -27,7 +27,6 @@ from agentcli.app.project import Project, open_project, with_project
 from agentcli.app.resume import (
     Taken,
     close_open_ends,
-    files_known,
     take_new,
     take_up,
 )
@@ -127,10 +126,7 @@ def _parts(
         last_seq=taken.last_seq,
         mask=boundary.secrecy.new_mask(),
     )
-    known = files_known(taken.entries)
-    workshop = Workshop(
-        settings, place, boundary=boundary, model=model, known=known, tell=journal.tell
-    )
+    workshop = Workshop(settings, place, boundary=boundary, model=model, tell=journal.tell)
     refuse_unconfined(errand, workshop)
     form = answer_form(errand, journal, by_call=not model.answer_schemas)
     tooling = open_tooling(

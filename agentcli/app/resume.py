@@ -32,7 +32,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.record import dataclass
 from agentcli.types.spending import NOTHING, Spending, own_facts, spent_by_child, total
-from agentcli.types.tools import ChildTurn, Diff, FileView, ToolResult
+from agentcli.types.tools import ChildTurn
 
 if TYPE_CHECKING:
     from agentcli.record.reading import Recorded
@@ -116,17 +116,6 @@ def add_fact(place: SessionPlace, fact: Fact) -> None:
     finally:
         log.close()
         taken.lock.release()
-
-
-def files_known(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
-    """Files as the model last saw or wrote them: path and hash, the latest last."""
-    for entry in entries:
-        match entry.fact:
-            case CallFinished(result=ToolResult(status="ok", details=FileView() | Diff() as file)):
-                if file.sha256:
-                    yield file.path, file.sha256
-            case _:
-                pass
 
 
 def close_open_ends(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:

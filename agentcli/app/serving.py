@@ -167,7 +167,7 @@ class Serving:
             last_first.push_async_callback(self._hooks.at_the_end, Exit.DONE)
 
     def _offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        yield from self._checkpoints.around(self._workshop.offers())
+        yield from self._checkpoints.around(self._workshop.offers(lambda: self._journal.facts))
         run: Tool = RunTask(self._run)
         yield run.spec, lambda: run
 

@@ -109,7 +109,7 @@ class Stage:
         return journal.facts
 
     def _loop(self, journal: Journal) -> Loop:
-        breaker, toolset = Breaker(), Toolset(self._offers())
+        breaker, toolset = Breaker(), Toolset(self._offers(journal))
         dispatcher = Dispatcher(
             toolset=toolset,
             judge=self._boundary.judge if self._manner.judges_anew else self._recorded_judge,
@@ -136,9 +136,10 @@ class Stage:
             unfinished=self._playback.unfinished,
         )
 
-    def _offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def _offers(self, journal: Journal) -> Iterator[tuple[ToolSpec, Load]]:
         """The tools the recorded model had, real where they can be."""
-        real = {spec.name: (spec, load) for spec, load in self._workshop.offers()}
+        offers = self._workshop.offers(lambda: journal.facts)
+        real = {spec.name: (spec, load) for spec, load in offers}
         for name in self._tools:
             why = self._why_stubbed(name, has_real=name in real)
             if why:

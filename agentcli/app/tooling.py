@@ -51,7 +51,7 @@ def open_tooling(
         settings, place, boundary=boundary, workshop=workshop, checkpoints=checkpoints
     )
     programs = Programs(settings, place, boundary=boundary, workshop=workshop)
-    own = (*workshop.offers(), *programs.offers(), *besides)
+    own = (*workshop.offers(lambda: journal.facts), *programs.offers(), *besides)
     toolset = Toolset((*checkpoints.around(own), *children.offers()))
     plugins = open_plugins(settings.workspace)
     servers = _open_servers(

@@ -4,8 +4,8 @@ import asyncio
 import base64
 import hashlib
 import signal
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
@@ -17,7 +17,7 @@ from agentcli.settings import Settings
 from agentcli.tools.contracts import BUILT_IN, contract
 from agentcli.tools.patching.contract import patch_contract
 from agentcli.types.deltas import CommandEnded
-from agentcli.types.events import Emit, Told, Why
+from agentcli.types.events import Emit, Fact, Told, Why
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agentcli.tools.bash import Bash
     from agentcli.tools.hidden import HiddenValues
     from agentcli.tools.searching.ripgrep import Engine
-    from agentcli.tools.seen import Seen
+    from agentcli.tools.seen import FileLocks, Seen
     from agentcli.tools.shells import Shells
 
 
@@ -39,26 +39,25 @@ class Workshop:
         *,
         boundary: Boundary,
         model: ModelInUse,
-        known: Iterable[tuple[str, str]] = (),
         tell: Emit = lambda event: None,
         keeps_tokens: bool = False,
     ) -> None:
-        """`known`: files the model has seen in a session that is resumed, with their hashes.
-        `tell`: hears of commands that end in the background. `keeps_tokens`: a hidden value that
+        """`tell`: hears of commands that end in the background. `keeps_tokens`: a hidden value that
         is nowhere is written as its token."""
         self._settings = settings
         self._place = place
         self._boundary = boundary
         self.model = model
-        self._known = known
         self._tell = tell
         self._keeps_tokens = keeps_tokens
 
-    def offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def offers(self, facts: Callable[[], Sequence[Fact]]) -> Iterator[tuple[ToolSpec, Load]]:
+        """Return the tools of one conversation. `facts`: of it, which say what was shown in it."""
+        seen = cache(partial(self._new_seen, facts))
         for name in BUILT_IN:
-            yield contract(name), partial(self._tool, name)
+            yield contract(name), partial(self._tool, name, seen)
         if self.model.patches:
-            yield patch_contract(), partial(self._tool, "apply_patch")
+            yield patch_contract(), partial(self._tool, "apply_patch", seen)
 
     def notices(self) -> Sequence[Told]:
         """Background commands that have ended since the model last heard of them."""
@@ -123,24 +122,20 @@ class Workshop:
         if self._has_ledger():
             await self._ledger.close()
 
-    def _tool(self, name: str) -> Tool:
+    def _tool(self, name: str, seen: "Callable[[], Seen]") -> Tool:
         match name:
             case "read_file":
                 from agentcli.tools.read_file import ReadFile
 
-                return ReadFile(
-                    workspace=self._workspace,
-                    seen=self._seen,
-                    images=lambda: self.model.images,
-                )
+                return ReadFile(workspace=self._workspace, images=lambda: self.model.images)
             case "write_file":
                 from agentcli.tools.write_file import WriteFile
 
-                return WriteFile(workspace=self._workspace, seen=self._seen, hidden=self._hidden)
+                return WriteFile(workspace=self._workspace, seen=seen(), hidden=self._hidden)
             case "edit_file":
                 from agentcli.tools.edit_file import EditFile
 
-                return EditFile(workspace=self._workspace, seen=self._seen, hidden=self._hidden)
+                return EditFile(workspace=self._workspace, seen=seen(), hidden=self._hidden)
             case "grep":
                 from agentcli.tools.grep import Grep
 
@@ -156,7 +151,7 @@ class Workshop:
             case "apply_patch":
                 from agentcli.tools.apply_patch import ApplyPatch
 
-                return ApplyPatch(workspace=self._workspace, seen=self._seen, hidden=self._hidden)
+                return ApplyPatch(workspace=self._workspace, seen=seen(), hidden=self._hidden)
             case _:
                 return self._bash()
 
@@ -228,14 +223,17 @@ class Workshop:
             find=secrecy.find_hidden, reveal=secrecy.reveal, keeps_unknown=self._keeps_tokens
         )
 
-    @cached_property
-    def _seen(self) -> "Seen":
+    def _new_seen(self, facts: Callable[[], Sequence[Fact]]) -> "Seen":
         from agentcli.tools.seen import Seen
 
-        seen = Seen()
-        for path, digest in self._known:
-            seen.note(self._settings.workspace / path, digest)
-        return seen
+        workspace = self._workspace
+        return Seen(facts(), locate=lambda path: workspace.locate(path).path, locks=self._locks)
+
+    @cached_property
+    def _locks(self) -> "FileLocks":
+        from agentcli.tools.seen import FileLocks
+
+        return FileLocks()
 
     @cached_property
     def _ledger(self) -> "Ledger":

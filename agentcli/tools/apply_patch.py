@@ -4,15 +4,16 @@ The whole patch is worked out before anything is written, and all of it is writt
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from agentcli.machine.process import to_its_end
+from agentcli.machine.text import NotText, decode
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.patching.contract import patch_contract
@@ -20,10 +21,10 @@ from agentcli.tools.patching.parser import FileChange, Update, parse_patch
 from agentcli.tools.patching.plan import Planned, Step, planned
 from agentcli.tools.patching.steps import carry_out
 from agentcli.tools.schema import Arguments, parse
-from agentcli.tools.seen import Seen, sha256
+from agentcli.tools.seen import Seen, all_lines, carry_over, sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
-from agentcli.types.tools import Diff, Effect, Output, ToolContext, ToolSpec
+from agentcli.types.tools import Diff, Effect, KnownFile, LineRanges, Output, ToolContext, ToolSpec
 
 
 class Args(Arguments):
@@ -77,8 +78,9 @@ class ApplyPatch:
                 await locks.enter_async_context(self._seen.lock(path))
             # Whoever cancels it must not find it done later, beside another edit.
             plan, notes = await to_its_end(asyncio.to_thread(self._apply, args.changes))
-            self._note(plan)
-        return Output.of(_told(plan), details=_diff(plan, notes))
+            known = self._known(plan)
+        details = replace(_diff(plan, notes), known=known)
+        return Output.of(_told(plan), details=details)
 
     def _located(self, patch: Patch) -> list[Path]:
         """Every file in an order of its own, so that two patches cannot wait for each other."""
@@ -94,10 +96,29 @@ class ApplyPatch:
         _require_distinct(plan)
         return plan
 
-    def _note(self, plan: Sequence[Planned]) -> None:
-        for step in _steps(plan):
-            if step.after is not None:
-                self._seen.note(step.place.path, sha256(step.after))
+    def _known(self, plan: Sequence[Planned]) -> tuple[KnownFile, ...]:
+        steps = _steps(plan)
+        data = {step.place.path: step.before for step in steps if step.before is not None}
+        return tuple(
+            KnownFile(
+                path=step.place.given,
+                sha256=sha256(step.after),
+                lines=self._lines(step, data),
+            )
+            for step in steps
+            if step.after is not None
+        )
+
+    def _lines(self, step: Step, data: Mapping[Path, bytes]) -> LineRanges:
+        """Return the lines that the model knows after a step. `data`: of the files before."""
+        try:
+            if step.source is None:
+                return all_lines(decode(step.after or b"")[0])
+            before = data[step.source.path]
+            lines = self._seen.lines(step.source.path, sha256(before))
+            return carry_over(decode(before)[0], step.splices, lines)
+        except NotText:  # a file that is only moved
+            return ()
 
 
 @contextmanager

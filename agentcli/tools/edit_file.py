@@ -15,7 +15,7 @@ from agentcli.tools.editing.near import SHOWN_LINES, numbered
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.rewriting import Rewrite
 from agentcli.tools.schema import Arguments, FilePath, parse
-from agentcli.tools.seen import Seen, sha256
+from agentcli.tools.seen import Seen, carry_over, sha256
 from agentcli.tools.textfile import encoded, load
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
@@ -78,7 +78,8 @@ class EditFile:
     def _plan(self, args: Args, place: Place) -> Rewrite:
         self._workspace.require_writable(place)
         before = load(self._workspace, place)
-        knowledge = self._seen.knowledge(place.path, sha256(before.data))
+        digest = sha256(before.data)
+        knowledge = self._seen.knowledge(place.path, digest)
         restore = partial(self._hidden.restore, current=before.text, path=place.given)
         try:
             found = edit(
@@ -110,6 +111,7 @@ class EditFile:
                 encoding=before.encoding.name,
                 notes=change.notes,
             ),
+            lines=carry_over(before.text, found.splices, self._seen.lines(place.path, digest)),
         )
 
 

@@ -16,11 +16,11 @@ from agentcli.tools.reading.bigfile import excerpt_of_big
 from agentcli.tools.reading.excerpt import Excerpt, excerpt_of, first_index
 from agentcli.tools.reading.magic import binary_name
 from agentcli.tools.schema import Arguments, FilePath, parse
-from agentcli.tools.seen import Seen, sha256
+from agentcli.tools.seen import joined, sha256
 from agentcli.tools.textfile import LIMIT_BYTES
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, Text
-from agentcli.types.tools import Effect, FileView, Output, ToolContext, ToolSpec
+from agentcli.types.tools import Effect, FileView, LineRanges, Output, ToolContext, ToolSpec
 
 LIMIT_LINES = 2000
 LIMIT_OUTPUT_BYTES = 50_000
@@ -47,10 +47,9 @@ class Args(Arguments):
 
 
 class ReadFile:
-    def __init__(self, *, workspace: Workspace, seen: Seen, images: Callable[[], bool]) -> None:
+    def __init__(self, *, workspace: Workspace, images: Callable[[], bool]) -> None:
         """`images`: whether the model in use takes them."""
         self._workspace = workspace
-        self._seen = seen
         self._images = images
 
     @property
@@ -71,8 +70,6 @@ class ReadFile:
         output = self._at_once(place, args)
         if output is None:
             output = await asyncio.to_thread(self._read, place, args)
-        if isinstance(output.details, FileView) and output.details.sha256:
-            self._seen.note(place.path, output.details.sha256)
         return output
 
     def _at_once(self, place: Place, args: Args) -> Output | None:
@@ -166,9 +163,15 @@ def _text(place: Place, file: BinaryIO, *, size_bytes: int, args: Args) -> Outpu
             total_lines=part.total,
             encoding=part.encoding.name,
             sha256=digest,
+            shown=_shown(part, len(rows)) if digest else (),
         ),
         truncated=part.has_more or len(rows) < len(part.lines),
     )
+
+
+def _shown(part: Excerpt, count: int) -> LineRanges:
+    """Return the lines among the first so many that were not cut for their length."""
+    return joined((part.first + at,) * 2 for at in range(count) if at not in part.cut)
 
 
 def _excerpt(file: BinaryIO, *, size_bytes: int, args: Args) -> tuple[Excerpt, str]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from agentcli.machine.process import to_its_end
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.seen import Seen, sha256
-from agentcli.types.tools import Diff, Output
+from agentcli.types.tools import Diff, KnownFile, LineRanges, Output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class Rewrite:
     told: str
     """For the model, once it is done."""
     diff: Diff
+    lines: LineRanges
+    """That the model knows whole afterwards."""
 
 
 Plan: TypeAlias = Callable[[Place], Rewrite]
@@ -44,6 +46,8 @@ async def carry_out(path: str, plan: Plan, *, workspace: Workspace, seen: Seen) 
     async with seen.lock(place.path):
         # Whoever cancels it must not find it done later, beside another edit.
         rewrite, notes = await to_its_end(asyncio.to_thread(apply))
-        seen.note(place.path, sha256(rewrite.after))
-    details = replace(rewrite.diff, notes=notes + rewrite.diff.notes, sha256=sha256(rewrite.after))
+    digest = sha256(rewrite.after)
+    known = KnownFile(path=place.given, sha256=digest, lines=rewrite.lines)
+    notes += rewrite.diff.notes
+    details = replace(rewrite.diff, notes=notes, sha256=digest, known=(known,))
     return Output.of(rewrite.told, details=details)

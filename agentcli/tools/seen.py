@@ -1,34 +1,233 @@
-"""What the model knows of each file: the hash of the bytes it was last shown or wrote itself.
+"""What the model knows of each file: lines that it was shown whole, and text that it wrote itself.
 
-Content decides, never a time stamp. One lock per real path keeps read-match-write in one piece.
+It is a fold over the facts of one conversation, so that it is the same after a resume, and what a
+child agent read its parent did not. Content decides, never a time stamp. What was read counts from
+the next reply on: the calls of one reply were written before any of their results was shown.
 """
 
 import asyncio
 import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from agentcli.machine.text import Splice, spliced
+from agentcli.types.errors import ToolError
+from agentcli.types.events import CallFinished, CallJudged, Fact, ModelReplied, ResultsTrimmed
+from agentcli.types.tools import Diff, FileView, KnownFile, LineRanges, ToolResult
+
 Knowledge = Literal["unseen", "current", "stale"]
+
+RANGES_MAX = 1000
+"""More pieces than that of one file are not recorded: the rest counts as not shown."""
 
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class Seen:
+class FileLocks:
+    """One lock per real path keeps read-match-write in one piece, whoever does it."""
+
     def __init__(self) -> None:
-        self._hashes: dict[Path, str] = {}
         self._locks: dict[Path, asyncio.Lock] = {}
-
-    def note(self, path: Path, digest: str) -> None:
-        self._hashes[path] = digest
-
-    def knowledge(self, path: Path, digest: str) -> Knowledge:
-        """Of the file as it is now, by its hash."""
-        known = self._hashes.get(path)
-        if known is None:
-            return "unseen"
-        return "current" if known == digest else "stale"
 
     def lock(self, path: Path) -> asyncio.Lock:
         return self._locks.setdefault(path, asyncio.Lock())
+
+
+class Seen:
+    def __init__(
+        self,
+        facts: Sequence[Fact] = (),
+        *,
+        locate: Callable[[str], Path] = Path,
+        locks: FileLocks | None = None,
+    ) -> None:
+        """`facts`: of the conversation, which may grow. `locate`: returns the real path of a name,
+        or raises ToolError. `locks`: shared by all that write to the same files."""
+        self.lock = (locks or FileLocks()).lock
+        self._facts = facts
+        self._folded = 0
+        self._locate = locate
+        self._known: dict[Path, KnownFile] = {}
+        self._pending: dict[str, FileView] = {}
+        """By call: what was read, but has not gone to the model yet."""
+        self._in_programs: set[str] = set()
+        """Calls of programs, whose results the model does not get."""
+
+    def knowledge(self, path: Path, digest: str) -> Knowledge:
+        """Return how the model knows the file that now has this hash."""
+        self._catch_up()
+        known = self._known.get(path)
+        if known is None:
+            return "unseen"
+        return "current" if known.sha256 == digest else "stale"
+
+    def lines(self, path: Path, digest: str) -> LineRanges:
+        """Return the lines of the file, as it is now, that the model knows whole."""
+        self._catch_up()
+        return self._lines(path, digest)
+
+    def is_pending(self, path: Path) -> bool:
+        """Return whether the file was read in the same reply that now acts on it."""
+        self._catch_up()
+        return any(self._path(view.path) == path for view in self._pending.values())
+
+    def _catch_up(self) -> None:
+        new, self._folded = self._facts[self._folded :], len(self._facts)
+        for fact in new:
+            self._add(fact)
+
+    def _add(self, fact: Fact) -> None:
+        match fact:
+            case CallJudged(call=call) if call.caller:
+                self._in_programs.add(call.id)
+            case CallFinished(result=result) if result.status == "ok":
+                self._finish(result)
+            case ResultsTrimmed(results=results):
+                for trimmed in results:
+                    self._cut(trimmed.call_id, trimmed.last_line)
+            case ModelReplied():
+                for view in self._pending.values():
+                    self._show(view)
+                self._pending.clear()
+            case _:
+                pass
+
+    def _finish(self, result: ToolResult) -> None:
+        match result.details:
+            case FileView() as view if view.sha256 and result.call_id not in self._in_programs:
+                self._pending[result.call_id] = view
+            case Diff() as diff:
+                for file in diff.known or (KnownFile(path=diff.path, sha256=diff.sha256),):
+                    self._write(file)
+            case _:
+                pass
+
+    def _cut(self, call_id: str, last_line: int) -> None:
+        """What the model gets of a file that was read ends with this line."""
+        view = self._pending.get(call_id)
+        if view is not None:
+            self._pending[call_id] = replace(view, shown=until_line(view.shown, last_line))
+
+    def _write(self, file: KnownFile) -> None:
+        path = self._path(file.path)
+        if path is None or not file.sha256:
+            return
+        self._known[path] = file
+        before = [call for call, view in self._pending.items() if self._path(view.path) == path]
+        for call in before:
+            del self._pending[call]
+
+    def _show(self, view: FileView) -> None:
+        path = self._path(view.path)
+        if path is not None:
+            before = self._lines(path, view.sha256)
+            lines = joined((*before, *view.shown))[:RANGES_MAX]
+            self._known[path] = KnownFile(path=view.path, sha256=view.sha256, lines=lines)
+
+    def _lines(self, path: Path, digest: str) -> LineRanges:
+        known = self._known.get(path)
+        return known.lines if known is not None and known.sha256 == digest else ()
+
+    def _path(self, name: str) -> Path | None:
+        try:
+            return self._locate(name)
+        except ToolError:
+            return None
+
+
+def count_lines(text: str) -> int:
+    """Return how many lines there are; what follows a final newline is none."""
+    return text.count("\n") + (text != "" and not text.endswith("\n"))
+
+
+def all_lines(text: str) -> LineRanges:
+    count = count_lines(text)
+    return ((1, count),) if count else ()
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> LineRanges:
+    """Return them in order, those that meet as one."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def missing(lines: LineRanges, count: int) -> LineRanges:
+    """Return the ranges of a file of so many lines that are not among these."""
+    found: list[tuple[int, int]] = []
+    after = 1
+    for first, last in lines:
+        if after < first:
+            found.append((after, first - 1))
+        after = last + 1
+    if after <= count:
+        found.append((after, count))
+    return tuple(found)
+
+
+def until_line(lines: LineRanges, last_line: int) -> LineRanges:
+    return tuple((first, min(last, last_line)) for first, last in lines if first <= last_line)
+
+
+def carry_over(text: str, splices: Sequence[Splice], lines: LineRanges) -> LineRanges:
+    """Return the lines known after a change, where `lines` of the text were known before.
+
+    A line is known if each of its characters was known or is new."""
+    after = spliced(text, splices)
+    gaps = missing(lines, count_lines(text))
+    if not gaps:
+        return all_lines(after)
+    starts, new_starts = _starts(text), _starts(after)
+    unknown = [(starts[first - 1], starts[last]) for first, last in gaps]
+    touched = joined(
+        (bisect_right(new_starts, start), bisect_right(new_starts, end - 1))
+        for start, end in _moved(unknown, _kept(splices, len(text)))
+    )
+    return missing(touched, count_lines(after))[:RANGES_MAX]
+
+
+def _kept(splices: Sequence[Splice], size: int) -> Iterator[tuple[int, int, int]]:
+    """Where each stretch that stays begins and ends, and where it begins afterwards."""
+    at = new_at = 0
+    for splice in splices:
+        yield at, splice.start, new_at
+        new_at += splice.start - at + len(splice.text)
+        at = splice.end
+    yield at, size, new_at
+
+
+def _moved(
+    parts: Sequence[tuple[int, int]], kept: Iterable[tuple[int, int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Where what is left of these parts stands afterwards. Both are in order."""
+    stretches = list(kept)
+    index = 0
+    for start, end in parts:
+        while index < len(stretches) and stretches[index][1] <= start:
+            index += 1
+        for old, old_end, new in islice(stretches, index, None):
+            if old >= end:
+                break
+            first, last = max(old, start), min(old_end, end)
+            if first < last:
+                yield new + first - old, new + last - old
+
+
+def _starts(text: str) -> list[int]:
+    """Where each line begins, and behind the last of them the end."""
+    starts = [0]
+    at = text.find("\n") + 1
+    while at:
+        starts.append(at)
+        at = text.find("\n", at) + 1
+    return starts if starts[-1] == len(text) and text else [*starts, len(text)]

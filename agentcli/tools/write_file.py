@@ -11,13 +11,14 @@ from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools import rewriting
 from agentcli.tools.contracts import contract
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
+from agentcli.tools.reading.excerpt import LINE_CHARS
 from agentcli.tools.rewriting import Rewrite
 from agentcli.tools.schema import Arguments, FilePath, parse
-from agentcli.tools.seen import Seen, sha256
+from agentcli.tools.seen import Seen, all_lines, count_lines, missing, sha256
 from agentcli.tools.textfile import TextFile, encoded, load
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
-from agentcli.types.tools import Diff, Effect, Output, ToolContext, ToolSpec
+from agentcli.types.tools import Diff, Effect, LineRanges, Output, ToolContext, ToolSpec
 
 
 class Args(Arguments):
@@ -76,7 +77,13 @@ class WriteFile:
         return _rewrite(place, before, _as_before(content, before))
 
     def _require_read(self, place: Place, before: TextFile) -> None:
-        match self._seen.knowledge(place.path, sha256(before.data)):
+        digest = sha256(before.data)
+        match self._seen.knowledge(place.path, digest):
+            case _ if self._seen.is_pending(place.path):
+                raise ToolError(
+                    f"Not written: you read {place.given} in this same reply, and wrote before "
+                    "you saw it. Look at it, then write."
+                )
             case "unseen":
                 raise ToolError(
                     f"Not written: {place.given} exists and you have not read it. "
@@ -87,6 +94,28 @@ class WriteFile:
                     f"Not written: {place.given} changed on disk since you read it. "
                     "Read it again, or use edit_file."
                 )
+            case "current":
+                _require_all_shown(place, before, self._seen.lines(place.path, digest))
+
+
+def _require_all_shown(place: Place, before: TextFile, lines: LineRanges) -> None:
+    """What was not shown was not read, and would be lost unseen."""
+    total = count_lines(before.text)
+    gaps = missing(lines, total)
+    if not gaps:
+        return
+    first, last = gaps[0]
+    unseen = sum(to - since + 1 for since, to in gaps)
+    what = f"Not written: you have not seen {unseen} of the {total} lines of {place.given}"
+    if len(before.text.split("\n", first)[first - 1].removesuffix("\r")) > LINE_CHARS:
+        raise ToolError(
+            f"{what}, and they would be lost. Line {first} is too long to be shown whole: "
+            "change a part with edit_file, or rewrite it with bash."
+        )
+    raise ToolError(
+        f"{what}, and they would be lost. Read the rest first (read_file path={place.given} "
+        f"offset={first} limit={last - first + 1}), or change a part with edit_file."
+    )
 
 
 def _rewrite(place: Place, before: TextFile | None, text: str) -> Rewrite:
@@ -114,6 +143,7 @@ def _rewrite(place: Place, before: TextFile | None, text: str) -> Rewrite:
             encoding=encoding.name,
             notes=change.notes,
         ),
+        lines=all_lines(text),
     )
 
 

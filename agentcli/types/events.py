@@ -225,12 +225,14 @@ class TokensSpent:
 class TrimmedResult:
     call_id: str
     text: str
-    """The line that stands in its place: what was called, how it went, where all of it is."""
+    """What stands in its place: a line that says where all of it is, or as much as fits."""
+    last_line: int = 0
+    """Of a file that was read: the last line that is still there; 0: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsTrimmed:
-    """Old results were replaced by a line each, to make room. The originals stay in the log."""
+    """Results were replaced by a line each, or cut to what fits. The originals stay in the log."""
 
     results: tuple[TrimmedResult, ...]
     freed_tokens: int

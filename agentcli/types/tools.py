@@ -47,6 +47,20 @@ class ToolSpec:
     """In Lark, of the one text the tool takes, for models that can be held to it."""
 
 
+LineRanges: TypeAlias = tuple[tuple[int, int], ...]
+"""First and last line of each stretch, counted from 1, in order and apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFile:
+    """What the model knows of a file after it wrote to it."""
+
+    path: str
+    sha256: str
+    lines: LineRanges = ()
+    """That it was shown whole, or wrote itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
     """A file was created or changed."""
@@ -65,6 +79,8 @@ class Diff:
     notes: tuple[str, ...] = ()
     sha256: str = ""
     """Of the bytes now on disk."""
+    known: tuple[KnownFile, ...] = ()
+    """Each file that was written, and what the model knows of it now."""
     type: Literal["diff"] = "diff"
 
 
@@ -108,6 +124,8 @@ class FileView:
     encoding: str = ""
     sha256: str = ""
     """Of the whole file, where all of it was read."""
+    shown: LineRanges = ()
+    """The lines that the model got whole: none that was cut."""
     type: Literal["file_view"] = "file_view"
 
 

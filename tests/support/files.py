@@ -12,8 +12,13 @@ from agentcli.tools.read_file import ReadFile
 from agentcli.tools.seen import Seen
 from agentcli.tools.write_file import WriteFile
 from agentcli.types.errors import ToolError
-from agentcli.types.tools import Details, Output, Tool, ToolContext
+from agentcli.types.events import CallFinished, Fact, ModelReplied
+from agentcli.types.messages import AssistantMessage
+from agentcli.types.tools import Details, Output, Tool, ToolContext, ToolResult
 
+REPLIED = ModelReplied(
+    message=AssistantMessage(content=(), stop="end", protocol="test", model="test")
+)
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -26,6 +31,8 @@ class Bench:
     """The three file tools of one session."""
 
     root: Path
+    facts: list[Fact]
+    """Of a conversation in which each call is a reply of its own."""
     read_file: ReadFile
     write_file: WriteFile
     edit_file: EditFile
@@ -47,14 +54,25 @@ class Bench:
         return asyncio.run(tool.preview(tool.parse(arguments), self.context))
 
     def _run(self, tool: Tool, **arguments: Any) -> Output:
-        return asyncio.run(tool.run(tool.parse(arguments), self.context))
+        output = asyncio.run(tool.run(tool.parse(arguments), self.context))
+        result = ToolResult(
+            call_id="1",
+            name=tool.spec.name,
+            status="error" if output.error else "ok",
+            content=output.content,
+            details=output.details,
+        )
+        self.facts.extend((CallFinished(result=result), REPLIED))
+        return output
 
 
 def bench(root: Path, *, images: bool = True, readable: tuple[Path, ...] = ()) -> Bench:
-    workspace, seen = Workspace(root, readable=readable), Seen()
+    workspace, facts = Workspace(root, readable=readable), list[Fact]()
+    seen = Seen(facts, locate=lambda path: workspace.locate(path).path)
     return Bench(
         root=root,
-        read_file=ReadFile(workspace=workspace, seen=seen, images=lambda: images),
+        facts=facts,
+        read_file=ReadFile(workspace=workspace, images=lambda: images),
         write_file=WriteFile(workspace=workspace, seen=seen),
         edit_file=EditFile(workspace=workspace, seen=seen),
     )

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.machine.diff import Comparison, compare, compare_spliced
-from agentcli.machine.text import NotText, decode, spliced
+from agentcli.machine.text import NotText, Splice, decode, spliced
 from agentcli.machine.workspace import Place, Workspace
 from agentcli.tools.editing.view import LfView
 from agentcli.tools.hidden import HiddenValues
@@ -29,6 +29,10 @@ class Step:
     """None: it is deleted."""
     mode: int | None = None
     """Its permissions, where it is created in the place of another or put back."""
+    source: Place | None = None
+    """The file whose text it takes over; None: all of it is new."""
+    splices: tuple[Splice, ...] = ()
+    """How that text was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +86,10 @@ def _deleted(change: Delete, place: Place, workspace: Workspace) -> Planned:
 
 
 def _edited(change: Update, place: Place, workspace: Workspace, hidden: HiddenValues) -> Planned:
-    before, after, comparison = _changed(change, place, workspace, hidden)
+    before, after, comparison, splices = _changed(change, place, workspace, hidden)
+    step = Step(place=place, before=before, after=after, source=place, splices=splices)
     return Planned(
-        steps=(Step(place=place, before=before, after=after),),
+        steps=(step,),
         comparison=comparison,
         done=f"edited {place.given} (+{comparison.added} -{comparison.removed})",
     )
@@ -99,11 +104,12 @@ def _moved(
     _require_free(target, f"Move {place.given} to another name, or delete it first.")
     data, mode = _read(place, workspace)
     after, comparison = data, compare("", "", path=place.given)
+    splices: tuple[Splice, ...] = ()
     if change.hunks:
-        data, after, comparison = _changed(change, place, workspace, hidden)
+        data, after, comparison, splices = _changed(change, place, workspace, hidden)
     return Planned(
         steps=(
-            Step(place=target, before=None, after=after, mode=mode),
+            Step(place=target, before=None, after=after, mode=mode, source=place, splices=splices),
             Step(place=place, before=data, after=None, mode=mode),
         ),
         comparison=comparison,
@@ -113,8 +119,8 @@ def _moved(
 
 def _changed(
     change: Update, place: Place, workspace: Workspace, hidden: HiddenValues
-) -> tuple[bytes, bytes, Comparison]:
-    """The bytes before and after."""
+) -> tuple[bytes, bytes, Comparison, tuple[Splice, ...]]:
+    """The bytes before and after, and what was done to the text."""
     file = load(workspace, place)
     restore = partial(hidden.restore, current=file.text, path=place.given)
     hunks = [_restore_hunk(hunk, restore) for hunk in change.hunks]
@@ -123,7 +129,8 @@ def _changed(
     if text == file.text:
         raise ToolError(f"{place.given} has all of this already.")
     after = encoded(text, encoding=file.encoding, place=place)
-    return file.data, after, compare_spliced(file.text, splices, path=place.given)
+    comparison = compare_spliced(file.text, splices, path=place.given)
+    return file.data, after, comparison, tuple(splices)
 
 
 def _restore_hunk(hunk: Hunk, restore: Callable[[str], str]) -> Hunk:

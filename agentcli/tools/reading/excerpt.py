@@ -28,6 +28,8 @@ class Excerpt:
     ending: str = ""
     """What lines end with, where it is not a newline."""
     has_final_newline: bool = True
+    cut: frozenset[int] = frozenset()
+    """Which of the lines are cut, counted from 0; not told of a file that is too large."""
 
 
 def excerpt_of(data: bytes, *, offset: int, limit: int) -> Excerpt:
@@ -40,14 +42,16 @@ def excerpt_of(data: bytes, *, offset: int, limit: int) -> Excerpt:
     if start >= total > 0:
         raise past_the_end(total, offset)
     lines = _lines(text, newlines, start=start, count=min(limit, total - start))
+    lines = [line.removesuffix("\r") for line in lines]
     return Excerpt(
-        lines=[shortened(line.removesuffix("\r")) for line in lines],
+        lines=[shortened(line) for line in lines],
         first=start + 1,
         total=total,
         has_more=start + limit < total,
         encoding=encoding,
         ending=_ending(text),
         has_final_newline=has_final_newline,
+        cut=frozenset(at for at, line in enumerate(lines) if len(line) > LINE_CHARS),
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from agentcli.agent.history import MAY_HAVE_RUN, NEVER_RAN
 from agentcli.agent.journal import Journal
-from agentcli.app.resume import add_fact, close_open_ends, files_known, take_up
+from agentcli.app.resume import add_fact, close_open_ends, take_up
 from agentcli.record.audit import audit
 from agentcli.record.place import SessionPlace
 from agentcli.record.reading import read
@@ -18,9 +18,7 @@ from agentcli.types.events import (
     SessionNamed,
     TurnEnded,
 )
-from agentcli.types.messages import Text
-from agentcli.types.tools import Diff, FileView, ToolResult
-from tests.support.record import SESSION, A, B, C, judged, rewrite, write
+from tests.support.record import SESSION, A, judged, rewrite, write
 
 
 def closed(facts: Sequence[Fact]) -> tuple[list[Fact], tuple[str, ...]]:
@@ -96,20 +94,6 @@ def test_fact_is_added_to_a_session_nobody_works_in(tmp_path: Path) -> None:
     add_fact(place, SessionNamed(name="x"))
     assert read(place.log).entries[-1].fact == SessionNamed(name="x")
     assert audit(place.log).status == "intact"
-
-
-def test_files_are_known_as_they_were_last_seen_or_written() -> None:
-    shown = FileView(path="a", media="text", size_bytes=1, sha256="1")
-    written = Diff(path="a", unified="", added=1, removed=0, sha256="2")
-    results = [
-        ToolResult(call_id=c.id, name="t", status="ok", content=(Text(text=""),), details=details)
-        for c, details in ((A, shown), (B, written), (C, None))
-    ]
-    entries = [
-        Entry(seq=1, at="", session="s", parent=None, fact=CallFinished(result=result))
-        for result in results
-    ]
-    assert list(files_known(entries)) == [("a", "1"), ("a", "2")]
 
 
 def test_session_with_a_last_record_of_a_newer_version_is_continued_after_it(

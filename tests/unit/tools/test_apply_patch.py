@@ -3,6 +3,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from agentcli.tools.patching.place import splices_of
 from agentcli.tools.schema import schema_of
 from agentcli.tools.seen import Seen, sha256
 from agentcli.types.errors import ToolError
-from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext
+from agentcli.types.events import CallFinished, Fact
+from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext, ToolResult
 
 CASES = Path(__file__).parents[3] / "fixtures/patches"
 APPLIED = sorted(path.parent.name for path in CASES.glob("*/expected"))
@@ -93,7 +95,9 @@ def test_preview_shows_what_running_does_and_does_nothing(tmp_path: Path) -> Non
     tool = ApplyPatch(workspace=Workspace(tmp_path), seen=Seen())
     preview = asyncio.run(tool.preview(tool.parse({"patch": patch}), context(tmp_path)))
     assert contents(tmp_path) == before
-    assert applied(tmp_path, patch).details == preview
+    done = applied(tmp_path, patch).details
+    assert isinstance(done, Diff)
+    assert replace(done, known=()) == preview
 
 
 def test_preview_of_a_patch_that_will_be_refused_refuses_it(tmp_path: Path) -> None:
@@ -129,9 +133,13 @@ def test_patch_names_every_file_it_would_change(tmp_path: Path) -> None:
 
 
 def test_model_is_known_to_have_seen_what_it_patched(tmp_path: Path) -> None:
-    patch, seen = copied("several_files", tmp_path), Seen()
-    tool = ApplyPatch(workspace=Workspace(tmp_path), seen=seen)
-    asyncio.run(tool.run(tool.parse({"patch": patch}), context(tmp_path)))
+    patch, facts = copied("several_files", tmp_path), list[Fact]()
+    workspace = Workspace(tmp_path)
+    seen = Seen(facts, locate=lambda path: workspace.locate(path).path)
+    tool = ApplyPatch(workspace=workspace, seen=seen)
+    output = asyncio.run(tool.run(tool.parse({"patch": patch}), context(tmp_path)))
+    result = ToolResult(call_id="1", name="apply_patch", status="ok", content=output.content)
+    facts.append(CallFinished(result=replace(result, details=output.details)))
     root = Workspace(tmp_path).root
     known = {
         name: seen.knowledge(root / name, sha256(text)) for name, text in contents(root).items()

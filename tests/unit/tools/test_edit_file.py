@@ -7,7 +7,7 @@ import pytest
 from agentcli.tools.edit_file import Args
 from agentcli.tools.seen import sha256
 from agentcli.types.errors import ToolError
-from agentcli.types.tools import Diff, Effect
+from agentcli.types.tools import Diff, Effect, KnownFile
 from tests.support.files import bench, refusal, text_of, tree
 
 CODE = "class A:\n    def f(self):\n        x = 1\n        return x\n"
@@ -27,6 +27,7 @@ def test_an_edit_is_told_in_one_line_and_shown_in_details(tmp_path: Path) -> Non
         first_line=3,
         last_line=4,
         sha256=sha256(after.encode()),
+        known=(KnownFile(path="a.py", sha256=sha256(after.encode()), lines=((3, 4),)),),
     )
     assert (tmp_path / "a.py").read_text() == after
 

@@ -113,6 +113,7 @@ def test_details_are_of_the_file(tmp_path: Path) -> None:
             total_lines=3,
             encoding="utf-8",
             sha256=sha256(b"a\nb\nc\n"),
+            shown=((2, 2),),
         ),
         True,
     )

@@ -7,20 +7,22 @@ import pytest
 from agentcli.tools.seen import sha256
 from agentcli.tools.write_file import Args
 from agentcli.types.errors import ToolError
-from agentcli.types.tools import Diff, Effect
+from agentcli.types.tools import Diff, Effect, KnownFile
 from tests.support.files import bench, refusal, text_of, tree
 
 
 def test_a_new_file_is_created_with_its_directories(tmp_path: Path) -> None:
     output = bench(tmp_path).write("a/b/new.py", "x = 1\ny = é\n")
     assert text_of(output) == "Created a/b/new.py: 2 lines."
+    digest = sha256("x = 1\ny = é\n".encode())
     assert output.details == Diff(
         path="a/b/new.py",
         unified="--- /dev/null\n+++ b/a/b/new.py\n@@ -0,0 +1,2 @@\n+x = 1\n+y = é\n",
         added=2,
         removed=0,
         created=True,
-        sha256=sha256("x = 1\ny = é\n".encode()),
+        sha256=digest,
+        known=(KnownFile(path="a/b/new.py", sha256=digest, lines=((1, 2),)),),
     )
     assert tree(tmp_path) == {"a/b/new.py": "x = 1\ny = é\n".encode()}
 
@@ -48,6 +50,32 @@ def test_an_existing_file_must_have_been_read_and_be_unchanged(tmp_path: Path) -
     tools.read("a.py")
     assert text_of(tools.write("a.py", "new\n")) == "Wrote a.py: 1 line (+1 -1)."
     assert text_of(tools.write("a.py", "newer\n")) == "Wrote a.py: 1 line (+1 -1)."
+
+
+def test_what_was_not_shown_would_be_lost_and_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("".join(f"line {number}\n" for number in range(1, 6001)))
+    tools = bench(tmp_path)
+    tools.read("a.py", limit=3)
+    assert refusal(tools.write, "a.py", "new") == (
+        "Not written: you have not seen 5997 of the 6000 lines of a.py, and they would be lost. "
+        "Read the rest first (read_file path=a.py offset=4 limit=5997), or change a part with "
+        "edit_file."
+    )
+    for offset in (1, 2001, 4001):
+        tools.read("a.py", offset=offset)
+    assert text_of(tools.write("a.py", "new\n")) == "Wrote a.py: 1 line (+1 -6000)."
+
+
+def test_line_that_was_cut_for_its_length_was_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"one\n{'x' * 3000}\n")
+    tools = bench(tmp_path)
+    tools.read("a.py")
+    assert refusal(tools.write, "a.py", "new") == (
+        "Not written: you have not seen 1 of the 2 lines of a.py, and they would be lost. "
+        "Line 2 is too long to be shown whole: change a part with edit_file, or rewrite it with "
+        "bash."
+    )
 
 
 def test_the_same_content_is_not_written_again(tmp_path: Path) -> None:
