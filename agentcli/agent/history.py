@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from agentcli.agent.trimming import last_reply, new_results
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -155,13 +156,37 @@ class History:
         self._settle()
         match fact:
             case ResultsTrimmed(results=results):
-                lines = {result.call_id: result.text for result in results}
-                self._settled = [_with_lines(message, lines) for message in self._settled]
+                self._replace({result.call_id: result.text for result in results})
             case Compacted(summary=summary):
                 told = UserMessage(content=(Text(text=f"{SUMMARISED}\n\n{summary}"),))
-                self._settled = [*self._left_as_is(fact.left_out), told]
+                new = self._new() if fact.keeps_new else ()
+                self._settled = [*self._left_as_is(fact.left_out), told, *new]
             case Restored():
                 self._settled = list(self._all)
+
+    def _replace(self, lines: dict[str, str]) -> None:
+        """Ids may come again: a new result is meant rather than an old one that shares its id."""
+        new = {result.call_id for result in new_results(self._settled)}
+        of_new = {call_id: lines[call_id] for call_id in lines if call_id in new}
+        of_old = {call_id: lines[call_id] for call_id in lines if call_id not in new}
+        at = last_reply(self._settled)
+        self._settled = [
+            _with_lines(message, of_new if index > at else of_old)
+            for index, message in enumerate(self._settled)
+        ]
+
+    def _new(self) -> tuple[Message, ...]:
+        """Return what no request has carried yet, with the reply whose calls it answers.
+
+        What a summary leaves anyway is not among it."""
+        at = last_reply(self._settled)
+        lasting = [id(message) for message, _ in self._lasting]
+        new = [one for one in self._settled[at + 1 :] if id(one) not in lasting]
+        reply = self._settled[at] if at >= 0 else None
+        if isinstance(reply, AssistantMessage) and reply.tool_calls:
+            # What it continues on the provider's side is what the summary takes the place of.
+            return (replace(reply, echo=None), *new)
+        return tuple(new)
 
     def _left_as_is(self, left_out: int) -> Iterator[UserMessage]:
         """The first request of all is never among those that are left out."""

@@ -12,9 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
+from agentcli.agent.cutting import cut_new
 from agentcli.agent.journal import Journal
-from agentcli.agent.size import RequestSize, message_tokens
-from agentcli.agent.trimming import Keep, trimmed
+from agentcli.agent.size import RequestSize, message_tokens, result_tokens
+from agentcli.agent.trimming import Keep, last_reply, new_results, trimmed
 from agentcli.agent.unseen import unseen
 from agentcli.machine.tokens import estimate
 from agentcli.types.errors import WireError, WireErrorKind
@@ -28,6 +29,8 @@ TRIM_AT = 0.6
 TRIM_SPARES = 0.2
 TRIM_PAYS = 0.15
 COMPACT_AT = 0.8
+OLD_MOST = 0.5
+"""Of the window: what is not new is summarised above it; below it, what is new gives way."""
 SAID_MOST = 0.2
 """Of the window, for what the person said: the rest of a long session is told by the summary."""
 GROWN = 1.2
@@ -63,9 +66,11 @@ class Room:
             return request
         self._trim(request, spare_tokens=int(TRIM_SPARES * window), worth=TRIM_PAYS * window)
         request = self._now(request)
-        if self._size.of(request) > max(COMPACT_AT * window, GROWN * self._smallest_tokens):
+        if self._size.of(request) > COMPACT_AT * window:
             self._require_hope(request, window)
-            await self.compact(request, wire=wire, price=price)
+            if self._old_tokens(request) > max(OLD_MOST * window, GROWN * self._smallest_tokens):
+                await self.compact(request, wire=wire, price=price)
+            self._cut(self._now(request), limit_tokens=int(COMPACT_AT * window))
         return self._now(request)
 
     async def after_overflow(self, request: Request, *, wire: Wire, price: Price) -> bool:
@@ -73,7 +78,15 @@ class Room:
         if self._least(request) > CERTAIN * (self._window() or math.inf):
             return False
         self._trim(request, spare_tokens=0, worth=0)
-        return await self.compact(self._now(request), wire=wire, price=price)
+        request = self._now(request)
+        window = self._window() or UNKNOWN_WINDOW_TOKENS
+        old_tokens, tokens = self._old_tokens(request), self._size.of(request)
+        # The provider counts otherwise than we do: of what is new, half is less in any case.
+        limit_tokens = min(int(COMPACT_AT * window), old_tokens + (tokens - old_tokens) // 2)
+        was_cut = self._cut(request, limit_tokens=limit_tokens)
+        if was_cut and old_tokens <= OLD_MOST * window:
+            return True
+        return await self.compact(self._now(request), wire=wire, price=price) or was_cut
 
     async def compact(self, request: Request, *, wire: Wire, price: Price) -> bool:
         before = self._size.of(request)
@@ -90,11 +103,12 @@ class Room:
                 summary=reply.text.strip(),
                 tokens_before=before,
                 left_out=self._left_out(),
+                keeps_new=True,
                 usage=reply.usage,
                 cost_usd=price(reply.usage),
             )
         )
-        self._smallest_tokens = self._size.of(self._now(request))
+        self._smallest_tokens = self._old_tokens(self._now(request))
         return True
 
     def _require_hope(self, request: Request, window: int) -> None:
@@ -119,12 +133,32 @@ class Room:
         if found is not None and found.freed_tokens >= worth:
             self._journal.tell(found)
 
+    def _old_tokens(self, request: Request) -> int:
+        """Return the size of a request without the results that it is the first to carry."""
+        new_tokens = sum(map(result_tokens, new_results(request.messages)))
+        return max(0, self._size.of(request) - new_tokens)
+
+    def _cut(self, request: Request, *, limit_tokens: int) -> bool:
+        """Cut what is new in a request until all of it is within a limit; return whether it was."""
+        if self._size.of(request) <= limit_tokens:
+            return False
+        room = limit_tokens - self._old_tokens(request)
+        found = cut_new(request.messages, limit_tokens=room, keep=self._keep)
+        if found is not None:
+            self._journal.tell(found)
+        return found is not None
+
     async def _summary(
         self, request: Request, *, wire: Wire, price: Price
     ) -> AssistantMessage | None:
-        """Of the whole conversation; of its last part, where the whole does not fit."""
+        """Of the whole conversation; of its last part, where the whole does not fit.
+
+        What is new is not summarised: it stays."""
         half = (self._window() or UNKNOWN_WINDOW_TOKENS) // 2
-        for messages in (request.messages, _last_part(request.messages, half)):
+        told = request.messages
+        if new_results(told):
+            told = told[: last_reply(told)]
+        for messages in (told, _last_part(told, half)):
             asked = replace(
                 request,
                 messages=(*messages, UserMessage(content=(Text(text=instruction()),))),

@@ -18,8 +18,12 @@ Keep: TypeAlias = Callable[[ToolResult], str]
 
 
 def trimmed(messages: Sequence[Message], *, spare_tokens: int, keep: Keep) -> ResultsTrimmed | None:
-    """All results but the latest, which make up `spare_tokens`. None: there is nothing to gain."""
+    """All results but the latest, which make up `spare_tokens`. None: there is nothing to gain.
+
+    What no request has carried yet is never among them."""
     calls = {call.id: call for call in _calls(messages)}
+    for result in new_results(messages):  # another server may give the same id again
+        calls.pop(result.call_id, None)
     old = [result for result in _old(messages, spare_tokens) if result.call_id in calls]
     if not old:
         return None
@@ -28,6 +32,24 @@ def trimmed(messages: Sequence[Message], *, spare_tokens: int, keep: Keep) -> Re
         for result in old
     )
     return ResultsTrimmed(results=lines, freed_tokens=sum(map(result_tokens, old)))
+
+
+def new_results(messages: Sequence[Message]) -> tuple[ToolResult, ...]:
+    """Return the results that no request has carried yet: those behind the last reply."""
+    return tuple(
+        result
+        for message in messages[last_reply(messages) + 1 :]
+        if isinstance(message, ToolMessage)
+        for result in message.results
+    )
+
+
+def last_reply(messages: Sequence[Message]) -> int:
+    """Return where the last reply stands; -1: there is none."""
+    for at in reversed(range(len(messages))):
+        if isinstance(messages[at], AssistantMessage):
+            return at
+    return -1
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[ToolCall]:

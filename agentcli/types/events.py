@@ -247,6 +247,8 @@ class Compacted:
     tokens_before: int
     left_out: int = 0
     """How many of the person's messages, from the second on, are told by the summary as well."""
+    keeps_new: bool = False
+    """What no request had carried yet stays as it is, behind the summary."""
     usage: Usage = Usage()
     cost_usd: float | None = None
     type: Literal["compacted"] = "compacted"

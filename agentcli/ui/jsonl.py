@@ -21,6 +21,7 @@ from agentcli.types.events import (
     HookRan,
     ModelChanged,
     ModelReplied,
+    ResultsTrimmed,
     ServerAsked,
     SessionResumed,
     SessionStarted,
@@ -141,6 +142,9 @@ def _remarks(event: Event) -> list[Row]:
             return [{"type": "warning", "code": code, "message": message}]
         case HookRan():
             return [_hook(event)]
+        case ResultsTrimmed(results=results, freed_tokens=freed_tokens):
+            ids = [result.call_id for result in results]
+            return [{"type": "shortened", "results": ids, "freed_tokens": freed_tokens}]
         case Attached(name=name, origin=origin, size_bytes=size_bytes):
             return [{"type": "attached", "name": name, "origin": origin, "bytes": size_bytes}]
         case ServerAsked():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agentcli.machine.home import home
 from agentcli.machine.plain import visible
+from agentcli.types.events import Compacted, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import (
     ChildTurn,
@@ -165,3 +166,11 @@ _WORDS: dict[ErrorKind, str] = {
     ErrorKind.CANCELLED: "interrupted",
     ErrorKind.NOT_RUN: "not run",
 }
+
+
+def shortened_line(event: ResultsTrimmed | Compacted) -> str:
+    """Return what was taken out of what the model is sent, to make room in its window."""
+    if isinstance(event, Compacted):
+        return f"conversation shortened: a summary takes the place of {event.tokens_before} tokens"
+    results = counted(len(event.results), "result")
+    return f"conversation shortened: {results} left out or cut, {event.freed_tokens} tokens less"

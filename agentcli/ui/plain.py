@@ -14,9 +14,11 @@ from agentcli.types.events import (
     Attached,
     CallFinished,
     CallJudged,
+    Compacted,
     Ending,
     Event,
     ModelReplied,
+    ResultsTrimmed,
     SessionResumed,
     SessionStarted,
     Told,
@@ -26,7 +28,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import ToolCall
 from agentcli.types.spending import NOTHING
 from agentcli.types.tools import Command, Diff, FileView, Matches
-from agentcli.ui.lines import call_line, duration, target
+from agentcli.ui.lines import call_line, duration, shortened_line, target
 from agentcli.ui.streams import out_is_terminal, write_err, write_out
 from agentcli.ui.tally import Tally
 
@@ -82,6 +84,8 @@ class Story:
             case CallFinished(result=result):
                 self._running.pop(result.call_id, None)
                 self._called(event)
+            case ResultsTrimmed() | Compacted():
+                self._say(shortened_line(event))
             case Verified():
                 self._card(_verified_line(event), event.output)
             case _:

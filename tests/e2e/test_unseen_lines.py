@@ -1,11 +1,12 @@
 """write_file over a file of which the model has seen a part: in one run, a resumed one, a child."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.program import agentcli, script
+from tests.support.program import agentcli, script, session_log
 
 READ_ALL = {"calls": [{"read_file": {"path": "a.txt"}}]}
 READ_A_PART = {"calls": [{"read_file": {"path": "a.txt", "limit": 1}}]}
@@ -46,3 +47,30 @@ def test_file_is_replaced_only_when_all_of_it_was_shown(
         ran = agentcli("run", *options, "go", home=tmp_path / "home")
         assert ran.code == 0, ran.err
     assert ((work / "a.txt").read_text() == "new\n") is is_written
+
+
+def test_result_that_does_not_fit_is_cut_and_what_was_cut_off_was_not_read(tmp_path: Path) -> None:
+    work, home = tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    settings = home / ".config" / "agentcli" / "settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("window = 16000\n")
+    text = "".join(f"line {number} {'x' * 20}\n" for number in range(1, 1901))
+    (work / "a.txt").write_text(text)
+    model = script(tmp_path / "s.json", [READ_ALL, WRITE, DONE])
+    options = ["--model", model, "--mode", "auto-edit", "-C", str(work)]
+    ran = agentcli("run", *options, "go", home=home)
+    assert ran.code == 0, ran.err
+    assert "conversation shortened: 1 result left out or cut, " in ran.err
+    facts = [json.loads(line)["fact"] for line in session_log(home).open()]
+    trimmed = next(fact for fact in facts if fact["type"] == "results_trimmed")
+    (cut,) = trimmed["results"]
+    assert 100 < cut["last_line"] < 1900
+    assert cut["text"].endswith(f"continue with offset={cut['last_line'] + 1}]")
+    (refused,) = [
+        fact["result"]["content"][0]["text"]
+        for fact in facts
+        if fact["type"] == "call_finished" and fact["result"]["status"] == "error"
+    ]
+    assert f"offset={cut['last_line'] + 1} " in refused
+    assert (work / "a.txt").read_text() == text

@@ -13,10 +13,12 @@ from agentcli.types.events import (
     Attached,
     CallFinished,
     CallJudged,
+    Compacted,
     Ending,
     Event,
     Fact,
     ModelReplied,
+    ResultsTrimmed,
     ServerAsked,
     Told,
     TurnEnded,
@@ -26,7 +28,7 @@ from agentcli.types.events import (
     Why,
 )
 from agentcli.types.messages import Text, ToolCall
-from agentcli.ui.lines import target
+from agentcli.ui.lines import shortened_line, target
 from agentcli.ui.render.cards import CHILD, Cards
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.paint import Paint
@@ -118,6 +120,8 @@ class Story:
         match event:
             case Told(text=text, why=why):
                 self._told(text, why)
+            case ResultsTrimmed() | Compacted():
+                self.add(self._styled(shortened_line(event), "dim"))
             case Warned(message=message):
                 self.say(phrases.warning(self._paint(), message))
             case Attached() | ServerAsked():

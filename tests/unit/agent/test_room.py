@@ -123,10 +123,14 @@ def test_a_summary_leaves_what_the_person_and_the_project_said() -> None:
         0,
     )
     messages = talk.journal.messages()
-    assert all(isinstance(message, UserMessage) for message in messages)
-    told = text_of(messages)
+    *kept, replied, answered, noted = messages
+    assert all(isinstance(message, UserMessage) for message in kept)
+    told = text_of(tuple(kept))
     assert [told.count(part) for part in (RULE, FIRST, "And the tests, too.")] == [1, 1, 1]
     assert told.endswith("Half of it is done.")
+    assert (replied.role, text_of((answered,))) == ("assistant", "y" * 500)
+    assert text_of((noted,)).startswith("note 29 ")
+    assert "note 29 " not in text_of(talk.wire.requests[0].messages)
     assert instruction() in text_of(talk.wire.requests[0].messages)
     assert talk.wire.requests[0].tool_choice == "none"
 
