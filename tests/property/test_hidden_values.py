@@ -19,8 +19,10 @@ from agentcli.tools.read_file import ReadFile
 from agentcli.tools.seen import Seen
 from agentcli.tools.write_file import WriteFile
 from agentcli.types.errors import ToolError
+from agentcli.types.events import Fact
 from agentcli.types.messages import Text
 from agentcli.types.tools import ToolContext
+from tests.support.files import make_facts
 from tests.unit.guard.test_secrets import PEM, SHAPED, VALUE
 
 REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_TOKEN": "first-line-of-it\nsecond-line-of-it"})
@@ -49,10 +51,11 @@ class _Model:
     def __init__(self, folder: str, content: str) -> None:
         self.path = Path(folder, "f.env")
         self.path.write_bytes(content.encode())
-        self._workspace, self._seen = Workspace(Path(folder)), Seen()
+        self._workspace, self._facts = Workspace(Path(folder)), list[Fact]()
+        self._seen = Seen(self._facts, locate=lambda path: self._workspace.locate(path).path)
 
     def shown_lines(self) -> list[str]:
-        tool = ReadFile(workspace=self._workspace, seen=self._seen, images=lambda: False)
+        tool = ReadFile(workspace=self._workspace, images=lambda: False)
         (block,) = self._run(tool, {"path": "f.env"}).content
         assert isinstance(block, Text)
         rows = REDACTOR.text(block.text).split("\n")
@@ -74,7 +77,9 @@ class _Model:
 
     def _run(self, tool: Any, arguments: dict[str, Any]) -> Any:
         context = ToolContext(call_id="1", workspace=self._workspace.root, progress=lambda _: None)
-        return asyncio.run(tool.run(tool.parse(arguments), context))
+        output = asyncio.run(tool.run(tool.parse(arguments), context))
+        self._facts.extend(make_facts(tool, output))
+        return output
 
 
 def _refused(do: Callable[[], None]) -> str:

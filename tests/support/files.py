@@ -55,15 +55,20 @@ class Bench:
 
     def _run(self, tool: Tool, **arguments: Any) -> Output:
         output = asyncio.run(tool.run(tool.parse(arguments), self.context))
-        result = ToolResult(
-            call_id="1",
-            name=tool.spec.name,
-            status="error" if output.error else "ok",
-            content=output.content,
-            details=output.details,
-        )
-        self.facts.extend((CallFinished(result=result), REPLIED))
+        self.facts.extend(make_facts(tool, output))
         return output
+
+
+def make_facts(tool: Tool, output: Output) -> tuple[Fact, Fact]:
+    """Return what a conversation says of a call whose result the model has got."""
+    result = ToolResult(
+        call_id="1",
+        name=tool.spec.name,
+        status="error" if output.error else "ok",
+        content=output.content,
+        details=output.details,
+    )
+    return CallFinished(result=result), REPLIED
 
 
 def bench(root: Path, *, images: bool = True, readable: tuple[Path, ...] = ()) -> Bench:
