@@ -5,17 +5,17 @@ import sys
 from io import TextIOWrapper
 
 from agentcli import __version__
-from agentcli.cli.help_pages import help_page
+from agentcli.cli.help_pages import read_help_page
 from agentcli.machine import garbage
 
 
 def main() -> None:
-    garbage.begin_start()
+    garbage.pause_collection()
     _fill_standard_descriptors()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our typography is no bug
     code = _run(sys.argv[1:])
-    garbage.leave()
+    garbage.skip_final_collection()
     sys.exit(code)
 
 
@@ -31,7 +31,7 @@ def _fill_standard_descriptors() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        code = _answered(arguments)
+        code = _dispatch(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:  # before anybody was there to hear it
         return 128 + 2
@@ -39,17 +39,17 @@ def _run(arguments: list[str]) -> int:
         _give_up_output()  # whoever read it has left
         return 128 + 13
     except Exception as bug:  # noqa: BLE001 - the last resort: two lines and a report
-        from agentcli.ui.crash import report
+        from agentcli.ui.crash import report_crash
 
         if isinstance(bug, OSError):
             _give_up_output()
-        return report(bug, is_debugging="--debug" in arguments)
+        return report_crash(bug, is_debugging="--debug" in arguments)
     return code
 
 
-def _answered(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str]) -> int:
     is_version = arguments == ["--version"]
-    known = f"agentcli {__version__}\n" if is_version else help_page(arguments)
+    known = f"agentcli {__version__}\n" if is_version else read_help_page(arguments)
     if known is None:
         from agentcli.cli.program import run_command
 

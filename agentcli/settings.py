@@ -18,7 +18,7 @@ from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Mode
 
-Given = Mapping[str, Any]
+RawValues = Mapping[str, Any]
 SandboxChoice = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
 Transport = Literal["direct", "sdk"]
 ThemeChoice = Literal["auto", "dark", "light", "ansi", "none"]
@@ -29,7 +29,7 @@ Editing = Literal["emacs", "vi"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnProvider:
+class CustomProvider:
     """A provider the person has named: any server that speaks one of the protocols."""
 
     name: str
@@ -76,7 +76,7 @@ class Settings:
     """Seconds the wait before the next attempt may last."""
     stall_timeout: float | None = None
     """Seconds of silence after which a reply counts as broken; None: minutes, as models need."""
-    providers: tuple[OwnProvider, ...] = ()
+    providers: tuple[CustomProvider, ...] = ()
     otel: bool = False
     """Whether spans are sent to an OpenTelemetry collector."""
     otel_content: bool = False
@@ -110,28 +110,28 @@ class Settings:
     """Whether the session speaks in whole lines that nothing moves or redraws."""
     keys: tuple[tuple[str, str], ...] = ()
     """Other keys for the actions that `/keys` lists: `transcript = "c-t"`."""
-    given: frozenset[str] = frozenset()
+    explicit_keys: frozenset[str] = frozenset()
     """What flags and environment have set: a project's settings do not touch it."""
 
 
-def settings_file() -> Path:
+def get_settings_file() -> Path:
     return user_config_path("agentcli", appauthor=False) / "settings.toml"
 
 
-def rules_file() -> Path:
-    return settings_file().with_name("rules.toml")
+def get_rules_file() -> Path:
+    return get_settings_file().with_name("rules.toml")
 
 
-def hooks_file() -> Path:
-    return settings_file().with_name("hooks.json")
+def get_hooks_file() -> Path:
+    return get_settings_file().with_name("hooks.json")
 
 
-def servers_file() -> Path:
-    return settings_file().with_name("mcp.json")
+def get_servers_file() -> Path:
+    return get_settings_file().with_name("mcp.json")
 
 
-def load(
-    flags: Given,
+def load_settings(
+    flags: RawValues,
     *,
     workspace: Path,
     environ: Mapping[str, str] = os.environ,
@@ -140,66 +140,68 @@ def load(
     policy: Path | None = None,
     pass_env: Sequence[str] = (),
     mask: Sequence[str] = (),
-    defaults: Given = MappingProxyType({}),
+    defaults: RawValues = MappingProxyType({}),
     trust_project: bool = False,
 ) -> Settings:
     """Raises SettingsError for the file and the environment, UsageError for flags.
 
     `defaults`: what holds where none of them says anything."""
-    path = settings_file()
-    own = checked(_file(path), f"{path}: ", SettingsError)
+    path = get_settings_file()
+    own = check_values(_read_file(path), f"{path}: ", SettingsError)
     given = {
-        **checked(_environment(environ), "the environment: ", SettingsError),
-        **checked(flags, "", UsageError),
+        **check_values(_read_environment(environ), "the environment: ", SettingsError),
+        **check_values(flags, "", UsageError),
     }
     return Settings(
-        workspace=_directory(workspace),
+        workspace=_resolve_workspace(workspace),
         allow=tuple(allow),
         deny=tuple(deny),
         policy=policy,
         pass_env=tuple(pass_env),
         mask=tuple(mask),
         trust_project=trust_project,
-        given=frozenset(given),
+        explicit_keys=frozenset(given),
         **{**defaults, **own, **given},
     )
 
 
-def unset(flags: Given, *, workspace: Path) -> Settings:
+def build_settings(flags: RawValues, *, workspace: Path) -> Settings:
     """As if there were neither a file nor an environment."""
-    given = checked(flags, "", UsageError)
-    return Settings(workspace=_directory(workspace), given=frozenset(given), **given)
+    given = check_values(flags, "", UsageError)
+    return Settings(
+        workspace=_resolve_workspace(workspace), explicit_keys=frozenset(given), **given
+    )
 
 
-def _file(path: Path) -> Given:
+def _read_file(path: Path) -> RawValues:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise build_unreadable_error(path, error) from error
     except UnicodeDecodeError as error:
-        raise _not_toml(path, error) from error
+        raise _build_toml_error(path, error) from error
     import tomllib
 
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(path, error) from error
+        raise _build_toml_error(path, error) from error
 
 
-def unreadable(path: Path, error: OSError) -> SettingsError:
+def build_unreadable_error(path: Path, error: OSError) -> SettingsError:
     """One of the person's own files."""
     is_folder = isinstance(error, IsADirectoryError)
     hint = f"it has to be a file: rmdir {path}" if is_folder else f"chmod u+r {path}"
     return SettingsError(f"cannot read {path}: {error.strerror}", hint=hint)
 
 
-def _not_toml(path: Path, error: ValueError) -> SettingsError:
+def _build_toml_error(path: Path, error: ValueError) -> SettingsError:
     return SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}")
 
 
-def _environment(environ: Mapping[str, str]) -> Given:
+def _read_environment(environ: Mapping[str, str]) -> RawValues:
     """`AGENTCLI_MODEL` and its like: the setting's name in capitals, its value as in the file."""
     found: dict[str, Any] = {}
     for key in _CHECKS:
@@ -209,37 +211,41 @@ def _environment(environ: Mapping[str, str]) -> Given:
     return found
 
 
-def checked(given: Given, where: str, error: type[SettingsError] | type[UsageError]) -> Given:
+def check_values(
+    values: RawValues, source: str, error: type[SettingsError] | type[UsageError]
+) -> RawValues:
     """Every value in its own type. Raises `error`, which begins with `where`."""
     found: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in values.items():
         check = _CHECKS.get(key)
         if check is None:
-            raise error(f"{where}there is no setting {key!r}", hint=_meant(key))
+            raise error(f"{source}there is no setting {key!r}", hint=_suggest_key(key))
         if value is None:
             continue
         try:
             found[key] = check(value)
         except (ValueError, TypeError) as fault:
             name = f"--{key.replace('_', '-')}" if error is UsageError else key
-            raise error(f"{where}{name} must be {fault}, not {value!r}", hint=_FIX[error]) from None
+            raise error(
+                f"{source}{name} must be {fault}, not {value!r}", hint=_FIX_HINTS[error]
+            ) from None
     return found
 
 
-def _meant(key: str) -> str:
+def _suggest_key(key: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(key, _CHECKS, n=2, cutoff=0.75)
     return f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_CHECKS)}"
 
 
-_FIX: dict[type, str] = {
+_FIX_HINTS: dict[type, str] = {
     SettingsError: "correct it there",
     UsageError: "agentcli run --help",
 }
 
 
-def _directory(path: Path) -> Path:
+def _resolve_workspace(path: Path) -> Path:
     hint = "name a directory you can read: -C DIR"
     try:
         resolved = path.resolve(strict=True)
@@ -252,10 +258,10 @@ def _directory(path: Path) -> Path:
     return resolved
 
 
-def _providers(value: Any) -> tuple[OwnProvider, ...]:
+def _parse_providers(value: Any) -> tuple[CustomProvider, ...]:
     wanted = "tables [providers.NAME] with protocol, base_url and, if it needs a key, key_env"
     try:
-        made = [OwnProvider(name=name, **table) for name, table in value.items()]
+        made = [CustomProvider(name=name, **table) for name, table in value.items()]
     except (AttributeError, TypeError):
         raise ValueError(wanted) from None
     for provider in made:
@@ -264,7 +270,7 @@ def _providers(value: Any) -> tuple[OwnProvider, ...]:
     return tuple(made)
 
 
-def _keys(value: Any) -> tuple[tuple[str, str], ...]:
+def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:
     wanted = 'a table [keys] of actions and keys, such as transcript = "c-t"'
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value.values()):
         raise ValueError(wanted)
@@ -272,36 +278,36 @@ def _keys(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "model": checks.text,
-    "mode": checks.one_of(*get_args(Mode)),
-    "max_turns": checks.whole,
-    "max_cost": checks.amount,
-    "strict_cost": checks.switch,
-    "max_tokens": checks.whole,
-    "timeout": checks.seconds,
-    "tool_timeout": checks.seconds,
-    "programs": checks.switch,
-    "parallel": checks.switch,
-    "calls_per_minute": checks.whole,
-    "effort": checks.text,
-    "fallback": checks.text,
-    "evaluator": checks.text,
-    "transport": checks.one_of(*get_args(Transport)),
-    "tool_search": checks.one_of(*get_args(ToolSearch)),
-    "store": checks.switch,
-    "window": checks.whole,
-    "max_wait": checks.seconds,
-    "stall_timeout": checks.seconds,
-    "providers": _providers,
-    "otel": checks.switch,
-    "otel_content": checks.switch,
-    "sandbox": checks.one_of(*get_args(SandboxChoice)),
-    "mcp_config": checks.path,
-    "theme": checks.one_of(*get_args(ThemeChoice)),
-    "diff_colors": checks.one_of(*get_args(DiffColors)),
-    "notify": checks.one_of(*get_args(Notify)),
-    "editing": checks.one_of(*get_args(Editing)),
-    "accessible": checks.switch,
-    "keys": _keys,
+    "model": checks.parse_text,
+    "mode": checks.parse_choice(*get_args(Mode)),
+    "max_turns": checks.parse_whole,
+    "max_cost": checks.parse_amount,
+    "strict_cost": checks.parse_switch,
+    "max_tokens": checks.parse_whole,
+    "timeout": checks.parse_seconds,
+    "tool_timeout": checks.parse_seconds,
+    "programs": checks.parse_switch,
+    "parallel": checks.parse_switch,
+    "calls_per_minute": checks.parse_whole,
+    "effort": checks.parse_text,
+    "fallback": checks.parse_text,
+    "evaluator": checks.parse_text,
+    "transport": checks.parse_choice(*get_args(Transport)),
+    "tool_search": checks.parse_choice(*get_args(ToolSearch)),
+    "store": checks.parse_switch,
+    "window": checks.parse_whole,
+    "max_wait": checks.parse_seconds,
+    "stall_timeout": checks.parse_seconds,
+    "providers": _parse_providers,
+    "otel": checks.parse_switch,
+    "otel_content": checks.parse_switch,
+    "sandbox": checks.parse_choice(*get_args(SandboxChoice)),
+    "mcp_config": checks.parse_path,
+    "theme": checks.parse_choice(*get_args(ThemeChoice)),
+    "diff_colors": checks.parse_choice(*get_args(DiffColors)),
+    "notify": checks.parse_choice(*get_args(Notify)),
+    "editing": checks.parse_choice(*get_args(Editing)),
+    "accessible": checks.parse_switch,
+    "keys": _parse_keys,
 }
 """What stands in the settings file and the environment. Rules have a file of their own."""

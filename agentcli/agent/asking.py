@@ -11,63 +11,63 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agentcli.agent.cache import CacheWatch
-from agentcli.agent.forecast import forecast
+from agentcli.agent.forecast import forecast_cost
 from agentcli.agent.journal import Journal
-from agentcli.agent.room import Room
-from agentcli.types.deltas import BrokenOff, Delta, RetryDelta, TextDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.agent.room import Compactor
+from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Emit, ModelFailed, ModelReplied, TokensSpent, Warned
 from agentcli.types.messages import AssistantMessage, Text, Usage
 from agentcli.types.tools import ToolSpec
-from agentcli.types.wire import Price, Request, ToolChoice, Wire
+from agentcli.types.wire import ModelProvider, Price, Request, ToolChoice
 
 OVERFLOWS_MAX = 2
 """How often in a turn a conversation that does not fit is shortened and sent again."""
 
-OVERLOADED = (WireErrorKind.UNAVAILABLE, WireErrorKind.RATE_LIMITED, WireErrorKind.CUT)
+OVERLOADED = (ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.CUT)
 
 FallBack: TypeAlias = Callable[[], Awaitable[bool]]
 """Puts another model in this one's place, by `Asking.use`; False: there is none."""
 
 
-async def nobody_else() -> bool:
+async def refuse_fallback() -> bool:
     return False
 
 
-class Asking:
+class ModelClient:
     def __init__(
         self,
         *,
-        wire: Wire,
+        provider: ModelProvider,
         template: Request,
         journal: Journal,
         price: Price,
-        room: Room | None = None,
+        compactor: Compactor | None = None,
         tools: Callable[[], tuple[ToolSpec, ...]] | None = None,
         deferred: Callable[[], tuple[ToolSpec, ...]] = tuple,
     ) -> None:
         """`room`: keeps the conversation within the model's window.
         `tools`: what the model is told of now; None: what the template says.
         `deferred`: what it can find."""
-        self._wire = wire
+        self._provider = provider
         self._template = template
         self._journal = journal
         self._price = price
-        self._room = room
+        self._compactor = compactor
         self._tools = tools
         self._deferred = deferred
         self._cache = CacheWatch()
         self._overflows = 0
         self._is_forecast_due = False
-        self.fall_back: FallBack = nobody_else
+        self.fall_back: FallBack = refuse_fallback
 
     @property
     def model(self) -> str:
         return self._template.model
 
-    def use(self, *, wire: Wire, model: str, price: Price) -> None:
+    def switch_model(self, *, provider: ModelProvider, model: str, price: Price) -> None:
         """Another model from the next request on."""
-        self._wire = wire
+        self._provider = provider
         self._template = replace(self._template, model=model)
         self._price = price
 
@@ -75,30 +75,34 @@ class Asking:
         self._overflows = 0
         self._is_forecast_due = True
 
-    async def ask(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
+    async def send(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
         """The next reply. Raises WireError."""
-        request = self._request(tool_choice)
-        if self._room is not None:
-            request = await self._room.make(request, wire=self._wire, price=self._price)
-        began, partial = time.monotonic(), _Partial(self._journal.tell, price=self._price)
-        self._forecast(request)
+        request = self._build_request(tool_choice)
+        if self._compactor is not None:
+            request = await self._compactor.fit_request(
+                request, provider=self._provider, price=self._price
+            )
+        began, partial = time.monotonic(), _PartialReply(self._journal.append, price=self._price)
+        self._forecast_cost(request)
         try:
-            reply = await self._wire.ask(request, partial.show)
-        except WireError as error:
-            partial.settle()
+            reply = await self._provider.send(request, partial.handle_delta)
+        except ProviderError as error:
+            partial.flush_usage()
             if error.was_sent:
-                self._journal.tell(
+                self._journal.append(
                     ModelFailed(kind=error.kind, message=str(error), hint=error.hint)
                 )
             raise
         except asyncio.CancelledError:
             if partial.text:
-                self._journal.tell(partial.replied(self.model, time.monotonic() - began))
-            partial.settle()
+                self._journal.append(
+                    partial.build_cancelled_reply(self.model, time.monotonic() - began)
+                )
+            partial.flush_usage()
             raise
-        partial.settle()
-        self._learn(request, reply)
-        self._journal.tell(
+        partial.flush_usage()
+        self._record_usage(request, reply)
+        self._journal.append(
             ModelReplied(
                 message=reply,
                 duration_s=round(time.monotonic() - began, 4),
@@ -108,99 +112,103 @@ class Asking:
         )
         return reply
 
-    async def is_worth_repeating(self, error: WireError) -> bool:
+    async def try_to_recover(self, error: ProviderError) -> bool:
         """Whether the next attempt may succeed, after something was done about it."""
-        if error.kind is WireErrorKind.OVERFLOW:
-            return await self.made_room()
+        if error.kind is ProviderErrorKind.OVERFLOW:
+            return await self.shrink_conversation()
         return error.kind in OVERLOADED and await self.fall_back()
 
-    async def made_room(self) -> bool:
+    async def shrink_conversation(self) -> bool:
         """Of a conversation that does not fit any more; False: it cannot be made to."""
         self._overflows += 1
-        if self._room is None or self._overflows > OVERFLOWS_MAX:
+        if self._compactor is None or self._overflows > OVERFLOWS_MAX:
             return False
-        return await self._room.after_overflow(self._request(), wire=self._wire, price=self._price)
+        return await self._compactor.recover_from_overflow(
+            self._build_request(), provider=self._provider, price=self._price
+        )
 
     async def compact(self) -> bool:
         """Between two turns, when the person wants it."""
-        if self._room is None:
+        if self._compactor is None:
             return False
-        return await self._room.compact(self._request(), wire=self._wire, price=self._price)
+        return await self._compactor.compact(
+            self._build_request(), provider=self._provider, price=self._price
+        )
 
-    def _request(self, tool_choice: ToolChoice = "auto") -> Request:
+    def _build_request(self, tool_choice: ToolChoice = "auto") -> Request:
         tools = self._tools() if self._tools else self._template.tools
         return replace(
             self._template,
-            messages=self._journal.messages(),
+            messages=self._journal.build_messages(),
             tools=tools,
             deferred=self._deferred(),
             tool_choice=tool_choice,
         )
 
-    def _forecast(self, request: Request) -> None:
+    def _forecast_cost(self, request: Request) -> None:
         """Once a turn, where what follows costs much."""
-        if self._room is None or not self._is_forecast_due:
+        if self._compactor is None or not self._is_forecast_due:
             return
         self._is_forecast_due = False
-        tokens, counted = self._room.taken_by(request)
-        large = forecast(
+        tokens, counted = self._compactor.measure(request)
+        large = forecast_cost(
             tokens=tokens,
             cached_tokens=counted,
-            why_cold=self._cache.why_cold(request),
+            why_cold=self._cache.explain_cold_cache(request),
             price=self._price,
         )
         if large is not None:
-            self._journal.tell(Warned(code="cost.forecast", message=large))
+            self._journal.append(Warned(code="cost.forecast", message=large))
 
-    def _learn(self, request: Request, reply: AssistantMessage) -> None:
-        if self._room is not None:
-            self._room.learn(request, reply.usage)
-        missed = self._cache.miss(request, reply.usage)
+    def _record_usage(self, request: Request, reply: AssistantMessage) -> None:
+        if self._compactor is not None:
+            self._compactor.learn(request, reply.usage)
+        missed = self._cache.detect_miss(request, reply.usage)
         if missed is not None:
-            self._journal.tell(Warned(code="cache.missed", message=missed))
+            self._journal.append(Warned(code="cache.missed", message=missed))
 
 
-class _Partial:
+class _PartialReply:
     """What was shown of a reply that is still coming, in case it never ends.
 
     What an attempt used that broke off is told when it is known that nothing else will tell it."""
 
-    def __init__(self, tell: Emit, *, price: Price) -> None:
-        self._tell = tell
+    def __init__(self, emit: Emit, *, price: Price) -> None:
+        self._emit = emit
         self._price = price
         self._pieces: list[str] = []
-        self._used: Usage | None = None
+        self._pending_usage: Usage | None = None
         self.retries = 0
 
-    def show(self, delta: Delta) -> None:
+    def handle_delta(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text=text):
                 self._pieces.append(text)
-            case BrokenOff(usage=usage):
-                self._used = usage
+            case AttemptBrokenOff(usage=usage):
+                self._pending_usage = usage
                 return
             case RetryDelta():
-                self.settle()
+                self.flush_usage()
                 self._pieces.clear()
                 self.retries += 1
             case _:
                 pass
-        self._tell(delta)
+        self._emit(delta)
 
-    def settle(self) -> None:
+    def flush_usage(self) -> None:
         """Nothing became of the attempt that broke off, if one did."""
-        used, self._used = self._used, None
+        used, self._pending_usage = self._pending_usage, None
         if used is not None:
             cost_usd = self._price(used)
-            self._tell(TokensSpent(why="broken_off", usage=used, cost_usd=cost_usd))
+            self._emit(TokensSpent(why="broken_off", usage=used, cost_usd=cost_usd))
 
     @property
     def text(self) -> str:
         return "".join(self._pieces)
 
-    def replied(self, model: str, duration_s: float) -> ModelReplied:
+    def build_cancelled_reply(self, model: str, duration_s: float) -> ModelReplied:
         """The part that came is what became of it."""
-        used, self._used = self._used or Usage(), None
+        used, self._pending_usage = self._pending_usage or Usage(), None
         message = AssistantMessage(
             content=(Text(text=self.text),),
             stop="cancelled",

@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 from agentcli.agent.size import RequestSize
 from agentcli.machine.tokens import estimate
-from agentcli.types.deltas import BrokenOff, Delta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.deltas import AttemptBrokenOff, Delta
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Usage
-from agentcli.types.spending import NOTHING, Spending
-from agentcli.types.wire import Price, Request, Show, Wire
+from agentcli.types.spending import NO_SPENDING, Spending
+from agentcli.types.wire import ModelProvider, OnDelta, Price, Request
 
 OutputLimit: TypeAlias = Callable[[], int | None]
 
@@ -39,22 +39,24 @@ class Budget:
         *,
         cost_usd: float | None = None,
         tokens: int | None = None,
-        spent: Spending = NOTHING,
+        spent: Spending = NO_SPENDING,
     ) -> None:
         """None: no cap. `spent`: what the session has spent already, as its record says."""
         self._cost_cap_usd = cost_usd
         self._token_cap = tokens
         self._cost_usd = spent.known_usd
         self._used = spent.usage
-        self._held: list[tuple[int, float]] = []
+        self._reserved: list[tuple[int, float]] = []
         """Tokens and money that requests on their way may cost at most."""
-        self._came_back = asyncio.Event()
+        self._released = asyncio.Event()
 
-    def wire(self, wire: Wire, *, price: Price, output_limit: OutputLimit) -> Wire:
+    def wrap_provider(
+        self, provider: ModelProvider, *, price: Price, output_limit: OutputLimit
+    ) -> ModelProvider:
         """The wire, asked within this budget."""
         if self._cost_cap_usd is None and self._token_cap is None:
-            return wire
-        return _Budgeted(wire, self, price=price, output_limit=output_limit)
+            return provider
+        return _BudgetedProvider(provider, self, price=price, output_limit=output_limit)
 
     def spend(self, usage: Usage, price: Price) -> None:
         self._cost_usd += price(usage) or 0.0
@@ -65,7 +67,7 @@ class Budget:
         return self._used.prompt_tokens + self._used.output_tokens
 
     @property
-    def _about(self) -> str:
+    def _estimate_prefix(self) -> str:
         return "about " if self._used.is_estimate else ""
 
     @asynccontextmanager
@@ -75,24 +77,24 @@ class Budget:
         """For one request: how long its reply may be, `wanted_tokens` at most.
 
         Raises WireError where it is one too many."""
-        allowed = min(wanted_tokens, await self._room(prompt_tokens, price))
+        allowed = min(wanted_tokens, await self._wait_for_allowance(prompt_tokens, price))
         worst = (prompt_tokens + allowed, _worst_usd(prompt_tokens, allowed, price))
-        self._held.append(worst)
+        self._reserved.append(worst)
         try:
             yield allowed
         finally:
-            self._held.remove(worst)
-            self._came_back.set()
+            self._reserved.remove(worst)
+            self._released.set()
 
-    async def _room(self, prompt_tokens: int, price: Price) -> int:
+    async def _wait_for_allowance(self, prompt_tokens: int, price: Price) -> int:
         while True:
             try:
                 return self._reply_limit(prompt_tokens, price)
-            except WireError:
-                if not self._held:
+            except ProviderError:
+                if not self._reserved:
                     raise
-            self._came_back.clear()
-            await self._came_back.wait()
+            self._released.clear()
+            await self._released.wait()
 
     def _reply_limit(self, prompt_tokens: int, price: Price) -> int:
         return min(
@@ -104,12 +106,13 @@ class Budget:
         cap = self._token_cap
         if cap is None:
             return UNLIMITED
-        room = cap - self._tokens - sum(tokens for tokens, _ in self._held) - prompt_tokens
+        room = cap - self._tokens - sum(tokens for tokens, _ in self._reserved) - prompt_tokens
         if room < SHORTEST_REPLY_TOKENS:
-            raise WireError(
-                f"the limit of {cap} tokens is reached: {self._about}{self._tokens} are used in "
+            raise ProviderError(
+                f"the limit of {cap} tokens is reached: "
+                f"{self._estimate_prefix}{self._tokens} are used in "
                 f"this session, and the next request has about {prompt_tokens}",
-                kind=WireErrorKind.TOKEN_CAP,
+                kind=ProviderErrorKind.TOKEN_CAP,
                 hint="raise --max-tokens",
             )
         return room
@@ -119,12 +122,13 @@ class Budget:
         if cap is None or prompt_usd is None:
             return UNLIMITED
         with_reply_usd = _worst_usd(prompt_tokens, SHORTEST_REPLY_TOKENS, price)
-        left_usd = cap - self._cost_usd - sum(usd for _, usd in self._held)
+        left_usd = cap - self._cost_usd - sum(usd for _, usd in self._reserved)
         if with_reply_usd > left_usd:
-            raise WireError(
-                f"the limit of ${cap:g} is reached: {self._about}${self._cost_usd:.4f} is spent "
+            raise ProviderError(
+                f"the limit of ${cap:g} is reached: "
+                f"{self._estimate_prefix}${self._cost_usd:.4f} is spent "
                 f"in this session, and the next request could cost ${with_reply_usd:.4f}",
-                kind=WireErrorKind.COST_CAP,
+                kind=ProviderErrorKind.COST_CAP,
                 hint="raise --max-cost",
             )
         per_token_usd = (with_reply_usd - prompt_usd) / SHORTEST_REPLY_TOKENS
@@ -136,37 +140,37 @@ class Budget:
 UNLIMITED = 2**53
 
 
-class _Budgeted:
+class _BudgetedProvider:
     def __init__(
-        self, wire: Wire, budget: Budget, *, price: Price, output_limit: OutputLimit
+        self, provider: ModelProvider, budget: Budget, *, price: Price, output_limit: OutputLimit
     ) -> None:
-        self._wire = wire
+        self._provider = provider
         self._budget = budget
         self._price = price
         self._output_limit = output_limit
         self._size = RequestSize(count=estimate, caution=CAUTION)
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        prompt_tokens = self._size.of(request)
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        prompt_tokens = self._size.measure(request)
         wanted = request.output_limit_tokens or self._output_limit() or UNKNOWN_OUTPUT_TOKENS
         async with self._budget.admit(prompt_tokens, wanted, self._price) as allowed:
             if allowed < wanted:
                 request = replace(request, output_limit_tokens=allowed)
-            return await self._asked(request, show)
+            return await self._send_and_charge(request, on_delta)
 
-    async def _asked(self, request: Request, show: Show) -> AssistantMessage:
-        def shown(delta: Delta) -> None:
-            if isinstance(delta, BrokenOff):
+    async def _send_and_charge(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        def charge_delta(delta: Delta) -> None:
+            if isinstance(delta, AttemptBrokenOff):
                 self._budget.spend(delta.usage, self._price)
-            show(delta)
+            on_delta(delta)
 
-        reply = await self._wire.ask(request, shown)
+        reply = await self._provider.send(request, charge_delta)
         self._budget.spend(reply.usage, self._price)
         self._size.learn(request, reply.usage)
         return reply
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._provider.close()
 
 
 def _prompt_usd(prompt_tokens: int, price: Price) -> float | None:

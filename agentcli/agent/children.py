@@ -13,28 +13,28 @@ from typing import TypeAlias
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
 from agentcli.types.answers import AnswerParts
-from agentcli.types.errors import Outcome, ToolError
+from agentcli.types.errors import RunOutcome, ToolError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    ContextNote,
     Ending,
     Event,
+    NoteReason,
     SessionEnded,
-    Told,
     TurnEnded,
-    Why,
 )
 from agentcli.types.messages import Text, UserMessage
-from agentcli.types.spending import NOTHING, spent_on
+from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
 
-READING = ("read_file", "grep", "find_files")
+READ_TOOLS = ("read_file", "grep", "find_files")
 """The built-in tools of a role that names none."""
 ANSWER_CHARS = 8_000
 STATUS_CHARS = 60
-TOGETHER = 6
+MAX_PARALLEL_CHILDREN = 6
 """At most so many work at the same time; the others wait for a place."""
-OPENING = (
+CHILD_INSTRUCTIONS = (
     "You are a child agent: another agent gives you a task and sees nothing but your last message. "
     "Find out what is asked, then answer in a few sentences, with the paths and line numbers that "
     "prove it. Say so if you did not find it."
@@ -58,8 +58,8 @@ class Child:
     journal: Journal
     """Of which the beginning is told."""
     loop: Loop
-    log: Path
-    head: Callable[[], str]
+    log_path: Path
+    read_log_head: Callable[[], str]
     """The hash of the last record of its log."""
     close: Callable[[], None]
     """Nothing more will be recorded."""
@@ -69,13 +69,13 @@ OpenChild: TypeAlias = Callable[[Role, str, Callable[[Event], None]], Child]
 """For a task, a loop with that role's tools, its own journal and limits, and a listener to it."""
 
 
-class Children:
+class ChildRunner:
     def __init__(self, roles: Iterable[Role], *, open_child: OpenChild) -> None:
         self._roles = {"": Role(), **{role.name: role for role in roles}}
         self._open_child = open_child
-        self._places = asyncio.Semaphore(TOGETHER)
+        self._slots = asyncio.Semaphore(MAX_PARALLEL_CHILDREN)
 
-    def role(self, name: str) -> Role:
+    def find_role(self, name: str) -> Role:
         """Raises ToolError where there is none of that name."""
         if name in self._roles:
             return self._roles[name]
@@ -86,36 +86,36 @@ class Children:
         raise ToolError(f"There is no role {name!r}.{hint} {known}", kind=ErrorKind.INVALID_INPUT)
 
     async def run(self, task: str, name: str, context: ToolContext) -> Output:
-        role = self.role(name)
-        async with self._places:
-            return await self._run(task, role, _Watch(context.progress))
+        role = self.find_role(name)
+        async with self._slots:
+            return await self._run(task, role, _ChildProgress(context.progress))
 
-    async def _run(self, task: str, role: Role, watch: "_Watch") -> Output:
+    async def _run(self, task: str, role: Role, watch: "_ChildProgress") -> Output:
         child = self._open_child(role, task, watch)
-        opening = f"{OPENING}\n\n{role.instructions}".strip()
+        opening = f"{CHILD_INSTRUCTIONS}\n\n{role.instructions}".strip()
         try:
-            child.journal.tell(Told(text=opening, why=Why.ROLE))
-            ended = await child.loop.turn(UserMessage(content=(Text(text=task),)))
-            return watch.output(role, ended, child)
+            child.journal.append(ContextNote(text=opening, why=NoteReason.ROLE))
+            ended = await child.loop.run_turn(UserMessage(content=(Text(text=task),)))
+            return watch.build_output(role, ended, child)
         except asyncio.CancelledError:
             # What became of it goes with the cancellation, for the record of the call.
-            raise asyncio.CancelledError(watch.output(role, INTERRUPTED, child)) from None
+            raise asyncio.CancelledError(watch.build_output(role, INTERRUPTED, child)) from None
         finally:
             child.close()
 
 
-class _Watch:
+class _ChildProgress:
     """What a child does, for the person who waits, and what remains of it in the end."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
         self._calls = 0
-        self._spending = NOTHING
+        self._spending = NO_SPENDING
         self._said = AnswerParts()
         self._origin = ""
 
     def __call__(self, event: Event) -> None:
-        self._spending += spent_on(event)
+        self._spending += compute_spending(event)
         self._said(event)
         match event:
             case CallJudged(call=call):
@@ -128,10 +128,10 @@ class _Watch:
             case _:
                 pass
 
-    def output(self, role: Role, ended: TurnEnded, child: Child) -> Output:
+    def build_output(self, role: Role, ended: TurnEnded, child: Child) -> Output:
         """One clear result, however the child fared; the last record of its log says the same."""
-        outcome = Outcome(ending=ended.ending, message=ended.message, hint=ended.hint)
-        child.journal.tell(
+        outcome = RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
+        child.journal.append(
             SessionEnded(
                 exit_code=outcome.exit_code,
                 ending=outcome.ending,
@@ -140,41 +140,41 @@ class _Watch:
             )
         )
         said = self._said.last_said.strip()
-        error = _error(ended, said)
-        answer = _bounded(said, child.log)
+        error = _classify_error(ended, said)
+        answer = _truncate_answer(said, child.log_path)
         return Output(
-            content=(Text(text=answer if error is None else _failure(ended, answer)),),
-            details=self._details(role.name, ended, child),
+            content=(Text(text=answer if error is None else _describe_failure(ended, answer)),),
+            details=self._build_details(role.name, ended, child),
             error=error,
             truncated=answer != said,
             origin=self._origin,
         )
 
-    def _details(self, role: str, ended: TurnEnded, child: Child) -> ChildTurn:
+    def _build_details(self, role: str, ended: TurnEnded, child: Child) -> ChildTurn:
         return ChildTurn(
             role=role,
             ending=ended.ending,
             calls=self._calls,
             usage=self._spending.usage,
             cost_usd=self._spending.cost_usd,
-            log_path=str(child.log),
-            log_head=child.head(),
+            log_path=str(child.log_path),
+            log_head=child.read_log_head(),
         )
 
 
-def _error(ended: TurnEnded, answer: str) -> ErrorKind | None:
+def _classify_error(ended: TurnEnded, answer: str) -> ErrorKind | None:
     if ended.ending is Ending.CANCELLED:
         return ErrorKind.CANCELLED
     return None if ended.ending is Ending.DONE and answer else ErrorKind.FAILED
 
 
-def _bounded(answer: str, log: Path) -> str:
+def _truncate_answer(answer: str, log: Path) -> str:
     if len(answer) <= ANSWER_CHARS:
         return answer
     return f"{answer[:ANSWER_CHARS]}… [{len(answer)} characters; all of it is in {log}]"
 
 
-def _failure(ended: TurnEnded, answer: str) -> str:
+def _describe_failure(ended: TurnEnded, answer: str) -> str:
     if ended.ending is Ending.DONE:
         return "The child agent ended without an answer."
     why = ended.message or ended.ending.value.replace("_", " ")

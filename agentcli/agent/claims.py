@@ -15,7 +15,7 @@ from agentcli.types.events import CallFinished, CallJudged, Fact
 from agentcli.types.record import dataclass
 from agentcli.types.tools import Command, Diff, Effect
 
-FileHash: TypeAlias = Callable[[str], str | None]
+HashFile: TypeAlias = Callable[[str], str | None]
 """Of a file beneath the workspace as it is now; None: it is not there. Raises ValueError for a
 path that cannot be looked at."""
 
@@ -72,7 +72,7 @@ _ACTS: dict[str, FileAct] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _CommandRun:
     """A command that was run, by the model or as a check."""
 
     command: str
@@ -82,10 +82,10 @@ class _Run:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Record:
+class _TurnRecord:
     """What the facts of a turn hold about commands and files."""
 
-    runs: list[_Run] = field(default_factory=list)
+    runs: list[_CommandRun] = field(default_factory=list)
     diffs: dict[str, tuple[int, Diff]] = field(default_factory=dict)
     """The latest of each file, and when."""
     created: set[str] = field(default_factory=set)
@@ -95,17 +95,17 @@ class _Record:
     """Whether a command ran that may have changed files."""
 
 
-def check_claims(text: str, facts: Sequence[Fact], file_hash: FileHash) -> tuple[Claim, ...]:
-    record = _recorded(facts)
+def check_claims(text: str, facts: Sequence[Fact], hash_file: HashFile) -> tuple[Claim, ...]:
+    record = _collect_record(facts)
     claims: list[Claim] = []
-    for sentence in _statements(text):
-        claims += _claims_in(sentence, record, file_hash)
+    for sentence in _split_statements(text):
+        claims += _find_claims(sentence, record, hash_file)
         if len(claims) >= CLAIMS_MAX:
             break
     return tuple(claims[:CLAIMS_MAX])
 
 
-def _statements(text: str) -> Iterator[str]:
+def _split_statements(text: str) -> Iterator[str]:
     text = text[:READ_CHARS]
     outside_code = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     for found in _SENTENCE.finditer(outside_code):
@@ -116,24 +116,24 @@ def _statements(text: str) -> Iterator[str]:
             yield sentence
 
 
-def _claims_in(sentence: str, record: _Record, file_hash: FileHash) -> Iterator[Claim]:
+def _find_claims(sentence: str, record: _TurnRecord, hash_file: HashFile) -> Iterator[Claim]:
     shown = sentence[:SHOWN_CHARS]
     if _TESTS_PASS.search(sentence):
-        verdict, evidence = _tests(record)
+        verdict, evidence = _judge_tests(record)
         yield Claim(text=shown, about="tests", verdict=verdict, evidence=evidence)
     for ran in _RAN.finditer(sentence):
-        verdict, evidence = _command(ran[1], bool(_SUCCESS.search(sentence)), record)
+        verdict, evidence = _judge_command(ran[1], bool(_SUCCESS.search(sentence)), record)
         yield Claim(text=shown, about="command", verdict=verdict, evidence=evidence)
     for verb, between, path in _FILE.findall(sentence):
         act = "changed" if _WITHIN.search(between) else _ACTS.get(verb.lower(), "changed")
         try:
-            verdict, evidence = _file(act, path, record, file_hash)
+            verdict, evidence = _judge_file(act, path, record, hash_file)
         except ValueError:
             continue
         yield Claim(text=shown, about="file", verdict=verdict, evidence=evidence)
 
 
-def _tests(record: _Record) -> tuple[ClaimVerdict, str]:
+def _judge_tests(record: _TurnRecord) -> tuple[ClaimVerdict, str]:
     runs = [run for run in record.runs if _RUNNERS.search(run.command)]
     if not runs:
         if record.runs:
@@ -153,8 +153,10 @@ def _tests(record: _Record) -> tuple[ClaimVerdict, str]:
     return "supported", f"{last.command!r} ended with exit code 0"
 
 
-def _command(said: str, with_success: bool, record: _Record) -> tuple[ClaimVerdict, str]:
-    wanted = " ".join(said.split())
+def _judge_command(
+    statement: str, with_success: bool, record: _TurnRecord
+) -> tuple[ClaimVerdict, str]:
+    wanted = " ".join(statement.split())
     same = [run for run in record.runs if wanted in " ".join(run.command.split())]
     if not same:
         program = wanted.partition(" ")[0]
@@ -167,27 +169,27 @@ def _command(said: str, with_success: bool, record: _Record) -> tuple[ClaimVerdi
     return "supported", f"{last.command!r} ended with exit code {last.exit_code}"
 
 
-def _file(
-    act: FileAct, path: str, record: _Record, file_hash: FileHash
+def _judge_file(
+    act: FileAct, path: str, record: _TurnRecord, hash_file: HashFile
 ) -> tuple[ClaimVerdict, str]:
     path = path.removeprefix("./")
-    now = file_hash(path)
+    now = hash_file(path)
     if act == "deleted":
-        return _deleted(path, now, record)
+        return _judge_deletion(path, now, record)
     if now is None:
         # A bare name may be a word of prose, or a file in some folder.
         if "/" not in path and any(known.endswith(f"/{path}") for known in record.diffs):
             return "unknown", f"there is no {path}, but files of that name were changed"
         return ("not_supported" if "/" in path else "unknown"), f"there is no {path}"
     if path in record.diffs:
-        return _recorded_change(act, path, now, record)
+        return _judge_change(act, path, now, record)
     if record.unseen_changes:
         return "unknown", f"only a command can have {act} {path}"
     return "not_supported", f"no call {act} {path}, and no command ran that could have"
 
 
-def _recorded_change(
-    act: FileAct, path: str, now: str, record: _Record
+def _judge_change(
+    act: FileAct, path: str, now: str, record: _TurnRecord
 ) -> tuple[ClaimVerdict, str]:
     _, diff = record.diffs[path]
     if act == "created" and path not in record.created:
@@ -197,7 +199,7 @@ def _recorded_change(
     return "supported", f"{path} was {act}, +{diff.added} -{diff.removed}"
 
 
-def _deleted(path: str, now: str | None, record: _Record) -> tuple[ClaimVerdict, str]:
+def _judge_deletion(path: str, now: str | None, record: _TurnRecord) -> tuple[ClaimVerdict, str]:
     if now is not None:
         return "not_supported", f"{path} is there"
     if any(path in command for command in record.executed):
@@ -205,25 +207,29 @@ def _deleted(path: str, now: str | None, record: _Record) -> tuple[ClaimVerdict,
     return "unknown", f"{path} is not there, and nothing in the record names it"
 
 
-def _recorded(facts: Sequence[Fact]) -> _Record:
-    record = _Record()
+def _collect_record(facts: Sequence[Fact]) -> _TurnRecord:
+    record = _TurnRecord()
     effects: dict[str, Effect] = {}
     for at, fact in enumerate(facts):
         match fact:
             case CallJudged(call=call, effect=effect):
                 effects[call.id] = effect
             case CallFinished(result=result):
-                _note(record, at, result.details, effects.get(result.call_id), result.text)
+                _add_details(record, at, result.details, effects.get(result.call_id), result.text)
             case Verified():
                 record.runs.append(
-                    _Run(command=fact.command, exit_code=fact.exit_code, output=fact.output, at=at)
+                    _CommandRun(
+                        command=fact.command, exit_code=fact.exit_code, output=fact.output, at=at
+                    )
                 )
             case _:
                 pass
     return record
 
 
-def _note(record: _Record, at: int, details: object, effect: Effect | None, text: str) -> None:
+def _add_details(
+    record: _TurnRecord, at: int, details: object, effect: Effect | None, text: str
+) -> None:
     match details:
         case Diff() as diff:
             record.diffs[diff.path] = (at, diff)
@@ -231,7 +237,9 @@ def _note(record: _Record, at: int, details: object, effect: Effect | None, text
             if diff.created:
                 record.created.add(diff.path)
         case Command(command=command, exit_code=exit_code) if effect is not None:
-            record.runs.append(_Run(command=command, exit_code=exit_code, output=text, at=at))
+            record.runs.append(
+                _CommandRun(command=command, exit_code=exit_code, output=text, at=at)
+            )
             record.executed.add(command)
             if effect is not Effect.READ:
                 record.unseen_changes = True

@@ -7,9 +7,9 @@ large ones share the room that is left.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from agentcli.agent.size import result_tokens
-from agentcli.agent.trimming import Keep, new_results
-from agentcli.machine.tokens import ROUGH_BYTES, rough
+from agentcli.agent.size import count_result_tokens
+from agentcli.agent.trimming import StoreResult, new_results
+from agentcli.machine.tokens import ROUGH_BYTES, estimate_fast
 from agentcli.types.events import ResultsTrimmed, TrimmedResult
 from agentcli.types.messages import Image
 from agentcli.types.tools import Command, FileView, ToolResult
@@ -24,15 +24,17 @@ HEAD_OF_COMMAND = 0.25
 _ROW = re.compile(r"(-?\d+)\t")
 
 
-def cut_new(messages: Sequence[Message], *, limit_tokens: int, keep: Keep) -> ResultsTrimmed | None:
+def cut_new(
+    messages: Sequence[Message], *, limit_tokens: int, keep: StoreResult
+) -> ResultsTrimmed | None:
     """Return the new results as they are within the limit; None: they are within it already."""
     results = new_results(messages)
-    share = _share([result_tokens(result) for result in results], limit_tokens)
-    large = [result for result in results if result_tokens(result) > max(share, LEAST_TOKENS)]
+    share = _share([count_result_tokens(result) for result in results], limit_tokens)
+    large = [result for result in results if count_result_tokens(result) > max(share, LEAST_TOKENS)]
     if not large:
         return None
     cut = tuple(_cut(result, max(share, LEAST_TOKENS), keep) for result in large)
-    freed = sum(map(result_tokens, large)) - sum(rough(one.text) for one in cut)
+    freed = sum(map(count_result_tokens, large)) - sum(estimate_fast(one.text) for one in cut)
     return ResultsTrimmed(results=cut, freed_tokens=freed)
 
 
@@ -47,7 +49,7 @@ def _share(sizes: Sequence[int], limit_tokens: int) -> int:
     return max(ascending, default=0)
 
 
-def _cut(result: ToolResult, limit_tokens: int, keep: Keep) -> TrimmedResult:
+def _cut(result: ToolResult, limit_tokens: int, keep: StoreResult) -> TrimmedResult:
     images = any(isinstance(block, Image) for block in result.content)
     room_bytes = (limit_tokens - NOTE_TOKENS) * ROUGH_BYTES
     match result.details:

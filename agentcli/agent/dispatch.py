@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from agentcli.agent.limits import Breaker, Pace
 from agentcli.agent.toolset import Toolset
 from agentcli.machine.bound import cap
-from agentcli.machine.plain import inert
+from agentcli.machine.plain import escape_controls
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import AgentError, ToolError
 from agentcli.types.events import CallFinished, CallJudged, Emit, HookRan
@@ -30,16 +30,16 @@ from agentcli.types.tools import (
     Tool,
     ToolContext,
     ToolResult,
-    origin_label,
+    format_origin_label,
 )
 from agentcli.types.verdicts import Judge, Reaction, Verdict
 
 HARD_CAP_BYTES = 100_000
 """Of text in one result, for tools that forgot to bound theirs."""
 
-After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
+ResultHook: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
 """None: it has nothing to do with this call."""
-Origin: TypeAlias = Callable[[ToolCall, Output], str]
+FindOrigin: TypeAlias = Callable[[ToolCall, Output], str]
 """Where the text of a result comes from; empty: from the workspace."""
 Explain: TypeAlias = Callable[[ToolResult], str]
 """What the model has to know to read a result; empty: nothing."""
@@ -53,28 +53,28 @@ class Dispatcher:
         *,
         toolset: Toolset,
         judge: Judge,
-        tell: Emit,
+        emit: Emit,
         workspace: Path,
         breaker: Breaker,
         pace: Pace,
-        after: Sequence[After] = (),
+        result_hooks: Sequence[ResultHook] = (),
         clean: Clean = str,
         check: Callable[[ToolCall], None] = lambda call: None,
         explain: Explain = lambda result: "",
-        origin: Origin = lambda call, output: output.origin,
+        find_origin: FindOrigin = lambda call, output: output.origin,
     ) -> None:
         """`check` raises ToolError for a call that no rule could let run."""
         self._toolset = toolset
         self._judge = judge
-        self._tell = tell
+        self._emit = emit
         self._workspace = workspace
         self._breaker = breaker
         self._pace = pace
-        self._after = after
+        self._result_hooks = result_hooks
         self._clean = clean
         self._check = check
         self._explain = explain
-        self._origin = origin
+        self._find_origin = find_origin
 
     def is_read(self, call: ToolCall) -> bool:
         """Whether running it changes nothing; a call that cannot even be parsed changes nothing."""
@@ -93,23 +93,23 @@ class Dispatcher:
             args = self._validate(call, tool)  # 2 validate
             call, args, note = await self._guard(call, tool, args)  # 3 guard
             began = time.monotonic()  # how long somebody thought about it is not its duration
-            output = await tool.run(args, self._context(call))  # 4 execute
-            output = await self._hooks(call, output)  # 5 hooks
-            result = self._normalised(call, output, note)  # 6 normalise and bound
+            output = await tool.run(args, self._build_context(call))  # 4 execute
+            output = await self._run_hooks(call, output)  # 5 hooks
+            result = self._normalise(call, output, note)  # 6 normalise and bound
         except ToolError as error:
-            result = self._error(call, error.kind, str(error), error.details)
+            result = self._build_error(call, error.kind, str(error), error.details)
         except asyncio.CancelledError as stopped:
-            self._record(call, self._stopped(call, stopped), began)
+            self._record(call, self._build_cancelled(call, stopped), began)
             raise
         except AgentError:
             raise  # nothing can be recorded, or no command can run here: the turn is over
         except Exception as error:  # noqa: BLE001 - the tool boundary: failures are data
-            result = self._error(call, ErrorKind.FAILED, f"{type(error).__name__}: {error}")
+            result = self._build_error(call, ErrorKind.FAILED, f"{type(error).__name__}: {error}")
         return self._record(call, result, began)  # 7 record
 
     def refuse(self, call: ToolCall, why: str) -> None:
         """Answers a call that must not run."""
-        self._record(call, self._error(call, ErrorKind.NOT_RUN, why), time.monotonic())
+        self._record(call, self._build_error(call, ErrorKind.NOT_RUN, why), time.monotonic())
 
     def _validate(self, call: ToolCall, tool: Tool) -> Any:
         self._check(call)
@@ -118,7 +118,7 @@ class Dispatcher:
     async def _guard(self, call: ToolCall, tool: Tool, args: Any) -> tuple[ToolCall, Any, str]:
         """The call as it may run, its arguments, and what the model has to know about a change."""
         self._pace.admit(call.name)
-        context, effect = self._context(call), tool.effect(args)
+        context, effect = self._build_context(call), tool.effect(args)
         verdict = await self._judge(
             call, tool=tool, effect=effect, preview=lambda: tool.preview(args, context)
         )
@@ -129,17 +129,17 @@ class Dispatcher:
             effect = tool.effect(args)
             shown = json.dumps(call.input, ensure_ascii=False)
             note = f"[The input was changed before it ran ({verdict.reason}): {shown}]"
-        self._tell(CallJudged(call=call, effect=effect, verdict=verdict))
+        self._emit(CallJudged(call=call, effect=effect, verdict=verdict))
         if verdict.decision not in ("allow", "modify"):
-            raise ToolError(_denial(verdict), kind=ErrorKind.DENIED)
+            raise ToolError(_describe_denial(verdict), kind=ErrorKind.DENIED)
         return call, args, note
 
-    async def _hooks(self, call: ToolCall, output: Output) -> Output:
-        for hook in self._after:
+    async def _run_hooks(self, call: ToolCall, output: Output) -> Output:
+        for hook in self._result_hooks:
             reaction = await hook(call, output)
             if reaction is None:
                 continue
-            self._tell(
+            self._emit(
                 HookRan(
                     hook=reaction.hook,
                     call_id=call.id,
@@ -156,80 +156,82 @@ class Dispatcher:
             output = _as_shown(reaction.output, before=output) if reaction.output else output
         return output
 
-    def _context(self, call: ToolCall) -> ToolContext:
-        def progress(text: str) -> None:
-            self._tell(CallProgress(call_id=call.id, text=inert(self._clean(text))))
+    def _build_context(self, call: ToolCall) -> ToolContext:
+        def report_progress(text: str) -> None:
+            self._emit(CallProgress(call_id=call.id, text=escape_controls(self._clean(text))))
 
-        return ToolContext(call_id=call.id, workspace=self._workspace, progress=progress)
+        return ToolContext(call_id=call.id, workspace=self._workspace, progress=report_progress)
 
     def _record(self, call: ToolCall, result: ToolResult, began: float) -> ToolResult:
         for told in (self._breaker.observe(call, result), self._explain(result)):
             if told:
                 result = replace(result, content=(*result.content, Text(text=f"\n{told}")))
-        self._tell(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
+        self._emit(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
         return result
 
-    def _normalised(self, call: ToolCall, output: Output, note: str) -> ToolResult:
+    def _normalise(self, call: ToolCall, output: Output, note: str) -> ToolResult:
         """Never empty, never above the cap, always encodable."""
-        content, was_cut = self._in_order(output.content)
-        origin = self._origin(call, output)
-        label = origin_label(origin) if origin and content else ""
-        content = _headed(content, [part for part in (note, label) if part])
+        content, was_cut = self._merge_content(output.content)
+        origin = self._find_origin(call, output)
+        label = format_origin_label(origin) if origin and content else ""
+        content = _prepend_lines(content, [part for part in (note, label) if part])
         return ToolResult(
             call_id=call.id,
             name=call.name,
             status="error" if output.error else "ok",
             content=tuple(content) or (Text(text="[no output]"),),
-            details=self._cleaned(_not_shown(output.details) if was_cut else output.details),
+            details=self._clean_details(_not_shown(output.details) if was_cut else output.details),
             error=output.error,
             truncated=output.truncated or was_cut,
             origin=origin,
             found=output.found,
         )
 
-    def _in_order(self, content: Sequence[Text | Image]) -> tuple[Sequence[Text | Image], bool]:
+    def _merge_content(
+        self, content: Sequence[Text | Image]
+    ) -> tuple[Sequence[Text | Image], bool]:
         """What stands between images as one text; what is too long as one before all of them."""
-        text, was_cut = self._bounded(_text(content))
+        text, was_cut = self._limit_text(_join_texts(content))
         if was_cut:
             return [Text(text=text), *(one for one in content if isinstance(one, Image))], True
         blocks: list[Text | Image] = []
         for is_image, run in groupby(content, key=lambda one: isinstance(one, Image)):
             if is_image:
                 blocks += run
-            elif said := self._bounded(_text(run))[0]:
+            elif said := self._limit_text(_join_texts(run))[0]:
                 blocks.append(Text(text=said))
         return blocks, False
 
-    def _stopped(self, call: ToolCall, stopped: asyncio.CancelledError) -> ToolResult:
+    def _build_cancelled(self, call: ToolCall, cancelled: asyncio.CancelledError) -> ToolResult:
         """A tool that had something to show when it was cancelled sends it along."""
-        partial = next((arg for arg in stopped.args if isinstance(arg, Output)), None)
+        partial = next((arg for arg in cancelled.args if isinstance(arg, Output)), None)
         if partial is None:
-            return self._error(call, ErrorKind.CANCELLED, "Cancelled.")
-        return self._normalised(call, partial, "")
+            return self._build_error(call, ErrorKind.CANCELLED, "Cancelled.")
+        return self._normalise(call, partial, "")
 
-    def _error(
+    def _build_error(
         self, call: ToolCall, kind: ErrorKind, message: str, details: Details | None = None
     ) -> ToolResult:
-        text, _ = self._bounded(message)
+        text, _ = self._limit_text(message)
         return ToolResult(
             call_id=call.id,
             name=call.name,
             status="error",
             content=(Text(text=text or kind.value),),
-            details=self._cleaned(details),
+            details=self._clean_details(details),
             error=kind,
         )
 
-    def _bounded(self, text: str) -> tuple[str, bool]:
+    def _limit_text(self, text: str) -> tuple[str, bool]:
         # Lone surrogates could not be sent by any JSON encoder downstream.
         encodable = text.encode("utf-8", "replace").decode("utf-8")
-        return cap(inert(self._clean(encodable)), HARD_CAP_BYTES)
+        return cap(escape_controls(self._clean(encodable)), HARD_CAP_BYTES)
 
-    def _cleaned(self, details: Details | None) -> Details | None:
+    def _clean_details(self, details: Details | None) -> Details | None:
         if details is None:
             return None
         texts: dict[str, Any] = {
-            field.name: inert(self._clean(value))
+            field.name: escape_controls(self._clean(value))
             for field in fields(details)
             if field.name != "type" and isinstance(value := getattr(details, field.name), str)
         }
@@ -238,7 +240,7 @@ class Dispatcher:
 
 def _as_shown(output: Output, *, before: Output) -> Output:
     """Return what a hook made of an output; lines that it took out of a file were not shown."""
-    if _text(before.content) in _text(output.content):
+    if _join_texts(before.content) in _join_texts(output.content):
         return output
     return replace(output, details=_not_shown(output.details))
 
@@ -247,20 +249,20 @@ def _not_shown(details: Details | None) -> Details | None:
     return replace(details, shown=()) if isinstance(details, FileView) else details
 
 
-def _text(content: Iterable[Text | Image]) -> str:
+def _join_texts(content: Iterable[Text | Image]) -> str:
     return "\n".join(block.text for block in content if isinstance(block, Text))
 
 
-def _headed(content: Sequence[Text | Image], heads: Sequence[str]) -> Sequence[Text | Image]:
+def _prepend_lines(content: Sequence[Text | Image], lines: Sequence[str]) -> Sequence[Text | Image]:
     """With lines before everything else in it."""
-    if not heads:
+    if not lines:
         return content
     if content and isinstance(content[0], Text):
-        return [Text(text="\n".join([*heads, content[0].text])), *content[1:]]
-    return [Text(text="\n".join(heads)), *content]
+        return [Text(text="\n".join([*lines, content[0].text])), *content[1:]]
+    return [Text(text="\n".join(lines)), *content]
 
 
-def _denial(verdict: Verdict) -> str:
+def _describe_denial(verdict: Verdict) -> str:
     """The remedy on a line of its own: people see the first, and the remedy where the run ends.
 
     Logs of older versions have it in the reason."""

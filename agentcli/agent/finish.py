@@ -11,7 +11,7 @@ from typing import TypeAlias
 from agentcli.agent.answer import AnswerForm
 from agentcli.agent.journal import Journal
 from agentcli.types.checks import Claim, ClaimsChecked, Verified
-from agentcli.types.events import Ending, Fact, Told, TurnEnded, TurnStarted, Why
+from agentcli.types.events import ContextNote, Ending, Fact, NoteReason, TurnEnded, TurnStarted
 
 ROUNDS_MAX = 5
 """How often a failed verification goes back to the model."""
@@ -24,7 +24,7 @@ DONE = TurnEnded(ending=Ending.DONE)
 _LIMITS = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED, Ending.LENGTH)
 
 
-class Finish:
+class CompletionChecks:
     def __init__(
         self,
         journal: Journal,
@@ -49,63 +49,63 @@ class Finish:
         """Then it is for the form to say what is wrong with an answer, also with none."""
         return self._form is not None
 
-    async def after_reply(self) -> TurnEnded | None:
+    async def check_reply(self) -> TurnEnded | None:
         """The model has nothing more to call. None: it was told something, and is asked again."""
         if self._form is not None and not self._form.is_met:
-            problem = self._form.take_text(self._journal.answer())
+            problem = self._form.check_text(self._journal.answer())
             if self._form.is_failed:
-                return self._unmet()
+                return self._build_schema_unmet()
             if problem:
-                self._journal.tell(Told(text=problem, why=Why.SCHEMA))
+                self._journal.append(ContextNote(text=problem, why=NoteReason.SCHEMA))
                 return None
-        return await self._verified(self._journal.answer())
+        return await self._run_checks(self._journal.answer())
 
-    async def after_calls(self) -> TurnEnded | None:
+    async def check_after_calls(self) -> TurnEnded | None:
         """Calls were run, and one of them may have been the answer."""
         if self._form is None:
             return None
         if self._form.is_failed:
-            return self._unmet()
-        return await self._verified("") if self._form.is_met else None
+            return self._build_schema_unmet()
+        return await self._run_checks("") if self._form.is_met else None
 
-    def at_limit(self, ended: TurnEnded) -> TurnEnded:
+    def convert_limit_ending(self, ended: TurnEnded) -> TurnEnded:
         """A limit that was reached while a check fails is a failed check."""
         if self._failing is None or ended.ending not in _LIMITS:
             return ended
         return TurnEnded(
             ending=Ending.VERIFY_FAILED,
-            message=f"{_failure(self._failing)}, and {ended.message}",
-            hint=ended.hint or _see(self._failing),
+            message=f"{_describe_failed_check(self._failing)}, and {ended.message}",
+            hint=ended.hint or _describe_log(self._failing),
         )
 
-    async def _verified(self, text: str) -> TurnEnded | None:
+    async def _run_checks(self, text: str) -> TurnEnded | None:
         self._rounds += 1
-        runs = [await self._checked(command) for command in self._checks]
+        runs = [await self._run_and_record(command) for command in self._checks]
         failed = [run for run in runs if not run.passed]
         self._failing = failed[0] if failed else None
         if self._failing is None:
-            return self._claims_held(text)
+            return self._check_claims(text)
         if self._rounds >= ROUNDS_MAX:
             times = f"{self._rounds} times in a row"
             return TurnEnded(
                 ending=Ending.VERIFY_FAILED,
-                message=f"{_failure(self._failing)}, {times}",
-                hint=_see(self._failing),
+                message=f"{_describe_failed_check(self._failing)}, {times}",
+                hint=_describe_log(self._failing),
             )
-        self._journal.tell(Told(text=_told_of(failed), why=Why.VERIFY))
+        self._journal.append(ContextNote(text=_format_failed_checks(failed), why=NoteReason.VERIFY))
         if self._form is not None:
-            self._form.ask_again()
+            self._form.reset()
         return None
 
-    async def _checked(self, command: str) -> Verified:
+    async def _run_and_record(self, command: str) -> Verified:
         run = replace(await self._run_check(command), attempt=self._rounds)
-        self._journal.tell(run)
+        self._journal.append(run)
         return run
 
-    def _claims_held(self, text: str) -> TurnEnded:
-        claims = self._find_claims(text, self._facts_of_turn()) if text else ()
+    def _check_claims(self, text: str) -> TurnEnded:
+        claims = self._find_claims(text, self._turn_facts()) if text else ()
         if claims:
-            self._journal.tell(ClaimsChecked(claims=claims))
+            self._journal.append(ClaimsChecked(claims=claims))
         wrong = [claim for claim in claims if claim.verdict == "not_supported"]
         if not wrong or not self._claims_must_hold:
             return DONE
@@ -115,12 +115,12 @@ class Finish:
             hint="read the record of the session, or run without --check-claims",
         )
 
-    def _facts_of_turn(self) -> Sequence[Fact]:
+    def _turn_facts(self) -> Sequence[Fact]:
         facts = self._journal.facts
         begun = (at for at in reversed(range(len(facts))) if isinstance(facts[at], TurnStarted))
         return facts[next(begun, 0) :]
 
-    def _unmet(self) -> TurnEnded:
+    def _build_schema_unmet(self) -> TurnEnded:
         assert self._form is not None
         return TurnEnded(
             ending=Ending.SCHEMA_UNMET,
@@ -129,16 +129,16 @@ class Finish:
         )
 
 
-def _failure(run: Verified) -> str:
+def _describe_failed_check(run: Verified) -> str:
     how = "did not end by itself" if run.exit_code is None else f"exit code {run.exit_code}"
     return f"--verify {run.command!r} failed ({how})"
 
 
-def _see(run: Verified) -> str:
+def _describe_log(run: Verified) -> str:
     return f"its output is in {run.log_path}" if run.log_path else ""
 
 
-def _told_of(failed: Sequence[Verified]) -> str:
+def _format_failed_checks(failed: Sequence[Verified]) -> str:
     parts = [f"$ {run.command}\n{run.output}" for run in failed]
     return (
         "Not done yet: the checks that decide whether the task is done were run, and failed.\n\n"

@@ -8,7 +8,7 @@ LARGE_TOKENS = 100_000
 """Where nobody knows the price: so many that are not in a cache."""
 
 
-def forecast(*, tokens: int, cached_tokens: int, why_cold: str, price: Price) -> str | None:
+def forecast_cost(*, tokens: int, cached_tokens: int, why_cold: str, price: Price) -> str | None:
     """A sentence for a person; None: it is nothing to speak of.
 
     `cached_tokens`: what the provider counted of the request before, and may have kept.

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import yaml
 
-from agentcli.machine.plain import visible
+from agentcli.machine.plain import show_controls
 from agentcli.types.events import Warned
 
 LIMIT_BYTES = 64_000
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NAME_SHOWN = 80
-BAD_SHOWN = 5
+INVALID_SHOWN = 5
 """Of files that cannot be used: the rest is counted."""
 DESCRIPTION_CHARS = 1024
 ERROR_CHARS = 300
@@ -22,23 +22,23 @@ LISTED_CHARS = 16_000
 _PARTS = re.compile(r"---\r?\n(.*?)\r?\n---(?:\r?\n|$)(.*)", re.DOTALL)
 
 
-class BadFile(ValueError):
+class InvalidFile(ValueError):
     """What is wrong with it, for the person."""
 
 
-class Described(NamedTuple):
+class FrontMatter(NamedTuple):
     name: str
     description: str
     fields: Mapping[str, Any]
     body: str
 
 
-class Named(Protocol):
+class HasName(Protocol):
     @property
     def name(self) -> str: ...
 
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=HasName)
 
 
 def read_all(
@@ -50,17 +50,17 @@ def read_all(
     for path in paths:
         try:
             one = read_one(path)
-        except BadFile as why:
+        except InvalidFile as why:
             bad.append(Warned(code=code, message=f"{path}: {why}"))
             continue
         found.setdefault(one.name, one)
-    if len(bad) > BAD_SHOWN:
-        more = Warned(code=code, message=f"and {len(bad) - BAD_SHOWN} more cannot be used")
-        bad = [*bad[:BAD_SHOWN], more]
+    if len(bad) > INVALID_SHOWN:
+        more = Warned(code=code, message=f"and {len(bad) - INVALID_SHOWN} more cannot be used")
+        bad = [*bad[:INVALID_SHOWN], more]
     return list(found.values()), bad
 
 
-def within_limits(lines: Sequence[str]) -> list[str]:
+def limit_lines(lines: Sequence[str]) -> list[str]:
     """Of a list that is in every request: as many lines as it may have, and how many it lacks."""
     told: list[str] = []
     left_chars = LISTED_CHARS
@@ -72,37 +72,37 @@ def within_limits(lines: Sequence[str]) -> list[str]:
     return told
 
 
-def read(path: Path, *, default_name: str) -> Described:
+def read_front_matter(path: Path, *, default_name: str) -> FrontMatter:
     """Raises BadFile."""
-    fields, body = parts(_text(path))
+    fields, body = split_front_matter(_read_text(path))
     name, description = fields.get("name", default_name), fields.get("description")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         given = repr(name[:NAME_SHOWN]) if isinstance(name, str) else type(name).__name__
-        raise BadFile(f"its name must be lower-case letters, digits and hyphens, not {given}")
+        raise InvalidFile(f"its name must be lower-case letters, digits and hyphens, not {given}")
     if not isinstance(description, str) or not description.strip():
-        raise BadFile("it has no description, which says when to use it")
-    said = visible(" ".join(description.split()))[:DESCRIPTION_CHARS]
-    return Described(name, said, fields, visible(body.strip()))
+        raise InvalidFile("it has no description, which says when to use it")
+    said = show_controls(" ".join(description.split()))[:DESCRIPTION_CHARS]
+    return FrontMatter(name, said, fields, show_controls(body.strip()))
 
 
-def parts(text: str) -> tuple[Mapping[str, Any], str]:
+def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
     """The fields and what follows them. Raises BadFile."""
     found = _PARTS.match(text)
     try:
         fields = yaml.safe_load(found[1]) if found else None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         why = " ".join(str(error).split())[:ERROR_CHARS]
-        raise BadFile(f"its front matter is not YAML: {why}") from error
+        raise InvalidFile(f"its front matter is not YAML: {why}") from error
     if found is None or not isinstance(fields, dict):
-        raise BadFile("it does not begin with front matter: ---, name:, description:, ---")
+        raise InvalidFile("it does not begin with front matter: ---, name:, description:, ---")
     return fields, found[2]
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     if not path.is_file():  # reading from a pipe could take for ever
-        raise BadFile("it is no regular file")
+        raise InvalidFile("it is no regular file")
     try:
         with path.open("rb") as file:
             return file.read(LIMIT_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
-        raise BadFile(error.strerror or str(error)) from error
+        raise InvalidFile(error.strerror or str(error)) from error

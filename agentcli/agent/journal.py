@@ -41,7 +41,7 @@ class Journal:
         *,
         record: Record,
         listeners: Iterable[Listener] = (),
-        before: Iterable[Entry] = (),
+        past_entries: Iterable[Entry] = (),
         last_seq: int = 0,
         mask: Mask = lambda event: (event,),
     ) -> None:
@@ -57,64 +57,64 @@ class Journal:
         self._seq = 0
         self._cause: int | None = None
         self._cause_of_call: dict[str, int] = {}
-        for entry in before:
-            self._keep(entry)
+        for entry in past_entries:
+            self._apply(entry)
         self._seq = max(self._seq, last_seq)
 
-    def tell(self, event: Event) -> None:
+    def append(self, event: Event) -> None:
         for shown in self._mask(event):
             if not isinstance(shown, Delta):
-                self._settle(shown, said=event)
+                self._record_fact(shown, original=event)
             for listener in tuple(self._listeners):
-                self._inform(listener, shown)
+                self._notify(listener, shown)
 
-    def settle(self, fact: Fact) -> None:
+    def append_silently(self, fact: Fact) -> None:
         """Recorded, but shown to nobody: how something ended that no face has seen begin."""
         for shown in self._mask(fact):
             if not isinstance(shown, Delta):
-                self._settle(shown, said=fact)
+                self._record_fact(shown, original=fact)
 
-    def open_calls(self) -> tuple[ToolCall, ...]:
-        return self._history.open_calls()
+    def find_open_calls(self) -> tuple[ToolCall, ...]:
+        return self._history.find_open_calls()
 
-    def said(self) -> tuple[UserMessage, ...]:
-        return self._history.said()
+    def list_user_messages(self) -> tuple[UserMessage, ...]:
+        return self._history.list_user_messages()
 
-    def kept(self, left_out: int) -> tuple[UserMessage, ...]:
-        return self._history.kept(left_out)
+    def list_preserved_messages(self, left_out: int) -> tuple[UserMessage, ...]:
+        return self._history.list_preserved_messages(left_out)
 
-    def unanswered(self) -> tuple[ToolResult, ...]:
-        return self._history.unanswered()
+    def build_missing_results(self) -> tuple[ToolResult, ...]:
+        return self._history.build_missing_results()
 
     def answer(self) -> str:
         """Return the answer of the turn so far, as the model wrote it."""
         return self._answer.text
 
-    def messages(self) -> tuple[Message, ...]:
-        return self._history.messages()
+    def build_messages(self) -> tuple[Message, ...]:
+        return self._history.build_messages()
 
-    def _entry(self, fact: Fact) -> Entry:
+    def _build_entry(self, fact: Fact) -> Entry:
         return Entry(
             seq=self._seq + 1,
             at=clock.now(),
             session=self.session,
-            parent=self._cause_of_call.get(_call_id(fact) or "", self._cause),
+            parent=self._cause_of_call.get(_find_call_id(fact) or "", self._cause),
             fact=fact,
         )
 
-    def _settle(self, fact: Fact, *, said: Event) -> None:
-        entry = self._entry(fact)
+    def _record_fact(self, fact: Fact, *, original: Event) -> None:
+        entry = self._build_entry(fact)
         self._record(entry)
-        self._keep(entry, said=said)
+        self._apply(entry, original=original)
 
-    def _keep(self, entry: Entry, *, said: Event | None = None) -> None:
+    def _apply(self, entry: Entry, *, original: Event | None = None) -> None:
         self._seq = entry.seq
         self.facts.append(entry.fact)
         # A reply goes back to its model as it came: it knows it, and signatures hold.
-        kept = said if isinstance(said, ModelReplied) else entry.fact
+        kept = original if isinstance(original, ModelReplied) else entry.fact
         self._history.add(kept)
         self._answer(kept)
-        call_id = _call_id(entry.fact)
+        call_id = _find_call_id(entry.fact)
         if call_id is not None:
             self._cause_of_call[call_id] = entry.seq
             return
@@ -123,7 +123,7 @@ class Journal:
             for call in entry.fact.message.tool_calls:
                 self._cause_of_call[call.id] = entry.seq
 
-    def _inform(self, listener: Listener, event: Event) -> None:
+    def _notify(self, listener: Listener, event: Event) -> None:
         try:
             listener(event)
         except Exception:  # a face that breaks must not take the session with it
@@ -131,7 +131,7 @@ class Journal:
             self._listeners.remove(listener)
 
 
-def _call_id(fact: Fact) -> str | None:
+def _find_call_id(fact: Fact) -> str | None:
     match fact:
         case CallJudged(call=call):
             return call.id

@@ -11,12 +11,12 @@ from agentcli.types.record import dataclass
 from agentcli.types.tools import Command, ErrorKind, ToolResult
 
 PACE_WINDOW_S = 60.0
-REPEATS_TOLD = 3
+REPEATS_WARNED = 3
 REPEATS_END = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TurnLimits:
     """None: no limit."""
 
     steps: int | None = 100
@@ -80,7 +80,7 @@ class Breaker:
         count = self._counts[pair]
         if count >= REPEATS_END:
             self.tripped = f"{call.name} was called {count} times with the same input and result"
-        if count < REPEATS_TOLD:
+        if count < REPEATS_WARNED:
             return None
         return (
             f"[This is the {_ordinal(count)} time you made exactly this call with this result. "

@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
-from agentcli.agent.asking import Asking
+from agentcli.agent.asking import ModelClient
 from agentcli.agent.dispatch import Dispatcher
-from agentcli.agent.finish import DONE, Finish
+from agentcli.agent.finish import DONE, CompletionChecks
 from agentcli.agent.journal import Journal
-from agentcli.agent.limits import Breaker, Limits
-from agentcli.agent.outcome import denied_for_good
+from agentcli.agent.limits import Breaker, TurnLimits
+from agentcli.agent.outcome import find_final_denial
 from agentcli.agent.schedule import run_batch
-from agentcli.types.errors import RecordError, SettingsError, WireError
-from agentcli.types.events import Ending, Told, TurnEnded, TurnStarted, Warned, Why
+from agentcli.types.errors import ProviderError, RecordError, SettingsError
+from agentcli.types.events import ContextNote, Ending, NoteReason, TurnEnded, TurnStarted, Warned
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
-from agentcli.types.words import counted
+from agentcli.types.words import pluralize
 
-STUMBLES_MAX = 3
+BAD_REPLIES_MAX = 3
 """Replies in a row that were cut off or malformed before the turn is given up."""
 
 CUT_OFF = "Your reply was cut off at the output limit. Continue exactly where it stopped."
@@ -32,7 +32,7 @@ CUT_OFF_IN_CALL = (
     "Your reply was cut off at the output limit, in the middle of a call of {tools}. That call was "
     "not run. Make it again with less in it, such as a part of the text at a time."
 )
-SAID_NOTHING = (
+EMPTY_REPLY = (
     "Your reply was empty. If something is left to do, do it. If not, say what you did or found."
 )
 NOT_COMPLETE = "Not run: your reply did not end as it should."
@@ -41,15 +41,15 @@ WRAP_UP = (
     "done, what is not, and what you would do next."
 )
 
-Notices: TypeAlias = Callable[[], Sequence[Told | Warned]]
-Unfinished: TypeAlias = Callable[[], Awaitable[Sequence[Told]]]
+CollectNotes: TypeAlias = Callable[[], Sequence[ContextNote | Warned]]
+FindUnfinished: TypeAlias = Callable[[], Awaitable[Sequence[ContextNote]]]
 OnDeny: TypeAlias = Literal["fail", "continue", "ignore"]
 """When nobody can be asked: end the turn, go on and fail at its end, or only record it."""
 
-_WRAPPED_UP = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED)
+_WRAP_UP_ENDINGS = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED)
 
 
-async def _nothing() -> Sequence[Told]:
+async def _find_nothing() -> Sequence[ContextNote]:
     return ()
 
 
@@ -57,15 +57,15 @@ class Loop:
     def __init__(
         self,
         *,
-        asking: Asking,
+        model_client: ModelClient,
         journal: Journal,
         dispatcher: Dispatcher,
         breaker: Breaker,
-        limits: Limits,
+        limits: TurnLimits,
         parallel: bool = True,
-        notices: Notices = tuple,
-        unfinished: Unfinished = _nothing,
-        finish: Finish | None = None,
+        collect_notes: CollectNotes = tuple,
+        find_unfinished: FindUnfinished = _find_nothing,
+        completion_checks: CompletionChecks | None = None,
         on_deny: OnDeny = "continue",
         wraps_up: bool = False,
     ) -> None:
@@ -73,19 +73,19 @@ class Loop:
         `finish`: what else must be true before a turn is done.
         `unfinished`: what the model is sent back to when it is.
         `wraps_up`: at a limit the model may say a last word, without tools."""
-        self._asking = asking
+        self._model_client = model_client
         self._journal = journal
         self._dispatcher = dispatcher
         self._breaker = breaker
         self._limits = limits
         self._parallel = parallel
-        self._notices = notices
-        self._unfinished = unfinished
-        self._finish = finish
+        self._collect_notes = collect_notes
+        self._find_unfinished = find_unfinished
+        self._completion_checks = completion_checks
         self._on_deny = on_deny
         self._wraps_up = wraps_up
         self._steps_made = 0
-        self._stumbles = 0
+        self._bad_replies = 0
         self._is_silent = False
         """The last reply said nothing, and the model knows."""
 
@@ -94,26 +94,26 @@ class Loop:
         """Of the turn that is running; None: without end."""
         return None if self._limits.steps is None else self._limits.steps - self._steps_made
 
-    async def turn(self, message: UserMessage) -> TurnEnded:
-        self._journal.tell(TurnStarted(message=message))
-        return await self._turn(())
+    async def run_turn(self, message: UserMessage) -> TurnEnded:
+        self._journal.append(TurnStarted(message=message))
+        return await self._run_turn(())
 
-    async def go_on(self) -> TurnEnded:
+    async def continue_turn(self) -> TurnEnded:
         """Finishes a turn that was cut off: its unanswered calls first."""
-        return await self._turn(self._journal.open_calls())
+        return await self._run_turn(self._journal.find_open_calls())
 
-    async def _turn(self, left_over: Sequence[ToolCall]) -> TurnEnded:
+    async def _run_turn(self, left_over: Sequence[ToolCall]) -> TurnEnded:
         first_fact = len(self._journal.facts)
         self._breaker.begin_turn()
-        self._asking.begin_turn()
+        self._model_client.begin_turn()
         self._steps_made = 0
-        self._stumbles = 0
+        self._bad_replies = 0
         self._is_silent = False
         try:
             async with asyncio.timeout(self._limits.wall_s):
-                ended = await self._run(left_over) if left_over else None
-                ended = ended or await self._steps()
-                if self._wraps_up and ended.ending in _WRAPPED_UP:
+                ended = await self._run_calls(left_over) if left_over else None
+                ended = ended or await self._run_steps()
+                if self._wraps_up and ended.ending in _WRAP_UP_ENDINGS:
                     await self._wrap_up()
         except TimeoutError:
             ended = TurnEnded(
@@ -122,99 +122,103 @@ class Loop:
                 hint="raise --timeout",
             )
         except asyncio.CancelledError:
-            self._journal.tell(TurnEnded(ending=Ending.CANCELLED, message="interrupted"))
+            self._journal.append(TurnEnded(ending=Ending.CANCELLED, message="interrupted"))
             raise
         except RecordError:
             raise
         except SettingsError as error:
-            for call in self._journal.open_calls():
+            for call in self._journal.find_open_calls():
                 self._dispatcher.refuse(call, str(error))
             ended = TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
         except Exception as bug:
             said = f"internal error: {type(bug).__name__}"
-            self._journal.tell(TurnEnded(ending=Ending.INTERNAL, message=said))
+            self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=said))
             raise
-        ended = self._settled(ended, first_fact)
-        self._journal.tell(ended)
+        ended = self._resolve_ending(ended, first_fact)
+        self._journal.append(ended)
         return ended
 
-    def _settled(self, ended: TurnEnded, first_fact: int) -> TurnEnded:
+    def _resolve_ending(self, ended: TurnEnded, first_fact: int) -> TurnEnded:
         """What the ending amounts to, given all that happened in the turn."""
         if ended.ending is Ending.DONE and self._on_deny != "ignore":
-            return denied_for_good(self._journal.facts[first_fact:]) or ended
-        return self._finish.at_limit(ended) if self._finish else ended
+            return find_final_denial(self._journal.facts[first_fact:]) or ended
+        return (
+            self._completion_checks.convert_limit_ending(ended)
+            if self._completion_checks
+            else ended
+        )
 
-    async def _steps(self) -> TurnEnded:
+    async def _run_steps(self) -> TurnEnded:
         while True:
-            over = self._over()
+            over = self._check_step_limit()
             if over is not None:
                 return over
             self._steps_made += 1
-            for told in self._notices():
-                self._journal.tell(told)
+            for told in self._collect_notes():
+                self._journal.append(told)
             try:
-                reply = await self._asking.ask()
-            except WireError as error:
-                if await self._asking.is_worth_repeating(error):
+                reply = await self._model_client.send()
+            except ProviderError as error:
+                if await self._model_client.try_to_recover(error):
                     continue
                 return TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
-            ended = await self._act_on(reply)
-            if ended is not None and not await self._is_sent_back(ended):
+            ended = await self._handle_reply(reply)
+            if ended is not None and not await self._send_back(ended):
                 return ended
 
-    async def _is_sent_back(self, ended: TurnEnded) -> bool:
+    async def _send_back(self, ended: TurnEnded) -> bool:
         """Whether there is more to do, though the model and all checks say that it is done."""
-        told = await self._unfinished() if ended.ending is Ending.DONE else ()
+        told = await self._find_unfinished() if ended.ending is Ending.DONE else ()
         for one in told:
-            self._journal.tell(one)
+            self._journal.append(one)
         return bool(told)
 
     async def _wrap_up(self) -> None:
-        self._journal.tell(Told(text=WRAP_UP, why=Why.WRAP_UP))
+        self._journal.append(ContextNote(text=WRAP_UP, why=NoteReason.WRAP_UP))
         # Without a last word the turn has ended all the same; why there was none is recorded.
-        with suppress(WireError):
-            self._refuse_calls(await self._asking.ask(tool_choice="none"), NOT_COMPLETE)
+        with suppress(ProviderError):
+            self._refuse_calls(await self._model_client.send(tool_choice="none"), NOT_COMPLETE)
 
-    async def _act_on(self, reply: AssistantMessage) -> TurnEnded | None:
+    async def _handle_reply(self, reply: AssistantMessage) -> TurnEnded | None:
         """The stop reason decides. None: ask again."""
         match reply.stop:
             case "end" | "tool_calls" if reply.tool_calls:
-                return await self._run(reply.tool_calls)
+                return await self._run_calls(reply.tool_calls)
             case "end" | "tool_calls":
-                return await self._answered()
+                return await self._handle_answer()
             case "paused":
                 return None
             case "length":
                 tools = " and ".join(reply.cut_off)
                 told = CUT_OFF_IN_CALL.format(tools=tools) if tools else CUT_OFF
-                return self._stumbled(reply, Ending.LENGTH, told, CUT_OFF_CALL)
+                return self._handle_bad_reply(reply, Ending.LENGTH, told, CUT_OFF_CALL)
             case "error":
                 told = f"Your reply could not be used ({reply.stop_detail}). Try again."
-                return self._stumbled(reply, Ending.PROVIDER_FAILED, told, NOT_COMPLETE)
+                return self._handle_bad_reply(reply, Ending.PROVIDER_FAILED, told, NOT_COMPLETE)
             case "overflow" | "refusal" | "cancelled":
                 self._refuse_calls(reply, NOT_COMPLETE)
-                return await self._gave_up(reply)
+                return await self._handle_stop(reply)
 
-    async def _answered(self) -> TurnEnded | None:
-        has_form = self._finish is not None and self._finish.has_form
+    async def _handle_answer(self) -> TurnEnded | None:
+        has_form = self._completion_checks is not None and self._completion_checks.has_form
         if not self._journal.answer().strip() and not has_form:
-            return self._said_nothing()
-        return await self._finish.after_reply() if self._finish else DONE
+            return self._handle_empty_reply()
+        return await self._completion_checks.check_reply() if self._completion_checks else DONE
 
-    async def _gave_up(self, reply: AssistantMessage) -> TurnEnded | None:
+    async def _handle_stop(self, reply: AssistantMessage) -> TurnEnded | None:
         if reply.stop == "refusal":
             why = f": {reply.stop_detail}" if reply.stop_detail else ""
             return TurnEnded(ending=Ending.REFUSED, message=f"the model refused{why}")
         if reply.stop == "cancelled":
             return TurnEnded(ending=Ending.CANCELLED, message="interrupted")
-        if await self._asking.made_room():
+        if await self._model_client.shrink_conversation():
             return None
         return TurnEnded(
             ending=Ending.OVERFLOW, message="the conversation no longer fits the model"
         )
 
-    async def _run(self, calls: Sequence[ToolCall]) -> TurnEnded | None:
-        self._stumbles = 0
+    async def _run_calls(self, calls: Sequence[ToolCall]) -> TurnEnded | None:
+        self._bad_replies = 0
         self._is_silent = False
         self._breaker.begin_step()
         first_fact = len(self._journal.facts)
@@ -230,25 +234,28 @@ class Loop:
                 hint="see what led there: agentcli triage",
             )
         if self._on_deny == "fail":
-            denied = denied_for_good(self._journal.facts[first_fact:])
+            denied = find_final_denial(self._journal.facts[first_fact:])
             if denied is not None:
                 return denied
-        return await self._finish.after_calls() if self._finish else None
+        return (
+            await self._completion_checks.check_after_calls() if self._completion_checks else None
+        )
 
-    def _stumbled(
-        self, reply: AssistantMessage, ending: Ending, told: str, told_of_calls: str
+    def _handle_bad_reply(
+        self, reply: AssistantMessage, ending: Ending, note: str, refusal: str
     ) -> TurnEnded | None:
-        self._stumbles += 1
-        self._refuse_calls(reply, told_of_calls)
-        if self._stumbles > STUMBLES_MAX:
+        self._bad_replies += 1
+        self._refuse_calls(reply, refusal)
+        if self._bad_replies > BAD_REPLIES_MAX:
             return TurnEnded(
-                ending=ending, message=f"{self._stumbles} replies in a row ended with {reply.stop}"
+                ending=ending,
+                message=f"{self._bad_replies} replies in a row ended with {reply.stop}",
             )
         if not reply.tool_calls or reply.cut_off:
-            self._journal.tell(Told(text=told, why=Why(reply.stop)))
+            self._journal.append(ContextNote(text=note, why=NoteReason(reply.stop)))
         return None
 
-    def _said_nothing(self) -> TurnEnded | None:
+    def _handle_empty_reply(self) -> TurnEnded | None:
         """Asked again once: an empty answer is no success."""
         if self._is_silent:
             return TurnEnded(
@@ -257,19 +264,19 @@ class Loop:
                 hint="try again, or another model: --model",
             )
         self._is_silent = True
-        self._journal.tell(Told(text=SAID_NOTHING, why=Why.EMPTY))
+        self._journal.append(ContextNote(text=EMPTY_REPLY, why=NoteReason.EMPTY))
         return None
 
     def _refuse_calls(self, reply: AssistantMessage, why: str) -> None:
         for call in reply.tool_calls:
             self._dispatcher.refuse(call, why)
 
-    def _over(self) -> TurnEnded | None:
+    def _check_step_limit(self) -> TurnEnded | None:
         steps = self._limits.steps
         if steps is None or self._steps_made < steps:
             return None
         return TurnEnded(
             ending=Ending.STEP_LIMIT,
-            message=f"the limit of {counted(steps, 'request')} is reached",
+            message=f"the limit of {pluralize(steps, 'request')} is reached",
             hint="raise --max-turns",
         )

@@ -6,7 +6,7 @@ from agentcli.types.events import CallFinished, CallJudged, Ending, Fact, TurnEn
 from agentcli.types.messages import ToolCall
 
 
-def denied_for_good(facts: Iterable[Fact]) -> TurnEnded | None:
+def find_final_denial(facts: Iterable[Fact]) -> TurnEnded | None:
     """The ending of a turn in which a call was denied because nobody could be asked.
 
     It does not count when a later call reached the same target: the model found a way that was
@@ -17,9 +17,9 @@ def denied_for_good(facts: Iterable[Fact]) -> TurnEnded | None:
     for fact in facts:
         match fact:
             case CallJudged(call=call, verdict=verdict):
-                targets[call.id] = _target(call)
+                targets[call.id] = _find_call_target(call)
                 if verdict.by == "nobody":
-                    open_denials.setdefault(_target(call), fact)
+                    open_denials.setdefault(_find_call_target(call), fact)
             case CallFinished(result=result) if result.status == "ok":
                 open_denials.pop(targets.get(result.call_id, ""), None)
             case _:
@@ -36,7 +36,7 @@ def denied_for_good(facts: Iterable[Fact]) -> TurnEnded | None:
     )
 
 
-def _target(call: ToolCall) -> str:
+def _find_call_target(call: ToolCall) -> str:
     """What a call is about: the file, or the command line, or else the whole input."""
     if isinstance(call.input, dict):
         for key in ("path", "command"):

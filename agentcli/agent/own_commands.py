@@ -10,83 +10,83 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agentcli.agent import front_matter
-from agentcli.agent.front_matter import BadFile
+from agentcli.agent.front_matter import InvalidFile
 from agentcli.types.errors import UsageError
 
-NAME = re.compile(r"[A-Za-z0-9][\w:.-]{0,63}")
+COMMAND_NAME = re.compile(r"[A-Za-z0-9][\w:.-]{0,63}")
 HELP_CHARS = 60
 
 _GAP = re.compile(r"\\\$|\$ARGUMENTS\b|\$([1-9])(?!\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCommand:
+class CustomCommand:
     name: str
     description: str
     usage: str
     """The arguments it takes, for the list."""
     text: str
 
-    def prompt(self, typed: str) -> str:
+    def build_prompt(self, arguments: str) -> str:
         """Raises UsageError where an argument is missing."""
-        words = _words(typed)
+        words = _split_words(arguments)
         needed = max((int(gap[1] or 0) for gap in _GAP.finditer(self.text)), default=0)
         if len(words) < needed:
             raise UsageError(
                 f"/{self.name} needs {needed} arguments", hint=f"/{self.name} {self.usage}"
             )
 
-        def filled(gap: re.Match[str]) -> str:
+        def fill_gap(gap: re.Match[str]) -> str:
             if gap[0] == "\\$":
                 return "$"
-            return words[int(gap[1]) - 1] if gap[1] else typed
+            return words[int(gap[1]) - 1] if gap[1] else arguments
 
         has_gap = any(gap[0] != "\\$" for gap in _GAP.finditer(self.text))
-        prompt = _GAP.sub(filled, self.text)
-        return prompt if has_gap or not typed else f"{prompt}\n\n{typed}"
+        prompt = _GAP.sub(fill_gap, self.text)
+        return prompt if has_gap or not arguments else f"{prompt}\n\n{arguments}"
 
 
 def read_commands(
-    texts: Mapping[str, str], *, taken: Collection[str]
-) -> tuple[list[OwnCommand], list[str]]:
+    texts: Mapping[str, str], *, reserved: Collection[str]
+) -> tuple[list[CustomCommand], list[str]]:
     """By file name. `taken`: names that mean something else. And what is wrong with the others."""
-    found: list[OwnCommand] = []
+    found: list[CustomCommand] = []
     bad: list[str] = []
     for file, text in sorted(texts.items()):
         try:
-            found.append(read_command(file.removesuffix(".md"), text, taken=taken))
-        except BadFile as why:
+            found.append(read_command(file.removesuffix(".md"), text, reserved=reserved))
+        except InvalidFile as why:
             bad.append(f"{file}: {why}")
     return found, bad
 
 
-def read_command(name: str, text: str, *, taken: Collection[str] = ()) -> OwnCommand:
+def read_command(name: str, text: str, *, reserved: Collection[str] = ()) -> CustomCommand:
     """Raises BadFile."""
-    if not NAME.fullmatch(name):
-        raise BadFile("a command's name is letters, digits and - _ . :")
-    if name in taken:
-        raise BadFile(f"there is a command /{name} already")
-    fields, body = front_matter.parts(text) if text.startswith("---") else ({}, text)
+    if not COMMAND_NAME.fullmatch(name):
+        raise InvalidFile("a command's name is letters, digits and - _ . :")
+    if name in reserved:
+        raise InvalidFile(f"there is a command /{name} already")
+    fields, body = front_matter.split_front_matter(text) if text.startswith("---") else ({}, text)
     body = body.strip()
     if not body:
-        raise BadFile("it has no text")
+        raise InvalidFile("it has no text")
     described = fields.get("description") or body.splitlines()[0].lstrip("# ")
-    usage = fields.get("argument-hint") or _usage(body)
+    usage = fields.get("argument-hint") or _derive_usage(body)
     if not isinstance(described, str) or not isinstance(usage, str):
-        raise BadFile("description and argument-hint must be texts")
+        raise InvalidFile("description and argument-hint must be texts")
     description = " ".join(described.split())[:HELP_CHARS]
-    return OwnCommand(name=name, description=description, usage=usage[:HELP_CHARS], text=body)
+    return CustomCommand(name=name, description=description, usage=usage[:HELP_CHARS], text=body)
 
 
-def _usage(text: str) -> str:
+def _derive_usage(text: str) -> str:
     numbers = [int(gap[1]) for gap in _GAP.finditer(text) if gap[1]]
     return (
         " ".join(f"ARG{number}" for number in range(1, max(numbers) + 1)) if numbers else "[TEXT]"
     )
 
 
-def _words(typed: str) -> list[str]:
+def _split_words(arguments: str) -> list[str]:
     try:
-        return shlex.split(typed)
+        return shlex.split(arguments)
     except ValueError:  # an apostrophe, not a quotation
-        return typed.split()
+        return arguments.split()

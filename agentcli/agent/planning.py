@@ -10,16 +10,16 @@ from collections.abc import Iterable, Sequence
 from agentcli.types.answers import AnswerParts
 from agentcli.types.events import (
     Compacted,
+    ContextNote,
     Ending,
     Event,
     Fact,
     ModeChanged,
+    NoteReason,
     SessionResumed,
     SessionStarted,
-    Told,
     TurnEnded,
     TurnStarted,
-    Why,
 )
 
 BEGINS = (
@@ -42,10 +42,10 @@ _QUESTION_MARKS = ("?", "？", "؟")
 _AFTER_A_SENTENCE = "*_`)]\"'”’»」"
 
 
-class Planning:
+class PlanTracker:
     """Listens to a session."""
 
-    def __init__(self, before: Iterable[Fact] = ()) -> None:
+    def __init__(self, past: Iterable[Fact] = ()) -> None:
         self.proposed = ""
         """What the last turn ended with, if that was in plan mode and nobody agreed to it yet."""
         self.asked = ""
@@ -53,8 +53,8 @@ class Planning:
         self.accepted = ""
         self._mode = ""
         self._said = AnswerParts()
-        self._is_told = False
-        for fact in before:
+        self._is_noted = False
+        for fact in past:
             self(fact)
 
     def __call__(self, event: Event) -> None:
@@ -62,53 +62,53 @@ class Planning:
         match event:
             case SessionStarted(mode=mode) | SessionResumed(mode=mode) | ModeChanged(mode=mode):
                 self._mode = mode
-            case Told():
-                self._hears(event)
+            case ContextNote():
+                self._handle_note(event)
             case Compacted() if self._mode == "plan":
-                self._is_told = False
+                self._is_noted = False
             case TurnStarted():
                 self.proposed = self.asked = ""
             case TurnEnded(ending=Ending.DONE) if self._mode == "plan":
                 answer = self._said.whole.strip()
-                if asks_back(answer):
+                if is_question(answer):
                     self.asked = answer
                 else:
                     self.proposed = answer
             case _:
                 pass
 
-    def notices(self) -> Sequence[Told]:
+    def collect_notes(self) -> Sequence[ContextNote]:
         """What the model has to know of the mode before its next reply."""
         is_planning = self._mode == "plan"
-        if is_planning == self._is_told:
+        if is_planning == self._is_noted:
             return ()
-        return (Told(text=BEGINS if is_planning else ENDS, why=Why.PLAN_MODE),)
+        return (ContextNote(text=BEGINS if is_planning else ENDS, why=NoteReason.PLAN_MODE),)
 
-    def agreed(self, plan: str) -> Told:
+    def build_accepted_note(self, plan: str) -> ContextNote:
         """For a plan that the person accepts, as it was proposed or as they changed it."""
         is_changed = bool(self.proposed) and plan.strip() != self.proposed
         heading = (CHANGED if is_changed else ACCEPTED) + DEPARTING
-        return Told(text=f"{heading}\n\n{plan.strip()}", why=Why.PLAN)
+        return ContextNote(text=f"{heading}\n\n{plan.strip()}", why=NoteReason.PLAN)
 
-    def _hears(self, told: Told) -> None:
-        if told.why == Why.PLAN:
-            self.accepted, self.proposed, self.asked = told.text.partition("\n\n")[2], "", ""
-            self._is_told = False
-        elif told.why == Why.PLAN_MODE:
-            self._is_told = told.text == BEGINS
+    def _handle_note(self, note: ContextNote) -> None:
+        if note.why == NoteReason.PLAN:
+            self.accepted, self.proposed, self.asked = note.text.partition("\n\n")[2], "", ""
+            self._is_noted = False
+        elif note.why == NoteReason.PLAN_MODE:
+            self._is_noted = note.text == BEGINS
 
 
-def asks_back(reply: str) -> bool:
+def is_question(reply: str) -> bool:
     """Whether it is a question to the person: it ends with one, or with what there is to choose
     from, and has no heading and no list but of questions and choices."""
     is_asking = False
     for line in filter(None, map(str.strip, reply.splitlines())):
         is_heading, is_listed = line.startswith("#"), re.match(_LISTED, line) is not None
-        if is_heading or (is_listed and not is_asking and not _ends_asking(line)):
+        if is_heading or (is_listed and not is_asking and not _ends_with_question(line)):
             return False
-        is_asking = _ends_asking(line) or (is_listed and is_asking)
+        is_asking = _ends_with_question(line) or (is_listed and is_asking)
     return is_asking
 
 
-def _ends_asking(line: str) -> bool:
+def _ends_with_question(line: str) -> bool:
     return line.rstrip(_AFTER_A_SENTENCE).endswith(_QUESTION_MARKS)

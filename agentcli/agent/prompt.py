@@ -5,5 +5,5 @@ from pathlib import Path
 
 
 @cache
-def system_prompt() -> str:
+def load_system_prompt() -> str:
     return Path(__file__).with_name("prompt.md").read_text(encoding="utf-8").strip()

@@ -7,10 +7,10 @@ from typing import Any
 
 from agentcli.agent import front_matter
 from agentcli.agent.children import Role
-from agentcli.agent.front_matter import NAME_SHOWN, BadFile
-from agentcli.types.events import Told, Warned, Why
+from agentcli.agent.front_matter import NAME_SHOWN, InvalidFile
+from agentcli.types.events import ContextNote, NoteReason, Warned
 
-_ELSEWHERE = {
+_TOOL_ALIASES = {
     "Read": "read_file",
     "Grep": "grep",
     "Glob": "find_files",
@@ -33,36 +33,36 @@ def find_roles(
 
 def read_role(path: Path, *, tools: Collection[str]) -> Role:
     """Raises BadFile."""
-    described = front_matter.read(path, default_name=path.stem.lower())
+    described = front_matter.read_front_matter(path, default_name=path.stem.lower())
     return Role(
         name=described.name,
         description=described.description,
         instructions=described.body,
-        tools=_tools(described.fields.get("tools"), known=tools),
+        tools=_parse_tools(described.fields.get("tools"), known=tools),
     )
 
 
-def _own_name(name: str) -> str:
-    return _ELSEWHERE.get(name, name.removeprefix("mcp__"))
+def _normalise_tool_name(name: str) -> str:
+    return _TOOL_ALIASES.get(name, name.removeprefix("mcp__"))
 
 
-def told(roles: Iterable[Role]) -> Told:
+def build_roles_note(roles: Iterable[Role]) -> ContextNote:
     lines = [f"- {role.name}: {role.description}" for role in roles]
-    listed = "\n".join(front_matter.within_limits(lines))
-    return Told(text=f"Roles for delegate:\n{listed}", why=Why.INSTRUCTIONS)
+    listed = "\n".join(front_matter.limit_lines(lines))
+    return ContextNote(text=f"Roles for delegate:\n{listed}", why=NoteReason.INSTRUCTIONS)
 
 
-def _tools(given: Any, *, known: Collection[str]) -> tuple[str, ...] | None:
+def _parse_tools(value: Any, *, known: Collection[str]) -> tuple[str, ...] | None:
     """A list, or names with commas between them."""
-    if given is None:
+    if value is None:
         return None
-    names = given.split(",") if isinstance(given, str) else given
+    names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadFile("tools must be names with commas between them")
-    names = [_own_name(name.strip()) for name in names]
+        raise InvalidFile("tools must be names with commas between them")
+    names = [_normalise_tool_name(name.strip()) for name in names]
     unknown = [name for name in names if name not in known and "__" not in name]
     if unknown:
-        raise BadFile(
+        raise InvalidFile(
             f"there is no tool {unknown[0][:NAME_SHOWN]!r}; the tools are {', '.join(known)}"
         )
     return tuple(dict.fromkeys(names))

@@ -14,15 +14,15 @@ from typing import TypeAlias
 
 from agentcli.agent.cutting import cut_new
 from agentcli.agent.journal import Journal
-from agentcli.agent.size import RequestSize, message_tokens, result_tokens
-from agentcli.agent.trimming import Keep, last_reply, new_results, trimmed
-from agentcli.agent.unseen import unseen
+from agentcli.agent.size import RequestSize, count_message_tokens, count_result_tokens
+from agentcli.agent.trimming import StoreResult, last_reply, new_results, trim_results
+from agentcli.agent.unseen import build_usage_recorder
 from agentcli.machine.tokens import estimate
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Compacted, TokensSpent, Warned
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.tools import ToolMessage
-from agentcli.types.wire import Message, Price, Request, Wire
+from agentcli.types.wire import Message, ModelProvider, Price, Request
 
 TRIM_AT = 0.6
 """Of the window: from here on old results give way, if that frees enough to be worth it."""
@@ -31,9 +31,9 @@ TRIM_PAYS = 0.15
 COMPACT_AT = 0.8
 OLD_MOST = 0.5
 """Of the window: what is not new is summarised above it; below it, what is new gives way."""
-SAID_MOST = 0.2
+USER_SHARE = 0.2
 """Of the window, for what the person said: the rest of a long session is told by the summary."""
-GROWN = 1.2
+REGROWTH = 1.2
 """A summary that left the conversation so large is not made again before it has grown."""
 CERTAIN = 1.25
 """So many times the window it must be, as we count, before it is certain not to fit."""
@@ -43,113 +43,119 @@ UNKNOWN_WINDOW_TOKENS = 32_000
 Window: TypeAlias = Callable[[], int | None]
 
 
-class Room:
-    def __init__(self, journal: Journal, *, window: Window, keep: Keep) -> None:
+class Compactor:
+    def __init__(self, journal: Journal, *, window: Window, store_result: StoreResult) -> None:
         """`window`: of the model in use; None where nobody knows it."""
         self._journal = journal
         self._window = window
-        self._keep = keep
+        self._store_result = store_result
         self._size = RequestSize()
         self._smallest_tokens = 0
 
-    def taken_by(self, request: Request) -> tuple[int, int]:
+    def measure(self, request: Request) -> tuple[int, int]:
         """How many tokens it has, and how many of them a provider has counted already."""
-        return self._size.of(request), self._size.counted_tokens
+        return self._size.measure(request), self._size.counted_tokens
 
     def learn(self, request: Request, usage: Usage) -> None:
         self._size.learn(request, usage)
 
-    async def make(self, request: Request, *, wire: Wire, price: Price) -> Request:
+    async def fit_request(
+        self, request: Request, *, provider: ModelProvider, price: Price
+    ) -> Request:
         """Before a request, where it is getting tight: the request as it is then."""
         window = self._window()
-        if window is None or self._size.of(request) < TRIM_AT * window:
+        if window is None or self._size.measure(request) < TRIM_AT * window:
             return request
         self._trim(request, spare_tokens=int(TRIM_SPARES * window), worth=TRIM_PAYS * window)
-        request = self._now(request)
-        if self._size.of(request) > COMPACT_AT * window:
-            self._require_hope(request, window)
-            if self._old_tokens(request) > max(OLD_MOST * window, GROWN * self._smallest_tokens):
-                await self.compact(request, wire=wire, price=price)
-            self._cut(self._now(request), limit_tokens=int(COMPACT_AT * window))
-        return self._now(request)
+        request = self._refresh(request)
+        if self._size.measure(request) > COMPACT_AT * window:
+            self._require_fit(request, window)
+            if self._old_tokens(request) > max(OLD_MOST * window, REGROWTH * self._smallest_tokens):
+                await self.compact(request, provider=provider, price=price)
+            self._cut(self._refresh(request), limit_tokens=int(COMPACT_AT * window))
+        return self._refresh(request)
 
-    async def after_overflow(self, request: Request, *, wire: Wire, price: Price) -> bool:
+    async def recover_from_overflow(
+        self, request: Request, *, provider: ModelProvider, price: Price
+    ) -> bool:
         """Whether the request is worth sending again."""
-        if self._least(request) > CERTAIN * (self._window() or math.inf):
+        if self._measure_smallest(request) > CERTAIN * (self._window() or math.inf):
             return False
         self._trim(request, spare_tokens=0, worth=0)
-        request = self._now(request)
+        request = self._refresh(request)
         window = self._window() or UNKNOWN_WINDOW_TOKENS
-        old_tokens, tokens = self._old_tokens(request), self._size.of(request)
+        old_tokens, tokens = self._old_tokens(request), self._size.measure(request)
         # The provider counts otherwise than we do: of what is new, half is less in any case.
         limit_tokens = min(int(COMPACT_AT * window), old_tokens + (tokens - old_tokens) // 2)
         was_cut = self._cut(request, limit_tokens=limit_tokens)
         if was_cut and old_tokens <= OLD_MOST * window:
             return True
-        return await self.compact(self._now(request), wire=wire, price=price) or was_cut
+        return await self.compact(self._refresh(request), provider=provider, price=price) or was_cut
 
-    async def compact(self, request: Request, *, wire: Wire, price: Price) -> bool:
-        before = self._size.of(request)
+    async def compact(self, request: Request, *, provider: ModelProvider, price: Price) -> bool:
+        before = self._size.measure(request)
         try:
-            reply = await self._summary(request, wire=wire, price=price)
-        except WireError as error:
+            reply = await self._summarise(request, provider=provider, price=price)
+        except ProviderError as error:
             self._warn(str(error))
             return False
         if reply is None:
             self._warn("the model gave no summary")
             return False
-        self._journal.tell(
+        self._journal.append(
             Compacted(
                 summary=reply.text.strip(),
                 tokens_before=before,
-                left_out=self._left_out(),
+                left_out=self._count_left_out(),
                 keeps_new=True,
                 usage=reply.usage,
                 cost_usd=price(reply.usage),
             )
         )
-        self._smallest_tokens = self._old_tokens(self._now(request))
+        self._smallest_tokens = self._old_tokens(self._refresh(request))
         return True
 
-    def _require_hope(self, request: Request, window: int) -> None:
+    def _require_fit(self, request: Request, window: int) -> None:
         """Raises WireError where no summary could make the request fit."""
-        least = self._least(request)
+        least = self._measure_smallest(request)
         if least > CERTAIN * window:
-            raise WireError(
+            raise ProviderError(
                 f"the window of {window} tokens is too small: system prompt, tools, instructions "
                 f"and the task alone have about {least}",
-                kind=WireErrorKind.OVERFLOW,
+                kind=ProviderErrorKind.OVERFLOW,
                 hint="see what they are: agentcli prompt; then another model, or less of them",
             )
 
-    def _least(self, request: Request) -> int:
+    def _measure_smallest(self, request: Request) -> int:
         """What the shortest conversation has: nothing but what no summary may replace."""
-        left_out = max(0, len(self._journal.said()) - 2)
-        kept = replace(request, messages=self._journal.kept(left_out))
-        return RequestSize(count=estimate).of(kept)
+        left_out = max(0, len(self._journal.list_user_messages()) - 2)
+        kept = replace(request, messages=self._journal.list_preserved_messages(left_out))
+        return RequestSize(count=estimate).measure(kept)
 
     def _trim(self, request: Request, *, spare_tokens: int, worth: float) -> None:
-        found = trimmed(request.messages, spare_tokens=spare_tokens, keep=self._keep)
+        found = trim_results(
+            request.messages, spare_tokens=spare_tokens, store_result=self._store_result
+        )
         if found is not None and found.freed_tokens >= worth:
-            self._journal.tell(found)
+            self._journal.append(found)
 
     def _old_tokens(self, request: Request) -> int:
         """Return the size of a request without the results that it is the first to carry."""
-        new_tokens = sum(map(result_tokens, new_results(request.messages)))
-        return max(0, self._size.of(request) - new_tokens)
+        new_tokens = sum(map(count_result_tokens, new_results(request.messages)))
+        return max(0, self._size.measure(request) - new_tokens)
 
     def _cut(self, request: Request, *, limit_tokens: int) -> bool:
         """Cut what is new in a request until all of it is within a limit; return whether it was."""
-        if self._size.of(request) <= limit_tokens:
+        if self._size.measure(request) <= limit_tokens:
             return False
         room = limit_tokens - self._old_tokens(request)
-        found = cut_new(request.messages, limit_tokens=room, keep=self._keep)
+        found = cut_new(request.messages, limit_tokens=room, keep=self._store_result)
         if found is not None:
-            self._journal.tell(found)
+            self._journal.append(found)
         return found is not None
 
-    async def _summary(
-        self, request: Request, *, wire: Wire, price: Price
+    async def _summarise(
+        self, request: Request, *, provider: ModelProvider, price: Price
     ) -> AssistantMessage | None:
         """Of the whole conversation; of its last part, where the whole does not fit.
 
@@ -158,54 +164,58 @@ class Room:
         told = request.messages
         if new_results(told):
             told = told[: last_reply(told)]
-        for messages in (told, _last_part(told, half)):
+        for messages in (told, _take_last_part(told, half)):
             asked = replace(
                 request,
-                messages=(*messages, UserMessage(content=(Text(text=instruction()),))),
+                messages=(*messages, UserMessage(content=(Text(text=load_instruction()),))),
                 tool_choice="none",
                 answer_schema=None,
                 output_limit_tokens=min(SUMMARY_TOKENS, half),
             )
             try:
-                reply = await wire.ask(asked, unseen(self._journal.tell, price))
-            except WireError as error:
-                if error.kind is not WireErrorKind.OVERFLOW:
+                reply = await provider.send(
+                    asked, build_usage_recorder(self._journal.append, price)
+                )
+            except ProviderError as error:
+                if error.kind is not ProviderErrorKind.OVERFLOW:
                     raise
                 continue
             if reply.text.strip():
                 return reply
             cost_usd = price(reply.usage)
-            self._journal.tell(TokensSpent(why="broken_off", usage=reply.usage, cost_usd=cost_usd))
+            self._journal.append(
+                TokensSpent(why="broken_off", usage=reply.usage, cost_usd=cost_usd)
+            )
         return None
 
-    def _left_out(self) -> int:
+    def _count_left_out(self) -> int:
         """How many of the person's messages between the first and the last do not fit."""
-        said = [message_tokens(message) for message in self._journal.said()][1:]
-        room = SAID_MOST * (self._window() or UNKNOWN_WINDOW_TOKENS)
+        said = [count_message_tokens(message) for message in self._journal.list_user_messages()][1:]
+        room = USER_SHARE * (self._window() or UNKNOWN_WINDOW_TOKENS)
         for left_out in range(len(said)):
             if sum(said[left_out:]) <= room:
                 return left_out
         return max(0, len(said) - 1)
 
-    def _now(self, request: Request) -> Request:
-        return replace(request, messages=self._journal.messages())
+    def _refresh(self, request: Request) -> Request:
+        return replace(request, messages=self._journal.build_messages())
 
     def _warn(self, why: str) -> None:
-        self._journal.tell(
+        self._journal.append(
             Warned(code="compaction.failed", message=f"the conversation was not shortened: {why}")
         )
 
 
 @cache
-def instruction() -> str:
+def load_instruction() -> str:
     return Path(__file__).with_name("compaction.md").read_text(encoding="utf-8").strip()
 
 
-def _last_part(messages: tuple[Message, ...], limit_tokens: int) -> tuple[Message, ...]:
+def _take_last_part(messages: tuple[Message, ...], limit_tokens: int) -> tuple[Message, ...]:
     """What fits, beginning with no result whose call is left out."""
     start = len(messages)
     for index in reversed(range(len(messages))):
-        limit_tokens -= message_tokens(messages[index])
+        limit_tokens -= count_message_tokens(messages[index])
         if limit_tokens < 0:
             break
         if not isinstance(messages[index], ToolMessage):

@@ -20,13 +20,13 @@ async def run_batch(
         return
     for together, group in groupby(calls, key=is_read):
         if together:
-            await _all(run(call) for call in group)
+            await _run_all(run(call) for call in group)
         else:
             for call in group:
                 await run(call)
 
 
-async def _all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
+async def _run_all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
     """Like gather, but whatever happens, nothing is still running when it returns."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from operator import is_
 from typing import TypeAlias
 
-from agentcli.machine.tokens import estimate, rough
+from agentcli.machine.tokens import estimate, estimate_fast
 from agentcli.types.messages import Image, Text, Thinking, ToolCall, Usage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
@@ -20,7 +20,7 @@ Count: TypeAlias = Callable[[str], int]
 class RequestSize:
     """Counts each message once: a request differs from the one before by what was added."""
 
-    def __init__(self, *, count: Count = rough, caution: float = 1.0) -> None:
+    def __init__(self, *, count: Count = estimate_fast, caution: float = 1.0) -> None:
         """`caution`: so many times the tokens that we count may it be that the provider counts."""
         self._count = count
         self._caution = caution
@@ -30,12 +30,12 @@ class RequestSize:
         self._known_tokens = 0
         self._known_messages = 0
 
-    def of(self, request: Request) -> int:
+    def measure(self, request: Request) -> int:
         self._count_new(request)
         if self._known_messages:
             new_tokens = sum(self._tokens[self._known_messages :])
             return self._known_tokens + math.ceil(self._caution * new_tokens)
-        return math.ceil(self._caution * (self._fixed_tokens(request) + sum(self._tokens)))
+        return math.ceil(self._caution * (self._count_fixed_tokens(request) + sum(self._tokens)))
 
     @property
     def counted_tokens(self) -> int:
@@ -56,23 +56,23 @@ class RequestSize:
             self._known_messages = 0
         for message in request.messages[len(self._counted) :]:
             self._counted.append(message)
-            self._tokens.append(message_tokens(message, self._count))
+            self._tokens.append(count_message_tokens(message, self._count))
 
     def _continues(self, messages: tuple[Message, ...]) -> bool:
         return len(messages) >= len(self._counted) and all(map(is_, self._counted, messages))
 
-    def _fixed_tokens(self, request: Request) -> int:
+    def _count_fixed_tokens(self, request: Request) -> int:
         """Of what is the same in every request of a conversation."""
         before, tokens = self._fixed
-        if before is None or not _begins_alike(before, request):
+        if before is None or not _has_same_prefix(before, request):
             schema = request.answer_schema
             tokens = self._count(request.system) + self._count(json.dumps(schema) if schema else "")
-            tokens += sum(spec_tokens(spec, self._count) for spec in request.tools)
+            tokens += sum(count_spec_tokens(spec, self._count) for spec in request.tools)
             self._fixed = (request, tokens)
         return tokens
 
 
-def _begins_alike(one: Request, other: Request) -> bool:
+def _has_same_prefix(one: Request, other: Request) -> bool:
     return (
         one.system is other.system
         and one.tools is other.tools
@@ -80,26 +80,26 @@ def _begins_alike(one: Request, other: Request) -> bool:
     )
 
 
-def spec_tokens(spec: ToolSpec, count: Count = estimate) -> int:
+def count_spec_tokens(spec: ToolSpec, count: Count = estimate) -> int:
     """What declaring a tool costs."""
     return count(spec.name + spec.description + json.dumps(spec.schema))
 
 
-def message_tokens(message: Message, count: Count = rough) -> int:
+def count_message_tokens(message: Message, count: Count = estimate_fast) -> int:
     if isinstance(message, ToolMessage):
-        return sum(result_tokens(result, count) for result in message.results)
-    return _tokens(message.content, count)
+        return sum(count_result_tokens(result, count) for result in message.results)
+    return _sum_block_tokens(message.content, count)
 
 
-def result_tokens(result: ToolResult, count: Count = rough) -> int:
-    return _tokens(result.content, count)
+def count_result_tokens(result: ToolResult, count: Count = estimate_fast) -> int:
+    return _sum_block_tokens(result.content, count)
 
 
-def _tokens(blocks: Iterable[object], count: Count) -> int:
-    return sum(_block_tokens(block, count) for block in blocks)
+def _sum_block_tokens(blocks: Iterable[object], count: Count) -> int:
+    return sum(_count_block_tokens(block, count) for block in blocks)
 
 
-def _block_tokens(block: object, count: Count) -> int:
+def _count_block_tokens(block: object, count: Count) -> int:
     match block:
         case Text(text=text) | Thinking(text=text):
             return count(text)

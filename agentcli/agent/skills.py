@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.agent import front_matter
-from agentcli.types.events import Told, Warned, Why
+from agentcli.types.events import ContextNote, NoteReason, Warned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +27,12 @@ def find_skills(folders: Iterable[Path]) -> tuple[list[Skill], list[Warned]]:
 
 def read_skill(path: Path) -> Skill:
     """Raises BadFile."""
-    described = front_matter.read(path, default_name=path.parent.name)
+    described = front_matter.read_front_matter(path, default_name=path.parent.name)
     return Skill(name=described.name, description=described.description, path=path)
 
 
-def told(skills: Iterable[Skill]) -> Told:
+def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
     lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
-    listed = "\n".join(front_matter.within_limits(lines))
+    listed = "\n".join(front_matter.limit_lines(lines))
     text = f"Skills: when one fits the task, read its file first and follow it.\n{listed}"
-    return Told(text=text, why=Why.INSTRUCTIONS)
+    return ContextNote(text=text, why=NoteReason.INSTRUCTIONS)

@@ -11,53 +11,67 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
 
-from agentcli.machine.worktree import Changes, branch_of, shortened
+from agentcli.machine.worktree import UncommittedChanges, abbreviate, find_branch
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
-from agentcli.types.events import CallJudged, Compacted, Event, Fact, ModelReplied, Told, Why
+from agentcli.types.events import (
+    CallJudged,
+    Compacted,
+    ContextNote,
+    Event,
+    Fact,
+    ModelReplied,
+    NoteReason,
+)
 from agentcli.types.tools import Effect
 
 """Why it is told."""
 PATHS_SHOWN = 10
 DIRECTORY_CHARS = 500
-_HERE = "[Environment: "
+_HEADING = "[Environment: "
 
 
-class Surroundings:
+class EnvironmentNotes:
     """Listens to a session, so that it knows when a request is under way."""
 
     def __init__(self, workspace: Path, past: Iterable[Fact] = ()) -> None:
         """`past`: of a session that is resumed; its work tree is no news any more."""
         self._workspace = workspace
-        self._told = ""
-        self._changes: Changes | None = Changes(workspace)
+        self._last_text = ""
+        self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
         """None: they were told, or must not be told any more."""
         self._is_asked = False
         for fact in past:
             self._changes = None
-            if isinstance(fact, Told) and fact.text.startswith(_HERE):
-                self._told = fact.text
+            if isinstance(fact, ContextNote) and fact.text.startswith(_HEADING):
+                self._last_text = fact.text
 
     def __call__(self, event: Event) -> None:
         match event:
             case Compacted():
-                self._told = ""
+                self._last_text = ""
             case TextDelta() | ThinkingDelta() | CallDelta() | ModelReplied():
-                self._ask()
+                self._request_changes()
             case CallJudged(effect=effect) if effect is not Effect.READ:
                 if self._changes is not None and self._changes.known is None:
                     self.close()
             case _:
                 pass
 
-    def at_start(self) -> Sequence[Told]:
-        self._told = here(self._workspace)
-        return [Told(text=self._told, why=Why.ENVIRONMENT)]
+    def build_start_notes(self) -> Sequence[ContextNote]:
+        self._last_text = describe_environment(self._workspace)
+        return [ContextNote(text=self._last_text, why=NoteReason.ENVIRONMENT)]
 
-    def notices(self) -> Sequence[Told]:
+    def collect_notes(self) -> Sequence[ContextNote]:
         """What has become known or different since it was last told."""
-        told = [] if here(self._workspace) == self._told else [*self.at_start()]
+        told = (
+            []
+            if describe_environment(self._workspace) == self._last_text
+            else [*self.build_start_notes()]
+        )
         if self._changes is not None and self._changes.known is not None:
-            told.append(Told(text=described(self._changes.known), why=Why.ENVIRONMENT))
+            told.append(
+                ContextNote(text=describe_changes(self._changes.known), why=NoteReason.ENVIRONMENT)
+            )
             self._changes = None
         return told
 
@@ -66,32 +80,32 @@ class Surroundings:
             self._changes.close()
             self._changes = None
 
-    def _ask(self) -> None:
+    def _request_changes(self) -> None:
         if self._is_asked or self._changes is None:
             return
         self._is_asked = True
-        if branch_of(self._workspace):
-            self._changes.ask()
+        if find_branch(self._workspace):
+            self._changes.request()
 
 
-def here(workspace: Path) -> str:
+def describe_environment(workspace: Path) -> str:
     machine = os.uname().machine if hasattr(os, "uname") else ""
     parts = (
         f"today is {date.today():%A, %Y-%m-%d}",
-        f"working directory {shortened(str(workspace), DIRECTORY_CHARS)}",
+        f"working directory {abbreviate(str(workspace), DIRECTORY_CHARS)}",
         f"{sys.platform} {machine}".strip(),
-        f"git {branch}" if (branch := branch_of(workspace)) else "no git repository",
+        f"git {branch}" if (branch := find_branch(workspace)) else "no git repository",
     )
-    return f"{_HERE}{'; '.join(parts)}]"
+    return f"{_HEADING}{'; '.join(parts)}]"
 
 
-def described(changes: Sequence[str]) -> str:
+def describe_changes(changes: Sequence[str]) -> str:
     """Of `git status`: two letters and a path each."""
     if not changes:
         return "[Work tree as the session found it: clean]"
     new = sum(change.startswith("??") for change in changes)
     counts = [f"{len(changes) - new} changed", f"{new} untracked"]
-    shown = [f"\n{change[:3]}{shortened(change[3:])}" for change in changes[:PATHS_SHOWN]]
+    shown = [f"\n{change[:3]}{abbreviate(change[3:])}" for change in changes[:PATHS_SHOWN]]
     left_out = len(changes) - len(shown)
     more = f"\n... and {left_out} more" if left_out else ""
     return f"[Work tree as the session found it: {', '.join(counts)}:{''.join(shown)}{more}]"

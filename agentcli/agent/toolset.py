@@ -19,7 +19,7 @@ from agentcli.types.tools import ErrorKind, Tool, ToolSpec
 
 Load = Callable[[], Tool]
 
-NAMED = 20
+NAMES_SHOWN = 20
 """How many tools a model is reminded of when it calls one that does not exist."""
 
 
@@ -73,8 +73,8 @@ class Toolset:
         if name not in self._offers:
             near = get_close_matches(name, self.names, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
-            known = [spec.name for spec in self._declared[:NAMED]]
-            more = " …" if len(self._declared) > NAMED else ""
+            known = [spec.name for spec in self._declared[:NAMES_SHOWN]]
+            more = " …" if len(self._declared) > NAMES_SHOWN else ""
             raise ToolError(
                 f"There is no tool {name!r}.{hint} The tools are {', '.join(known)}{more}.",
                 kind=ErrorKind.UNKNOWN_TOOL,
@@ -83,7 +83,7 @@ class Toolset:
             self._loaded[name] = self._offers[name][1]()
         return self._loaded[name]
 
-    def sha256(self) -> str:
+    def hash_specs(self) -> str:
         """Of everything a model is told about its tools: a change of contract shows in the log."""
         declared = [[spec.name, spec.description, spec.schema] for spec in self.specs]
         text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"))

@@ -1,35 +1,35 @@
 """Requests whose replies nobody watches: what they use is recorded all the same."""
 
-from agentcli.types.deltas import BrokenOff, Delta
+from agentcli.types.deltas import AttemptBrokenOff, Delta
 from agentcli.types.events import Emit, TokensSpent
 from agentcli.types.messages import AssistantMessage
-from agentcli.types.wire import Price, Request, Show, Wire
+from agentcli.types.wire import ModelProvider, OnDelta, Price, Request
 
 
-def unseen(tell: Emit, price: Price) -> Show:
+def build_usage_recorder(emit: Emit, price: Price) -> OnDelta:
     """For who records the reply: here only what broke off is."""
 
     def show(delta: Delta) -> None:
-        if isinstance(delta, BrokenOff):
+        if isinstance(delta, AttemptBrokenOff):
             cost_usd = price(delta.usage)
-            tell(TokensSpent(why="broken_off", usage=delta.usage, cost_usd=cost_usd))
+            emit(TokensSpent(why="broken_off", usage=delta.usage, cost_usd=cost_usd))
 
     return show
 
 
-class Recorded:
+class RecordingProvider:
     """A wire for who leaves no fact of its own behind: an opinion on a call."""
 
-    def __init__(self, wire: Wire, *, tell: Emit, price: Price) -> None:
-        self._wire = wire
-        self._tell = tell
+    def __init__(self, provider: ModelProvider, *, emit: Emit, price: Price) -> None:
+        self._provider = provider
+        self._emit = emit
         self._price = price
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        reply = await self._wire.ask(request, unseen(self._tell, self._price))
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        reply = await self._provider.send(request, build_usage_recorder(self._emit, self._price))
         cost_usd = self._price(reply.usage)
-        self._tell(TokensSpent(why="opinion", usage=reply.usage, cost_usd=cost_usd))
+        self._emit(TokensSpent(why="opinion", usage=reply.usage, cost_usd=cost_usd))
         return reply
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._provider.close()

@@ -11,22 +11,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.app.briefing import skill_folders
-from agentcli.app.opinion import SecondOpinion
-from agentcli.app.project import Project, project_rules, trust_directory
-from agentcli.app.secrecy import Secrecy
-from agentcli.machine.private_file import unwritable
-from agentcli.record.place import SessionPlace
-from agentcli.settings import Settings, rules_file, settings_file
+from agentcli.app.briefing import find_skill_folders
+from agentcli.app.opinion import CallEvaluator
+from agentcli.app.project import Project, get_trust_directory, load_project_rules
+from agentcli.app.secrecy import SecretMasking
+from agentcli.machine.private_file import unwritable_error
+from agentcli.record.place import SessionPaths
+from agentcli.settings import Settings, get_rules_file, get_settings_file
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact, Warned
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect, Output, Tool
 from agentcli.types.verdicts import (
-    CONFINED,
-    Asker,
-    Confinement,
+    NO_GRANTS,
+    AskUser,
     Delegation,
+    Grants,
     Mode,
     Preview,
     Question,
@@ -35,14 +35,14 @@ from agentcli.types.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from agentcli.guard.decide import Decider
-    from agentcli.guard.hooks import Hooks
+    from agentcli.guard.decide import PolicyDecider
+    from agentcli.guard.hooks import HookRunner
     from agentcli.guard.judge import PolicyJudge
-    from agentcli.guard.provenance import NetworkReach, Provenance
+    from agentcli.guard.provenance import NetworkReach, OriginTracker
     from agentcli.guard.readonly import ReadProver
-    from agentcli.guard.rules import Rule
-    from agentcli.guard.sandbox.choose import Finding
-    from agentcli.guard.suggest import Suggestion
+    from agentcli.guard.rules import PermissionRule
+    from agentcli.guard.sandbox.choose import LayerFinding
+    from agentcli.guard.suggest import RuleSuggestion
 
 SANDBOX_OFF = (
     "the sandbox is off: commands can do everything that you can, to all your files and over the "
@@ -50,44 +50,44 @@ SANDBOX_OFF = (
 )
 
 
-class Boundary:
+class PermissionGate:
     def __init__(
         self,
         settings: Settings,
-        place: SessionPlace,
+        paths: SessionPaths,
         *,
-        asker: Asker | None,
+        ask_user: AskUser | None,
         project: Project | None = None,
     ) -> None:
         self._settings = settings
-        self._place = place
-        self._asker = asker
-        self.secrecy = Secrecy(settings)
+        self._paths = paths
+        self._ask_user = ask_user
+        self.secret_masking = SecretMasking(settings)
         self._cwd: Callable[[], Path] = lambda: settings.workspace
-        self._rules = (*load_rules(settings), *project_rules(project))
+        self._rules = (*load_rules(settings), *load_project_rules(project))
         self.scripts = project.scripts if project else ()
         """What runs outside the sandbox because the person trusts it as it is."""
         self._mode = settings.mode
         self._one_question_at_a_time = asyncio.Lock()
-        self._put: set[str] = set()
+        self._server_question_ids: set[str] = set()
         """What was put to the person by servers, by the ids of the questions."""
-        self._given: dict[str, Confinement] = {}
-        self._networked: set[str] = set()
-        self.tell: Emit = lambda event: None
-        self.hooks: Hooks | None = None
-        self.opinion: SecondOpinion | None = None
-        self.source: Callable[[str], str] = lambda name: "built-in"
+        self._grants: dict[str, Grants] = {}
+        self._networked_ids: set[str] = set()
+        self.emit: Emit = lambda event: None
+        self.hooks: HookRunner | None = None
+        self.evaluator: CallEvaluator | None = None
+        self.find_source: Callable[[str], str] = lambda name: "built-in"
         """Where a tool comes from."""
-        self.before: Sequence[Fact] = ()
+        self.past: Sequence[Fact] = ()
         """What happened in the session until now."""
         self._no_sandbox: SettingsError | None = None
 
-    def follow(self, cwd: Callable[[], Path]) -> None:
+    def set_cwd_source(self, cwd: Callable[[], Path]) -> None:
         """Where the next command will run: what a relative path in it means."""
         self._cwd = cwd
 
     @property
-    def followed(self) -> Callable[[], Path]:
+    def cwd_source(self) -> Callable[[], Path]:
         return self._cwd
 
     async def judge(
@@ -103,37 +103,37 @@ class Boundary:
         verdict = await self._judge(call, tool=tool, effect=effect, preview=preview, child=child)
         if self._no_sandbox and verdict.by == "nobody" and tool.spec.name == "bash":
             raise self._no_sandbox  # it is the machine that keeps commands from running
-        if verdict.confinement != CONFINED:
-            self._given[call.id] = verdict.confinement
+        if verdict.confinement != NO_GRANTS:
+            self._grants[call.id] = verdict.confinement
         if verdict.confinement.network:
-            self._networked.add(call.id)
+            self._networked_ids.add(call.id)
         return verdict
 
-    def refuses(self, server: str, what: str) -> str:
+    def find_refusal(self, server: str, what: str) -> str:
         """Why a rule denies what the person themselves asks of a server; empty: none does."""
-        from agentcli.guard.subject import Subjects
+        from agentcli.guard.subject import SubjectFactory
 
-        subjects = Subjects(workspace=self._settings.workspace, cwd=lambda: self._cwd())
-        subject = subjects.of(f"{server}__{what}", {}, source=f"mcp {server}")
+        subjects = SubjectFactory(workspace=self._settings.workspace, cwd=lambda: self._cwd())
+        subject = subjects.build(f"{server}__{what}", {}, source=f"mcp {server}")
         refused = self._decider.refuse(subject, effect=Effect.READ, mode="ask")
         return refused.reason if refused else ""
 
-    def distrust(self) -> None:
+    def mark_untrusted(self) -> None:
         """Text from elsewhere is in the conversation now, other than as a result."""
         self._provenance.is_untrusted = True
 
-    def origin(self, call: ToolCall, output: Output) -> str:
+    def find_origin(self, call: ToolCall, output: Output) -> str:
         """Where the text of a result comes from; empty: from the workspace."""
         return self._provenance(call, output)
 
-    def _reach(self, call_id: str) -> "NetworkReach":
-        if call_id in self._networked:
+    def _find_network_reach(self, call_id: str) -> "NetworkReach":
+        if call_id in self._networked_ids:
             return "granted"
         return "none" if self.sandbox is not None else "unconfined"
 
-    def confinement_of(self, call_id: str) -> Confinement:
+    def take_grants(self, call_id: str) -> Grants:
         """What the verdict on a call gives its command beyond the workspace."""
-        return self._given.pop(call_id, CONFINED)
+        return self._grants.pop(call_id, NO_GRANTS)
 
     @property
     def workspace(self) -> Path:
@@ -141,22 +141,22 @@ class Boundary:
 
     @property
     def can_ask(self) -> bool:
-        return self._asker is not None
+        return self._ask_user is not None
 
-    async def put(self, question: Question) -> Verdict:
+    async def ask_server_question(self, question: Question) -> Verdict:
         """What a server asks the person. Where there is nobody, the answer is no."""
-        if self._asker is None:
+        if self._ask_user is None:
             return Verdict(decision="deny", by="nobody", reason="nobody can be asked here")
-        self._put.add(question.call.id)
+        self._server_question_ids.add(question.call.id)
         try:
-            return await self._ask(question)
+            return await self._ask_in_turn(question)
         finally:
-            self._put.remove(question.call.id)
+            self._server_question_ids.remove(question.call.id)
 
-    async def _ask(self, question: Question) -> Verdict:
-        assert self._asker is not None
+    async def _ask_in_turn(self, question: Question) -> Verdict:
+        assert self._ask_user is not None
         async with self._one_question_at_a_time:
-            return await self._asker(self.secrecy.new_mask().cleaned(question))
+            return await self._ask_user(self.secret_masking.build_event_mask().mask_value(question))
 
     @property
     def mode(self) -> Mode:
@@ -169,35 +169,35 @@ class Boundary:
             self._judge.mode = mode
 
     @property
-    def agreed_rules(self) -> "Sequence[Rule]":
-        return self._decider.agreed if "_decider" in self.__dict__ else ()
+    def agreed_rules(self) -> "Sequence[PermissionRule]":
+        return self._decider.session_rules if "_decider" in self.__dict__ else ()
 
     def store_rule(self, rule: str) -> None:
         """Among the person's own rules, for every session to come."""
         from agentcli.guard.policy import store_rule
 
         try:
-            store_rule(rules_file(), rule)
+            store_rule(get_rules_file(), rule)
         except OSError as error:
-            raise unwritable(rules_file(), error) from error
+            raise unwritable_error(get_rules_file(), error) from error
 
     @cached_property
     def hides(self) -> Callable[[Path], bool] | None:
         """Whether a rule denies to read a file that a search comes upon; None: no rule does."""
         if not any(rule.decision == "deny" and rule.path for rule in self._rules):
             return None
-        from agentcli.guard.subject import Reach
+        from agentcli.guard.subject import ReachedPath
 
         root = self._settings.workspace
         return lambda path: self._decider.denies_reading(
-            Reach(path, Path(os.path.realpath(path))), root=root
+            ReachedPath(path, Path(os.path.realpath(path))), root=root
         )
 
-    def suggest(self, call: ToolCall) -> "Suggestion":
-        if call.id in self._put:
-            from agentcli.guard.suggest import Suggestion
+    def suggest(self, call: ToolCall) -> "RuleSuggestion":
+        if call.id in self._server_question_ids:
+            from agentcli.guard.suggest import RuleSuggestion
 
-            return Suggestion(reason="a server's questions are answered one by one")
+            return RuleSuggestion(reason="a server's questions are answered one by one")
         return self._judge.suggest(call)
 
     def proves_read(self, command: str) -> bool:
@@ -207,12 +207,12 @@ class Boundary:
     def sandbox(self) -> Sandbox | None:
         """None: the person has turned it off, or no layer works here and every command asks."""
         try:
-            return self.new_sandbox(self._private, readable=(self._place.out,))
+            return self.build_sandbox(self._private, readable=(self._paths.out,))
         except SettingsError as error:
             self._no_sandbox = error
             return None
 
-    def new_sandbox(
+    def build_sandbox(
         self, private: Path, *, readable: Sequence[Path], environ: Mapping[str, str] = os.environ
     ) -> Sandbox | None:
         """For the same workspace. None: the person wants none. SettingsError: none works here.
@@ -220,34 +220,34 @@ class Boundary:
         `private`: a directory that nobody else uses. `environ`: says where programs are."""
         if self._settings.sandbox == "off":
             return None
-        from agentcli.guard.sandbox.choose import Ground, choose
+        from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox
 
-        own = (settings_file().parent, trust_directory())
-        ground = Ground(
+        own = (get_settings_file().parent, get_trust_directory())
+        ground = SandboxScope(
             workspace=self._settings.workspace,
             private=private,
             readable=tuple(readable),
             protected=(*own, *self.scripts),
-            records=(self._place.directory.parent, trust_directory().parent),
-            rejected=self._place.directory / "rejected",
+            records=(self._paths.directory.parent, get_trust_directory().parent),
+            rejected=self._paths.directory / "rejected",
         )
         for path in (*own, *ground.records):
             if path.is_relative_to(ground.workspace):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)  # what exists can be held
         only = None if self._settings.sandbox == "auto" else self._settings.sandbox
-        return choose(ground, only=only, environ=environ, broken=self._warn_of)
+        return choose_sandbox(ground, only=only, environ=environ, broken=self._warn_weaker_sandbox)
 
-    def _warn_of(self, broken: "Finding") -> None:
+    def _warn_weaker_sandbox(self, broken: "LayerFinding") -> None:
         weaker = f"commands have a weaker sandbox than {broken.layer}, which fails: {broken.reason}"
-        self.tell(Warned(code="sandbox.reduced", message=weaker))
+        self.emit(Warned(code="sandbox.reduced", message=weaker))
 
-    def environ(self) -> Mapping[str, str]:
+    def build_environ(self) -> Mapping[str, str]:
         """What a command inherits of our environment."""
         if self.sandbox is None:
             return os.environ
-        from agentcli.guard.sandbox.environment import allowed_environment
+        from agentcli.guard.sandbox.environment import build_environment
 
-        return allowed_environment(
+        return build_environment(
             os.environ, workspace=self._settings.workspace, pass_env=self._settings.pass_env
         )
 
@@ -264,8 +264,8 @@ class Boundary:
         """For the commands' HOME and temporary files: outside of what they may change."""
         from tempfile import mkdtemp
 
-        inside = self._place.directory.is_relative_to(self._settings.workspace)
-        parent = None if inside else self._place.directory
+        inside = self._paths.directory.is_relative_to(self._settings.workspace)
+        parent = None if inside else self._paths.directory
         return Path(mkdtemp(prefix="agentcli-", dir=parent))
 
     @property
@@ -276,22 +276,22 @@ class Boundary:
     @cached_property
     def _judge(self) -> "PolicyJudge":
         from agentcli.guard.judge import PolicyJudge
-        from agentcli.guard.subject import Subjects
+        from agentcli.guard.subject import SubjectFactory
 
         return PolicyJudge(
             mode=self._mode,
             decider=self._decider,
-            subjects=Subjects(workspace=self._settings.workspace, cwd=lambda: self._cwd()),
-            asker=self._ask if self._asker else None,
+            subjects=SubjectFactory(workspace=self._settings.workspace, cwd=lambda: self._cwd()),
+            ask_user=self._ask_in_turn if self._ask_user else None,
             hooks=self.hooks,
-            opinion=self.opinion,
+            evaluate=self.evaluator,
         )
 
     @cached_property
-    def _decider(self) -> "Decider":
-        from agentcli.guard.decide import Decider
+    def _decider(self) -> "PolicyDecider":
+        from agentcli.guard.decide import PolicyDecider
 
-        return Decider(
+        return PolicyDecider(
             rules=self._rules,
             prover=self._prover,
             is_confined=self._is_confined,
@@ -299,38 +299,38 @@ class Boundary:
         )
 
     @cached_property
-    def _provenance(self) -> "Provenance":
-        from agentcli.guard.provenance import Provenance
+    def _provenance(self) -> "OriginTracker":
+        from agentcli.guard.provenance import OriginTracker
 
-        return Provenance(
+        return OriginTracker(
             workspace=self._settings.workspace,
-            own=(self._place.out, *skill_folders(self._settings)),
-            reach=self._reach,
-            source=lambda name: self.source(name),
-            facts=self.before,
+            own=(self._paths.out, *find_skill_folders(self._settings)),
+            reach=self._find_network_reach,
+            source=lambda name: self.find_source(name),
+            facts=self.past,
         )
 
     @cached_property
     def _prover(self) -> "ReadProver":
-        from agentcli.guard.readonly import ReadProver, on_path
-        from agentcli.guard.sandbox.places import home_in
+        from agentcli.guard.readonly import ReadProver, build_path_lookup
+        from agentcli.guard.sandbox.places import sandbox_home
 
         return ReadProver(
             workspace=self._settings.workspace,
-            resolve=on_path(self.environ().get("PATH", "")),
+            resolve=build_path_lookup(self.build_environ().get("PATH", "")),
             cwd=lambda: self._cwd(),
-            home=home_in(self._private) if self.sandbox else None,
+            home=sandbox_home(self._private) if self.sandbox else None,
         )
 
 
-def own_places(place: SessionPlace) -> tuple[Path, ...]:
+def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:
     """agentcli's settings and records: no command's to change, should they be in the workspace."""
-    return (settings_file().parent, place.directory.parent, trust_directory().parent)
+    return (get_settings_file().parent, paths.directory.parent, get_trust_directory().parent)
 
 
-def load_rules(settings: Settings) -> "tuple[Rule, ...]":
+def load_rules(settings: Settings) -> "tuple[PermissionRule, ...]":
     """The person's own, those of `--policy`, and those of the command line."""
-    own = rules_file()
+    own = get_rules_file()
     if not (own.exists() or settings.policy or settings.allow or settings.deny):
         return ()
     from agentcli.guard import policy

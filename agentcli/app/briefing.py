@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.instructions import Instructions
-from agentcli.settings import Settings, settings_file
+from agentcli.agent.instructions import InstructionFiles
+from agentcli.settings import Settings, get_settings_file
 from agentcli.tools.contracts import BUILT_IN
-from agentcli.types.events import CallFinished, CallJudged, Event, Fact, Told, Warned
+from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, ToolResult, ToolSpec
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 PROJECT_FOLDERS = (".agentcli", ".claude")
 """Where in a workspace skills and roles may be, besides the person's own directory."""
-LOOKED_AT_CHARS = 2_000
+SCANNED_CHARS = 2_000
 _WORD = re.compile(r"[^\s'\"`|&;<>()$=,]{1,255}")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
-def skill_folders(settings: Settings) -> tuple[Path, ...]:
-    return _folders(settings, "skills")
+def find_skill_folders(settings: Settings) -> tuple[Path, ...]:
+    return _find_folders(settings, "skills")
 
 
-def role_folders(settings: Settings) -> tuple[Path, ...]:
-    return _folders(settings, "agents")
+def find_role_folders(settings: Settings) -> tuple[Path, ...]:
+    return _find_folders(settings, "agents")
 
 
-def _folders(settings: Settings, name: str) -> tuple[Path, ...]:
+def _find_folders(settings: Settings, name: str) -> tuple[Path, ...]:
     """Of a workspace only what is in it: what they hold may be read without a question."""
-    own = settings_file().with_name(name)
+    own = get_settings_file().with_name(name)
     root = Path(os.path.realpath(settings.workspace))
     project = (settings.workspace / folder / name for folder in PROJECT_FOLDERS)
     inside = (path for path in project if Path(os.path.realpath(path)).is_relative_to(root))
@@ -45,21 +45,21 @@ def is_foreign(tool: ToolSpec) -> bool:
     return tool.source != "built-in"
 
 
-def find_roles(
+def load_roles(
     settings: Settings, *, tools: Iterable[ToolSpec]
-) -> "tuple[list[Role], list[Told | Warned]]":
+) -> "tuple[list[Role], list[ContextNote | Warned]]":
     """For child agents, and what is told of them. `tools`: those of their parent."""
-    folders = role_folders(settings)
+    folders = find_role_folders(settings)
     if not folders:
         return [], []
     from agentcli.agent import roles
 
     names = [spec.name for spec in tools if spec.name in BUILT_IN or is_foreign(spec)]
     found, bad = roles.find_roles(folders, tools=names)
-    return found, [*bad, *([roles.told(found)] if found else [])]
+    return found, [*bad, *([roles.build_roles_note(found)] if found else [])]
 
 
-class Briefing:
+class ProjectInstructions:
     """Listens to a session, so that it knows which directories are worked in."""
 
     def __init__(
@@ -72,50 +72,52 @@ class Briefing:
         """`past`: of a session that is taken up: what it was told is not told again.
         `clean`: what it takes out of a text is not in what was told, either."""
         self._settings = settings
-        self._instructions = Instructions(settings.workspace, own=settings_file().parent)
-        self._known = {fact.text for fact in past if isinstance(fact, Told)}
+        self._instructions = InstructionFiles(
+            settings.workspace, user_directory=get_settings_file().parent
+        )
+        self._known = {fact.text for fact in past if isinstance(fact, ContextNote)}
         self._clean = clean
-        self._due: list[Told | Warned] = []
+        self._due: list[ContextNote | Warned] = []
 
     def __call__(self, event: Event) -> None:
         match event:
             case CallJudged(call=call, verdict=verdict) if verdict.decision != "deny":
-                self._look_at(touched(call, self._settings.workspace))
+                self._collect_instructions(find_touched_paths(call, self._settings.workspace))
             case CallFinished(result=ToolResult(details=Command(command=command, cwd=cwd))):
-                self._look_at([Path(cwd), *_named_in(command, Path(cwd))])
+                self._collect_instructions([Path(cwd), *_find_named_paths(command, Path(cwd))])
             case _:
                 pass
 
-    def at_start(self) -> Sequence[Told | Warned]:
-        return [*self._instructions.at_start(), *self._skills()]
+    def build_start_notes(self) -> Sequence[ContextNote | Warned]:
+        return [*self._instructions.build_start_notes(), *self._build_skills_notes()]
 
-    def notices(self) -> Sequence[Told | Warned]:
+    def collect_notes(self) -> Sequence[ContextNote | Warned]:
         """Of directories that were first touched since the last request."""
         due, self._due = self._due, []
-        return self.news(due)
+        return self.filter_new(due)
 
-    def news(self, found: Iterable[Told | Warned]) -> list[Told | Warned]:
+    def filter_new(self, found: Iterable[ContextNote | Warned]) -> list[ContextNote | Warned]:
         """Without what the session was told before it was taken up."""
-        return [one for one in found if not (isinstance(one, Told) and self._is_known(one))]
+        return [one for one in found if not (isinstance(one, ContextNote) and self._is_known(one))]
 
-    def _is_known(self, told: Told) -> bool:
-        return bool(self._known) and self._clean(told.text) in self._known
+    def _is_known(self, note: ContextNote) -> bool:
+        return bool(self._known) and self._clean(note.text) in self._known
 
-    def _look_at(self, paths: Iterable[Path]) -> None:
+    def _collect_instructions(self, paths: Iterable[Path]) -> None:
         for path in paths:
-            self._due += self._instructions.of(path)
+            self._due += self._instructions.collect_notes(path)
 
-    def _skills(self) -> Sequence[Told | Warned]:
-        folders = skill_folders(self._settings)
+    def _build_skills_notes(self) -> Sequence[ContextNote | Warned]:
+        folders = find_skill_folders(self._settings)
         if not folders:
             return ()
         from agentcli.agent import skills
 
         found, bad = skills.find_skills(folders)
-        return [*bad, *([skills.told(found)] if found else [])]
+        return [*bad, *([skills.build_skills_note(found)] if found else [])]
 
 
-def touched(call: ToolCall, workspace: Path) -> Iterator[Path]:
+def find_touched_paths(call: ToolCall, workspace: Path) -> Iterator[Path]:
     """The files and directories a call is about, whoever's tool it calls."""
     given = call.input if isinstance(call.input, dict) else {}
     for name, value in given.items():
@@ -127,8 +129,8 @@ def touched(call: ToolCall, workspace: Path) -> Iterator[Path]:
             yield Path(value)
 
 
-def _named_in(text: str, directory: Path) -> Iterator[Path]:
+def _find_named_paths(text: str, directory: Path) -> Iterator[Path]:
     """What a line of text names that there is: relative paths of that directory, or absolute."""
-    for word in _WORD.findall(text[:LOOKED_AT_CHARS]):
+    for word in _WORD.findall(text[:SCANNED_CHARS]):
         if os.path.lexists(directory / word):
             yield directory / word

@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agentcli.agent.size import spec_tokens
+from agentcli.agent.size import count_spec_tokens
 from agentcli.agent.toolset import Load, Toolset
-from agentcli.tools.contracts import contract
+from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Fact
 from agentcli.types.tools import Tool, ToolSpec
@@ -30,21 +30,21 @@ DECLARED_SHARE = 0.04
 Offer = tuple[ToolSpec, Load]
 
 
-class Catalogue:
+class ToolCatalog:
     def __init__(
         self,
         toolset: Toolset,
         *,
         servers: "Servers | None",
         window_tokens: int | None,
-        before: Sequence[Fact] = (),
+        past: Sequence[Fact] = (),
     ) -> None:
         """`before`: of a session that is taken up: what was found then is declared again."""
         self._toolset = toolset
         self._servers = servers
         share = int(DECLARED_SHARE * window_tokens) if window_tokens else DECLARED_TOKENS
-        self._room_tokens = min(share, DECLARED_TOKENS)
-        self._found = tuple(_found(before))
+        self._budget_tokens = min(share, DECLARED_TOKENS)
+        self._found = tuple(_iter_found(past))
         self._count = 0
         self._is_ready = servers is None
         if servers is not None:
@@ -53,20 +53,20 @@ class Catalogue:
     def admit(self, offers: Iterable[Offer]) -> None:
         """All of them are declared from now on, or all of them can be found."""
         new = [one for one in offers if one[0].name not in self._toolset.names]
-        if self._count + len(new) > DECLARED_MOST or self._cost(new) > self._room_tokens:
+        if self._count + len(new) > DECLARED_MOST or self._count_tokens(new) > self._budget_tokens:
             deferred = [(replace(spec, deferred=True), load) for spec, load in new]
-            self._toolset.add((*deferred, self._search(deferred)) if deferred else ())
+            self._toolset.add((*deferred, self._build_search_offer(deferred)) if deferred else ())
             self._toolset.declare(self._found)
             return
         self._count += len(new)
-        self._room_tokens -= self._cost(new)
+        self._budget_tokens -= self._count_tokens(new)
         self._toolset.add(new)
 
-    async def get_ready(self) -> None:
+    async def prepare(self) -> None:
         """Before the first request: servers that were never asked are asked for their tools."""
         if self._is_ready or self._servers is None:
             return
-        self.admit(await self._servers.ask_new())
+        self.admit(await self._servers.discover_new())
         self._is_ready = True
 
     @property
@@ -83,13 +83,13 @@ class Catalogue:
         """None: nobody has written any down."""
         return self._servers
 
-    async def ask_again(self, entry: "ServerEntry") -> None:
+    async def restart_server(self, entry: "ServerEntry") -> None:
         """Starts a server anew; what it offers then can be called. Raises SettingsError."""
         from agentcli.mcp.faults import ServerFault
 
         assert self._servers is not None
         try:
-            self.admit(await self._servers.ask_again(entry))
+            self.admit(await self._servers.restart_server(entry))
         except ServerFault as fault:
             raise SettingsError(str(fault), hint=f"agentcli mcp test {entry.name}") from fault
 
@@ -98,27 +98,27 @@ class Catalogue:
             await self._servers.close()
 
     @staticmethod
-    def _cost(offers: Iterable[Offer]) -> int:
-        return sum(spec_tokens(spec) for spec, _ in offers)
+    def _count_tokens(offers: Iterable[Offer]) -> int:
+        return sum(count_spec_tokens(spec) for spec, _ in offers)
 
-    def _search(self, new: Sequence[Offer]) -> Offer:
+    def _build_search_offer(self, new: Sequence[Offer]) -> Offer:
         """Only the first counts: what a model was told of it stays as it was."""
         deferred = (*self._toolset.deferred, *(spec for spec, _ in new))
         counted = Counter(spec.source for spec in deferred)
         told = ", ".join(f"{count} of {source}" for source, count in counted.items())
-        plain = contract("search_tools")
+        plain = load_spec("search_tools")
         spec = replace(plain, description=f"{plain.description} There are {told}.")
-        return spec, partial(self._search_tool, spec)
+        return spec, partial(self._build_search_tool, spec)
 
-    def _search_tool(self, spec: ToolSpec) -> Tool:
+    def _build_search_tool(self, spec: ToolSpec) -> Tool:
         from agentcli.tools.search_tools import SearchTools
 
         toolset = self._toolset
         return SearchTools(deferred=lambda: toolset.deferred, declare=toolset.declare, spec=spec)
 
 
-def _found(before: Iterable[Fact]) -> Iterator[str]:
+def _iter_found(past: Iterable[Fact]) -> Iterator[str]:
     """What searches found."""
-    for fact in before:
+    for fact in past:
         if isinstance(fact, CallFinished):
             yield from fact.result.found

@@ -12,73 +12,77 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentcli.agent.toolset import Load
-from agentcli.record.place import SessionPlace
+from agentcli.record.place import SessionPaths
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
 
 if TYPE_CHECKING:
-    from agentcli.record.checkpoint.keep import Before, Keeper
+    from agentcli.record.checkpoint.keep import CheckpointBefore, CheckpointKeeper
 
 T = TypeVar("T")
 
 FIRST_LOOK = "keeping the state of the workspace, so that this can be taken back …"
-PATIENCE_S = 1.0
+ANNOUNCE_AFTER_S = 1.0
 """How long a person may wonder: the first look at a large workspace takes longer."""
 
 
 class Checkpoints:
-    def __init__(self, place: SessionPlace, *, workspace: Path, tell: Emit) -> None:
-        self._place = place
+    def __init__(self, paths: SessionPaths, *, workspace: Path, emit: Emit) -> None:
+        self._paths = paths
         self._workspace = workspace
-        self._tell = tell
+        self._emit = emit
         self._one_at_a_time = asyncio.Lock()
         self._is_too_large = False
 
-    def around(self, offers: Iterable[tuple[ToolSpec, Load]]) -> Iterator[tuple[ToolSpec, Load]]:
+    def wrap_offers(
+        self, offers: Iterable[tuple[ToolSpec, Load]]
+    ) -> Iterator[tuple[ToolSpec, Load]]:
         """The same tools, each with its states kept when it may change something."""
         for spec, load in offers:
-            yield spec, partial(self._loaded, load)
+            yield spec, partial(self._wrap_tool, load)
 
-    async def before(self, tool: Tool, args: Any, context: ToolContext) -> "Before | None":
-        paths = self._paths(tool.spec, args)
+    async def capture_before(
+        self, tool: Tool, args: Any, context: ToolContext
+    ) -> "CheckpointBefore | None":
+        paths = self._find_touched_paths(tool.spec, args)
         if paths is None and self._is_too_large:
             return None
         loop = asyncio.get_running_loop()
-        announcement = loop.call_later(PATIENCE_S, context.progress, FIRST_LOOK)
+        announcement = loop.call_later(ANNOUNCE_AFTER_S, context.progress, FIRST_LOOK)
         try:
-            return await self._kept(lambda: self._keeper.before(context.call_id, paths))
+            return await self._capture(lambda: self._keeper.before(context.call_id, paths))
         finally:
             announcement.cancel()
 
-    async def after(self, before: "Before") -> None:
+    async def capture_after(self, before: "CheckpointBefore") -> None:
         """To its end: a person who is in a hurry must not cost the record."""
-        from agentcli.machine.process import to_its_end
+        from agentcli.machine.process import run_to_completion
 
-        await to_its_end(self._recorded(before))
+        await run_to_completion(self._record(before))
 
-    async def _recorded(self, before: "Before") -> None:
-        fact = await self._kept(lambda: self._keeper.after(before))
+    async def _record(self, before: "CheckpointBefore") -> None:
+        fact = await self._capture(lambda: self._keeper.after(before))
         if fact is not None:
-            self._tell(fact)
+            self._emit(fact)
 
     def close(self) -> None:
         if "_keeper" in self.__dict__:
             self._keeper.close()
 
-    def _loaded(self, load: Load) -> Tool:
-        return _Kept(load(), self)
+    def _wrap_tool(self, load: Load) -> Tool:
+        return _CheckpointedTool(load(), self)
 
-    async def _kept(self, work: Callable[[], T]) -> T | None:
+    async def _capture(self, work: Callable[[], T]) -> T | None:
         """None: it could not be done, and the person was told."""
-        from agentcli.machine.process import to_its_end
-        from agentcli.record.checkpoint.scan import TooLarge
+        from agentcli.machine.process import run_to_completion
+        from agentcli.record.checkpoint.scan import WorkspaceTooLarge
 
         async with self._one_at_a_time:
             try:
-                return await to_its_end(asyncio.to_thread(work))
-            except TooLarge as error:
+                return await run_to_completion(asyncio.to_thread(work))
+            except WorkspaceTooLarge as error:
                 self._is_too_large = True
                 self._warn(f"what commands change in this workspace cannot be taken back: {error}")
             except (OSError, SettingsError) as error:
@@ -86,19 +90,19 @@ class Checkpoints:
         return None
 
     def _warn(self, message: str) -> None:
-        self._tell(Warned(code="checkpoint.failed", message=message))
+        self._emit(Warned(code="checkpoint.failed", message=message))
 
-    def _paths(self, spec: ToolSpec, args: Any) -> Sequence[bytes] | None:
+    def _find_touched_paths(self, spec: ToolSpec, args: Any) -> Sequence[bytes] | None:
         """What a call can touch; None: anything."""
         match spec.name if spec.source == "built-in" else "":
             case "write_file" | "edit_file":
-                return self._located([args.path])
+                return self._locate([args.path])
             case "apply_patch":
-                return self._located(args.paths)
+                return self._locate(args.paths)
             case _:
                 return None
 
-    def _located(self, names: Iterable[str]) -> Sequence[bytes]:
+    def _locate(self, names: Iterable[str]) -> Sequence[bytes]:
         from agentcli.machine.workspace import Workspace
 
         workspace = Workspace(self._workspace)
@@ -108,21 +112,21 @@ class Checkpoints:
             return ()  # it will be refused for the same reason
 
     @cached_property
-    def _keeper(self) -> "Keeper":
-        from agentcli.app.ignoring import Ignoring
-        from agentcli.record.checkpoint.keep import Keeper, store_of
+    def _keeper(self) -> "CheckpointKeeper":
+        from agentcli.app.ignoring import IgnoreRules
+        from agentcli.record.checkpoint.keep import CheckpointKeeper, find_store
 
-        sessions = self._place.directory.parent
-        return Keeper(
-            store_of(self._workspace, sessions),
-            session=self._place.id,
+        sessions = self._paths.directory.parent
+        return CheckpointKeeper(
+            find_store(self._workspace, sessions),
+            session=self._paths.id,
             root=self._workspace,
-            scope=partial(Ignoring.of_workspace, self._workspace),
+            scope=partial(IgnoreRules.for_workspace, self._workspace),
             outside=(sessions, sessions.parent / "checkpoints"),
         )
 
 
-class _Kept:
+class _CheckpointedTool:
     """A tool whose changes can be taken back."""
 
     def __init__(self, tool: Tool, checkpoints: Checkpoints) -> None:
@@ -145,9 +149,9 @@ class _Kept:
     async def run(self, args: Any, context: ToolContext) -> Output:
         if self._tool.effect(args) is Effect.READ:
             return await self._tool.run(args, context)
-        before = await self._checkpoints.before(self._tool, args, context)
+        before = await self._checkpoints.capture_before(self._tool, args, context)
         try:
             return await self._tool.run(args, context)
         finally:
             if before is not None:
-                await self._checkpoints.after(before)
+                await self._checkpoints.capture_after(before)

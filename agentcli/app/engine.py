@@ -3,30 +3,30 @@
 from collections.abc import Sequence
 from functools import partial
 
-from agentcli.agent.asking import Asking
-from agentcli.agent.dispatch import After, Dispatcher
+from agentcli.agent.asking import ModelClient
+from agentcli.agent.dispatch import Dispatcher, ResultHook
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Pace
-from agentcli.agent.prompt import system_prompt
-from agentcli.agent.room import Room
+from agentcli.agent.prompt import load_system_prompt
+from agentcli.agent.room import Compactor
 from agentcli.agent.toolset import Toolset
-from agentcli.app.boundary import Boundary
+from agentcli.app.boundary import PermissionGate
 from agentcli.app.secrecy import TokenNote, refuse_tokens
-from agentcli.app.workshop import Workshop
+from agentcli.app.workshop import BuiltinTools
 from agentcli.settings import Settings
 from agentcli.types.messages import Json
 from agentcli.types.verdicts import Delegation
 from agentcli.types.wire import Request
 
 
-def open_dispatcher(
+def build_dispatcher(
     toolset: Toolset,
     *,
     settings: Settings,
-    boundary: Boundary,
+    gate: PermissionGate,
     journal: Journal,
     breaker: Breaker,
-    after: Sequence[After] = (),
+    result_hooks: Sequence[ResultHook] = (),
     child: Delegation | None = None,
 ) -> Dispatcher:
     """Whatever it runs has passed the boundary, and is told to the journal.
@@ -34,34 +34,34 @@ def open_dispatcher(
     `child`: on whose behalf, where it is not the session's own agent."""
     return Dispatcher(
         toolset=toolset,
-        judge=partial(boundary.judge, child=child),
-        tell=journal.tell,
+        judge=partial(gate.judge, child=child),
+        emit=journal.append,
         workspace=settings.workspace,
         breaker=breaker,
         pace=Pace(settings.calls_per_minute),
-        after=after,
-        clean=boundary.secrecy.clean,
+        result_hooks=result_hooks,
+        clean=gate.secret_masking.clean,
         check=refuse_tokens,
         explain=TokenNote(journal.facts),
-        origin=boundary.origin,
+        find_origin=gate.find_origin,
     )
 
 
-def open_asking(
+def build_model_client(
     toolset: Toolset,
     *,
     settings: Settings,
-    workshop: Workshop,
+    builtin_tools: BuiltinTools,
     journal: Journal,
     answer_schema: Json = None,
-) -> Asking:
+) -> ModelClient:
     """The model in use, told of the tools that are declared by then."""
-    model = workshop.model
-    return Asking(
-        wire=model.wire,
+    model = builtin_tools.model
+    return ModelClient(
+        provider=model.provider,
         template=Request(
             model=model.name,
-            system=system_prompt(),
+            system=load_system_prompt(),
             messages=(),
             tools=toolset.specs,
             answer_schema=answer_schema,
@@ -70,7 +70,9 @@ def open_asking(
         ),
         journal=journal,
         price=model.price,
-        room=Room(journal, window=workshop.window, keep=workshop.keep),
+        compactor=Compactor(
+            journal, window=builtin_tools.get_window, store_result=builtin_tools.store_result
+        ),
         tools=lambda: toolset.declared,
         deferred=lambda: toolset.deferred,
     )

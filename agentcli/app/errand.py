@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.agent.answer import ANSWER_TOOL, AnswerForm
-from agentcli.agent.finish import Finish
+from agentcli.agent.finish import CompletionChecks
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import OnDeny
 from agentcli.agent.toolset import Load
-from agentcli.app.workshop import Workshop
+from agentcli.app.workshop import BuiltinTools
 from agentcli.settings import Settings
 from agentcli.types.checks import Claim, Verified
 from agentcli.types.errors import SettingsError, ToolError
@@ -33,7 +33,7 @@ HASHED_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class RunRequirements:
     checks: tuple[str, ...] = ()
     """Commands that decide whether the task is done."""
     answer_schema: Json = None
@@ -50,53 +50,55 @@ class Errand:
         return (ANSWER_NOTE + json.dumps(self.answer_schema, ensure_ascii=False),)
 
 
-def answer_form(errand: Errand | None, journal: Journal, *, by_call: bool) -> AnswerForm | None:
-    if errand is None or errand.answer_schema is None:
+def build_answer_form(
+    requirements: RunRequirements | None, journal: Journal, *, by_call: bool
+) -> AnswerForm | None:
+    if requirements is None or requirements.answer_schema is None:
         return None
-    from agentcli.machine.jsonschema import validator
+    from agentcli.machine.jsonschema import build_validator
 
     return AnswerForm(
-        errand.answer_schema,
-        problem=validator(errand.answer_schema),
+        requirements.answer_schema,
+        find_problem=build_validator(requirements.answer_schema),
         by_call=by_call,
-        tell=journal.tell,
+        emit=journal.append,
     )
 
 
-def answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
+def build_answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
     """The tool by which the answer is given, where the provider has no means of its own."""
     if form is None or not form.by_call:
         return ()
-    from agentcli.tools.answer import Answer
+    from agentcli.tools.answer import AnswerTool
 
-    tool = Answer(ANSWER_TOOL, form.schema, take=form.take)
+    tool = AnswerTool(ANSWER_TOOL, form.schema, take=form.check_value)
     return ((tool.spec, lambda: tool),)
 
 
-def finish_of(
-    errand: Errand | None,
+def build_completion_checks(
+    requirements: RunRequirements | None,
     journal: Journal,
     *,
     form: AnswerForm | None,
-    workshop: Workshop,
+    builtin_tools: BuiltinTools,
     settings: Settings,
-) -> Finish | None:
-    if errand is None:
+) -> CompletionChecks | None:
+    if requirements is None:
         return None
     workspace, timeout_s = settings.workspace, settings.tool_timeout or CHECK_TIMEOUT_S
-    return Finish(
+    return CompletionChecks(
         journal,
-        checks=errand.checks,
-        run_check=partial(_run_check, workshop, workspace, timeout_s),
+        checks=requirements.checks,
+        run_check=partial(_run_check, builtin_tools, workspace, timeout_s),
         form=form,
         find_claims=partial(_find_claims, workspace),
-        claims_must_hold=errand.claims_must_hold,
+        claims_must_hold=requirements.claims_must_hold,
     )
 
 
-def refuse_unconfined(errand: Errand | None, workshop: Workshop) -> None:
+def refuse_unconfined(requirements: RunRequirements | None, builtin_tools: BuiltinTools) -> None:
     """Raises SettingsError where the checks could only run what the model wrote unconfined."""
-    if errand is not None and errand.checks and workshop.lacks_sandbox:
+    if requirements is not None and requirements.checks and builtin_tools.lacks_sandbox:
         raise SettingsError(
             "--verify runs commands, and no sandbox works here (see agentcli doctor)",
             hint="run commands without one: --sandbox off",
@@ -104,16 +106,16 @@ def refuse_unconfined(errand: Errand | None, workshop: Workshop) -> None:
 
 
 async def _run_check(
-    workshop: Workshop, workspace: Path, timeout_s: float, command: str
+    builtin_tools: BuiltinTools, workspace: Path, timeout_s: float, command: str
 ) -> Verified:
     """As bash would run it, in the same sandbox and with a log of its own."""
-    from agentcli.tools.bash import Args
+    from agentcli.tools.bash import BashArgs
 
     # Not validated: the limit that its field has is for models.
-    args = Args.model_construct(command=command, timeout=timeout_s, background=False)
+    args = BashArgs.model_construct(command=command, timeout=timeout_s, background=False)
     context = ToolContext(call_id="verify", workspace=workspace, progress=lambda text: None)
     try:
-        output = await workshop.new_bash().run(args, context)
+        output = await builtin_tools.build_bash().run(args, context)
     except ToolError as error:
         return Verified(command=command, exit_code=None, output=str(error))
     ran = output.details
@@ -131,10 +133,10 @@ async def _run_check(
 def _find_claims(workspace: Path, text: str, facts: Sequence[Fact]) -> tuple[Claim, ...]:
     from agentcli.agent.claims import check_claims
 
-    return check_claims(text, facts, partial(_hash_now, workspace))
+    return check_claims(text, facts, partial(_hash_file, workspace))
 
 
-def _hash_now(workspace: Path, path: str) -> str | None:
+def _hash_file(workspace: Path, path: str) -> str | None:
     try:
         file = (workspace / path).resolve()
         if not file.is_relative_to(workspace):

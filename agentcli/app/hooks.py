@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentcli.agent.dispatch import After, Clean
+from agentcli.agent.dispatch import Clean, ResultHook
 from agentcli.agent.toolset import Toolset
-from agentcli.app.project import Project, project_hooks
-from agentcli.record.place import SessionPlace
-from agentcli.settings import Settings, hooks_file, unreadable
+from agentcli.app.project import Project, load_project_hooks
+from agentcli.record.place import SessionPaths
+from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
 from agentcli.types.errors import ToolError
-from agentcli.types.events import Emit, Ending, HookRan, Told, TurnEnded, Warned, Why
+from agentcli.types.events import ContextNote, Emit, Ending, HookRan, NoteReason, TurnEnded, Warned
 from agentcli.types.messages import Json
 from agentcli.types.tools import Tool
 from agentcli.types.verdicts import Delegation
@@ -22,7 +22,7 @@ from agentcli.types.verdicts import Delegation
 if TYPE_CHECKING:
     from agentcli.guard.hook_answer import HookDecision, HookResult
     from agentcli.guard.hook_names import OwnCall, TouchedFile
-    from agentcli.guard.hooks import Hook, Hooks
+    from agentcli.guard.hooks import Hook, HookRunner
     from agentcli.guard.hooks_file import HooksFile
     from agentcli.tools.apply_patch import Patch
 
@@ -31,7 +31,7 @@ STOPS_MAX = 5
 
 CHANGED = "the project's files changed since they were trusted; look at them: agentcli trust --show"
 
-_RAN: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'failed']]" = {
+_DECISIONS: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'failed']]" = {
     "none": "observed",
     "allow": "allowed",
     "ask": "asked",
@@ -45,67 +45,67 @@ _SUBJECTS = {"SessionStart": ("startup", "resume"), "SessionEnd": ("exit", "othe
 class SessionHooks:
     def __init__(
         self,
-        tell: Emit,
+        emit: Emit,
         *,
         source: Literal["startup", "resume"],
         warnings: Sequence[Warned] = (),
     ) -> None:
         """`source`: how the session began."""
-        self.engine: Hooks | None = None
+        self.engine: HookRunner | None = None
         """None: there are no hooks."""
         self.warnings = warnings
         """What stands in the files of hooks and has no effect."""
-        self._tell = tell
+        self._emit = emit
         self._source = source
         self._has_begun = False
-        self._waiting: list[Told] = []
+        self._pending_notes: list[ContextNote] = []
         self._stops = 0
 
-    def after(self, child: Delegation | None = None) -> Sequence[After]:
-        return self.engine.after(child) if self.engine else ()
+    def build_result_hooks(self, child: Delegation | None = None) -> Sequence[ResultHook]:
+        return self.engine.build_after(child) if self.engine else ()
 
-    def notices(self) -> Sequence[Told]:
+    def collect_notes(self) -> Sequence[ContextNote]:
         """What hooks want the model to know before its next reply."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._pending_notes = self._pending_notes, []
         return waiting
 
-    async def before_turn(self, prompt: str) -> TurnEnded | None:
+    async def run_before_turn(self, prompt: str) -> TurnEnded | None:
         """The end of a turn that a hook does not let begin; None: they all do."""
         self._stops = 0
         if self.engine is None:
             return None
         if not self._has_begun:
             self._has_begun = True
-            await self.engine.at("SessionStart", self._source, source=self._source)
-        for result in await self.engine.at("UserPromptSubmit", prompt=prompt):
+            await self.engine.run_event("SessionStart", self._source, source=self._source)
+        for result in await self.engine.run_event("UserPromptSubmit", prompt=prompt):
             if result.decision == "deny" or result.is_broken:
                 message = f"the prompt was refused by hook {result.hook}: {result.reason}"
                 return TurnEnded(ending=Ending.DENIED, message=message)
         return None
 
-    async def at_the_end(self, exit_code: int) -> None:
+    async def run_session_end(self, exit_code: int) -> None:
         if self.engine and self._has_begun:
             reason = "other" if exit_code else "exit"
-            await self.engine.at("SessionEnd", reason, reason=reason, exit_code=exit_code)
+            await self.engine.run_event("SessionEnd", reason, reason=reason, exit_code=exit_code)
 
-    async def unfinished(self) -> Sequence[Told]:
+    async def find_unfinished(self) -> Sequence[ContextNote]:
         """What the model is sent back to, when it thinks that it is done."""
         if self.engine is None:
             return ()
-        results = await self.engine.at("Stop", stop_hook_active=self._stops > 0)
+        results = await self.engine.run_event("Stop", stop_hook_active=self._stops > 0)
         asked = [one for one in results if one.decision == "deny"]
         if asked and self._stops >= STOPS_MAX:
             reason = f"hooks sent the model back {self._stops} times; the turn ends all the same"
-            self._tell(Warned(code="hook.stop", message=reason))
+            self._emit(Warned(code="hook.stop", message=reason))
             return ()
         self._stops += bool(asked)
-        return [Told(text=one.reason, why=Why.HOOK) for one in asked]
+        return [ContextNote(text=one.reason, why=NoteReason.HOOK) for one in asked]
 
-    def heard(self, result: "HookResult") -> None:
+    def handle_result(self, result: "HookResult") -> None:
         """Every result of every hook, as facts."""
         if result.event != "PostToolUse":  # those are told by dispatch, with what came of them
-            decision = _RAN[result.decision]
-            self._tell(
+            decision = _DECISIONS[result.decision]
+            self._emit(
                 HookRan(
                     hook=result.hook,
                     event=result.event,
@@ -115,30 +115,34 @@ class SessionHooks:
                 )
             )
             if result.context:
-                self._waiting.append(Told(text=result.context, why=Why.HOOK))
+                self._pending_notes.append(ContextNote(text=result.context, why=NoteReason.HOOK))
         if result.decision == "failed":
             message = f"{result.event} hook {result.hook}: {result.reason}"
-            self._tell(Warned(code="hook.failed", message=message))
+            self._emit(Warned(code="hook.failed", message=message))
         if result.message:
-            self._tell(Warned(code="hook.message", message=f"{result.hook}: {result.message}"))
+            self._emit(Warned(code="hook.message", message=f"{result.hook}: {result.message}"))
 
 
-def open_hooks(
+def build_hooks(
     settings: Settings,
-    place: SessionPlace,
+    paths: SessionPaths,
     *,
     project: Project | None,
-    tell: Emit,
+    emit: Emit,
     clean: Clean,
     toolset: Toolset,
     mode: Callable[[], str],
     is_resumed: bool,
 ) -> SessionHooks:
     """Raises SettingsError for a hooks file with which a check would be lost."""
-    found = [one for one in (own_hooks(hooks_file()), project_hooks(project)) if one is not None]
+    found = [
+        one
+        for one in (read_user_hooks(get_hooks_file()), load_project_hooks(project))
+        if one is not None
+    ]
     hooks = [hook for file in found for hook in file.hooks]
     session = SessionHooks(
-        tell,
+        emit,
         source="resume" if is_resumed else "startup",
         warnings=[
             *(
@@ -151,40 +155,40 @@ def open_hooks(
     )
     if not hooks:
         return session
-    from agentcli.guard.hook_process import hook_environment
-    from agentcli.guard.hooks import HookGround, Hooks
+    from agentcli.guard.hook_process import build_hook_environment
+    from agentcli.guard.hooks import HookContext, HookRunner
 
-    def why_not(hook: "Hook") -> str:
+    def explain_skip(hook: "Hook") -> str:
         stale = hook.project is not None and project is not None and not project.is_unchanged()
         return CHANGED if stale else ""
 
-    ground = HookGround(
-        session_id=place.id,
+    ground = HookContext(
+        session_id=paths.id,
         cwd=settings.workspace,
-        env=hook_environment(
+        env=build_hook_environment(
             os.environ,
             pass_env=settings.pass_env,
             secret=(*(own.key_env for own in settings.providers), *settings.mask),
             project=project.root if project else settings.workspace,
         ),
-        transcript=place.log,
+        transcript=paths.log,
         mode=mode,
         clean=clean,
         own_call=lambda name, given: read_call(toolset.resolve, name, given),
-        why_not=why_not,
+        why_not=explain_skip,
     )
-    session.engine = Hooks(hooks, ground, tell=session.heard)
+    session.engine = HookRunner(hooks, ground, emit=session.handle_result)
     return session
 
 
-def own_hooks(path: Path) -> "HooksFile | None":
+def read_user_hooks(path: Path) -> "HooksFile | None":
     """The user's; None: there is no such file. Raises SettingsError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise build_unreadable_error(path, error) from error
     from agentcli.guard.hooks_file import parse_hooks
 
     return parse_hooks(data.decode("utf-8", "replace"), path)
@@ -225,11 +229,11 @@ def read_call(resolve: Callable[[str], Tool], name: str, given: Json) -> "OwnCal
         return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
     own_input = _rename(args, given)
     if name == "apply_patch":
-        return OwnCall(tool=name, input=own_input, files=tuple(_touched_files(args)))
+        return OwnCall(tool=name, input=own_input, files=tuple(_find_touched_files(args)))
     return OwnCall(tool=name, input=own_input)
 
 
-def _touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
+def _find_touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
     from agentcli.guard.hook_names import TouchedFile
     from agentcli.tools.patching.parser import Add, Update
 
@@ -247,12 +251,12 @@ def _touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
                 yield TouchedFile(path=change.path)
 
 
-def own_names(resolve: Callable[[str], Tool], name: str, given: Json) -> Json:
+def normalise_names(resolve: Callable[[str], Tool], name: str, arguments: Json) -> Json:
     """What the tool understands under other names, under its own."""
     try:
-        return _rename(resolve(name).parse(given), given)
+        return _rename(resolve(name).parse(arguments), arguments)
     except ToolError:
-        return given
+        return arguments
 
 
 def _rename(args: Any, given: Json) -> Json:

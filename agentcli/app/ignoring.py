@@ -6,35 +6,37 @@ from pathlib import Path
 
 from agentcli.machine.home import config_home, home
 from agentcli.tools.searching.ignore import (
-    Rule,
-    everywhere,
-    excluded_by_git,
-    inherited,
-    rules_in,
-    verdict,
+    IgnoreRule,
+    inherit_rules,
+    judge_path,
+    read_git_excludes,
+    read_global_rules,
+    read_rules,
 )
 
 
-class Ignoring:
+class IgnoreRules:
     """The rules that hold in one directory, the least important first."""
 
-    def __init__(self, directory: Path, rules: Sequence[Rule]) -> None:
+    def __init__(self, directory: Path, rules: Sequence[IgnoreRule]) -> None:
         self._directory = directory
         self._rules = rules
 
     @classmethod
-    def of_workspace(cls, workspace: Path) -> "Ignoring":
-        above = inherited(workspace, workspace=workspace).rules
-        return cls(workspace, (*everywhere(home(), config_home()), *above, *_own(workspace)))
+    def for_workspace(cls, workspace: Path) -> "IgnoreRules":
+        above = inherit_rules(workspace, workspace=workspace).rules
+        return cls(
+            workspace, (*read_global_rules(home(), config_home()), *above, *_read_rules(workspace))
+        )
 
-    def leaves_out(self, name: bytes, *, is_dir: bool) -> bool:
-        return bool(verdict(self._rules, name, is_dir=is_dir))
+    def ignores(self, name: bytes, *, is_dir: bool) -> bool:
+        return bool(judge_path(self._rules, name, is_dir=is_dir))
 
-    def enter(self, name: bytes) -> "Ignoring":
+    def enter(self, name: bytes) -> "IgnoreRules":
         directory = self._directory / os.fsdecode(name)
         carried = [rest for rule in self._rules for rest in rule.within(name)]
-        return Ignoring(directory, (*carried, *_own(directory)))
+        return IgnoreRules(directory, (*carried, *_read_rules(directory)))
 
 
-def _own(directory: Path) -> tuple[Rule, ...]:
-    return (*excluded_by_git(directory), *rules_in(directory / ".gitignore"))
+def _read_rules(directory: Path) -> tuple[IgnoreRule, ...]:
+    return (*read_git_excludes(directory), *read_rules(directory / ".gitignore"))

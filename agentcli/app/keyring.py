@@ -19,7 +19,7 @@ class SystemKeyring:
 
     def get(self, name: str) -> str:
         """Empty: there is none, or it cannot be had."""
-        return self._tried(lambda: self._ring.get_password(SERVICE, name)) or ""
+        return self._try(lambda: self._ring.get_password(SERVICE, name)) or ""
 
     def put(self, name: str, value: str) -> bool:
         """Whether it is kept now."""
@@ -28,20 +28,20 @@ class SystemKeyring:
             self._ring.set_password(SERVICE, name, value)
             return True
 
-        return self._tried(put) or False
+        return self._try(put) or False
 
     def drop(self, name: str) -> None:
         """What is not there any more is not missed."""
-        self._tried(lambda: self._ring.delete_password(SERVICE, name))
+        self._try(lambda: self._ring.delete_password(SERVICE, name))
 
-    def _tried(self, use: Callable[[], T]) -> T | None:
+    def _try(self, use: Callable[[], T]) -> T | None:
         try:
             return use()
         except self._errors:
             return None
 
 
-def system_keyring() -> SystemKeyring | None:
+def open_system_keyring() -> SystemKeyring | None:
     try:
         ring: Any = import_module("keyring")
         backend = ring.get_keyring()
@@ -49,10 +49,10 @@ def system_keyring() -> SystemKeyring | None:
         return None
     if getattr(backend, "priority", 0) < 1:
         return None
-    return SystemKeyring(ring, (RuntimeError, *_own_errors()))
+    return SystemKeyring(ring, (RuntimeError, *_load_error_types()))
 
 
-def _own_errors() -> tuple[type[Exception], ...]:
+def _load_error_types() -> tuple[type[Exception], ...]:
     try:
         return (import_module("keyring.errors").KeyringError,)
     except (ImportError, AttributeError):

@@ -6,38 +6,38 @@ Each part hears of everything that happens, and has something to say before the 
 from collections.abc import Callable, Sequence
 
 from agentcli.agent.journal import Listener
-from agentcli.agent.planning import Planning
-from agentcli.agent.surroundings import Surroundings
-from agentcli.app.briefing import Briefing
+from agentcli.agent.planning import PlanTracker
+from agentcli.agent.surroundings import EnvironmentNotes
+from agentcli.app.briefing import ProjectInstructions
 from agentcli.settings import Settings
-from agentcli.types.events import Fact, Told, Warned
+from agentcli.types.events import ContextNote, Fact, Warned
 from agentcli.types.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knowledge:
-    briefing: Briefing
-    surroundings: Surroundings
-    planning: Planning
+class ContextSources:
+    instructions: ProjectInstructions
+    environment: EnvironmentNotes
+    plan_tracker: PlanTracker
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        return self.briefing, self.surroundings, self.planning
+        return self.instructions, self.environment, self.plan_tracker
 
-    def notices(self) -> Sequence[Told | Warned]:
+    def collect_notes(self) -> Sequence[ContextNote | Warned]:
         return (
-            *self.briefing.notices(),
-            *self.planning.notices(),
-            *self.surroundings.notices(),
+            *self.instructions.collect_notes(),
+            *self.plan_tracker.collect_notes(),
+            *self.environment.collect_notes(),
         )
 
 
-def open_knowledge(
+def build_context_sources(
     settings: Settings, past: Sequence[Fact], *, clean: Callable[[str], str]
-) -> Knowledge:
+) -> ContextSources:
     """`past`: of a session that goes on: what was told in it is not told again."""
-    return Knowledge(
-        briefing=Briefing(settings, past=past, clean=clean),
-        surroundings=Surroundings(settings.workspace, past),
-        planning=Planning(past),
+    return ContextSources(
+        instructions=ProjectInstructions(settings, past=past, clean=clean),
+        environment=EnvironmentNotes(settings.workspace, past),
+        plan_tracker=PlanTracker(past),
     )

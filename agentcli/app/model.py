@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.settings import OwnProvider, Settings
+from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import AgentError, SettingsError
 from agentcli.types.record import dataclass
-from agentcli.types.wire import Limit, Price, Wire
+from agentcli.types.wire import ModelProvider, Price, ProviderWrapper
 
 if TYPE_CHECKING:
     from agentcli.wire.dialect import Model
@@ -23,7 +23,7 @@ STORED = "stored"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInUse:
-    wire: Wire
+    provider: ModelProvider
     name: str
     """`provider/name`."""
     price: Price
@@ -35,81 +35,83 @@ class ModelInUse:
     """Whether it was trained on apply_patch."""
     answer_schemas: bool = False
     """Whether its provider holds it to `Request.answer_schema`."""
-    known: "Callable[[], Model] | None" = None
+    get_info: "Callable[[], Model] | None" = None
     """What is known of it by now: its provider may tell more after the first reply."""
-    limited: Callable[[Limit], Wire] | None = None
+    wrap_attempts: Callable[[ProviderWrapper], ModelProvider] | None = None
     """The wire with a limit around every attempt; None: it makes one attempt at each request."""
     hurry: Callable[[], None] = lambda: None
     """Ends the wait before the next attempt of a request, if there is one."""
 
-    def within(self, limit: Limit) -> "ModelInUse":
-        limited = self.limited(limit) if self.limited else limit(self.wire)
-        return replace(self, wire=limited)
+    def wrap_provider(self, wrapper: ProviderWrapper) -> "ModelInUse":
+        limited = self.wrap_attempts(wrapper) if self.wrap_attempts else wrapper(self.provider)
+        return replace(self, provider=limited)
 
     @property
     def window_tokens(self) -> int | None:
         """Of prompt and reply together; None: not known, or not yet."""
-        return self.known().window_tokens if self.known else None
+        return self.get_info().window_tokens if self.get_info else None
 
     @property
     def output_tokens(self) -> int | None:
         """The longest reply; None: not known, or not yet."""
-        return self.known().output_tokens if self.known else None
+        return self.get_info().output_tokens if self.get_info else None
 
 
 def open_model(settings: Settings) -> ModelInUse:
     """Raises SettingsError where it cannot be asked: no key, no such model, no such script."""
     provider, _, name = (settings.model or "").partition("/")
-    return _script(Path(name)) if provider == SCRIPT else _provided(settings)
+    return _open_script(Path(name)) if provider == SCRIPT else _open_provider_model(settings)
 
 
-def _script(path: Path) -> ModelInUse:
-    from agentcli.wire.scripted import ScriptedWire, read_script
+def _open_script(path: Path) -> ModelInUse:
+    from agentcli.wire.scripted import ScriptedProvider, read_script
 
     return ModelInUse(
-        wire=ScriptedWire(read_script(path)),
+        provider=ScriptedProvider(read_script(path)),
         name=f"{SCRIPT}/{path.name}",
         price=lambda usage: 0.0,
         images=True,
     )
 
 
-def _provided(settings: Settings) -> ModelInUse:
+def _open_provider_model(settings: Settings) -> ModelInUse:
     from agentcli.wire.catalogue import cost_usd
-    from agentcli.wire.connection import Patience
+    from agentcli.wire.connection import RetryPolicy
     from agentcli.wire.http.sockets import Timeouts
-    from agentcli.wire.learning import Learning
-    from agentcli.wire.providers import key_of
-    from agentcli.wire.transport import open_wire
+    from agentcli.wire.learning import LearnedModel
+    from agentcli.wire.providers import find_key
+    from agentcli.wire.transport import open_provider
 
-    model, provider = chosen(settings)
-    learning = Learning(model, None if model.known else partial(ask_about, model, provider))
-    wire = open_wire(
+    model, provider = choose_model(settings)
+    learning = LearnedModel(
+        model, None if model.known else partial(fetch_model_info, model, provider)
+    )
+    wire = open_provider(
         model,
-        key=key_of(provider, os.environ),
+        key=find_key(provider, os.environ),
         provider=provider,
         transport=settings.transport,
         timeouts=Timeouts.silent_for(settings.stall_timeout),
-        patience=Patience(max_wait_s=settings.max_wait),
+        patience=RetryPolicy(max_wait_s=settings.max_wait),
         learning=learning,
     )
     name = f"{model.provider}/{model.name}"
     unknown = f"{name} is not in the catalogue: its limits and its price are not known"
     return ModelInUse(
-        wire=wire,
+        provider=wire,
         warning="" if model.known else unknown,
         name=name,
         price=lambda usage: cost_usd(learning.model, usage),
         images=model.images,
         patches=model.patch_tool,
         answer_schemas=model.answer_schemas,
-        known=lambda: learning.model,
-        limited=wire.limited,
+        get_info=lambda: learning.model,
+        wrap_attempts=wire.wrap_attempts,
         hurry=wire.hurry,
     )
 
 
-def chosen(settings: Settings) -> "tuple[Model, Provider]":
+def choose_model(settings: Settings) -> "tuple[Model, Provider]":
     """The model that the settings name, or that of whichever provider has a key."""
     from agentcli.wire.catalogue import default_name, resolve
     from agentcli.wire.providers import PROVIDERS
@@ -121,7 +123,7 @@ def chosen(settings: Settings) -> "tuple[Model, Provider]":
             "(looked at ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY)",
             hint="export ANTHROPIC_API_KEY=…   or: agentcli run --model ollama/NAME …",
         )
-    providers = {**PROVIDERS, **{own.name: _named(own) for own in settings.providers}}
+    providers = {**PROVIDERS, **{own.name: _build_provider(own) for own in settings.providers}}
     model = resolve(wanted, providers=providers)
     provider = providers[model.provider]
     if settings.store:
@@ -131,7 +133,7 @@ def chosen(settings: Settings) -> "tuple[Model, Provider]":
 
 def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bool:
     """Whoever answers at another address than the provider's own need not be able to."""
-    from agentcli.wire.providers import base_url_of
+    from agentcli.wire.providers import find_base_url
 
     match settings.tool_search:
         case "own":
@@ -139,38 +141,38 @@ def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bo
         case "provider":
             return model.protocol in ("anthropic", "openai-responses")
         case "auto":
-            return model.loads_tools and base_url_of(provider, os.environ) == provider.base_url
+            return model.loads_tools and find_base_url(provider, os.environ) == provider.base_url
 
 
-def _named(own: OwnProvider) -> "Provider":
+def _build_provider(custom: CustomProvider) -> "Provider":
     from agentcli.wire.providers import Provider
 
     return Provider(
-        name=own.name,
-        protocol=own.protocol,
-        base_url=own.base_url,
-        key_env=(own.key_env,) if own.key_env else (),
-        needs_key=bool(own.key_env),
-        answer_schemas=own.protocol != "openai-chat",
+        name=custom.name,
+        protocol=custom.protocol,
+        base_url=custom.base_url,
+        key_env=(custom.key_env,) if custom.key_env else (),
+        needs_key=bool(custom.key_env),
+        answer_schemas=custom.protocol != "openai-chat",
     )
 
 
-async def ask_about(model: "Model", provider: "Provider") -> "Model":
+async def fetch_model_info(model: "Model", provider: "Provider") -> "Model":
     """What its provider tells of it, where it tells anything."""
-    from agentcli.wire.about import about
-    from agentcli.wire.providers import key_of
-    from agentcli.wire.transport import dialect_of
+    from agentcli.wire.about import ask_provider_about
+    from agentcli.wire.providers import find_key
+    from agentcli.wire.transport import find_dialect
 
-    return await about(
+    return await ask_provider_about(
         model,
         provider,
-        dialect=dialect_of(model.protocol),
-        key=key_of(provider, os.environ),
+        dialect=find_dialect(model.protocol),
+        key=find_key(provider, os.environ),
         environ=os.environ,
     )
 
 
-def window_of(model: str) -> int | None:
+def find_window(model: str) -> int | None:
     """Tokens that a model takes; None: not known."""
     from agentcli.wire.catalogue import resolve
 

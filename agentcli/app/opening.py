@@ -6,240 +6,253 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
 from agentcli.agent.answer import AnswerForm
-from agentcli.agent.asking import Asking
+from agentcli.agent.asking import ModelClient
 from agentcli.agent.journal import Journal, Listener
-from agentcli.agent.limits import Breaker, Limits
-from agentcli.agent.loop import Loop, Notices
-from agentcli.app.boundary import SANDBOX_OFF, Boundary
-from agentcli.app.engine import open_asking, open_dispatcher
+from agentcli.agent.limits import Breaker, TurnLimits
+from agentcli.agent.loop import CollectNotes, Loop
+from agentcli.app.boundary import SANDBOX_OFF, PermissionGate
+from agentcli.app.engine import build_dispatcher, build_model_client
 from agentcli.app.errand import (
-    Errand,
-    answer_form,
-    answer_offers,
-    finish_of,
+    RunRequirements,
+    build_answer_form,
+    build_answer_offers,
+    build_completion_checks,
     refuse_unconfined,
 )
-from agentcli.app.hooks import SessionHooks, open_hooks
-from agentcli.app.knowledge import Knowledge, open_knowledge
+from agentcli.app.hooks import SessionHooks, build_hooks
+from agentcli.app.knowledge import ContextSources, build_context_sources
 from agentcli.app.model import ModelInUse
-from agentcli.app.opinion import SecondOpinion
-from agentcli.app.project import Project, open_project, with_project
+from agentcli.app.opinion import CallEvaluator
+from agentcli.app.project import Project, apply_project, load_project
 from agentcli.app.resume import (
-    Taken,
-    close_open_ends,
-    take_new,
-    take_up,
+    SessionStart,
+    close_unfinished,
+    open_existing,
+    open_new,
 )
 from agentcli.app.session import Session
-from agentcli.app.spending import open_budget, open_evaluator, open_priced_model, within
+from agentcli.app.spending import (
+    apply_budget,
+    build_budget,
+    open_evaluator_model,
+    open_priced_model,
+)
 from agentcli.app.steering import Steering
-from agentcli.app.telemetry import Telemetry, open_telemetry
-from agentcli.app.tooling import Tooling, open_tooling
-from agentcli.app.workshop import Workshop
+from agentcli.app.telemetry import Telemetry, build_telemetry
+from agentcli.app.tooling import SessionTools, build_session_tools
+from agentcli.app.workshop import BuiltinTools
 from agentcli.machine import garbage
-from agentcli.record.log import Log
-from agentcli.record.place import SessionPlace
+from agentcli.record.log import LogWriter
+from agentcli.record.place import SessionPaths
 from agentcli.record.turns import is_in_turn
 from agentcli.settings import Settings
 from agentcli.types.events import SessionResumed, SessionStarted, Warned
 from agentcli.types.record import dataclass
-from agentcli.types.verdicts import Asker
+from agentcli.types.verdicts import AskUser
 
 if TYPE_CHECKING:
     from agentcli.agent.budget import Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
+class _SessionParts:
     """What a session stands on, before there is anybody to talk to."""
 
     settings: Settings
-    taken: Taken
+    start: SessionStart
     project: Project | None
     model: ModelInUse
-    errand: Errand | None
-    boundary: Boundary
-    knowledge: Knowledge
+    requirements: RunRequirements | None
+    gate: PermissionGate
+    context_sources: ContextSources
     telemetry: Telemetry
-    log: Log
+    log: LogWriter
     journal: Journal
-    workshop: Workshop
+    builtin_tools: BuiltinTools
     form: AnswerForm | None
-    tooling: Tooling
+    session_tools: SessionTools
 
 
 def open_session(
     settings: Settings,
     *,
     listeners: Sequence[Listener],
-    asker: Asker | None = None,
-    resume: SessionPlace | None = None,
-    errand: Errand | None = None,
+    ask_user: AskUser | None = None,
+    resume: SessionPaths | None = None,
+    requirements: RunRequirements | None = None,
 ) -> Session:
     """Raises AgentError when the session cannot be had. `asker` None: nobody can be asked.
 
     `resume`: a session to continue, as `record/sessions.py` finds it.
     `errand`: what must be true before a turn is done, in a run without a person."""
-    project = open_project(settings.workspace, trust_project=settings.trust_project)
-    settings = with_project(settings, project)
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    settings = apply_project(settings, project)
     model = open_priced_model(settings)
-    taken = take_up(resume) if resume else take_new(settings.sessions)
+    taken = open_existing(resume) if resume else open_new(settings.sessions)
     try:
-        budget = open_budget(settings, spent=taken.spent)
-        parts = _parts(
+        budget = build_budget(settings, spent=taken.spent)
+        parts = _build_parts(
             settings,
             taken,
             project=project,
-            model=within(budget, model),
-            errand=errand,
+            model=apply_budget(budget, model),
+            requirements=requirements,
             listeners=listeners,
-            asker=asker,
+            ask_user=ask_user,
         )
-        session = _assembled(parts, budget)
+        session = _assemble(parts, budget)
     except BaseException:
         taken.lock.release()
         raise
-    garbage.end_start()
+    garbage.resume_collection()
     return session
 
 
-def _parts(
+def _build_parts(
     settings: Settings,
-    taken: Taken,
+    start: SessionStart,
     *,
     project: Project | None,
     model: ModelInUse,
-    errand: Errand | None,
+    requirements: RunRequirements | None,
     listeners: Sequence[Listener],
-    asker: Asker | None,
-) -> _Parts:
-    place, past = taken.place, tuple(entry.fact for entry in taken.entries)
-    boundary = Boundary(settings, place, asker=asker, project=project)
-    knowledge = open_knowledge(settings, past, clean=boundary.secrecy.clean)
-    telemetry = open_telemetry(settings)
-    log = Log(place.log, prev=taken.last_hash)
+    ask_user: AskUser | None,
+) -> _SessionParts:
+    place, past = start.paths, tuple(entry.fact for entry in start.entries)
+    boundary = PermissionGate(settings, place, ask_user=ask_user, project=project)
+    knowledge = build_context_sources(settings, past, clean=boundary.secret_masking.clean)
+    telemetry = build_telemetry(settings)
+    log = LogWriter(place.log, prev=start.last_hash)
     journal = Journal(
-        taken.session,
+        start.session,
         record=log.append,
         listeners=(*listeners, *knowledge.listeners, telemetry),
-        before=taken.entries,
-        last_seq=taken.last_seq,
-        mask=boundary.secrecy.new_mask(),
+        past_entries=start.entries,
+        last_seq=start.last_seq,
+        mask=boundary.secret_masking.build_event_mask(),
     )
-    workshop = Workshop(settings, place, boundary=boundary, model=model, tell=journal.tell)
-    refuse_unconfined(errand, workshop)
-    form = answer_form(errand, journal, by_call=not model.answer_schemas)
-    tooling = open_tooling(
+    workshop = BuiltinTools(settings, place, gate=boundary, model=model, emit=journal.append)
+    refuse_unconfined(requirements, workshop)
+    form = build_answer_form(requirements, journal, by_call=not model.answer_schemas)
+    tooling = build_session_tools(
         settings,
         place,
         project=project,
-        boundary=boundary,
-        workshop=workshop,
+        gate=boundary,
+        builtin_tools=workshop,
         journal=journal,
-        besides=answer_offers(form),
+        extra_offers=build_answer_offers(form),
     )
-    return _Parts(
+    return _SessionParts(
         settings=settings,
-        taken=taken,
+        start=start,
         project=project,
         model=model,
-        errand=errand,
-        boundary=boundary,
-        knowledge=knowledge,
+        requirements=requirements,
+        gate=boundary,
+        context_sources=knowledge,
         telemetry=telemetry,
         log=log,
         journal=journal,
-        workshop=workshop,
+        builtin_tools=workshop,
         form=form,
-        tooling=tooling,
+        session_tools=tooling,
     )
 
 
-def _assembled(parts: _Parts, budget: "Budget | None") -> Session:
-    hooks = _guarded(parts, budget)
-    others = (hooks, parts.workshop, parts.knowledge)
-    steering = Steering(lambda: [notice for one in others for notice in one.notices()])
+def _assemble(parts: _SessionParts, budget: "Budget | None") -> Session:
+    hooks = _connect_gate(parts, budget)
+    others = (hooks, parts.builtin_tools, parts.context_sources)
+    steering = Steering(lambda: [notice for one in others for notice in one.collect_notes()])
     form = parts.form
-    asking = open_asking(
-        parts.tooling.toolset,
+    asking = build_model_client(
+        parts.session_tools.toolset,
         settings=parts.settings,
-        workshop=parts.workshop,
+        builtin_tools=parts.builtin_tools,
         journal=parts.journal,
         answer_schema=form.schema if form and not form.by_call else None,
     )
-    loop = _loop(parts, asking, hooks=hooks, notices=steering.notices)
+    loop = _build_loop(parts, asking, hooks=hooks, collect_notes=steering.collect_notes)
     _announce(parts, hooks)
     return Session(
         settings=parts.settings,
-        taken=parts.taken,
+        start=parts.start,
         journal=parts.journal,
         loop=loop,
         asking=asking,
         log=parts.log,
         model=parts.model,
         steering=steering,
-        workshop=parts.workshop,
-        tooling=parts.tooling,
+        builtin_tools=parts.builtin_tools,
+        tooling=parts.session_tools,
         telemetry=parts.telemetry,
-        boundary=parts.boundary,
+        gate=parts.gate,
         hooks=hooks,
-        knowledge=parts.knowledge,
+        context_sources=parts.context_sources,
         budget=budget,
     )
 
 
-def _guarded(parts: _Parts, budget: "Budget | None") -> SessionHooks:
+def _connect_gate(parts: _SessionParts, budget: "Budget | None") -> SessionHooks:
     """The boundary learns what is known only once there are tools and a journal."""
-    settings, boundary, toolset = parts.settings, parts.boundary, parts.tooling.toolset
-    hooks = open_hooks(
+    settings, boundary, toolset = parts.settings, parts.gate, parts.session_tools.toolset
+    hooks = build_hooks(
         settings,
-        parts.taken.place,
+        parts.start.paths,
         project=parts.project,
-        tell=parts.journal.tell,
-        clean=boundary.secrecy.clean,
+        emit=parts.journal.append,
+        clean=boundary.secret_masking.clean,
         toolset=toolset,
         mode=lambda: boundary.mode,
-        is_resumed=bool(parts.taken.entries),
+        is_resumed=bool(parts.start.entries),
     )
-    boundary.tell = parts.journal.tell
+    boundary.emit = parts.journal.append
     boundary.hooks = hooks.engine
-    boundary.source = lambda name: toolset.resolve(name).spec.source
-    boundary.before = parts.journal.facts
-    boundary.opinion = SecondOpinion(
+    boundary.find_source = lambda name: toolset.resolve(name).spec.source
+    boundary.past = parts.journal.facts
+    boundary.evaluator = CallEvaluator(
         model=parts.model,
-        open_own=partial(open_evaluator, settings, budget) if settings.evaluator else None,
-        clean=boundary.secrecy.clean,
-        tell=parts.journal.tell,
+        open_own_model=partial(open_evaluator_model, settings, budget)
+        if settings.evaluator
+        else None,
+        clean=boundary.secret_masking.clean,
+        emit=parts.journal.append,
     )
     return hooks
 
 
-def _loop(parts: _Parts, asking: Asking, *, hooks: SessionHooks, notices: Notices) -> Loop:
-    settings, tooling, errand = parts.settings, parts.tooling, parts.errand
+def _build_loop(
+    parts: _SessionParts,
+    model_client: ModelClient,
+    *,
+    hooks: SessionHooks,
+    collect_notes: CollectNotes,
+) -> Loop:
+    settings, tooling, errand = parts.settings, parts.session_tools, parts.requirements
     breaker = Breaker()
-    dispatcher = open_dispatcher(
+    dispatcher = build_dispatcher(
         tooling.toolset,
         settings=settings,
-        boundary=parts.boundary,
+        gate=parts.gate,
         journal=parts.journal,
         breaker=breaker,
-        after=hooks.after(),
+        result_hooks=hooks.build_result_hooks(),
     )
     tooling.programs.connect(tooling.toolset, dispatcher)
-    tooling.children.after = hooks.after
-    finish = finish_of(
-        errand, parts.journal, form=parts.form, workshop=parts.workshop, settings=settings
+    tooling.children.build_result_hooks = hooks.build_result_hooks
+    finish = build_completion_checks(
+        errand, parts.journal, form=parts.form, builtin_tools=parts.builtin_tools, settings=settings
     )
     loop = Loop(
-        asking=asking,
+        model_client=model_client,
         journal=parts.journal,
         dispatcher=dispatcher,
         breaker=breaker,
-        limits=Limits(steps=settings.max_turns, wall_s=settings.timeout),
+        limits=TurnLimits(steps=settings.max_turns, wall_s=settings.timeout),
         parallel=settings.parallel,
-        notices=notices,
-        unfinished=hooks.unfinished,
-        finish=finish,
+        collect_notes=collect_notes,
+        find_unfinished=hooks.find_unfinished,
+        completion_checks=finish,
         on_deny=errand.on_deny if errand else "continue",
         wraps_up=errand is not None and errand.wraps_up,
     )
@@ -247,9 +260,14 @@ def _loop(parts: _Parts, asking: Asking, *, hooks: SessionHooks, notices: Notice
     return loop
 
 
-def _announce(parts: _Parts, hooks: SessionHooks) -> None:
+def _announce(parts: _SessionParts, hooks: SessionHooks) -> None:
     """The first facts: under which terms the session begins or goes on, and what to know of it."""
-    settings, taken, journal, tooling = parts.settings, parts.taken, parts.journal, parts.tooling
+    settings, taken, journal, tooling = (
+        parts.settings,
+        parts.start,
+        parts.journal,
+        parts.session_tools,
+    )
     terms: dict[str, Any] = {
         "session": taken.session,
         "version": __version__,
@@ -257,23 +275,25 @@ def _announce(parts: _Parts, hooks: SessionHooks) -> None:
         "model": parts.model.name,
         "mode": settings.mode,
         "tools": tooling.toolset.names,
-        "tools_sha256": tooling.toolset.sha256(),
+        "tools_sha256": tooling.toolset.hash_specs(),
     }
     if taken.entries:
-        repaired = (*taken.repaired, *close_open_ends(journal, taken.lost))
-        journal.tell(SessionResumed(**terms, repaired=repaired))
+        repaired = (*taken.repaired, *close_unfinished(journal, taken.lost))
+        journal.append(SessionResumed(**terms, repaired=repaired))
     else:
-        journal.tell(SessionStarted(**terms))
+        journal.append(SessionStarted(**terms))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn goes on as it is
-        briefing = parts.knowledge.briefing
-        for fact in briefing.news((*briefing.at_start(), *tooling.children.at_start())):
-            journal.tell(fact)
+        briefing = parts.context_sources.instructions
+        for fact in briefing.filter_new(
+            (*briefing.build_start_notes(), *tooling.children.build_start_notes())
+        ):
+            journal.append(fact)
     for warning in (*tooling.warnings, *hooks.warnings):
-        journal.tell(warning)
+        journal.append(warning)
     for code, message in (
         ("model.unknown", parts.model.warning),
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
         ("project.untrusted", parts.project.warning if parts.project else ""),
     ):
         if message:
-            journal.tell(Warned(code=code, message=message))
+            journal.append(Warned(code=code, message=message))

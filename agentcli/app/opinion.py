@@ -11,39 +11,39 @@ from agentcli.types.events import Emit
 from agentcli.types.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from agentcli.guard.evaluator import Matter
+    from agentcli.guard.evaluator import EvaluationRequest
 
 
-class SecondOpinion:
+class CallEvaluator:
     def __init__(
         self,
         *,
         model: ModelInUse,
-        open_own: Callable[[], ModelInUse] | None,
+        open_own_model: Callable[[], ModelInUse] | None,
         clean: Clean,
-        tell: Emit,
+        emit: Emit,
     ) -> None:
         """`model`: the session's. `open_own`: another one for opinions; None: the session's."""
         self.model = model
-        self._open_own = open_own
-        self._own: ModelInUse | None = None
+        self._open_own_model = open_own_model
+        self._own_model: ModelInUse | None = None
         self._clean = clean
-        self._tell = tell
+        self._emit = emit
 
-    async def __call__(self, matter: "Matter") -> Verdict:
-        from agentcli.agent.unseen import Recorded
-        from agentcli.guard.evaluator import Evaluator
+    async def __call__(self, request: "EvaluationRequest") -> Verdict:
+        from agentcli.agent.unseen import RecordingProvider
+        from agentcli.guard.evaluator import ModelEvaluator
 
         try:
-            if self._open_own is not None and self._own is None:
-                self._own = self._open_own()
+            if self._open_own_model is not None and self._own_model is None:
+                self._own_model = self._open_own_model()
         except SettingsError as error:
-            reason = f"there is no model to ask: {error} ({matter.verdict.reason})"
-            return replace(matter.verdict, reason=reason)
-        asked = self._own or self.model
-        wire = Recorded(asked.wire, tell=self._tell, price=asked.price)
-        return await Evaluator(wire, model=asked.name, clean=self._clean)(matter)
+            reason = f"there is no model to ask: {error} ({request.verdict.reason})"
+            return replace(request.verdict, reason=reason)
+        asked = self._own_model or self.model
+        wire = RecordingProvider(asked.provider, emit=self._emit, price=asked.price)
+        return await ModelEvaluator(wire, model=asked.name, clean=self._clean)(request)
 
     async def close(self) -> None:
-        if self._own is not None:
-            await self._own.wire.close()
+        if self._own_model is not None:
+            await self._own_model.provider.close()

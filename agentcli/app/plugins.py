@@ -17,7 +17,7 @@ from typing import Any
 
 from agentcli.agent.answer import ANSWER_TOOL
 from agentcli.agent.toolset import Load
-from agentcli.settings import settings_file
+from agentcli.settings import get_settings_file
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Warned
 from agentcli.types.messages import Json
@@ -32,7 +32,7 @@ TOOLS = "TOOLS"
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
-Make = Callable[[], Tool]
+ToolFactory = Callable[[], Tool]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,20 +40,20 @@ class Plugins:
     tools: dict[str, Tool] = field(default_factory=dict)
     warnings: list[Warned] = field(default_factory=list)
 
-    def offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         for name, tool in self.tools.items():
             yield tool.spec, partial(self.tools.__getitem__, name)
 
-    def take(self, source: str, load: Callable[[], Iterable[Make]]) -> None:
+    def load_plugin(self, source: str, load: Callable[[], Iterable[ToolFactory]]) -> None:
         """All tools of one plugin, or none where one of them cannot be made."""
         try:
-            with _foreign_code(), redirect_stdout(sys.stderr):
+            with _convert_errors(), redirect_stdout(sys.stderr):
                 made = [PluginTool(make(), source=source) for make in load()]
         except ToolError as error:
             self.warn(source, str(error))
             return
         for tool in made:
-            if clash := self._clash(tool.spec.name):
+            if clash := self._find_clash(tool.spec.name):
                 self.warn(source, clash)
             else:
                 self.tools[tool.spec.name] = tool
@@ -62,7 +62,7 @@ class Plugins:
         message = f"{source} is not used: {' '.join(why.split())[:500]}"
         self.warnings.append(Warned(code="plugin.unusable", message=message))
 
-    def _clash(self, name: str) -> str:
+    def _find_clash(self, name: str) -> str:
         from agentcli.guard.subject import KNOWN_TOOLS
 
         if name in KNOWN_TOOLS or name == ANSWER_TOOL:
@@ -76,18 +76,18 @@ class PluginTool:
 
     def __init__(self, tool: Tool, *, source: str) -> None:
         self._tool = tool
-        self._spec = replace(_checked(tool.spec), source=source)
+        self._spec = replace(_check_spec(tool.spec), source=source)
 
     @property
     def spec(self) -> ToolSpec:
         return self._spec
 
     def parse(self, raw: Json) -> Any:
-        with _foreign_code():
+        with _convert_errors():
             return self._tool.parse(raw)
 
     def effect(self, args: Any) -> Effect:
-        with _foreign_code():
+        with _convert_errors():
             return Effect(self._tool.effect(args))
 
     async def preview(self, args: Any, context: ToolContext) -> Details | None:
@@ -100,26 +100,26 @@ class PluginTool:
         return output
 
 
-def open_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -> Plugins:
+def load_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -> Plugins:
     """`import_path`: where packages are looked for; None: where Python does."""
     plugins = Plugins()
-    for name, info in _announcing(sys.path if import_path is None else import_path, workspace):
-        plugins.take(f"plugin {name}", partial(_makes_of, info))
-    folder = settings_file().with_name(FOLDER)
+    for name, info in _find_packages(sys.path if import_path is None else import_path, workspace):
+        plugins.load_plugin(f"plugin {name}", partial(_load_entry_points, info))
+    folder = get_settings_file().with_name(FOLDER)
     for path in sorted(folder.glob("*.py")):
         if not path.name.startswith("_"):
-            _take_file(plugins, path, workspace=workspace)
+            _load_file(plugins, path, workspace=workspace)
     return plugins
 
 
-def _announcing(import_path: Iterable[str], workspace: Path) -> Iterator[tuple[str, Path]]:
+def _find_packages(import_path: Iterable[str], workspace: Path) -> Iterator[tuple[str, Path]]:
     """The packages with an entry point for us, each where Python finds it first: their metadata.
 
     Found by their text: `importlib.metadata` takes as long to import as all the rest of the way
     to the first request, and mostly there is nothing to find."""
     seen: set[str] = set()
     for directory in dict.fromkeys(os.path.realpath(entry) for entry in import_path if entry):
-        if _is_others_to_change(Path(directory), workspace):
+        if _is_model_writable(Path(directory), workspace):
             continue
         try:
             names = sorted(os.listdir(directory))  # noqa: PTH208 - a Path for each takes longer
@@ -130,18 +130,18 @@ def _announcing(import_path: Iterable[str], workspace: Path) -> Iterator[tuple[s
             if not name.endswith((".dist-info", ".egg-info")) or package in seen:
                 continue
             seen.add(package)
-            if _announces(f"{directory}/{name}"):
+            if _has_entry_point(f"{directory}/{name}"):
                 yield package, Path(directory, name)
 
 
-def _is_others_to_change(place: Path, workspace: Path) -> bool:
+def _is_model_writable(directory: Path, workspace: Path) -> bool:
     """In the workspace a model can write. Where Python itself is in it, that is decided already."""
-    return place.is_relative_to(workspace) and not place.is_relative_to(
+    return directory.is_relative_to(workspace) and not directory.is_relative_to(
         os.path.realpath(sys.prefix)
     )
 
 
-def _announces(metadata: str) -> bool:
+def _has_entry_point(metadata: str) -> bool:
     try:
         # Not by a Path either: there may be hundreds.
         with open(f"{metadata}/entry_points.txt", "rb") as file:  # noqa: PTH123
@@ -150,21 +150,21 @@ def _announces(metadata: str) -> bool:
         return False
 
 
-def _makes_of(info: Path) -> Iterable[Make]:
+def _load_entry_points(info: Path) -> Iterable[ToolFactory]:
     from importlib.metadata import Distribution
 
     return [point.load() for point in Distribution.at(info).entry_points.select(group=GROUP)]
 
 
-def _take_file(plugins: Plugins, path: Path, *, workspace: Path) -> None:
+def _load_file(plugins: Plugins, path: Path, *, workspace: Path) -> None:
     real, source = path.resolve(), f"plugin {path.name}"
     if real.parent != path.parent.resolve() and real.is_relative_to(workspace):
         plugins.warn(source, f"it leads to {real}, which a model can change")
     else:
-        plugins.take(source, partial(_makes_in, path))
+        plugins.load_plugin(source, partial(_load_factories, path))
 
 
-def _makes_in(path: Path) -> Iterable[Make]:
+def _load_factories(path: Path) -> Iterable[ToolFactory]:
     from importlib.util import module_from_spec, spec_from_file_location
 
     name = f"agentcli_plugin_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
@@ -175,11 +175,11 @@ def _makes_in(path: Path) -> Iterable[Make]:
     found.loader.exec_module(module)
     if not hasattr(module, TOOLS):
         raise ToolError(f"it defines no {TOOLS}; write {TOOLS} = [MyTool]")
-    makes: Iterable[Make] = getattr(module, TOOLS)
+    makes: Iterable[ToolFactory] = getattr(module, TOOLS)
     return makes
 
 
-def _checked(spec: Any) -> ToolSpec:
+def _check_spec(spec: Any) -> ToolSpec:
     """Raises ToolError where it could not be declared to a model."""
     if not isinstance(spec, ToolSpec):
         raise ToolError(f"spec is {type(spec).__name__}, not ToolSpec")
@@ -194,7 +194,7 @@ def _checked(spec: Any) -> ToolSpec:
 
 
 @contextmanager
-def _foreign_code() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     try:
         yield
     except ToolError:

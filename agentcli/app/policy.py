@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import cast
 
 from agentcli.app.boundary import load_rules
-from agentcli.app.project import open_project, project_rules, with_project
-from agentcli.guard.decide import Decider
-from agentcli.guard.explain import Explanation, call_of, explain
-from agentcli.guard.readonly import ReadProver, on_path
-from agentcli.guard.replay import Judged, Past, Relief, judge_again, reliefs
-from agentcli.guard.rules import Rule
-from agentcli.guard.sandbox.choose import Ground, choose
-from agentcli.guard.sandbox.environment import allowed_environment
-from agentcli.guard.subject import Subjects
-from agentcli.record.place import SessionPlace
-from agentcli.record.reading import read_what_fits
+from agentcli.app.project import apply_project, load_project, load_project_rules
+from agentcli.guard.decide import PolicyDecider
+from agentcli.guard.explain import Explanation, explain, parse_query
+from agentcli.guard.readonly import ReadProver, build_path_lookup
+from agentcli.guard.replay import PastCall, RejudgedCall, RuleProposal, judge_again, propose_rules
+from agentcli.guard.rules import PermissionRule
+from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox
+from agentcli.guard.sandbox.environment import build_environment
+from agentcli.guard.subject import SubjectFactory
+from agentcli.record.place import SessionPaths
+from agentcli.record.reading import read_valid_part
 from agentcli.record.sessions import list_sessions
 from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError, UsageError
@@ -40,7 +40,7 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PolicyAnswer:
     explanation: Explanation
     layer: str
     """The sandbox that a command would run in; empty: there is none."""
@@ -48,26 +48,26 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class PolicyReplay:
     sessions: int
-    judged: list[Judged]
-    reliefs: list[Relief]
+    judged: list[RejudgedCall]
+    reliefs: list[RuleProposal]
     unreadable: tuple[str, ...]
     """Logs of which not all could be read, with the reason."""
 
     @property
-    def differences(self) -> list[Judged]:
+    def differences(self) -> list[RejudgedCall]:
         return [one for one in self.judged if one.differs]
 
 
-def explained(settings: Settings, query: str) -> Answer:
+def explain_call(settings: Settings, query: str) -> PolicyAnswer:
     """Raises UsageError for a query that is no call, SettingsError for rules that are none."""
-    tool, tool_input = call_of(query)
-    project = open_project(settings.workspace, trust_project=settings.trust_project)
-    settings = with_project(settings, project)
-    rules = (*load_rules(settings), *project_rules(project))
-    layer, why_none = _layer(settings)
-    decider = _decider(
+    tool, tool_input = parse_query(query)
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    settings = apply_project(settings, project)
+    rules = (*load_rules(settings), *load_project_rules(project))
+    layer, why_none = _find_layer(settings)
+    decider = _build_decider(
         rules,
         workspace=settings.workspace,
         cwd=settings.workspace,
@@ -77,73 +77,77 @@ def explained(settings: Settings, query: str) -> Answer:
         tool,
         tool_input,
         decider=decider,
-        subjects=Subjects(workspace=settings.workspace, cwd=lambda: settings.workspace),
+        subjects=SubjectFactory(workspace=settings.workspace, cwd=lambda: settings.workspace),
         mode=settings.mode,
     )
-    return Answer(explanation=explanation, layer=layer, why_no_layer=why_none)
+    return PolicyAnswer(explanation=explanation, layer=layer, why_no_layer=why_none)
 
 
-def replayed(settings: Settings, runs: str, *, mode: Mode | None) -> Replay:
+def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> PolicyReplay:
     """`runs`: how far back, as 30d, 12h or 2w, or the number of the latest sessions.
 
     A sandbox is taken for granted: a policy is about calls, not about the machine.
     """
     own = load_rules(settings)
-    places = _places(settings, runs)
-    pasts: list[Past] = []
+    places = _find_sessions(settings, runs)
+    pasts: list[PastCall] = []
     unreadable = []
     for place in places:
         try:
-            recorded = read_what_fits(place.log)
+            recorded = read_valid_part(place.log)
         except SettingsError as error:
             unreadable.append(str(error))
             continue
         if recorded.fault:
             unreadable.append(f"{place.log}:{recorded.fault.line}: {recorded.fault.reason}")
-        pasts += _pasts(place, recorded.entries)
+        pasts += _iter_past_calls(place, recorded.entries)
     if mode:
         pasts = [replace(past, mode=mode) for past in pasts]
 
     @cache
-    def rules_in(workspace: Path) -> tuple[Rule, ...]:
+    def load_workspace_rules(workspace: Path) -> tuple[PermissionRule, ...]:
         is_there = workspace.is_dir()
-        return (*own, *project_rules(open_project(workspace) if is_there else None))
+        return (*own, *load_project_rules(load_project(workspace) if is_there else None))
 
-    def decider_of(past: Past) -> Decider:
-        rules = rules_in(past.workspace)
-        return _decider(rules, workspace=past.workspace, cwd=past.cwd, is_confined=True)
+    def build_decider(past: PastCall) -> PolicyDecider:
+        rules = load_workspace_rules(past.workspace)
+        return _build_decider(rules, workspace=past.workspace, cwd=past.cwd, is_confined=True)
 
-    judged = judge_again(pasts, decider_of)
-    return Replay(
+    judged = judge_again(pasts, build_decider)
+    return PolicyReplay(
         sessions=len(places),
         judged=judged,
-        reliefs=reliefs(judged, decider_of),
+        reliefs=propose_rules(judged, build_decider),
         unreadable=tuple(unreadable),
     )
 
 
-def _layer(settings: Settings) -> tuple[str, str]:
+def _find_layer(settings: Settings) -> tuple[str, str]:
     """The layer that works here, by trying, or why none does."""
     if settings.sandbox == "off":
         return "", "the sandbox is off"
     with tempfile.TemporaryDirectory(prefix="agentcli-policy-") as private:
-        ground = Ground(workspace=settings.workspace, private=Path(private))
+        ground = SandboxScope(workspace=settings.workspace, private=Path(private))
         only = None if settings.sandbox == "auto" else settings.sandbox
         try:
-            sandbox = choose(ground, only=only)
+            sandbox = choose_sandbox(ground, only=only)
         except SettingsError as error:
             return "", str(error)
         sandbox.close()
         return sandbox.name, ""
 
 
-def _decider(rules: tuple[Rule, ...], *, workspace: Path, cwd: Path, is_confined: bool) -> Decider:
-    search_path = allowed_environment(os.environ, workspace=workspace).get("PATH", "")
-    prover = ReadProver(workspace=workspace, resolve=on_path(search_path), cwd=lambda: cwd)
-    return Decider(rules=rules, prover=prover, is_confined=is_confined)
+def _build_decider(
+    rules: tuple[PermissionRule, ...], *, workspace: Path, cwd: Path, is_confined: bool
+) -> PolicyDecider:
+    search_path = build_environment(os.environ, workspace=workspace).get("PATH", "")
+    prover = ReadProver(
+        workspace=workspace, resolve=build_path_lookup(search_path), cwd=lambda: cwd
+    )
+    return PolicyDecider(rules=rules, prover=prover, is_confined=is_confined)
 
 
-def _places(settings: Settings, runs: str) -> list[SessionPlace]:
+def _find_sessions(settings: Settings, runs: str) -> list[SessionPaths]:
     summaries = list_sessions(settings.sessions)
     wanted = re.fullmatch(r"(\d{1,6})([hdw]?)", runs)
     if wanted is None:
@@ -152,12 +156,12 @@ def _places(settings: Settings, runs: str) -> list[SessionPlace]:
             hint="write --runs 30d, 12h or 2w, or --runs 20 for the latest 20 sessions",
         )
     if not wanted[2]:
-        return [one.place for one in summaries[: int(wanted[1])]]
+        return [one.paths for one in summaries[: int(wanted[1])]]
     since = datetime.now(UTC) - timedelta(**{_UNITS[wanted[2]]: int(wanted[1])})
-    return [one.place for one in summaries if one.last >= since.isoformat()]
+    return [one.paths for one in summaries if one.last >= since.isoformat()]
 
 
-def _pasts(place: SessionPlace, entries: Sequence[Entry]) -> Iterator[Past]:
+def _iter_past_calls(paths: SessionPaths, entries: Sequence[Entry]) -> Iterator[PastCall]:
     ran_in = {
         fact.result.call_id: Path(fact.result.details.cwd)
         for entry in entries
@@ -171,8 +175,8 @@ def _pasts(place: SessionPlace, entries: Sequence[Entry]) -> Iterator[Past]:
             case ModeChanged():
                 mode = fact.mode
             case CallJudged(call=call, effect=effect, verdict=verdict):
-                yield Past(
-                    session=place.id,
+                yield PastCall(
+                    session=paths.id,
                     at=entry.at,
                     call=call,
                     effect=effect,

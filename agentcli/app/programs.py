@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from agentcli.agent.answer import ANSWER_TOOL
 from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.toolset import Load, Toolset
-from agentcli.app.boundary import Boundary
-from agentcli.app.workshop import Workshop
-from agentcli.record.place import SessionPlace
+from agentcli.app.boundary import PermissionGate
+from agentcli.app.workshop import BuiltinTools
+from agentcli.record.place import SessionPaths
 from agentcli.settings import Settings
-from agentcli.tools.contracts import contract
+from agentcli.tools.contracts import load_spec
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Tool, ToolResult, ToolSpec
 
-NOT_CALLED = frozenset(["run_program", "search_tools", "delegate", ANSWER_TOOL])
+NOT_CALLABLE = frozenset(["run_program", "search_tools", "delegate", ANSWER_TOOL])
 """By a program: they are about the conversation, not about the work."""
 
 
@@ -22,49 +22,49 @@ class Programs:
     def __init__(
         self,
         settings: Settings,
-        place: SessionPlace,
+        paths: SessionPaths,
         *,
-        boundary: Boundary,
-        workshop: Workshop,
+        gate: PermissionGate,
+        builtin_tools: BuiltinTools,
     ) -> None:
         self._settings = settings
-        self._place = place
-        self._boundary = boundary
-        self._workshop = workshop
+        self._paths = paths
+        self._gate = gate
+        self._builtin_tools = builtin_tools
         self._toolset: Toolset | None = None
         self._dispatcher: Dispatcher | None = None
 
-    def offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
         if self._settings.programs:
-            yield contract("run_program"), self._tool
+            yield load_spec("run_program"), self._build_tool
 
     def connect(self, toolset: Toolset, dispatcher: Dispatcher) -> None:
         """What their calls go through, which is made after the tools are known."""
         self._toolset, self._dispatcher = toolset, dispatcher
 
-    def _tool(self) -> Tool:
-        from agentcli.tools.run_program import Ground, RunProgram
+    def _build_tool(self) -> Tool:
+        from agentcli.tools.run_program import ProgramHost, RunProgram
 
-        if self._workshop.lacks_sandbox:
+        if self._builtin_tools.lacks_sandbox:
             raise ToolError(
                 "run_program needs a sandbox, and none works here. Call the tools one by one."
             )
-        ground = Ground(
+        ground = ProgramHost(
             workspace=self._settings.workspace,
-            out_dir=self._place.out.resolve(),
-            sandbox=self._boundary.sandbox,
-            confinement=self._boundary.confinement_of,
-            environ=self._boundary.environ(),
-            ledger=self._workshop.ledger,
-            clean=self._boundary.secrecy.clean_output,
+            out_dir=self._paths.out.resolve(),
+            sandbox=self._gate.sandbox,
+            grants=self._gate.take_grants,
+            environ=self._gate.build_environ(),
+            processes=self._builtin_tools.process_table,
+            clean=self._gate.secret_masking.build_output_filter,
         )
-        return RunProgram(ground, dispatch=self._dispatch, functions=self._functions)
+        return RunProgram(ground, dispatch=self._dispatch, functions=self._list_functions)
 
     async def _dispatch(self, call: ToolCall) -> ToolResult:
         assert self._dispatcher is not None
         return await self._dispatcher.dispatch(call)
 
-    def _functions(self) -> dict[str, ToolSpec]:
+    def _list_functions(self) -> dict[str, ToolSpec]:
         assert self._toolset is not None
         specs = self._toolset.specs
-        return {spec.name: spec for spec in specs if spec.name not in NOT_CALLED}
+        return {spec.name: spec for spec in specs if spec.name not in NOT_CALLABLE}

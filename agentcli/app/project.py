@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_state_path
 
-from agentcli.settings import Settings, checked, settings_file
+from agentcli.settings import Settings, check_values, get_settings_file
 from agentcli.types.errors import SettingsError
 from agentcli.types.record import dataclass
 from agentcli.types.verdicts import MODES
@@ -21,8 +21,8 @@ from agentcli.types.verdicts import MODES
 if TYPE_CHECKING:
     from agentcli.guard.hooks_file import HooksFile
     from agentcli.guard.project_files import ProjectFiles
-    from agentcli.guard.rules import Rule
-    from agentcli.guard.trust import Standing, Trusted, TrustStore
+    from agentcli.guard.rules import PermissionRule
+    from agentcli.guard.trust import Standing, TrustedProject, TrustStore
 
 DIRECTORY = ".agentcli"
 
@@ -52,9 +52,9 @@ class Project:
     @property
     def summary(self) -> str:
         """What there is that waits for trust: `settings.toml, 2 hooks and 1 command`."""
-        from agentcli.guard.project_contents import summary
+        from agentcli.guard.project_contents import summarize_files
 
-        return summary(self.files)
+        return summarize_files(self.files)
 
     @property
     def warning(self) -> str:
@@ -70,21 +70,21 @@ class Project:
             "or --trust-project for one run"
         )
 
-    def contents(self) -> Iterator[str]:
+    def list_contents(self) -> Iterator[str]:
         """One line for everything that would be used or run."""
-        from agentcli.guard.project_contents import described
+        from agentcli.guard.project_contents import describe_files
 
-        return described(self.files)
+        return describe_files(self.files)
 
-    def text(self, name: str) -> str | None:
+    def read_text(self, name: str) -> str | None:
         """A file below `.agentcli`, as it was trusted; None: there is none, or no trust."""
         data = self.files.files.get(name) if self.is_trusted else None
         return None if data is None else data.decode("utf-8", "replace")
 
-    def texts(self, directory: str) -> Mapping[str, str]:
+    def read_texts(self, directory: str) -> Mapping[str, str]:
         """Everything in a directory below `.agentcli`, under the same terms."""
         names = [name for name in self.files.files if name.startswith(f"{directory}/")]
-        return {name: text for name in names if (text := self.text(name)) is not None}
+        return {name: text for name in names if (text := self.read_text(name)) is not None}
 
     @property
     def scripts(self) -> tuple[Path, ...]:
@@ -118,11 +118,11 @@ def find_root(workspace: Path) -> Path | None:
     return next((one for one in upward[: inside + 1] if os.path.lexists(one / DIRECTORY)), None)
 
 
-def trust_directory() -> Path:
+def get_trust_directory() -> Path:
     return user_state_path("agentcli", appauthor=False) / "trust"
 
 
-def open_project(
+def load_project(
     workspace: Path, *, trust_project: bool = False, environ: Mapping[str, str] = os.environ
 ) -> Project | None:
     """None: the repository brings nothing. `trust_project`: for this run, whatever is stored.
@@ -143,8 +143,8 @@ def open_project(
         ) from error
     if files is None:
         return None
-    store = TrustStore(trust_directory())
-    standing = store.standing(files)
+    store = TrustStore(get_trust_directory())
+    standing = store.find_standing(files)
     if standing != "unusable" and trust_project:
         standing = "trusted"
     elif standing == "trusted" and _is_ci(environ):
@@ -152,34 +152,34 @@ def open_project(
     return Project(files=files, standing=standing, store=store)
 
 
-def trusted_projects() -> "Sequence[Trusted]":
+def list_trusted_projects() -> "Sequence[TrustedProject]":
     from agentcli.guard.trust import TrustStore
 
-    return TrustStore(trust_directory()).all()
+    return TrustStore(get_trust_directory()).list_trusted()
 
 
 def revoke_trust(root: Path) -> None:
     from agentcli.guard.trust import TrustStore
 
-    TrustStore(trust_directory()).revoke(root)
+    TrustStore(get_trust_directory()).revoke(root)
 
 
-def with_project(settings: Settings, project: Project | None) -> Settings:
+def apply_project(settings: Settings, project: Project | None) -> Settings:
     """The settings with what a trusted project may say about them. Raises SettingsError."""
-    text = project.text("settings.toml") if project else None
+    text = project.read_text("settings.toml") if project else None
     if project is None or text is None:
         return settings
     path = project.files.directory / "settings.toml"
-    wanted = _project_settings(text, path)
+    wanted = _parse_settings(text, path)
     changes = {
-        key: _stricter(key, value, own=getattr(settings, key))
+        key: _choose_stricter(key, value, own=getattr(settings, key))
         for key, value in wanted.items()
-        if key not in settings.given
+        if key not in settings.explicit_keys
     }
     return replace(settings, **changes)
 
 
-def project_rules(project: Project | None) -> "tuple[Rule, ...]":
+def load_project_rules(project: Project | None) -> "tuple[PermissionRule, ...]":
     """They can only refuse or ask, and so need no trust. Raises SettingsError."""
     if project is None:
         return ()
@@ -192,9 +192,9 @@ def project_rules(project: Project | None) -> "tuple[Rule, ...]":
     return parse_rules(project.files.rules, path, source="project")
 
 
-def project_hooks(project: Project | None) -> "HooksFile | None":
+def load_project_hooks(project: Project | None) -> "HooksFile | None":
     """Of a trusted project; None: it has none. Raises SettingsError."""
-    text = project.text("hooks.json") if project else None
+    text = project.read_text("hooks.json") if project else None
     if project is None or text is None:
         return None
     from agentcli.guard.hooks_file import parse_hooks
@@ -202,7 +202,7 @@ def project_hooks(project: Project | None) -> "HooksFile | None":
     return parse_hooks(text, project.files.directory / "hooks.json", project=project.root)
 
 
-def _project_settings(text: str, path: Path) -> Mapping[str, Any]:
+def _parse_settings(text: str, path: Path) -> Mapping[str, Any]:
     import tomllib
 
     try:
@@ -212,23 +212,26 @@ def _project_settings(text: str, path: Path) -> Mapping[str, Any]:
     for key in document:
         if key not in MAY_SET:
             raise SettingsError(
-                f"{path}:{_line(text, key)}: a project may not set {key}",
-                hint=f"it may set {', '.join(MAY_SET)}; your own settings are in {settings_file()}",
+                f"{path}:{_find_line(text, key)}: a project may not set {key}",
+                hint=(
+                    f"it may set {', '.join(MAY_SET)}; your own settings are in "
+                    f"{get_settings_file()}"
+                ),
             )
-    wanted = checked(document, f"{path}: ", SettingsError)
-    for key, refusal in _refusals(wanted):
-        raise SettingsError(f"{path}:{_line(text, key)}: {refusal}", hint=f"edit {path}")
+    wanted = check_values(document, f"{path}: ", SettingsError)
+    for key, refusal in _find_refusals(wanted):
+        raise SettingsError(f"{path}:{_find_line(text, key)}: {refusal}", hint=f"edit {path}")
     return wanted
 
 
-def _refusals(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_refusals(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if wanted.get("mode") == MODES[-1]:
         yield "mode", f"a project may only tighten the mode: {', '.join(MODES[:-1])}"
     if str(wanted.get("model", "")).startswith("script/"):
         yield "model", "a project may not bring a script as its model"
 
 
-def _stricter(key: str, wanted: Any, *, own: Any) -> Any:
+def _choose_stricter(key: str, wanted: Any, *, own: Any) -> Any:
     if key == "mode":
         return min(wanted, own, key=MODES.index)
     if key in LIMITS and own is not None:
@@ -246,7 +249,7 @@ def _require_no_hidden_rules(project: Project) -> None:
             )
 
 
-def _line(text: str, key: str) -> int:
+def _find_line(text: str, key: str) -> int:
     found = re.search(rf"^[ \t]*\[*[ \t]*[\"']?{re.escape(key)}\b", text, re.MULTILINE)
     return text.count("\n", 0, found.start()) + 1 if found else 1
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.journal import Journal
-from agentcli.record.lock import Lock
-from agentcli.record.log import FIRST_PREV, Log
-from agentcli.record.place import SessionPlace, new_place
+from agentcli.record.lock import SessionLock
+from agentcli.record.log import FIRST_PREV, LogWriter
+from agentcli.record.place import SessionPaths, create_session_paths
 from agentcli.record.turns import is_in_turn
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
@@ -31,11 +31,11 @@ from agentcli.types.events import (
     TurnWithdrawn,
 )
 from agentcli.types.record import dataclass
-from agentcli.types.spending import NOTHING, Spending, own_facts, spent_by_child, total
+from agentcli.types.spending import NO_SPENDING, Spending, own_facts, spent_by_child, sum_spending
 from agentcli.types.tools import ChildTurn
 
 if TYPE_CHECKING:
-    from agentcli.record.reading import Recorded
+    from agentcli.record.reading import LoadedLog
 
 CUT_SHORT = "the program ended before the turn did"
 DELEGATE = "delegate"
@@ -44,10 +44,10 @@ UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.OVERFLOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    place: SessionPlace
+class SessionStart:
+    paths: SessionPaths
     session: str
-    lock: Lock
+    lock: SessionLock
     entries: Sequence[Entry] = ()
     last_seq: int = 0
     last_hash: str = FIRST_PREV
@@ -59,42 +59,42 @@ class Taken:
     def spent(self) -> Spending:
         """All that this session has spent by now. What a fork took over, its origin has paid."""
         own = own_facts([entry.fact for entry in self.entries])
-        return total(own) + sum(map(spent_by_child, self.lost), NOTHING)
+        return sum_spending(own) + sum(map(spent_by_child, self.lost), NO_SPENDING)
 
 
-def take_new(sessions: Path | None) -> Taken:
-    place = new_place(sessions)
-    return Taken(place=place, session=place.id, lock=Lock(place.directory))
+def open_new(sessions: Path | None) -> SessionStart:
+    place = create_session_paths(sessions)
+    return SessionStart(paths=place, session=place.id, lock=SessionLock(place.directory))
 
 
-def take_up(place: SessionPlace) -> Taken:
+def open_existing(paths: SessionPaths) -> SessionStart:
     """Raises InUse when another process has it, SettingsError when it cannot be continued."""
-    from agentcli.record.reading import read_what_fits
+    from agentcli.record.reading import read_valid_part
 
-    lock = Lock(place.directory)
+    lock = SessionLock(paths.directory)
     try:
-        recorded = read_what_fits(place.log)
+        recorded = read_valid_part(paths.log)
         if recorded.fault is not None:
             raise SettingsError(
-                f"{place.log}:{recorded.fault.line}: {recorded.fault.reason}",
-                hint=f"continue a copy of what is whole: agentcli fork {place.id}",
+                f"{paths.log}:{recorded.fault.line}: {recorded.fault.reason}",
+                hint=f"continue a copy of what is whole: agentcli fork {paths.id}",
             )
-        repaired = _set_aside(place, recorded)
-        place.out.mkdir(mode=0o700, exist_ok=True)
-        lost = tuple(_lost_children(place, recorded.entries))
+        repaired = _move_unfinished_line(paths, recorded)
+        paths.out.mkdir(mode=0o700, exist_ok=True)
+        lost = tuple(_find_lost_children(paths, recorded.entries))
     except OSError as error:
         lock.release()
         raise SettingsError(
-            f"cannot repair the session {place.directory}: {error.strerror}",
-            hint=f"free some space, or work on a copy: agentcli fork {place.id}",
+            f"cannot repair the session {paths.directory}: {error.strerror}",
+            hint=f"free some space, or work on a copy: agentcli fork {paths.id}",
         ) from error
     except SettingsError:
         lock.release()
         raise
     entries = recorded.entries
-    return Taken(
-        place=place,
-        session=entries[-1].session if entries else place.id,
+    return SessionStart(
+        paths=paths,
+        session=entries[-1].session if entries else paths.id,
         lock=lock,
         entries=entries,
         last_seq=recorded.last_seq,
@@ -104,21 +104,21 @@ def take_up(place: SessionPlace) -> Taken:
     )
 
 
-def add_fact(place: SessionPlace, fact: Fact) -> None:
+def add_fact(paths: SessionPaths, fact: Fact) -> None:
     """One more fact for a session that nobody is working in."""
-    taken = take_up(place)
-    log = Log(place.log, prev=taken.last_hash)
+    taken = open_existing(paths)
+    log = LogWriter(paths.log, prev=taken.last_hash)
     try:
         journal = Journal(
-            taken.session, record=log.append, before=taken.entries, last_seq=taken.last_seq
+            taken.session, record=log.append, past_entries=taken.entries, last_seq=taken.last_seq
         )
-        journal.tell(fact)
+        journal.append(fact)
     finally:
         log.close()
         taken.lock.release()
 
 
-def close_open_ends(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
+def close_unfinished(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
     """Settles what the process before did not live to record. Returns what it did.
 
     `lost`: child agents that were at work; the results of their calls say what they used.
@@ -136,18 +136,18 @@ def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str
         return ()
     done: list[str] = []
     children = iter(lost)  # in the order of their calls, as they were begun
-    for result in journal.unanswered():
+    for result in journal.build_missing_results():
         if result.name == DELEGATE:
             result = replace(result, details=next(children, None))
-        journal.settle(CallFinished(result=result))
+        journal.append_silently(CallFinished(result=result))
         done.append(f"the call {result.call_id} ({result.name}) had no result")
-    journal.settle(TurnEnded(ending=Ending.CANCELLED, message=CUT_SHORT))
+    journal.append_silently(TurnEnded(ending=Ending.CANCELLED, message=CUT_SHORT))
     return (*done, "its last turn had no end")
 
 
-def _lost_children(place: SessionPlace, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
+def _find_lost_children(place: SessionPaths, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
     """The child agents whose logs no result of this session names."""
-    from agentcli.record.reading import read_what_fits
+    from agentcli.record.reading import read_valid_part
 
     own = own_facts([entry.fact for entry in entries])
     results = [fact.result for fact in own if isinstance(fact, CallFinished)]
@@ -157,9 +157,9 @@ def _lost_children(place: SessionPlace, entries: Sequence[Entry]) -> Iterator[Ch
     for log in place.child_logs():
         if log.name in told:
             continue
-        recorded = read_what_fits(log)
+        recorded = read_valid_part(log)
         facts = [entry.fact for entry in recorded.entries]
-        spent = total(facts)
+        spent = sum_spending(facts)
         yield ChildTurn(
             role="",
             ending=Ending.CANCELLED,
@@ -171,22 +171,22 @@ def _lost_children(place: SessionPlace, entries: Sequence[Entry]) -> Iterator[Ch
         )
 
 
-def _set_aside(place: SessionPlace, recorded: "Recorded") -> tuple[str, ...]:
+def _move_unfinished_line(paths: SessionPaths, recorded: "LoadedLog") -> tuple[str, ...]:
     """Moves an unfinished last line out of the log, into a file of its own."""
-    unfinished_bytes = place.log.stat().st_size - recorded.size_bytes
+    unfinished_bytes = paths.log.stat().st_size - recorded.size_bytes
     if not unfinished_bytes:
         return ()
     from shutil import copyfileobj
 
-    kept = _new_file(place.directory / f"unfinished-{recorded.last_seq + 1}.txt")
-    with place.log.open("rb") as file, kept.open("wb") as copy:
+    kept = _find_free_path(paths.directory / f"unfinished-{recorded.last_seq + 1}.txt")
+    with paths.log.open("rb") as file, kept.open("wb") as copy:
         file.seek(recorded.size_bytes)
         copyfileobj(file, copy)
-    os.truncate(place.log, recorded.size_bytes)
+    os.truncate(paths.log, recorded.size_bytes)
     return (f"{unfinished_bytes} bytes of an unfinished record were moved to {kept.name}",)
 
 
-def _new_file(path: Path) -> Path:
+def _find_free_path(path: Path) -> Path:
     """Under that name, or one like it: a record can be cut short more than once."""
     number, free = 1, path
     while free.exists():

@@ -20,7 +20,7 @@ from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import ErrorKind, ToolResult
 
 if TYPE_CHECKING:
-    from agentcli.guard.masking import Masking
+    from agentcli.guard.masking import EventMasking
     from agentcli.guard.secrets import RedactedBytes, Redactor
 
 
@@ -28,13 +28,13 @@ _TAKE_TOKENS = frozenset((*USUAL, "apply_patch", "search_tools", "answer")) - {"
 """Tools that put values back or only read. Any other would act on the token itself."""
 
 
-class Secrecy:
+class SecretMasking:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def clean(self, text: str) -> str:
         """Without the secrets of our environment, and without what has the shape of one."""
-        return self._redactor.text(text)
+        return self._redactor.mask(text)
 
     def find_hidden(self, text: str) -> Mapping[str, str]:
         """Return the values in a text that are hidden wherever it is shown, by their tokens."""
@@ -48,15 +48,15 @@ class Secrecy:
         """What became known only now, such as a token: it is taken out of everything after."""
         self._redactor.learn(secret)
 
-    def clean_output(self) -> "RedactedBytes":
+    def build_output_filter(self) -> "RedactedBytes":
         """For the bytes of one command, as they come."""
         return self._redactor.bytes_stream()
 
-    def new_mask(self) -> "Masking":
+    def build_event_mask(self) -> "EventMasking":
         """For all that is told in one journal: it knows what of its replies has arrived."""
-        from agentcli.guard.masking import Masking
+        from agentcli.guard.masking import EventMasking
 
-        return Masking(self._redactor)
+        return EventMasking(self._redactor)
 
     @cached_property
     def _redactor(self) -> "Redactor":

@@ -8,36 +8,40 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.app.project import Project, trust_directory
-from agentcli.settings import Settings, servers_file
+from agentcli.app.project import Project, get_trust_directory
+from agentcli.settings import Settings, get_servers_file
 from agentcli.types.errors import SettingsError
 from agentcli.types.tools import ToolSpec
 
 if TYPE_CHECKING:
-    from agentcli.mcp.approved import Approvals
+    from agentcli.mcp.approved import ToolListApprovals
     from agentcli.mcp.entries import Entries, ServerEntry
-    from agentcli.mcp.tried import Trials
+    from agentcli.mcp.tried import ServerTrials
 
 
-def approvals() -> "Approvals":
-    from agentcli.mcp.approved import Approvals
+def open_approvals() -> "ToolListApprovals":
+    from agentcli.mcp.approved import ToolListApprovals
 
-    return Approvals(trust_directory() / "mcp")
+    return ToolListApprovals(get_trust_directory() / "mcp")
 
 
-def trials() -> "Trials":
-    from agentcli.mcp.tried import Trials
+def open_trials() -> "ServerTrials":
+    from agentcli.mcp.tried import ServerTrials
 
-    return Trials(trust_directory() / "mcp" / "tried")
+    return ServerTrials(get_trust_directory() / "mcp" / "tried")
 
 
 def read_entries(settings: Settings, project: Project | None) -> "Entries | None":
     """None: no file speaks of servers. Of two with the same name the person's own counts, and
     before it the one of `--mcp-config`. Raises SettingsError where that file cannot be read."""
-    texts = [(text, path, True) for path in (servers_file(),) if (text := _text(path)) is not None]
+    texts = [
+        (text, path, True)
+        for path in (get_servers_file(),)
+        if (text := _read_text(path)) is not None
+    ]
     if settings.mcp_config is not None:
-        texts.insert(0, (_needed(settings.mcp_config), settings.mcp_config, True))
-    if project is not None and (theirs := project.text("mcp.json")) is not None:
+        texts.insert(0, (_read_required(settings.mcp_config), settings.mcp_config, True))
+    if project is not None and (theirs := project.read_text("mcp.json")) is not None:
         texts.append((theirs, project.files.directory / "mcp.json", False))
     if not texts:
         return None
@@ -57,15 +61,15 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
     )
 
 
-def accepted_tools(entries: "Entries") -> Iterator[ToolSpec]:
+def iter_accepted_tools(entries: "Entries") -> Iterator[ToolSpec]:
     """The tools of servers, as far as they are known without asking any of them."""
-    known = approvals()
+    known = open_approvals()
     for entry in entries.servers:
-        for tool in known.of(entry) or ():
+        for tool in known.find(entry) or ():
             yield tool.spec(entry.name)
 
 
-def _text(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -76,8 +80,8 @@ def _text(path: Path) -> str | None:
         ) from error
 
 
-def _needed(path: Path) -> str:
-    text = _text(path)
+def _read_required(path: Path) -> str:
+    text = _read_text(path)
     if text is None:
         raise SettingsError(f"there is no file {path}", hint="--mcp-config FILE")
     return text

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentcli.app.boundary import Boundary
+from agentcli.app.boundary import PermissionGate
 from agentcli.app.project import Project
 from agentcli.app.server_entries import read_entries
 from agentcli.app.servers import Servers
 from agentcli.machine.private_file import write_private
 from agentcli.mcp.entries import Entries, EntryError, ServerEntry, check_name, parse_entries
-from agentcli.record.place import SessionPlace
-from agentcli.settings import Settings, servers_file
+from agentcli.record.place import SessionPaths
+from agentcli.settings import Settings, get_servers_file
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Event
 
@@ -35,7 +35,7 @@ class NewServer:
     no_network: bool = False
     writable: tuple[Path, ...] = ()
 
-    def as_entry(self) -> dict[str, Any]:
+    def build_entry(self) -> dict[str, Any]:
         """Raises UsageError."""
         if bool(self.command) == bool(self.url):
             raise UsageError(
@@ -47,9 +47,9 @@ class NewServer:
             if self.url
             else {"command": self.command[0], "args": list(self.command[1:])}
         )
-        if env := _pairs(self.env, "="):
+        if env := _parse_pairs(self.env, "="):
             entry["env"] = env
-        if headers := _pairs(self.headers, ":"):
+        if headers := _parse_pairs(self.headers, ":"):
             entry["headers"] = headers
         if self.unconfined:
             entry["sandbox"] = False
@@ -66,34 +66,36 @@ def add_server(name: str, new: NewServer) -> Path:
         check_name(name)
     except EntryError as error:
         raise UsageError(f"{name!r}: {error}", hint="agentcli mcp add --help") from None
-    document = _document()
+    document = _read_document()
     table = document[TABLE]
     if name in table:
         raise UsageError(
             f"there is a server {name} already", hint=f"agentcli mcp remove {name}, then add it"
         )
-    table[name] = new.as_entry()
+    table[name] = new.build_entry()
     checked = parse_entries(
         json.dumps({TABLE: {name: table[name]}}), where="the command line", environ=os.environ
     )
     for problem in checked.problems:
         raise UsageError(problem, hint="agentcli mcp add --help")
-    return _write(document)
+    return _write_document(document)
 
 
 def remove_server(name: str) -> Path:
     """The file it stood in. Raises AgentError."""
-    document = _document()
+    document = _read_document()
     if document[TABLE].pop(name, None) is None:
-        raise UsageError(f"there is no server {name} in {servers_file()}", hint="agentcli mcp list")
-    return _write(document)
+        raise UsageError(
+            f"there is no server {name} in {get_servers_file()}", hint="agentcli mcp list"
+        )
+    return _write_document(document)
 
 
-def entries(settings: Settings, project: Project | None) -> Entries:
+def load_entries(settings: Settings, project: Project | None) -> Entries:
     return read_entries(settings, project) or Entries()
 
 
-def entry_named(name: str, found: Entries) -> ServerEntry:
+def find_entry(name: str, found: Entries) -> ServerEntry:
     """Raises UsageError."""
     for entry in found.servers:
         if entry.name == name:
@@ -103,13 +105,13 @@ def entry_named(name: str, found: Entries) -> ServerEntry:
 
 
 @asynccontextmanager
-async def visit(settings: Settings, entry: ServerEntry) -> AsyncIterator[Servers]:
+async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[Servers]:
     """One server outside of any session. What it says besides is dropped with its directory."""
     with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
-        place = SessionPlace(id="visit", directory=Path(directory))
+        place = SessionPaths(id="visit", directory=Path(directory))
         place.out.mkdir()
-        boundary = Boundary(settings, place, asker=None)
-        servers = Servers([entry], settings, boundary=boundary, place=place, tell=_unheard)
+        boundary = PermissionGate(settings, place, ask_user=None)
+        servers = Servers([entry], settings, gate=boundary, paths=place, emit=_ignore_event)
         try:
             yield servers
         finally:
@@ -117,12 +119,12 @@ async def visit(settings: Settings, entry: ServerEntry) -> AsyncIterator[Servers
             boundary.close()
 
 
-def _unheard(event: Event) -> None:
+def _ignore_event(event: Event) -> None:
     """There is no session that it could be told to."""
 
 
-def _document() -> dict[str, Any]:
-    path = servers_file()
+def _read_document() -> dict[str, Any]:
+    path = get_servers_file()
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -134,18 +136,20 @@ def _document() -> dict[str, Any]:
     return document
 
 
-def _write(document: Mapping[str, Any]) -> Path:
+def _write_document(document: Mapping[str, Any]) -> Path:
     """Readable by its owner only: there may be keys in it."""
-    path = servers_file()
+    path = get_servers_file()
     write_private(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return path
 
 
-def _pairs(texts: tuple[str, ...], mark: str) -> dict[str, str]:
+def _parse_pairs(texts: tuple[str, ...], separator: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for text in texts:
-        name, found, value = text.partition(mark)
+        name, found, value = text.partition(separator)
         if not found or not name.strip():
-            raise UsageError(f"{text!r} is not NAME{mark}VALUE", hint="agentcli mcp add --help")
-        pairs[name.strip()] = value.strip() if mark == ":" else value
+            raise UsageError(
+                f"{text!r} is not NAME{separator}VALUE", hint="agentcli mcp add --help"
+            )
+        pairs[name.strip()] = value.strip() if separator == ":" else value
     return pairs

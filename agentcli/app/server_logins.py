@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.app.keyring import system_keyring
-from agentcli.machine.private_file import remove, write_private
-from agentcli.settings import settings_file
+from agentcli.app.keyring import open_system_keyring
+from agentcli.machine.private_file import remove_private, write_private
+from agentcli.settings import get_settings_file
 from agentcli.types.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -22,49 +22,49 @@ IN_KEYRING = "in the keyring\n"
 _HASH_CHARS = 16
 
 
-class StoredLogins:
+class ServerLoginStore:
     """Of one server: under another address there is another login, or none."""
 
     def __init__(self, entry: "ServerEntry") -> None:
         self._entry = entry
         whole = hashlib.sha256(entry.url.encode("utf-8", "surrogatepass")).hexdigest()
         told_apart = whole[:_HASH_CHARS]
-        self._key = _key(entry.name, told_apart)
-        self.path = _directory() / f"{entry.name}-{told_apart}.json"
+        self._key = _build_key(entry.name, told_apart)
+        self.path = _get_directory() / f"{entry.name}-{told_apart}.json"
 
     def read(self) -> "Login | None":
         """Raises SettingsError where others could have read or written it."""
         from agentcli.mcp.logins import Login
 
-        text = self._file()
+        text = self._read_file()
         if text == IN_KEYRING:
-            ring = system_keyring()
+            ring = open_system_keyring()
             text = ring.get(self._key) if ring else ""
         login = Login.from_json(text) if text else None
         return login if login is not None and login.url == self._entry.url else None
 
     def write(self, login: "Login") -> None:
         """Raises SettingsError."""
-        text, ring = login.to_json(), system_keyring()
+        text, ring = login.to_json(), open_system_keyring()
         is_there = ring is not None and ring.put(self._key, text)
         write_private(self.path, IN_KEYRING if is_there else text)
 
     @property
-    def where(self) -> str:
-        return "the keyring of this system" if self._file() == IN_KEYRING else str(self.path)
+    def location(self) -> str:
+        return "the keyring of this system" if self._read_file() == IN_KEYRING else str(self.path)
 
     def forget(self) -> bool:
         """Whether there was one. Raises SettingsError."""
         was_there = self.path.exists()
-        if (ring := system_keyring()) is not None:
+        if (ring := open_system_keyring()) is not None:
             ring.drop(self._key)
-        remove(self.path)
+        remove_private(self.path)
         return was_there
 
-    def _file(self) -> str:
+    def _read_file(self) -> str:
         try:
             with self.path.open(encoding="utf-8") as file:
-                self._must_be_private(os.fstat(file.fileno()))
+                self._require_private(os.fstat(file.fileno()))
                 return file.read()
         except FileNotFoundError:
             return ""
@@ -73,7 +73,7 @@ class StoredLogins:
                 f"cannot read {self.path}: {error}", hint=f"agentcli mcp login {self._entry.name}"
             ) from error
 
-    def _must_be_private(self, found: os.stat_result) -> None:
+    def _require_private(self, found: os.stat_result) -> None:
         if os.name != "posix":
             return
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
@@ -85,21 +85,21 @@ class StoredLogins:
 
 def forget_logins(name: str) -> None:
     """Of a server that is not there any more, at whatever address it was. Raises SettingsError."""
-    ring = system_keyring()
-    for path in _directory().glob(f"{name}-{'?' * _HASH_CHARS}.json"):
+    ring = open_system_keyring()
+    for path in _get_directory().glob(f"{name}-{'?' * _HASH_CHARS}.json"):
         if ring is not None:
-            ring.drop(_key(name, path.stem[-_HASH_CHARS:]))
-        remove(path)
+            ring.drop(_build_key(name, path.stem[-_HASH_CHARS:]))
+        remove_private(path)
 
 
-def _directory() -> Path:
-    return settings_file().with_name("logins")
+def _get_directory() -> Path:
+    return get_settings_file().with_name("logins")
 
 
-def _key(name: str, told_apart: str) -> str:
-    return f"mcp {name} {told_apart}"
+def _build_key(name: str, url_hash: str) -> str:
+    return f"mcp {name} {url_hash}"
 
 
-def logins_of(entry: "ServerEntry") -> StoredLogins | None:
+def find_logins(entry: "ServerEntry") -> ServerLoginStore | None:
     """None: it is no server elsewhere, or says itself who we are."""
-    return StoredLogins(entry) if entry.is_remote and not entry.brings_key else None
+    return ServerLoginStore(entry) if entry.is_remote and not entry.brings_key else None

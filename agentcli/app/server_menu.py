@@ -15,42 +15,44 @@ WAIT_S = 10.0
 AGAIN_AFTER_S = 30.0
 
 T = TypeVar("T")
-Lists: TypeAlias = "dict[str, asyncio.Task[Sequence[T]]]"
+PendingLists: TypeAlias = "dict[str, asyncio.Task[Sequence[T]]]"
 
 
 class ServerMenu:
     def __init__(self, servers: "Servers") -> None:
         self._servers = servers
-        self._resources: Lists[ResourceOffer] = {}
-        self._prompts: Lists[PromptOffer] = {}
+        self._resources: PendingLists[ResourceOffer] = {}
+        self._prompts: PendingLists[PromptOffer] = {}
 
     @property
     def names(self) -> list[str]:
         return [entry.name for entry in self._servers.entries]
 
-    async def resources(self, server: str) -> "Sequence[ResourceOffer]":
+    async def list_resources(self, server: str) -> "Sequence[ResourceOffer]":
         from agentcli.mcp import library
 
-        if (entry := self._servers.named(server)) is None:
+        if (entry := self._servers.find_entry(server)) is None:
             return ()
-        link = self._servers.link(entry)
-        return await _soon(self._resources, server, lambda: library.resources(link))
+        link = self._servers.connect(entry)
+        return await _list_with_timeout(
+            self._resources, server, lambda: library.list_resources(link)
+        )
 
-    async def prompts(self, server: str) -> "Sequence[PromptOffer]":
+    async def list_prompts(self, server: str) -> "Sequence[PromptOffer]":
         from agentcli.mcp import library
 
-        if (entry := self._servers.named(server)) is None:
+        if (entry := self._servers.find_entry(server)) is None:
             return ()
-        link = self._servers.link(entry)
-        return await _soon(self._prompts, server, lambda: library.prompts(link))
+        link = self._servers.connect(entry)
+        return await _list_with_timeout(self._prompts, server, lambda: library.list_prompts(link))
 
 
-async def _soon(
-    lists: "Lists[T]", server: str, ask: Callable[[], Awaitable[Sequence[T]]]
+async def _list_with_timeout(
+    lists: "PendingLists[T]", server: str, ask: Callable[[], Awaitable[Sequence[T]]]
 ) -> Sequence[T]:
     """What takes longer is there at the next key; what failed is asked again after a while."""
     if server not in lists:
-        lists[server] = asyncio.ensure_future(_listed(ask))
+        lists[server] = asyncio.ensure_future(_list_or_nothing(ask))
     task = lists[server]
     await asyncio.wait((task,), timeout=WAIT_S)
     if not task.done():
@@ -60,7 +62,7 @@ async def _soon(
     return task.result()
 
 
-async def _listed(ask: Callable[[], Awaitable[Sequence[T]]]) -> Sequence[T]:
+async def _list_or_nothing(ask: Callable[[], Awaitable[Sequence[T]]]) -> Sequence[T]:
     from agentcli.mcp.faults import ServerFault
 
     try:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from agentcli.app.boundary import Boundary
-from agentcli.guard.sandbox.environment import allowed_environment
+from agentcli.app.boundary import PermissionGate
+from agentcli.guard.sandbox.environment import build_environment
 from agentcli.machine import own_process, process, tree
-from agentcli.machine.environment import child_environment
+from agentcli.machine.environment import build_child_environment
 from agentcli.machine.home import home
 from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.stdio import Handles, Started
+from agentcli.mcp.stdio import Handles, StartedServer
 from agentcli.settings import Settings
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.types.verdicts import Grants, Sandbox
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -40,21 +40,21 @@ _ROOT_SIGNS = ("package.json", "pyproject.toml", "pyvenv.cfg", "go.mod", "Cargo.
 class ServerProcess:
     entry: ServerEntry
     settings: Settings
-    boundary: Boundary
+    gate: PermissionGate
     directory: Path
     """Of the servers in this session."""
 
-    def launch(self, handles: Handles) -> Started:
+    def launch(self, handles: Handles) -> StartedServer:
         """Raises OSError, and SettingsError where it cannot be confined."""
         sandbox = self._sandbox if self.entry.is_confined else None
-        mark = tree.new_mark(confined=sandbox is not None)
-        env = child_environment(
-            self._environ(is_confined=sandbox is not None),
-            mark=mark,
+        mark = tree.new_tag(confined=sandbox is not None)
+        env = build_child_environment(
+            self._build_environ(is_confined=sandbox is not None),
+            tag=mark,
             passed=[name for name, _ in self.entry.env] + list(self.settings.pass_env),
         )
-        argv = [self._program(env), *self.entry.args]
-        child = process.start_in(
+        argv = [self._find_program(env), *self.entry.args]
+        child = process.start_sandboxed(
             sandbox,
             argv,
             cwd=self._cwd,
@@ -62,13 +62,13 @@ class ServerProcess:
             stdin=handles.stdin,
             stdout=handles.stdout,
             stderr=handles.stderr,
-            confinement=Confinement(
+            grants=Grants(
                 network=self.entry.network,
                 writable=(self._cache, *map(Path, self.entry.writable)),
             ),
         )
         finish = partial(_finish, sandbox, child) if sandbox else tuple
-        return Started(process=child, mark=mark, finish=finish)
+        return StartedServer(process=child, tag=mark, finish=finish)
 
     def close(self) -> None:
         if "_sandbox" in self.__dict__ and self._sandbox is not None:
@@ -80,8 +80,8 @@ class ServerProcess:
     def _cwd(self) -> Path:
         return self.settings.workspace / self.entry.cwd
 
-    def _environ(self, *, is_confined: bool) -> dict[str, str]:
-        passed = allowed_environment(
+    def _build_environ(self, *, is_confined: bool) -> dict[str, str]:
+        passed = build_environment(
             os.environ, workspace=self.settings.workspace, pass_env=self.settings.pass_env
         )
         own = dict(self.entry.env)
@@ -95,7 +95,7 @@ class ServerProcess:
         more = {name: os.environ[name] for name in _UNCONFINED if name in os.environ}
         return own_process.without_project({**passed, **more}, self.settings.workspace) | own
 
-    def _program(self, env: Mapping[str, str]) -> str:
+    def _find_program(self, env: Mapping[str, str]) -> str:
         """By its whole path, so that one that does not exist is told apart from all else."""
         command = self.entry.command
         if os.sep in command:
@@ -108,11 +108,11 @@ class ServerProcess:
     @cached_property
     def _sandbox(self) -> Sandbox | None:
         self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        program = Path(self._program(os.environ))
+        program = Path(self._find_program(os.environ))
         search_path = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
-        return self.boundary.new_sandbox(
+        return self.gate.build_sandbox(
             self._private,
-            readable=tuple(self._named(program)),
+            readable=tuple(self._find_readable_paths(program)),
             environ={**os.environ, "PATH": search_path},
         )
 
@@ -125,12 +125,12 @@ class ServerProcess:
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="agentcli-mcp-", dir=parent))
 
-    def _named(self, program: Path) -> Iterator[Path]:
+    def _find_readable_paths(self, program: Path) -> Iterator[Path]:
         """What the person has named in the command: it is there to be read."""
         for word in (str(program), os.path.realpath(program), *self.entry.args):
             path = Path(word)
             if path.is_absolute() and path.exists():
-                named = _installation(path)
+                named = _find_installation(path)
                 if not named.is_relative_to(self.settings.workspace):
                     yield named
 
@@ -143,7 +143,7 @@ def _finish(sandbox: Sandbox, child: "Popen[bytes]") -> tuple[str, ...]:
     return sandbox.finish(child)
 
 
-def _installation(path: Path) -> Path:
+def _find_installation(path: Path) -> Path:
     """The directory that a program or script was installed in, or only itself where it is loose."""
     if path.is_dir():
         return path

@@ -9,12 +9,12 @@ from agentcli.agent.dispatch import Clean, Dispatcher
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Toolset
-from agentcli.agent.unseen import unseen
-from agentcli.app.boundary import Boundary
-from agentcli.app.engine import open_dispatcher
+from agentcli.agent.unseen import build_usage_recorder
+from agentcli.app.boundary import PermissionGate
+from agentcli.app.engine import build_dispatcher
 from agentcli.app.model import ModelInUse
 from agentcli.app.servers import Servers
-from agentcli.app.workshop import Workshop
+from agentcli.app.workshop import BuiltinTools
 from agentcli.settings import Settings
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit
@@ -24,7 +24,7 @@ from agentcli.types.wire import Request
 
 if TYPE_CHECKING:
     from agentcli.mcp.host import SampleAnswer, SampleRequest
-    from agentcli.mcp.sampling import SamplingTool, Told, Wanted
+    from agentcli.mcp.sampling import SamplingReply, SamplingRequest, SamplingTool
 
 OUTPUT_TOKENS = 4_096
 """Where the model does not say how much it can write."""
@@ -35,31 +35,31 @@ class ServerSampling:
         self,
         *,
         model: Callable[[], ModelInUse],
-        open_dispatcher: Callable[[Toolset], Dispatcher],
+        build_dispatcher: Callable[[Toolset], Dispatcher],
         clean: Clean,
-        tell: Emit,
+        emit: Emit,
     ) -> None:
         """`model`: the one in use by then."""
         self._model = model
-        self._open_dispatcher = open_dispatcher
+        self._build_dispatcher = build_dispatcher
         self._clean = clean
-        self._tell = tell
+        self._emit = emit
         self._tools: dict[str, tuple[SamplingTool, Dispatcher]] = {}
 
-    async def answer(
+    async def answer_request(
         self,
         server: str,
         running: Sequence[str],
         params: "SampleRequest",
     ) -> "SampleAnswer":
         """`running`: the calls that the server is working on."""
-        from agentcli.mcp.sampling import input_of, refusal, result_of
+        from agentcli.mcp.sampling import make_sampling_input, make_sampling_result, refusal
 
         if not running:
             return refusal("a server may ask while one of its tools is called", by_person=False)
-        tool, dispatcher = self._tool(server)
+        tool, dispatcher = self._find_tool(server)
         try:
-            shown = input_of(params)
+            shown = make_sampling_input(params)
         except ToolError as error:
             return refusal(str(error), by_person=False)
         caller = running[-1]
@@ -73,48 +73,48 @@ class ServerSampling:
         reply = tool.replies.pop(call.id, None)
         if reply is None or result.status == "error":
             return refusal(result.text, by_person=result.error is ErrorKind.DENIED)
-        return result_of(reply, self._clean(reply.text))
+        return make_sampling_result(reply, self._clean(reply.text))
 
-    def _tool(self, server: str) -> "tuple[SamplingTool, Dispatcher]":
+    def _find_tool(self, server: str) -> "tuple[SamplingTool, Dispatcher]":
         from agentcli.mcp.sampling import SamplingTool
 
         if server not in self._tools:
             tool = SamplingTool(server, self._ask_model)
-            dispatcher = self._open_dispatcher(Toolset([(tool.spec, lambda: tool)]))
+            dispatcher = self._build_dispatcher(Toolset([(tool.spec, lambda: tool)]))
             self._tools[server] = (tool, dispatcher)
         return self._tools[server]
 
-    async def _ask_model(self, wanted: "Wanted") -> "Told":
-        from agentcli.mcp.sampling import Told, conversation
+    async def _ask_model(self, request: "SamplingRequest") -> "SamplingReply":
+        from agentcli.mcp.sampling import SamplingReply, conversation
 
         model = self._model()
-        reply = await model.wire.ask(
+        reply = await model.provider.send(
             Request(
                 model=model.name,
-                system=wanted.system,
-                messages=conversation(wanted),
-                output_limit_tokens=min(wanted.limit_tokens, model.output_tokens or OUTPUT_TOKENS),
+                system=request.system,
+                messages=conversation(request),
+                output_limit_tokens=min(request.limit_tokens, model.output_tokens or OUTPUT_TOKENS),
             ),
-            unseen(self._tell, model.price),
+            build_usage_recorder(self._emit, model.price),
         )
-        return Told(reply=reply, cost_usd=model.price(reply.usage))
+        return SamplingReply(reply=reply, cost_usd=model.price(reply.usage))
 
 
-def let_sample(
+def enable_sampling(
     servers: Servers,
     *,
     settings: Settings,
-    boundary: Boundary,
-    workshop: Workshop,
+    gate: PermissionGate,
+    builtin_tools: BuiltinTools,
     journal: Journal,
 ) -> None:
-    servers.sample_by(
+    servers.set_sampling(
         ServerSampling(
-            model=lambda: workshop.model,
-            open_dispatcher=lambda toolset: open_dispatcher(
-                toolset, settings=settings, boundary=boundary, journal=journal, breaker=Breaker()
+            model=lambda: builtin_tools.model,
+            build_dispatcher=lambda toolset: build_dispatcher(
+                toolset, settings=settings, gate=gate, journal=journal, breaker=Breaker()
             ),
-            clean=boundary.secrecy.clean,
-            tell=journal.tell,
+            clean=gate.secret_masking.clean,
+            emit=journal.append,
         )
     )

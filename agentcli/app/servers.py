@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
-from agentcli.app.boundary import Boundary
-from agentcli.app.server_entries import approvals
+from agentcli.app.boundary import PermissionGate
+from agentcli.app.server_entries import open_approvals
 from agentcli.app.server_library import ServerLibrary
-from agentcli.app.server_links import ServerLinks
+from agentcli.app.server_links import ServerConnections
 from agentcli.app.server_menu import ServerMenu
 from agentcli.app.server_questions import ServerQuestions
-from agentcli.machine.plain import visible
-from agentcli.record.place import SessionPlace
+from agentcli.machine.plain import show_controls
+from agentcli.record.place import SessionPaths
 from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
@@ -28,16 +28,16 @@ from agentcli.types.tools import Tool, ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.app.server_sampling import ServerSampling
-    from agentcli.mcp.approved import Change
-    from agentcli.mcp.content import Keeping
+    from agentcli.mcp.approved import ToolListChange
+    from agentcli.mcp.content import ContentStore
     from agentcli.mcp.entries import ServerEntry
-    from agentcli.mcp.link import Link
-    from agentcli.mcp.offered import Offered
+    from agentcli.mcp.link import ServerConnection
+    from agentcli.mcp.offered import OfferedTool
 
 WARNING_CHARS = 1_000
 
 Offers = Iterator[tuple[ToolSpec, Load]]
-KeepStates = Callable[[Iterable[tuple[ToolSpec, Load]]], Offers]
+WrapOffers = Callable[[Iterable[tuple[ToolSpec, Load]]], Offers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class ServerState:
     """How things stand with a server, for people."""
 
     entry: "ServerEntry"
-    words: str
-    tools: "tuple[Offered, ...]"
+    status: str
+    tools: "tuple[OfferedTool, ...]"
     """As far as they are known."""
     log_path: Path | None
     """Of what its process says besides; None: it has none, or was not started."""
@@ -58,57 +58,57 @@ class Servers:
         entries: "Sequence[ServerEntry]",
         settings: Settings,
         *,
-        boundary: Boundary,
-        place: SessionPlace,
-        tell: Emit,
+        gate: PermissionGate,
+        paths: SessionPaths,
+        emit: Emit,
         takes_images: Callable[[], bool] = lambda: True,
-        keep_states: KeepStates = iter,
+        wrap_offers: WrapOffers = iter,
         problems: Sequence[str] = (),
     ) -> None:
         """`keep_states`: around tools that may change the workspace."""
         self.entries = entries
         self.warnings = [Warned(code="mcp.entry", message=problem) for problem in problems]
-        self._boundary = boundary
-        self._place = place
-        self._tell = tell
+        self._gate = gate
+        self._paths = paths
+        self._emit = emit
         self._takes_images = takes_images
-        self._keep_states = keep_states
-        self._approvals = approvals()
-        self._questions = ServerQuestions(boundary, tell=tell, warn=self._warn)
-        self._links = ServerLinks(
+        self._wrap_offers = wrap_offers
+        self._approvals = open_approvals()
+        self._questions = ServerQuestions(gate, emit=emit, warn=self._warn)
+        self._connections = ServerConnections(
             settings,
-            boundary=boundary,
-            directory=place.directory / "mcp",
+            gate=gate,
+            directory=paths.directory / "mcp",
             fill_in=self._questions.fill_in,
         )
         self._one_review_at_a_time = asyncio.Lock()
-        self._listed: dict[str, Mapping[str, Offered]] = {}
+        self._listed: dict[str, Mapping[str, OfferedTool]] = {}
         """What each server has offered last."""
         self._reviews: set[str] = set()
         """Lists of tools that the person was asked about, or warned of: once is enough."""
-        self.library = ServerLibrary(self, boundary, tell=tell)
+        self.library = ServerLibrary(self, gate, emit=emit)
         self.menu = ServerMenu(self)
-        self.admit: Callable[[Offers], None] = _nowhere
+        self.admit: Callable[[Offers], None] = _ignore_offers
         """Takes the tools that a person has accepted in the middle of a session."""
-        self._offered: dict[str, tuple[Offered, ...]] = {}
+        self._offered: dict[str, tuple[OfferedTool, ...]] = {}
         self._warned: set[str] = set()
         for entry in entries:
-            if (accepted := self._approvals.of(entry)) is not None:
+            if (accepted := self._approvals.find(entry)) is not None:
                 self._offered[entry.name] = accepted
 
-    def offers(self) -> Offers:
+    def iter_offers(self) -> Offers:
         """The tools that are known by now."""
         for entry in self.entries:
-            yield from self._offers_of(entry)
+            yield from self._iter_server_offers(entry)
 
-    def _offers_of(self, entry: "ServerEntry") -> Offers:
+    def _iter_server_offers(self, entry: "ServerEntry") -> Offers:
         offers = (
-            (tool.spec(entry.name), partial(self._tool, entry, tool))
+            (tool.spec(entry.name), partial(self._build_tool, entry, tool))
             for tool in self._offered.get(entry.name, ())
         )
-        return offers if entry.is_remote else self._keep_states(offers)
+        return offers if entry.is_remote else self._wrap_offers(offers)
 
-    def reading(self) -> set[str]:
+    def list_read_tools(self) -> set[str]:
         """The tools that only read: their server says so, and so does the person."""
         return {
             tool.spec(entry.name).name
@@ -117,119 +117,122 @@ class Servers:
             if tool.says_read_only and entry.only_reads(tool.name)
         }
 
-    async def ask_new(self) -> Offers:
+    async def discover_new(self) -> Offers:
         """Asks all servers whose tools are not known, at once; their tools are accepted as told."""
         unknown = [entry for entry in self.entries if entry.name not in self._offered]
-        ended = await asyncio.gather(*map(self._ask, unknown), return_exceptions=True)
+        ended = await asyncio.gather(*map(self._discover, unknown), return_exceptions=True)
         for entry, fault in zip(unknown, ended, strict=True):
             if isinstance(fault, Exception):  # nothing that a server does may end the session
                 self._offered[entry.name] = ()
                 self._warn("mcp.failed", f"the MCP server {entry.name} cannot be used: {fault!r}")
         names = {entry.name for entry in unknown}
-        return (one for one in self.offers() if one[0].source.removeprefix("mcp ") in names)
+        return (one for one in self.iter_offers() if one[0].source.removeprefix("mcp ") in names)
 
-    async def listed(self, entry: "ServerEntry") -> "tuple[Offered, ...]":
+    async def list_tools(self, entry: "ServerEntry") -> "tuple[OfferedTool, ...]":
         """What a server offers now. Raises ServerFault."""
-        tools = await self.link(entry).tools()
-        self._warn_of_list(entry)
+        tools = await self.connect(entry).tools()
+        self._warn_listing(entry)
         return tuple(tools.values())
 
-    def states(self) -> list[ServerState]:
-        return [self._state(entry) for entry in self.entries]
+    def list_states(self) -> list[ServerState]:
+        return [self._build_state(entry) for entry in self.entries]
 
-    def _state(self, entry: "ServerEntry") -> ServerState:
-        link = self._links.made(entry)
+    def _build_state(self, entry: "ServerEntry") -> ServerState:
+        link = self._connections.find(entry)
         if link is not None and (link.fault or link.is_starting or link.is_up):
             words = f"failed: {link.fault}" if link.fault else "ready" if link.is_up else "starting"
         else:
             is_known = bool(self._offered.get(entry.name))
             words = "is started when a tool of it is called" if is_known else "not asked yet"
-        log_path = self._links.log_path(entry)
+        log_path = self._connections.get_log_path(entry)
         return ServerState(
             entry=entry,
-            words=words,
+            status=words,
             tools=self._offered.get(entry.name, ()),
             log_path=log_path if log_path.exists() else None,
         )
 
-    async def ask_again(self, entry: "ServerEntry") -> Offers:
+    async def restart_server(self, entry: "ServerEntry") -> Offers:
         """Starts it anew, whatever came of it before. Raises ServerFault."""
-        await self.link(entry).start_over()
-        tools = await self.link(entry).tools()
-        self._warn_of_list(entry)
+        await self.connect(entry).restart()
+        tools = await self.connect(entry).tools()
+        self._warn_listing(entry)
         if self._offered.get(entry.name):
-            await self._reviewed(entry, tools)
+            await self._review_tools(entry, tools)
         else:
             self._accept(entry, tools)
-        return self._offers_of(entry)
+        return self._iter_server_offers(entry)
 
-    def said(self, entry: "ServerEntry") -> str:
+    def read_stderr(self, entry: "ServerEntry") -> str:
         """The last lines of its stderr, for people."""
-        return self._links.said(entry)
+        return self._connections.read_stderr(entry)
 
-    def sample_by(self, sampling: "ServerSampling") -> None:
+    def set_sampling(self, sampling: "ServerSampling") -> None:
         """Lets servers ask the model, as far as their entries say so."""
-        self._links.sampling = sampling
+        self._connections.sampling = sampling
 
     async def close(self) -> None:
-        await self._links.close()
+        await self._connections.close()
 
-    async def _ask(self, entry: "ServerEntry") -> None:
+    async def _discover(self, entry: "ServerEntry") -> None:
         from agentcli.mcp.faults import ServerFault
 
         try:
-            tools = await self.listed(entry)
+            tools = await self.list_tools(entry)
             self._approvals.store(entry, tools)
         except (ServerFault, SettingsError) as error:
             tools = ()
             self._warn("mcp.failed", str(error))
         self._offered[entry.name] = tools
 
-    def link(self, entry: "ServerEntry") -> "Link":
-        return self._links.to(entry)
+    def connect(self, entry: "ServerEntry") -> "ServerConnection":
+        return self._connections.connect(entry)
 
-    def named(self, name: str) -> "ServerEntry | None":
+    def find_entry(self, name: str) -> "ServerEntry | None":
         return next((entry for entry in self.entries if entry.name == name), None)
 
-    def keeping(self) -> "Keeping":
-        from agentcli.mcp.content import Keeping
+    def build_content_store(self) -> "ContentStore":
+        from agentcli.mcp.content import ContentStore
 
-        return Keeping(directory=self._place.out, takes_images=self._takes_images)
+        return ContentStore(directory=self._paths.out, takes_images=self._takes_images)
 
-    def _tool(self, entry: "ServerEntry", tool: "Offered") -> Tool:
+    def _build_tool(self, entry: "ServerEntry", tool: "OfferedTool") -> Tool:
         from agentcli.mcp.tool import ServerTool
 
         return ServerTool(
-            tool, self.link(entry), keeping=self.keeping(), review=partial(self._reviewed, entry)
+            tool,
+            self.connect(entry),
+            keeping=self.build_content_store(),
+            review=partial(self._review_tools, entry),
         )
 
-    async def _reviewed(
-        self, entry: "ServerEntry", now: "Mapping[str, Offered]"
-    ) -> "Mapping[str, Offered]":
+    async def _review_tools(
+        self, entry: "ServerEntry", now: "Mapping[str, OfferedTool]"
+    ) -> "Mapping[str, OfferedTool]":
         """What is accepted of a server, once the person was asked about what has changed."""
         async with self._one_review_at_a_time:
             if self._listed.get(entry.name) is not now:
-                self._warn_of_list(entry)
-                await self._review(entry, now)
+                self._warn_listing(entry)
+                await self._review_change(entry, now)
                 self._listed[entry.name] = now
             return {tool.name: tool for tool in self._offered.get(entry.name, ())}
 
-    async def _review(self, entry: "ServerEntry", now: "Mapping[str, Offered]") -> None:
-        from agentcli.mcp.approved import change, described
+    async def _review_change(self, entry: "ServerEntry", now: "Mapping[str, OfferedTool]") -> None:
+        from agentcli.mcp.approved import compare_tools, describe_tools
 
         before = self._offered.get(entry.name, ())
-        difference = change(before, now.values())
-        then, new = described(before), described(now.values())
+        difference = compare_tools(before, now.values())
+        then, new = describe_tools(before), describe_tools(now.values())
         if not difference or new in self._reviews:
             return
-        if not self._boundary.can_ask:
-            self._warn_of(entry, difference)
-        elif await self._questions.accepts(entry, difference, before=then, now=new):
+        if not self._gate.can_ask:
+            self._warn_change(entry, difference)
+        elif await self._questions.ask_to_accept(entry, difference, before=then, now=new):
             self._accept(entry, now)
-            self.admit(self._offers_of(entry))
+            self.admit(self._iter_server_offers(entry))
         self._reviews.add(new)
 
-    def _accept(self, entry: "ServerEntry", tools: "Mapping[str, Offered]") -> None:
+    def _accept(self, entry: "ServerEntry", tools: "Mapping[str, OfferedTool]") -> None:
         """Where it cannot be stored it holds for this session."""
         self._offered[entry.name] = tuple(tools.values())
         try:
@@ -237,23 +240,23 @@ class Servers:
         except SettingsError as error:
             self._warn("mcp.failed", str(error))
 
-    def _warn_of(self, entry: "ServerEntry", difference: "Change") -> None:
+    def _warn_change(self, entry: "ServerEntry", difference: "ToolListChange") -> None:
         self._warn(
             "mcp.changed",
             f"the MCP server {entry.name} offers other tools than were accepted "
             f"({difference}); look at them with agentcli mcp approve {entry.name}",
         )
 
-    def _warn_of_list(self, entry: "ServerEntry") -> None:
-        for remark in self.link(entry).remarks:
+    def _warn_listing(self, entry: "ServerEntry") -> None:
+        for remark in self.connect(entry).remarks:
             self._warn("mcp.listed", f"the MCP server {entry.name}: {remark}")
 
     def _warn(self, code: str, message: str) -> None:
-        shown = visible(message)[:WARNING_CHARS]
+        shown = show_controls(message)[:WARNING_CHARS]
         if shown not in self._warned:
             self._warned.add(shown)
-            self._tell(Warned(code=code, message=shown))
+            self._emit(Warned(code=code, message=shown))
 
 
-def _nowhere(offers: Offers) -> None:
+def _ignore_offers(offers: Offers) -> None:
     """Outside of a session nobody calls them."""

@@ -15,16 +15,16 @@ from agentcli import __version__
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Load, Toolset
-from agentcli.app.boundary import SANDBOX_OFF, Boundary
+from agentcli.app.boundary import SANDBOX_OFF, PermissionGate
 from agentcli.app.checkpoints import Checkpoints
-from agentcli.app.engine import open_dispatcher
-from agentcli.app.hooks import open_hooks
+from agentcli.app.engine import build_dispatcher
+from agentcli.app.hooks import build_hooks
 from agentcli.app.model import ModelInUse
 from agentcli.app.opening import open_session
-from agentcli.app.project import open_project, with_project
-from agentcli.app.resume import take_new
-from agentcli.app.workshop import Workshop
-from agentcli.record.log import Log
+from agentcli.app.project import apply_project, load_project
+from agentcli.app.resume import open_new
+from agentcli.app.workshop import BuiltinTools
+from agentcli.record.log import LogWriter
 from agentcli.settings import Settings
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallProgress
@@ -50,7 +50,7 @@ from agentcli.types.tools import (
     ToolResult,
     ToolSpec,
 )
-from agentcli.wire.scripted import Script, ScriptedWire
+from agentcli.wire.scripted import ModelScript, ScriptedProvider
 
 CLIENT = "client/mcp"
 SHOWN_CHARS = 200
@@ -61,60 +61,60 @@ INSTRUCTIONS = (
 )
 
 
-Show: TypeAlias = Callable[[str], None]
+OnProgress: TypeAlias = Callable[[str], None]
 
 
-class Serving:
+class ToolServer:
     def __init__(self, settings: Settings) -> None:
         """Raises AgentError."""
-        project = open_project(settings.workspace, trust_project=settings.trust_project)
-        self._settings = with_project(settings, project)
-        self._taken = take_new(settings.sessions)
-        place = self._taken.place
-        self._log = Log(place.log, prev=self._taken.last_hash)
-        self._boundary = Boundary(self._settings, place, asker=None, project=project)
-        self._show: Show = _to_nobody
+        project = load_project(settings.workspace, trust_project=settings.trust_project)
+        self._settings = apply_project(settings, project)
+        self._start = open_new(settings.sessions)
+        place = self._start.paths
+        self._log = LogWriter(place.log, prev=self._start.last_hash)
+        self._gate = PermissionGate(self._settings, place, ask_user=None, project=project)
+        self._on_progress: OnProgress = _ignore_progress
         self._journal = Journal(
-            self._taken.session,
+            self._start.session,
             record=self._log.append,
             listeners=(self._listen,),
-            mask=self._boundary.secrecy.new_mask(),
+            mask=self._gate.secret_masking.build_event_mask(),
         )
         nobody = ModelInUse(
-            wire=ScriptedWire(Script(replies=())),
+            provider=ScriptedProvider(ModelScript(replies=())),
             name=CLIENT,
             price=lambda usage: 0.0,
             images=True,
         )
-        self._workshop = Workshop(self._settings, place, boundary=self._boundary, model=nobody)
+        self._builtin_tools = BuiltinTools(self._settings, place, gate=self._gate, model=nobody)
         self._checkpoints = Checkpoints(
-            place, workspace=settings.workspace, tell=self._journal.tell
+            place, workspace=settings.workspace, emit=self._journal.append
         )
-        self._toolset = Toolset(self._offers())
-        self._boundary.source = lambda name: self._toolset.resolve(name).spec.source
-        self._hooks = open_hooks(
+        self._toolset = Toolset(self._iter_offers())
+        self._gate.find_source = lambda name: self._toolset.resolve(name).spec.source
+        self._hooks = build_hooks(
             self._settings,
             place,
             project=project,
-            tell=self._journal.tell,
-            clean=self._boundary.secrecy.clean,
+            emit=self._journal.append,
+            clean=self._gate.secret_masking.clean,
             toolset=self._toolset,
-            mode=lambda: self._boundary.mode,
+            mode=lambda: self._gate.mode,
             is_resumed=False,
         )
-        self._boundary.hooks = self._hooks.engine
+        self._gate.hooks = self._hooks.engine
         self._breaker = Breaker()
-        self._dispatcher = open_dispatcher(
+        self._dispatcher = build_dispatcher(
             self._toolset,
             settings=settings,
-            boundary=self._boundary,
+            gate=self._gate,
             journal=self._journal,
             breaker=self._breaker,
-            after=self._hooks.after(),
+            result_hooks=self._hooks.build_result_hooks(),
         )
         self._one_at_a_time = asyncio.Lock()
         self._numbers = count(1)
-        self._begin()
+        self._record_start()
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -123,11 +123,11 @@ class Serving:
     @property
     def instructions(self) -> str:
         return INSTRUCTIONS.format(
-            workspace=self._settings.workspace, commands=self._about_commands()
+            workspace=self._settings.workspace, commands=self._describe_commands()
         )
 
-    def _about_commands(self) -> str:
-        sandbox = self._boundary.sandbox
+    def _describe_commands(self) -> str:
+        sandbox = self._gate.sandbox
         if sandbox is not None:
             return (
                 f"Commands run in a sandbox ({sandbox.name}), without the network unless a rule "
@@ -140,60 +140,62 @@ class Serving:
             )
         return "No sandbox works here: a command runs only where a rule allows it, and without one."
 
-    async def call(self, name: str, arguments: Json, show: Show) -> ToolResult:
+    async def call_tool(self, name: str, arguments: Json, on_progress: OnProgress) -> ToolResult:
         call = ToolCall(id=f"call_{next(self._numbers)}", name=name, input=arguments)
         async with self._one_at_a_time:
-            self._show = show
+            self._on_progress = on_progress
             asked = UserMessage(content=(Text(text=f"A client calls {name}."),))
-            self._journal.tell(TurnStarted(message=asked))
-            self._journal.tell(ModelReplied(message=_reply(call)))
+            self._journal.append(TurnStarted(message=asked))
+            self._journal.append(ModelReplied(message=_build_reply(call)))
             self._breaker.begin_turn()
             ending = Ending.CANCELLED
             try:
                 result = await self._dispatcher.dispatch(call)
                 ending = Ending.DONE
             finally:
-                self._journal.tell(TurnEnded(ending=ending))
+                self._journal.append(TurnEnded(ending=ending))
         return result
 
     async def close(self) -> None:
         async with AsyncExitStack() as last_first:  # each of them, whatever becomes of the others
-            last_first.callback(self._taken.lock.release)
+            last_first.callback(self._start.lock.release)
             last_first.callback(self._log.close)
-            last_first.callback(self._journal.tell, SessionEnded(exit_code=Exit.DONE))
-            last_first.callback(self._boundary.close)
+            last_first.callback(self._journal.append, SessionEnded(exit_code=Exit.DONE))
+            last_first.callback(self._gate.close)
             last_first.callback(self._checkpoints.close)
-            last_first.push_async_callback(self._workshop.close)
-            last_first.push_async_callback(self._hooks.at_the_end, Exit.DONE)
+            last_first.push_async_callback(self._builtin_tools.close)
+            last_first.push_async_callback(self._hooks.run_session_end, Exit.DONE)
 
-    def _offers(self) -> Iterator[tuple[ToolSpec, Load]]:
-        yield from self._checkpoints.around(self._workshop.offers(lambda: self._journal.facts))
-        run: Tool = RunTask(self._run)
+    def _iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+        yield from self._checkpoints.wrap_offers(
+            self._builtin_tools.iter_offers(lambda: self._journal.facts)
+        )
+        run: Tool = RunTaskTool(self._run_task)
         yield run.spec, lambda: run
 
     def _listen(self, event: Event) -> None:
         if isinstance(event, CallProgress):
-            self._show(event.text)
+            self._on_progress(event.text)
 
-    async def _run(self, task: str, show: Show) -> Output:
+    async def _run_task(self, task: str, on_progress: OnProgress) -> Output:
         """In a session of its own, with the model of the settings."""
 
         def listen(event: Event) -> None:
             if isinstance(event, CallJudged):
                 given = json.dumps(event.call.input, ensure_ascii=False)
-                show(f"{event.call.name} {given[:SHOWN_CHARS]}")
+                on_progress(f"{event.call.name} {given[:SHOWN_CHARS]}")
 
         try:
             session = open_session(self._settings, listeners=(listen,))
         except AgentError as error:
-            raise _refused(error) from error
+            raise _convert_error(error) from error
         code = Exit.INTERRUPTED
         try:
-            ended = await session.turn(task)
+            ended = await session.run_turn(task)
             code = EXIT_OF_ENDING[ended.ending]
         except AgentError as error:
             code = error.exit_code
-            raise _refused(error) from error
+            raise _convert_error(error) from error
         finally:
             await session.close(code)
         answer = AnswerParts(session.facts).whole
@@ -204,28 +206,28 @@ class Serving:
             error=ErrorKind.FAILED,
         )
 
-    def _begin(self) -> None:
-        self._journal.tell(
+    def _record_start(self) -> None:
+        self._journal.append(
             SessionStarted(
-                session=self._taken.session,
+                session=self._start.session,
                 version=__version__,
                 workspace=str(self._settings.workspace),
                 model=CLIENT,
                 mode=self._settings.mode,
                 tools=self._toolset.names,
-                tools_sha256=self._toolset.sha256(),
+                tools_sha256=self._toolset.hash_specs(),
             )
         )
         if self._settings.sandbox == "off":
-            self._journal.tell(Warned(code="sandbox.off", message=SANDBOX_OFF))
+            self._journal.append(Warned(code="sandbox.off", message=SANDBOX_OFF))
         for warning in self._hooks.warnings:
-            self._journal.tell(warning)
+            self._journal.append(warning)
 
 
-class RunTask:
+class RunTaskTool:
     """A whole task for a model. What it does is judged call by call, in a session of its own."""
 
-    def __init__(self, run: Callable[[str, Show], Awaitable[Output]]) -> None:
+    def __init__(self, run: Callable[[str, OnProgress], Awaitable[Output]]) -> None:
         self._run = run
 
     @property
@@ -257,13 +259,13 @@ class RunTask:
         return await self._run(args, context.progress)
 
 
-def _refused(error: AgentError) -> ToolError:
+def _convert_error(error: AgentError) -> ToolError:
     return ToolError(f"{error} ({error.hint})" if error.hint else str(error))
 
 
-def _to_nobody(text: str) -> None:
+def _ignore_progress(text: str) -> None:
     """No call is running."""
 
 
-def _reply(call: ToolCall) -> AssistantMessage:
+def _build_reply(call: ToolCall) -> AssistantMessage:
     return AssistantMessage(content=(call,), stop="tool_calls", protocol="mcp", model=CLIENT)

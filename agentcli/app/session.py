@@ -5,38 +5,38 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.agent.asking import Asking
+from agentcli.agent.asking import ModelClient
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import Loop
-from agentcli.app.boundary import Boundary
-from agentcli.app.catalogue import Catalogue
-from agentcli.app.hooks import SessionHooks, own_names
-from agentcli.app.knowledge import Knowledge
+from agentcli.app.boundary import PermissionGate
+from agentcli.app.catalogue import ToolCatalog
+from agentcli.app.hooks import SessionHooks, normalise_names
+from agentcli.app.knowledge import ContextSources
 from agentcli.app.model import ModelInUse
-from agentcli.app.resume import UNANSWERED, Taken, end_open_turn, is_unanswered
-from agentcli.app.spending import open_priced_model, within
-from agentcli.app.steering import Steered, Steering
+from agentcli.app.resume import UNANSWERED, SessionStart, end_open_turn, is_unanswered
+from agentcli.app.spending import apply_budget, open_priced_model
+from agentcli.app.steering import Steering, SteeringMessage
 from agentcli.app.telemetry import Telemetry
-from agentcli.app.tooling import Tooling
-from agentcli.app.workshop import Workshop
-from agentcli.record.log import Log
+from agentcli.app.tooling import SessionTools
+from agentcli.app.workshop import BuiltinTools
+from agentcli.record.log import LogWriter
 from agentcli.settings import Settings
-from agentcli.types.errors import Outcome, SettingsError
+from agentcli.types.errors import RunOutcome, SettingsError
 from agentcli.types.events import (
     Compacted,
+    ContextNote,
     Ending,
     Fact,
     ModeChanged,
     ModelChanged,
+    NoteReason,
     Restored,
     ResultsTrimmed,
     SessionEnded,
     SessionNamed,
-    Told,
     TurnEnded,
     TurnWithdrawn,
     Warned,
-    Why,
 )
 from agentcli.types.messages import Content, Image, Json, Text, ToolCall, UserMessage
 from agentcli.types.verdicts import Mode
@@ -44,10 +44,10 @@ from agentcli.types.verdicts import Mode
 if TYPE_CHECKING:
     from agentcli.agent.budget import Budget
     from agentcli.app.server_menu import ServerMenu
-    from agentcli.app.undo import Undoing
-    from agentcli.guard.rules import Rule
-    from agentcli.guard.suggest import Suggestion
-    from agentcli.machine.ledger import Started
+    from agentcli.app.undo import UndoManager
+    from agentcli.guard.rules import PermissionRule
+    from agentcli.guard.suggest import RuleSuggestion
+    from agentcli.machine.ledger import StartedCommand
 
 
 class Session:
@@ -57,39 +57,39 @@ class Session:
         self,
         *,
         settings: Settings,
-        taken: Taken,
+        start: SessionStart,
         journal: Journal,
         loop: Loop,
-        asking: Asking,
-        log: Log,
+        asking: ModelClient,
+        log: LogWriter,
         model: ModelInUse,
         steering: Steering,
-        workshop: Workshop,
-        tooling: Tooling,
+        builtin_tools: BuiltinTools,
+        tooling: SessionTools,
         telemetry: Telemetry,
-        boundary: Boundary,
+        gate: PermissionGate,
         hooks: SessionHooks,
-        knowledge: Knowledge,
+        context_sources: ContextSources,
         budget: "Budget | None",
     ) -> None:
         self.settings = settings
-        self.place = taken.place
-        self._lock = taken.lock
+        self.paths = start.paths
+        self._lock = start.lock
         self.model = model
         self.steering = steering
         self._journal = journal
         self._loop = loop
-        self._asking = asking
+        self._model_client = asking
         asking.fall_back = tooling.children.fall_back = self._fall_back
         self._log = log
-        self._workshop = workshop
+        self._builtin_tools = builtin_tools
         self._checkpoints = tooling.checkpoints
         self._telemetry = telemetry
-        self._boundary = boundary
+        self._gate = gate
         self._catalogue = tooling.catalogue
         self._hooks = hooks
-        self.planning = knowledge.planning
-        self._surroundings = knowledge.surroundings
+        self.plan_tracker = context_sources.plan_tracker
+        self._environment = context_sources.environment
         self._budget = budget
 
     @property
@@ -103,110 +103,112 @@ class Session:
         servers = self._catalogue.servers
         return servers is not None and servers.library.runs_prompt(message)
 
-    async def turn(self, prompt: str, *, attached: Sequence[str | Image] = ()) -> TurnEnded:
+    async def run_turn(self, prompt: str, *, attachments: Sequence[str | Image] = ()) -> TurnEnded:
         """`attached`: what goes with the prompt, such as files that are mentioned in it. What it
         wants of servers is fetched: resources that it mentions, or the prompt that it runs.
 
         Raises UsageError where a server has no such prompt, or it lacks something."""
-        if refused := await self._refused(prompt):
+        if refused := await self._prepare_turn(prompt):
             return refused
         servers = self._catalogue.servers
         fetched = await servers.library.fetch(prompt) if servers else ()
-        return await self._ask(prompt, (*attached, *fetched))
+        return await self._run_loop(prompt, (*attachments, *fetched))
 
-    async def repeat(self, prompt: str, *, attached: Sequence[str | Image]) -> TurnEnded:
+    async def repeat_turn(self, prompt: str, *, attachments: Sequence[str | Image]) -> TurnEnded:
         """A turn that was asked for before, with all that went with it then."""
-        return await self._refused(prompt) or await self._ask(prompt, attached)
+        return await self._prepare_turn(prompt) or await self._run_loop(prompt, attachments)
 
-    async def _refused(self, prompt: str) -> TurnEnded | None:
+    async def _prepare_turn(self, prompt: str) -> TurnEnded | None:
         """None: it may begin, and everything is ready."""
-        if refused := await self._hooks.before_turn(prompt):
-            self._journal.tell(refused)
+        if refused := await self._hooks.run_before_turn(prompt):
+            self._journal.append(refused)
             return refused
         end_open_turn(self._journal)
-        await self._catalogue.get_ready()
+        await self._catalogue.prepare()
         return None
 
-    async def _ask(self, prompt: str, attached: Sequence[str | Image]) -> TurnEnded:
-        content = (Text(text=prompt), *self._attached(attached))
+    async def _run_loop(self, prompt: str, attachments: Sequence[str | Image]) -> TurnEnded:
+        content = (Text(text=prompt), *self._build_attachments(attachments))
         try:
-            return await self._loop.turn(UserMessage(content=content))
+            return await self._loop.run_turn(UserMessage(content=content))
         finally:
-            self._workshop.rest()
+            self._builtin_tools.stop_idle_shells()
 
-    def send_along(self, steered: Steered, attached: Sequence[str | Image]) -> None:
+    def add_attachments(self, message: SteeringMessage, attachments: Sequence[str | Image]) -> None:
         """All that goes with a message to the turn that is running, which can be told now."""
-        steered.attached = self._attached(attached)
+        message.attachments = self._build_attachments(attachments)
 
-    def _attached(self, parts: Sequence[str | Image]) -> Content:
+    def _build_attachments(self, parts: Sequence[str | Image]) -> Content:
         if not self.model.images and any(isinstance(part, Image) for part in parts):
             blind = f"{self.model.name} takes no images: it is told that there is one"
-            self._journal.tell(Warned(code="model.images", message=blind))
+            self._journal.append(Warned(code="model.images", message=blind))
         return tuple(
-            part if isinstance(part, Image) else Text(text=self._boundary.secrecy.clean(part))
+            part if isinstance(part, Image) else Text(text=self._gate.secret_masking.clean(part))
             for part in parts
         )
 
-    def withdraw(self, *, gave_up: bool = False) -> bool:
+    def withdraw_prompt(self, *, gave_up: bool = False) -> bool:
         """Gives the last prompt back to the person if it could not be answered; whether it did.
 
         `gave_up`: the person did not want to wait for another attempt."""
         endings = (*UNANSWERED, Ending.CANCELLED) if gave_up else UNANSWERED
         is_theirs = is_unanswered(self._journal.facts, endings)
         if is_theirs:
-            self._journal.tell(TurnWithdrawn())
+            self._journal.append(TurnWithdrawn())
         return is_theirs
 
-    async def go_on(self) -> TurnEnded:
+    async def continue_turn(self) -> TurnEnded:
         """Finishes the turn that a fork was cut in."""
-        await self._catalogue.get_ready()
+        await self._catalogue.prepare()
         try:
-            return await self._loop.go_on()
+            return await self._loop.continue_turn()
         finally:
-            self._workshop.rest()
+            self._builtin_tools.stop_idle_shells()
 
     def clean(self, text: str) -> str:
         """Without secrets: for what is kept elsewhere."""
-        return self._boundary.secrecy.clean(text)
+        return self._gate.secret_masking.clean(text)
 
     @property
     def facts(self) -> Sequence[Fact]:
         """All that happened, in a resumed session from its very beginning."""
         return self._journal.facts
 
-    def tell(self, text: str, *, why: Why) -> None:
+    def add_note(self, text: str, *, reason: NoteReason) -> None:
         """Something the model will read before the next prompt."""
-        self._journal.tell(Told(text=text, why=why))
+        self._journal.append(ContextNote(text=text, why=reason))
 
     def rename(self, name: str) -> None:
-        self._journal.tell(SessionNamed(name=name))
+        self._journal.append(SessionNamed(name=name))
 
     @property
     def mode(self) -> Mode:
-        return self._boundary.mode
+        return self._gate.mode
 
     def set_mode(self, mode: Mode) -> None:
         """For every call that is judged from now on."""
-        self._boundary.mode = mode
-        self._journal.tell(ModeChanged(mode=mode))
+        self._gate.mode = mode
+        self._journal.append(ModeChanged(mode=mode))
 
     def accept_plan(self, plan: str, *, mode: Mode) -> None:
         """The person agrees to it, and says what needs no question from now on."""
         if mode != self.mode:
             self.set_mode(mode)
-        self._journal.tell(self.planning.agreed(plan))
+        self._journal.append(self.plan_tracker.build_accepted_note(plan))
 
     async def use_model(self, name: str) -> None:
         """Raises SettingsError where it cannot be asked; then the model stays as it was."""
-        model = within(self._budget, open_priced_model(replace(self.settings, model=name)))
-        before, self.model, self._workshop.model = self.model, model, model
-        self._asking.use(wire=model.wire, model=model.name, price=model.price)
-        if self._boundary.opinion is not None:
-            self._boundary.opinion.model = model
-        self._journal.tell(ModelChanged(model=model.name))
+        model = apply_budget(self._budget, open_priced_model(replace(self.settings, model=name)))
+        before, self.model, self._builtin_tools.model = self.model, model, model
+        self._model_client.switch_model(
+            provider=model.provider, model=model.name, price=model.price
+        )
+        if self._gate.evaluator is not None:
+            self._gate.evaluator.model = model
+        self._journal.append(ModelChanged(model=model.name))
         if model.warning:
-            self._journal.tell(Warned(code="model.unknown", message=model.warning))
-        await before.wire.close()
+            self._journal.append(Warned(code="model.unknown", message=model.warning))
+        await before.provider.close()
 
     async def _fall_back(self) -> bool:
         """Goes on with the person's second choice where the model in use does not answer."""
@@ -216,17 +218,17 @@ class Session:
         try:
             await self.use_model(other)
         except SettingsError as error:
-            self._journal.tell(Warned(code="model.fallback", message=str(error)))
+            self._journal.append(Warned(code="model.fallback", message=str(error)))
             return False
         if self.model.name == overloaded:
             return False
         told = f"{overloaded} does not answer: {self.model.name} goes on"
-        self._journal.tell(Warned(code="model.fallback", message=told))
+        self._journal.append(Warned(code="model.fallback", message=told))
         return True
 
     async def compact(self) -> bool:
         """Tells the conversation until here by a summary; False when there is none to be had."""
-        return await self._asking.compact()
+        return await self._model_client.compact()
 
     def restore(self) -> bool:
         """Tells everything in full again; False when nothing was shortened."""
@@ -234,25 +236,25 @@ class Session:
         latest = next((one for one in reversed(self.facts) if isinstance(one, shortening)), None)
         if latest is None or isinstance(latest, Restored):
             return False
-        self._journal.tell(Restored())
+        self._journal.append(Restored())
         return True
 
-    def suggest(self, call: ToolCall) -> "Suggestion":
+    def suggest(self, call: ToolCall) -> "RuleSuggestion":
         """The rules that would allow such calls, exactly as they would be stored."""
-        return self._boundary.suggest(call)
+        return self._gate.suggest(call)
 
-    def input_of(self, call: ToolCall) -> Json:
+    def normalise_input(self, call: ToolCall) -> Json:
         """Under the names that the tool itself has for it, whichever the model used."""
-        return own_names(self._catalogue.toolset.resolve, call.name, call.input)
+        return normalise_names(self._catalogue.toolset.resolve, call.name, call.input)
 
     @property
-    def agreed_rules(self) -> "Sequence[Rule]":
+    def agreed_rules(self) -> "Sequence[PermissionRule]":
         """What the person has agreed to for this session alone."""
-        return self._boundary.agreed_rules
+        return self._gate.agreed_rules
 
     def store_rule(self, rule: str) -> None:
         """Raises SettingsError where the person's rules cannot be written."""
-        self._boundary.store_rule(rule)
+        self._gate.store_rule(rule)
 
     def hurry(self) -> None:
         """Ends the wait before the next attempt of a request, if there is one."""
@@ -260,60 +262,60 @@ class Session:
 
     def kill_awaited(self) -> None:
         """Kills the commands that calls are waiting for, without giving them time."""
-        self._workshop.kill_awaited()
+        self._builtin_tools.kill_awaited()
 
     @property
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> ToolCatalog:
         """The tools there are, and the servers some of them come from."""
         return self._catalogue
 
-    def window(self) -> int | None:
+    def get_window(self) -> int | None:
         """Of the model in use, as far as it may be filled; None: nobody knows it."""
-        return self._workshop.window()
+        return self._builtin_tools.get_window()
 
     def move_to_background(self) -> int:
         """The commands that calls are waiting for: they go on, and so does the turn; how many."""
-        return self._workshop.release()
+        return self._builtin_tools.move_to_background()
 
     def stop_command(self, pid: int) -> bool:
         """Asks a command to end; whether it is one of this session, and running."""
-        return self._workshop.stop(pid)
+        return self._builtin_tools.stop_command(pid)
 
-    def in_background(self) -> "Sequence[Started]":
+    def list_background(self) -> "Sequence[StartedCommand]":
         """Commands that go on without anybody waiting for them."""
-        return self._workshop.in_background()
+        return self._builtin_tools.list_background()
 
-    def undoing(self) -> "Undoing":
+    def build_undo(self) -> "UndoManager":
         """What the calls changed, to be taken back or put back. Not while a turn is running."""
-        from agentcli.app.undo import Undoing
+        from agentcli.app.undo import UndoManager
 
-        return Undoing(self._journal.facts, tell=self._journal.tell, place=self.place)
+        return UndoManager(self._journal.facts, emit=self._journal.append, paths=self.paths)
 
     def kill_commands(self) -> None:
         """For a person who does not want to wait: whatever runs is ended at once."""
-        self._workshop.kill()
+        self._builtin_tools.kill_commands()
 
-    async def close(self, exit_code: int, *, outcome: Outcome | None = None) -> None:
+    async def close(self, exit_code: int, *, outcome: RunOutcome | None = None) -> None:
         """Nothing the session started is left running, and its log is closed.
 
         `outcome`: of a run without a person, whose exit code it explains."""
         async with AsyncExitStack() as last_first:  # each of them, whatever becomes of the others
             last_first.callback(self._lock.release)
             last_first.callback(self._log.close)
-            last_first.callback(self._journal.tell, _ended(exit_code, outcome))
-            last_first.push_async_callback(self.model.wire.close)
-            if self._boundary.opinion is not None:
-                last_first.push_async_callback(self._boundary.opinion.close)
-            last_first.callback(self._boundary.close)
-            last_first.callback(self._telemetry.close, self._journal.tell)
+            last_first.callback(self._journal.append, _build_session_ended(exit_code, outcome))
+            last_first.push_async_callback(self.model.provider.close)
+            if self._gate.evaluator is not None:
+                last_first.push_async_callback(self._gate.evaluator.close)
+            last_first.callback(self._gate.close)
+            last_first.callback(self._telemetry.close, self._journal.append)
             last_first.callback(self._checkpoints.close)
-            last_first.push_async_callback(self._workshop.close)
+            last_first.push_async_callback(self._builtin_tools.close)
             last_first.push_async_callback(self._catalogue.close)
-            last_first.callback(self._surroundings.close)
-            last_first.push_async_callback(self._hooks.at_the_end, exit_code)
+            last_first.callback(self._environment.close)
+            last_first.push_async_callback(self._hooks.run_session_end, exit_code)
 
 
-def _ended(exit_code: int, outcome: Outcome | None) -> SessionEnded:
+def _build_session_ended(exit_code: int, outcome: RunOutcome | None) -> SessionEnded:
     if outcome is None:
         return SessionEnded(exit_code=exit_code)
     return SessionEnded(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentcli.agent.budget import Budget
 
 
-def open_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
+def build_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
     """Return what the session may spend, of which `spent` is gone; None without a limit."""
     if settings.max_cost is None and settings.max_tokens is None:
         return None
@@ -36,15 +36,15 @@ def open_priced_model(settings: Settings) -> ModelInUse:
     return model
 
 
-def within(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
+def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
     """The model, asked only as far as the person wants to pay."""
     if budget is None:
         return model
-    return model.within(
-        partial(budget.wire, price=model.price, output_limit=lambda: model.output_tokens)
+    return model.wrap_provider(
+        partial(budget.wrap_provider, price=model.price, output_limit=lambda: model.output_tokens)
     )
 
 
-def open_evaluator(settings: Settings, budget: "Budget | None") -> ModelInUse:
+def open_evaluator_model(settings: Settings, budget: "Budget | None") -> ModelInUse:
     """The model that is asked for opinions, where it has one of its own."""
-    return within(budget, open_priced_model(replace(settings, model=settings.evaluator)))
+    return apply_budget(budget, open_priced_model(replace(settings, model=settings.evaluator)))

@@ -4,28 +4,28 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.agent.history import messages as messages_of
-from agentcli.app.model import ask_about, chosen
+from agentcli.agent.history import build_messages as messages_of
+from agentcli.app.model import choose_model, fetch_model_info
 from agentcli.record.sessions import find_session
 from agentcli.settings import Settings
 from agentcli.types.wire import Message
 
 if TYPE_CHECKING:
-    from agentcli.wire.swap import Swap
+    from agentcli.wire.swap import SwapForecast
 
 
-async def check_swap(messages: Sequence[Message], settings: Settings) -> "Swap":
+async def check_swap(messages: Sequence[Message], settings: Settings) -> "SwapForecast":
     """For the model that the settings name; its provider is asked where the catalogue is silent."""
-    from agentcli.wire.swap import swap
+    from agentcli.wire.swap import forecast_swap
 
-    model, provider = chosen(settings)
-    known = model if model.known else await ask_about(model, provider)
-    return swap(messages, known)
+    model, provider = choose_model(settings)
+    known = model if model.known else await fetch_model_info(model, provider)
+    return forecast_swap(messages, known)
 
 
-def check_session(named: str, settings: Settings) -> "Swap":
+def check_session_swap(session_name: str, settings: Settings) -> "SwapForecast":
     """The same for a session that is kept: by its id, the beginning of it, or a path to its log."""
-    from agentcli.record.reading import read
+    from agentcli.record.reading import read_log
 
-    entries = read(find_session(named, settings.sessions).log).entries
+    entries = read_log(find_session(session_name, settings.sessions).log).entries
     return asyncio.run(check_swap(messages_of(entry.fact for entry in entries), settings))

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.journal import Journal
 from agentcli.agent.toolset import Load, Toolset
-from agentcli.app.boundary import Boundary
-from agentcli.app.catalogue import Catalogue
+from agentcli.app.boundary import PermissionGate
+from agentcli.app.catalogue import ToolCatalog
 from agentcli.app.checkpoints import Checkpoints
 from agentcli.app.children import ChildAgents
-from agentcli.app.plugins import open_plugins
+from agentcli.app.plugins import load_plugins
 from agentcli.app.programs import Programs
 from agentcli.app.project import Project
 from agentcli.app.server_entries import read_entries
-from agentcli.app.workshop import Workshop
-from agentcli.record.place import SessionPlace
+from agentcli.app.workshop import BuiltinTools
+from agentcli.record.place import SessionPaths
 from agentcli.settings import Settings
 from agentcli.types.events import Warned
 from agentcli.types.record import dataclass
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tooling:
+class SessionTools:
     toolset: Toolset
-    catalogue: Catalogue
+    catalogue: ToolCatalog
     checkpoints: Checkpoints
     children: ChildAgents
     programs: Programs
@@ -35,41 +35,45 @@ class Tooling:
     """Of plugins and servers that cannot be used."""
 
 
-def open_tooling(
+def build_session_tools(
     settings: Settings,
-    place: SessionPlace,
+    paths: SessionPaths,
     *,
     project: Project | None,
-    boundary: Boundary,
-    workshop: Workshop,
+    gate: PermissionGate,
+    builtin_tools: BuiltinTools,
     journal: Journal,
-    besides: Sequence[tuple[ToolSpec, Load]],
-) -> Tooling:
+    extra_offers: Sequence[tuple[ToolSpec, Load]],
+) -> SessionTools:
     """`besides`: offers of this one session."""
-    checkpoints = Checkpoints(place, workspace=settings.workspace, tell=journal.tell)
+    checkpoints = Checkpoints(paths, workspace=settings.workspace, emit=journal.append)
     children = ChildAgents(
-        settings, place, boundary=boundary, workshop=workshop, checkpoints=checkpoints
+        settings, paths, gate=gate, builtin_tools=builtin_tools, checkpoints=checkpoints
     )
-    programs = Programs(settings, place, boundary=boundary, workshop=workshop)
-    own = (*workshop.offers(lambda: journal.facts), *programs.offers(), *besides)
-    toolset = Toolset((*checkpoints.around(own), *children.offers()))
-    plugins = open_plugins(settings.workspace)
-    servers = _open_servers(
+    programs = Programs(settings, paths, gate=gate, builtin_tools=builtin_tools)
+    own = (
+        *builtin_tools.iter_offers(lambda: journal.facts),
+        *programs.iter_offers(),
+        *extra_offers,
+    )
+    toolset = Toolset((*checkpoints.wrap_offers(own), *children.iter_offers()))
+    plugins = load_plugins(settings.workspace)
+    servers = _build_servers(
         settings,
-        place,
+        paths,
         project=project,
-        boundary=boundary,
-        workshop=workshop,
+        gate=gate,
+        builtin_tools=builtin_tools,
         journal=journal,
         checkpoints=checkpoints,
     )
-    catalogue = Catalogue(
-        toolset, servers=servers, window_tokens=workshop.window(), before=journal.facts
+    catalogue = ToolCatalog(
+        toolset, servers=servers, window_tokens=builtin_tools.get_window(), past=journal.facts
     )
-    foreign = checkpoints.around(plugins.offers())
-    catalogue.admit((*foreign, *(servers.offers() if servers else ())))
-    children.connect(toolset, reading=servers.reading if servers else tuple)
-    return Tooling(
+    foreign = checkpoints.wrap_offers(plugins.iter_offers())
+    catalogue.admit((*foreign, *(servers.iter_offers() if servers else ())))
+    children.connect(toolset, list_read_tools=servers.list_read_tools if servers else tuple)
+    return SessionTools(
         toolset=toolset,
         catalogue=catalogue,
         checkpoints=checkpoints,
@@ -79,13 +83,13 @@ def open_tooling(
     )
 
 
-def _open_servers(
+def _build_servers(
     settings: Settings,
-    place: SessionPlace,
+    paths: SessionPaths,
     *,
     project: Project | None,
-    boundary: Boundary,
-    workshop: Workshop,
+    gate: PermissionGate,
+    builtin_tools: BuiltinTools,
     journal: Journal,
     checkpoints: Checkpoints,
 ) -> "Servers | None":
@@ -93,18 +97,20 @@ def _open_servers(
     entries = read_entries(settings, project)
     if entries is None:
         return None
-    from agentcli.app.server_sampling import let_sample
+    from agentcli.app.server_sampling import enable_sampling
     from agentcli.app.servers import Servers
 
     servers = Servers(
         entries.servers,
         settings,
-        boundary=boundary,
-        place=place,
-        tell=journal.tell,
-        takes_images=lambda: workshop.model.images,
-        keep_states=checkpoints.around,
+        gate=gate,
+        paths=paths,
+        emit=journal.append,
+        takes_images=lambda: builtin_tools.model.images,
+        wrap_offers=checkpoints.wrap_offers,
         problems=entries.problems,
     )
-    let_sample(servers, settings=settings, boundary=boundary, workshop=workshop, journal=journal)
+    enable_sampling(
+        servers, settings=settings, gate=gate, builtin_tools=builtin_tools, journal=journal
+    )
     return servers

@@ -11,76 +11,78 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.agent.journal import Journal
-from agentcli.app.resume import end_open_turn, take_up
-from agentcli.machine.plain import visible
-from agentcli.record.checkpoint.keep import store_of
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.log import Log
-from agentcli.record.place import SessionPlace
+from agentcli.app.resume import end_open_turn, open_existing
+from agentcli.machine.plain import show_controls
+from agentcli.record.checkpoint.keep import find_store
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.log import LogWriter
+from agentcli.record.place import SessionPaths
 from agentcli.record.turns import is_in_turn
-from agentcli.record.undo import Change, TakenBack, save_conflicts, take_back
-from agentcli.record.undo_stack import Changed, Stack, stack_of
+from agentcli.record.undo import StateChange, UndoResult, save_conflicts, undo_changes
+from agentcli.record.undo_stack import RecordedChange, UndoStack, build_undo_stack
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.events import Emit, Fact, Told, Undone, Why
+from agentcli.types.events import ContextNote, Emit, Fact, NoteReason, Undone
 
-PATHS_TOLD = 20
-PATHS_KEPT = 50
+PATHS_SHOWN = 20
+PATHS_RECORDED = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class UndoReport:
     """What became of an undo or a redo."""
 
     action: Literal["undo", "redo"]
-    changes: tuple[Changed, ...]
+    changes: tuple[RecordedChange, ...]
     """The calls, the latest first."""
-    result: TakenBack
+    result: UndoResult
     saved: Path | None = None
     """Where the other version of every conflict was put."""
 
 
-class Undoing:
+class UndoManager:
     def __init__(
         self,
         facts: Sequence[Fact],
         *,
-        tell: Emit,
-        place: SessionPlace,
-        settle: Callable[[], object] | None = None,
+        emit: Emit,
+        paths: SessionPaths,
+        end_turn: Callable[[], object] | None = None,
         moved_to: Path | None = None,
     ) -> None:
         """`settle`: ends the turn that a dead process left open. None: the session is alive.
         `moved_to`: where the files are now, if that is not where the session worked."""
         self._facts = facts
-        self._tell = tell
-        self._place = place
-        self._settle = settle
+        self._emit = emit
+        self._paths = paths
+        self._end_turn = end_turn
         self._moved_to = moved_to
 
-    def stack(self) -> Stack:
-        return stack_of(self._facts)
+    def build_stack(self) -> UndoStack:
+        return build_undo_stack(self._facts)
 
-    def undo(self, changes: Sequence[Changed], *, rehearsal: bool = False) -> Report:
+    def undo(self, changes: Sequence[RecordedChange], *, rehearsal: bool = False) -> UndoReport:
         """Takes back exactly these. With `rehearsal` it only says what would happen."""
         latest_first = tuple(sorted(changes, key=lambda each: -each.number))
-        states = [Change(before=c.fact.before, after=c.fact.after) for c in latest_first]
-        result = self._taken_back(latest_first, states, rehearsal=rehearsal)
-        return self._told(Report(action="undo", changes=latest_first, result=result), rehearsal)
+        states = [StateChange(before=c.fact.before, after=c.fact.after) for c in latest_first]
+        result = self._apply(latest_first, states, rehearsal=rehearsal)
+        return self._record(
+            UndoReport(action="undo", changes=latest_first, result=result), rehearsal
+        )
 
-    def redo(self, undone: Undone, *, rehearsal: bool = False) -> Report:
+    def redo(self, undone: Undone, *, rehearsal: bool = False) -> UndoReport:
         """Puts back what an undo took."""
-        changes = tuple(c for c in self.stack().changes if c.number in undone.numbers)
-        states = [Change(before=undone.before, after=undone.after)]
-        result = self._taken_back(changes, states, rehearsal=rehearsal)
-        report = Report(action="redo", changes=changes, result=result)
-        return self._told(report, rehearsal, of=undone.id)
+        changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
+        states = [StateChange(before=undone.before, after=undone.after)]
+        result = self._apply(changes, states, rehearsal=rehearsal)
+        report = UndoReport(action="redo", changes=changes, result=result)
+        return self._record(report, rehearsal, of=undone.id)
 
-    def _taken_back(
-        self, changes: Sequence[Changed], states: Sequence[Change], *, rehearsal: bool
-    ) -> TakenBack:
-        if self._settle is None and is_in_turn(self._facts):
+    def _apply(
+        self, changes: Sequence[RecordedChange], states: Sequence[StateChange], *, rehearsal: bool
+    ) -> UndoResult:
+        if self._end_turn is None and is_in_turn(self._facts):
             raise UsageError("a turn is running", hint="stop it first, or wait for its end")
-        store = self._store(changes)
+        store = self._find_store(changes)
         root = self._moved_to or changes[0].workspace
         if not root.is_dir():
             raise SettingsError(
@@ -88,62 +90,62 @@ class Undoing:
                 hint="name the directory it was moved to: agentcli undo -C DIR …",
             )
         try:
-            return take_back(store, root, states, rehearsal=rehearsal)
+            return undo_changes(store, root, states, dry_run=rehearsal)
         except OSError as error:
             raise SettingsError(
                 f"cannot use the kept states in {store.directory}: {error.strerror}",
                 hint="free some space, or make it writable",
             ) from error
 
-    def _told(self, report: Report, rehearsal: bool, *, of: str = "") -> Report:
+    def _record(self, report: UndoReport, rehearsal: bool, *, of: str = "") -> UndoReport:
         if rehearsal:
             return report
-        if self._settle is not None:
-            self._settle()
-        result, store = report.result, self._store(report.changes)
+        if self._end_turn is not None:
+            self._end_turn()
+        result, store = report.result, self._find_store(report.changes)
         undo_id = f"undo-{1 + sum(isinstance(fact, Undone) for fact in self._facts)}"
-        conflicts = self._place.directory / "conflicts" / undo_id
+        conflicts = self._paths.directory / "conflicts" / undo_id
         saved = save_conflicts(store, result.conflicts, conflicts)
-        store.hold(self._place.id, result.before)
-        store.hold(self._place.id, result.after)
+        store.keep_reference(self._paths.id, result.before)
+        store.keep_reference(self._paths.id, result.after)
         fact = Undone(
             id=undo_id,
             action=report.action,
             numbers=tuple(each.number for each in report.changes),
             before=result.before,
             after=result.after,
-            paths=tuple(each.path for each in result.done[:PATHS_KEPT]),
-            conflicts=tuple(each.path for each in result.conflicts[:PATHS_KEPT]),
+            paths=tuple(each.path for each in result.done[:PATHS_RECORDED]),
+            conflicts=tuple(each.path for each in result.conflicts[:PATHS_RECORDED]),
             of=of,
         )
-        self._tell(fact)
-        self._tell(Told(text=_words(fact, report), why=Why(report.action)))
+        self._emit(fact)
+        self._emit(ContextNote(text=_format_note(fact, report), why=NoteReason(report.action)))
         return replace(report, saved=saved)
 
-    def _store(self, changes: Sequence[Changed]) -> Store:
+    def _find_store(self, changes: Sequence[RecordedChange]) -> ObjectStore:
         workspaces = {each.workspace for each in changes}
         if len(workspaces) > 1:
             raise SettingsError(
                 "these changes were made in several workspaces",
                 hint="take them back one by one: agentcli undo SESSION NUMBER",
             )
-        return store_of(workspaces.pop(), self._place.directory.parent)
+        return find_store(workspaces.pop(), self._paths.directory.parent)
 
 
 @contextmanager
-def closed_session(place: SessionPlace, moved_to: Path | None) -> Iterator[Undoing]:
+def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[UndoManager]:
     """Of a session that nobody works in. Raises InUse where somebody does."""
-    taken = take_up(place)
-    log = Log(place.log, prev=taken.last_hash)
+    taken = open_existing(paths)
+    log = LogWriter(paths.log, prev=taken.last_hash)
     try:
         journal = Journal(
-            taken.session, record=log.append, before=taken.entries, last_seq=taken.last_seq
+            taken.session, record=log.append, past_entries=taken.entries, last_seq=taken.last_seq
         )
-        yield Undoing(
+        yield UndoManager(
             journal.facts,
-            tell=journal.tell,
-            place=place,
-            settle=partial(end_open_turn, journal),
+            emit=journal.append,
+            paths=paths,
+            end_turn=partial(end_open_turn, journal),
             moved_to=moved_to,
         )
     finally:
@@ -151,24 +153,24 @@ def closed_session(place: SessionPlace, moved_to: Path | None) -> Iterator[Undoi
         taken.lock.release()
 
 
-def _words(fact: Undone, report: Report) -> str:
+def _format_note(fact: Undone, report: UndoReport) -> str:
     """For the model."""
     did = "took back" if fact.action == "undo" else "put back"
-    calls = ", ".join(_named(each) for each in report.changes)
+    calls = ", ".join(_describe_change(each) for each in report.changes)
     done = [each.path for each in report.result.done]
-    parts = [f"[The person {did} the changes of {calls}: {_listed(done) or 'no file'}."]
+    parts = [f"[The person {did} the changes of {calls}: {_format_paths(done) or 'no file'}."]
     if fact.conflicts:
-        parts.append(f"Left as they are, changed since: {_listed(fact.conflicts)}.")
+        parts.append(f"Left as they are, changed since: {_format_paths(fact.conflicts)}.")
     parts.append("Read these files again before you rely on what they hold.]")
     return " ".join(parts)
 
 
-def _named(changed: Changed) -> str:
+def _describe_change(changed: RecordedChange) -> str:
     if changed.call is None:
         return f"change {changed.number}"
-    return f"your {changed.call.name} call {visible(changed.fact.call_id)}"
+    return f"your {changed.call.name} call {show_controls(changed.fact.call_id)}"
 
 
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - PATHS_TOLD} more" if len(paths) > PATHS_TOLD else ""
-    return ", ".join(paths[:PATHS_TOLD]) + more
+def _format_paths(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - PATHS_SHOWN} more" if len(paths) > PATHS_SHOWN else ""
+    return ", ".join(paths[:PATHS_SHOWN]) + more

@@ -37,12 +37,12 @@ def acp(
     trust_project: TrustProject = False,
 ) -> int:
     """Serve an editor over the Agent Client Protocol, on stdin and stdout."""
-    from agentcli.app.keys import lend_keys
-    from agentcli.settings import load
+    from agentcli.app.keys import export_keys
+    from agentcli.settings import load_settings
     from agentcli.ui.acp.serve import serve
 
-    def settings_of(workspace: Path) -> "Settings":
-        return load(
+    def load(workspace: Path) -> "Settings":
+        return load_settings(
             {"model": model, "mode": mode, "sandbox": sandbox},
             workspace=workspace,
             allow=allow or (),
@@ -53,5 +53,5 @@ def acp(
             trust_project=trust_project,
         )
 
-    lend_keys()
-    return serve(settings_of)
+    export_keys()
+    return serve(load)

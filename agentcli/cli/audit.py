@@ -24,13 +24,13 @@ def verify(
     as_json: AsJson = False,
 ) -> int:
     """Check the chain, the order and every verdict of a log."""
-    from agentcli.ui.audit import verify as verify_log
+    from agentcli.ui.audit import verify_log as verify_log
 
     return verify_log(session, head=head, key=key, as_json=as_json)
 
 
 @app.command("head")
-def head_(
+def write_log_head(
     session: SessionOrLatest = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to; default: stdout.")
@@ -57,6 +57,6 @@ def sign(
     ] = None,
 ) -> None:
     """Sign the head of a log with a key of your own."""
-    from agentcli.ui.audit import sign as sign_head
+    from agentcli.ui.audit import sign_head as sign_head
 
     sign_head(session, key=key, out=head)

@@ -58,8 +58,8 @@ def batch(
 ) -> int:
     """Run many tasks, each in its own worktree and session, and report once."""
     from agentcli.app.batch.tasks import read_tasks
-    from agentcli.app.batch.work import Plan
-    from agentcli.settings import load
+    from agentcli.app.batch.work import BatchPlan
+    from agentcli.settings import load_settings
     from agentcli.ui.batch.face import run_batch
 
     file = read_tasks(tasks)
@@ -72,13 +72,13 @@ def batch(
     }
     others = {"allow": allow, "deny": deny, "pass-env": pass_env, "mask": mask, "verify": verify}
     files = {"policy": policy, "mcp-config": mcp_config}
-    plan = Plan(
-        workspace=load(checked, workspace=workspace).workspace,
+    plan = BatchPlan(
+        workspace=load_settings(checked, workspace=workspace).workspace,
         out=(out or tasks.with_suffix(".out")).absolute(),
         options=(
-            *_options({**checked, **others}),
+            *_build_options({**checked, **others}),
             # The workers are elsewhere.
-            *_options({name: Path(path).absolute() for name, path in files.items() if path}),
+            *_build_options({name: Path(path).absolute() for name, path in files.items() if path}),
             *(["--trust-project"] if trust_project else []),
         ),
         workers=workers,
@@ -88,7 +88,7 @@ def batch(
     return run_batch(plan, file, engine=engine)
 
 
-def _options(given: Mapping[str, object]) -> Iterator[str]:
-    for name, value in given.items():
+def _build_options(arguments: Mapping[str, object]) -> Iterator[str]:
+    for name, value in arguments.items():
         values = value if isinstance(value, list) else [value]
         yield from (f"--{name.replace('_', '-')}={it}" for it in values if it is not None)

@@ -7,10 +7,10 @@ import typer
 
 from agentcli.cli.options import STYLE, AsJson, Workspace
 
-app = typer.Typer(**STYLE)
+context_app = typer.Typer(**STYLE)
 
 
-@app.command()
+@context_app.command()
 def context(
     session: Annotated[
         str | None,
@@ -20,6 +20,6 @@ def context(
     as_json: AsJson = False,
 ) -> None:
     """Show what fills a session's context, in tokens by source."""
-    from agentcli.ui.context import show_contents
+    from agentcli.ui.context import show_context
 
-    show_contents(session, workspace, as_json=as_json)
+    show_context(session, workspace, as_json=as_json)

@@ -13,6 +13,6 @@ def demo() -> int:
 
     A sample project with a failing test is copied to a temporary directory and fixed there by a
     recording. The tools, the edit and the test runs are real; nothing of yours is touched."""
-    from agentcli.ui.demo import play
+    from agentcli.ui.demo import play_demo
 
-    return play()
+    return play_demo()

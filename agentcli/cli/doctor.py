@@ -12,6 +12,6 @@ app = typer.Typer(**STYLE)
 @app.command()
 def doctor(workspace: Workspace = Path(), model: Model = None, sandbox: SandboxKind = None) -> int:
     """Check this machine, and say how to fix it."""
-    from agentcli.ui.doctor import examine
+    from agentcli.ui.doctor import run_checks
 
-    return examine({"model": model, "sandbox": sandbox}, workspace=workspace)
+    return run_checks({"model": model, "sandbox": sandbox}, workspace=workspace)

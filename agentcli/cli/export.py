@@ -8,20 +8,20 @@ import typer
 
 from agentcli.cli.options import STYLE, SessionOrLatest
 
-app = typer.Typer(**STYLE)
+export_app = typer.Typer(**STYLE)
 
 
-class Form(StrEnum):
+class ExportFormat(StrEnum):
     MARKDOWN = "markdown"
     HTML = "html"
     JSON = "json"
 
 
-@app.command()
+@export_app.command()
 def export(
     session: SessionOrLatest = None,
     form: Annotated[
-        Form | None,
+        ExportFormat | None,
         typer.Option(
             "--format",
             metavar="markdown|html|json",
@@ -33,11 +33,13 @@ def export(
     ] = None,
 ) -> None:
     """Write a session as Markdown, as one page of HTML, or as JSON."""
-    from agentcli.ui.export import export as write
+    from agentcli.ui.export import export_session as write
 
-    write(session, form=(form or _form_of(out)).value, out=out)
+    write(session, form=(form or _choose_format(out)).value, out=out)
 
 
-def _form_of(out: Path | None) -> Form:
+def _choose_format(out: Path | None) -> ExportFormat:
     ending = out.suffix.lower() if out else ""
-    return {".html": Form.HTML, ".htm": Form.HTML, ".json": Form.JSON}.get(ending, Form.MARKDOWN)
+    return {".html": ExportFormat.HTML, ".htm": ExportFormat.HTML, ".json": ExportFormat.JSON}.get(
+        ending, ExportFormat.MARKDOWN
+    )

@@ -42,7 +42,7 @@ def fork(
     Without --at and PROMPT the session is only copied, to be resumed. Else the fork goes on in a
     directory of its own, and its end, its cost and its changes are shown beside the original's.
     The exit code is the fork's: that of a run which ends so."""
-    from agentcli.ui.fork import Otherwise, fork_and_compare
+    from agentcli.ui.fork import ForkOptions, fork_and_compare
 
-    otherwise = Otherwise(model=model, mode=mode, policy=policy, result_file=result_file)
-    return fork_and_compare(session, at=at, prompt=prompt, otherwise=otherwise)
+    otherwise = ForkOptions(model=model, mode=mode, policy=policy, result_file=result_file)
+    return fork_and_compare(session, at=at, prompt=prompt, options=otherwise)

@@ -11,24 +11,28 @@ COLUMNS = 80
 _PAGES = f"{os.path.dirname(__file__)}/help"  # noqa: PTH120 - pathlib takes as long as the rest
 
 
-def page_name(path: Sequence[str]) -> str:
+def build_page_name(path: Sequence[str]) -> str:
     """Of the page for a command: `agentcli-mcp-add.txt` for `agentcli mcp add`."""
     return "-".join(("agentcli", *path)) + ".txt"
 
 
-def help_page(arguments: Sequence[str]) -> str | None:
+def read_help_page(arguments: Sequence[str]) -> str | None:
     """None: that is not what they ask for, or there is none that fits."""
     *path, last = arguments or ("",)
-    if last not in ("--help", "-h") or not all(map(str.isalpha, path)) or _columns() < COLUMNS:
+    if (
+        last not in ("--help", "-h")
+        or not all(map(str.isalpha, path))
+        or _terminal_columns() < COLUMNS
+    ):
         return None
     try:
-        with open(f"{_PAGES}/{page_name(path)}", encoding="utf-8") as page:  # noqa: PTH123 - as above
+        with open(f"{_PAGES}/{build_page_name(path)}", encoding="utf-8") as page:  # noqa: PTH123 - as above
             return page.read()
     except FileNotFoundError:
         return None
 
 
-def _columns() -> int:
+def _terminal_columns() -> int:
     """As the laid out page has it: what COLUMNS says, or the terminal, or enough where neither."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from agentcli.types.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from agentcli.record.place import SessionPlace
+    from agentcli.record.place import SessionPaths
     from agentcli.settings import Settings
-    from agentcli.ui.repl.engine import Late
+    from agentcli.ui.repl.engine import LateImports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class InteractiveOptions:
     """The options of the command line, as they were given."""
 
     workspace: Path
@@ -37,7 +37,7 @@ class Wish:
     trust_project: bool
     mcp_config: str | None
 
-    def as_run(self) -> list[str]:
+    def build_run_arguments(self) -> list[str]:
         """The same as `agentcli run -`, for a prompt that is piped in."""
         arguments = ["run", "-", "-C", str(self.workspace)]
         for name in ("model", "mode", "policy", "sandbox", "resume", "mcp_config"):
@@ -50,45 +50,47 @@ class Wish:
         return [*arguments, *(["--trust-project"] if self.trust_project else [])]
 
 
-def interact(wish: Wish, *, run: Callable[[Sequence[str]], int]) -> int:
+def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]) -> int:
     """`run`: what runs another command line in its place."""
-    if wish.yolo:
-        wish = _without_guard(wish)
+    if options.yolo:
+        options = _apply_yolo(options)
     if not sys.stdin.isatty():
-        if wish.resume == "":
+        if options.resume == "":
             raise UsageError(
                 "there is no terminal to choose a session in",
                 hint="agentcli --resume ID; agentcli sessions lists them",
             )
-        return run(wish.as_run())
-    settings, resume = _settings(wish)
-    _trusted(settings)
-    from agentcli.app.keys import lend_keys
+        return run(options.build_run_arguments())
+    settings, resume = _load_settings(options)
+    _ask_trust(settings)
+    from agentcli.app.keys import export_keys
 
-    lend_keys()
-    model = settings.model or _default_model()
+    export_keys()
+    model = settings.model or _find_default_model()
     if not model:
         from agentcli.ui.repl.first_run import choose_model
 
         chosen = choose_model(settings)
         if chosen is None:
             return Exit.DONE
-        settings, model = chosen, chosen.model or _default_model()
-    if _speaks_in_lines(settings):
-        from agentcli.ui.repl.line_mode import converse_in_lines
+        settings, model = chosen, chosen.model or _find_default_model()
+    if _uses_line_mode(settings):
+        from agentcli.ui.repl.line_mode import run_line_mode
 
-        return converse_in_lines(settings, resume=resume)
-    from agentcli.ui.repl.branch import Branch
+        return run_line_mode(settings, resume=resume)
+    from agentcli.ui.repl.branch import GitBranch
 
-    branch = Branch(settings.workspace)
-    from agentcli.ui.repl.live import converse
+    branch = GitBranch(settings.workspace)
+    from agentcli.ui.repl.live import run_repl
 
-    color = wish.color or "auto"
-    return converse(settings, model=model, branch=branch, color=color, load=_late, resume=resume)
+    color = options.color or "auto"
+    return run_repl(
+        settings, model=model, branch=branch, color=color, load=_load_late_imports, resume=resume
+    )
 
 
-def _without_guard(wish: Wish) -> Wish:
-    if wish.mode or wish.sandbox:
+def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
+    if options.mode or options.sandbox:
         raise UsageError(
             "--yolo says the mode and the sandbox already: auto, and off",
             hint="leave out --mode and --sandbox",
@@ -98,7 +100,7 @@ def _without_guard(wish: Wish) -> Wish:
             "--yolo is not for root, who can break this machine",
             hint="agentcli --mode auto, which keeps the sandbox; or be an ordinary user",
         )
-    return replace(wish, mode="auto", sandbox="off")
+    return replace(options, mode="auto", sandbox="off")
 
 
 def _is_container() -> bool:
@@ -108,49 +110,49 @@ def _is_container() -> bool:
     return any(mark.exists() for mark in marks) or any(map(os.environ.get, named))
 
 
-def _settings(wish: Wish) -> "tuple[Settings, SessionPlace | None]":
-    from agentcli.settings import load
+def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths | None]":
+    from agentcli.settings import load_settings
 
-    if wish.color not in (None, "auto", "always", "never"):
+    if options.color not in (None, "auto", "always", "never"):
         raise UsageError(
-            f"--color must be auto, always or never, not {wish.color!r}", hint="agentcli --help"
+            f"--color must be auto, always or never, not {options.color!r}", hint="agentcli --help"
         )
-    model, mode, workspace, past = wish.model, wish.mode, wish.workspace, None
-    if wish.resume is not None or wish.latest:
-        from agentcli.record.sessions import past_session
+    model, mode, workspace, past = options.model, options.mode, options.workspace, None
+    if options.resume is not None or options.latest:
+        from agentcli.record.sessions import choose_session
 
-        named = _picked(workspace) if wish.resume == "" else wish.resume
-        past = past_session(named, workspace)
+        named = _pick_session(workspace) if options.resume == "" else options.resume
+        past = choose_session(named, workspace)
         model, mode = model or past.model, mode or past.mode
-        workspace = past.workspace_for(workspace)
+        workspace = past.choose_workspace(workspace)
     flags = {
         "model": model,
         "mode": mode,
-        "sandbox": wish.sandbox,
-        "theme": wish.theme,
-        "mcp_config": wish.mcp_config,
-        "accessible": wish.accessible or bool(os.environ.get("ACCESSIBLE")) or None,
+        "sandbox": options.sandbox,
+        "theme": options.theme,
+        "mcp_config": options.mcp_config,
+        "accessible": options.accessible or bool(os.environ.get("ACCESSIBLE")) or None,
     }
-    settings = load(
+    settings = load_settings(
         flags,
         workspace=workspace,
-        allow=wish.allow,
-        deny=wish.deny,
-        policy=wish.policy,
-        pass_env=wish.pass_env,
-        mask=wish.mask,
-        trust_project=wish.trust_project,
+        allow=options.allow,
+        deny=options.deny,
+        policy=options.policy,
+        pass_env=options.pass_env,
+        mask=options.mask,
+        trust_project=options.trust_project,
     )
-    return settings, past.place if past else None
+    return settings, past.paths if past else None
 
 
-def _picked(workspace: Path) -> str:
+def _pick_session(workspace: Path) -> str:
     from agentcli.ui.repl.picker import pick_session
 
     return pick_session(workspace)
 
 
-def _trusted(settings: "Settings") -> None:
+def _ask_trust(settings: "Settings") -> None:
     """Asked once, before anything of the project is read as settings."""
     from agentcli.app.project import find_root
 
@@ -161,26 +163,26 @@ def _trusted(settings: "Settings") -> None:
     ask_trust(settings)
 
 
-def _speaks_in_lines(settings: "Settings") -> bool:
+def _uses_line_mode(settings: "Settings") -> bool:
     is_plain = os.environ.get("TERM", "") in ("", "dumb")
     return settings.accessible or is_plain or sys.platform == "win32" or not sys.stdout.isatty()
 
 
-def _default_model() -> str:
+def _find_default_model() -> str:
     from agentcli.wire.catalogue import default_name
 
     return default_name(os.environ) or ""
 
 
-def _late() -> "Late":
+def _load_late_imports() -> "LateImports":
     """What the session needs after its first prompt is on the screen."""
     from agentcli.app.opening import open_session
-    from agentcli.ui.repl.commands.all import make_registry
-    from agentcli.ui.repl.engine import Late
-    from agentcli.ui.repl.stage import make_stage
+    from agentcli.ui.repl.commands.all import build_registry
+    from agentcli.ui.repl.engine import LateImports
+    from agentcli.ui.repl.stage import build_renderer
 
-    return Late(
+    return LateImports(
         open_session=open_session,
-        make_stage=make_stage,
-        make_registry=make_registry,
+        build_renderer=build_renderer,
+        build_registry=build_registry,
     )

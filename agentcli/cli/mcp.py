@@ -72,7 +72,7 @@ def list_servers(workspace: Workspace = Path(), mcp_config: McpConfig = None) ->
     """List the servers, where they stand, and what their tools cost."""
     from agentcli.ui import mcp as face
 
-    return face.show(workspace, config=mcp_config)
+    return face.show_servers(workspace, config=mcp_config)
 
 
 @app.command()
@@ -86,7 +86,7 @@ def test(
     """Connect, list the tools, and say how long it took."""
     from agentcli.ui import mcp as face
 
-    return face.test(names or [], workspace, config=mcp_config)
+    return face.test_servers(names or [], workspace, config=mcp_config)
 
 
 @app.command()
@@ -144,14 +144,14 @@ def serve(
     sandbox: SandboxKind = None,
 ) -> int:
     """Offer the tools, and whole tasks as `run`, to another program over stdin and stdout."""
-    from agentcli.settings import load
+    from agentcli.settings import load_settings
     from agentcli.ui import mcp_serve as face
 
-    settings = load(
+    settings = load_settings(
         {"model": model, "mode": mode, "sandbox": sandbox},
         workspace=workspace,
         allow=allow or (),
         deny=deny or (),
         policy=policy,
     )
-    return face.serve(settings)
+    return face.run_server(settings)

@@ -27,11 +27,11 @@ def models(
 ) -> None:
     """List the models and what keeps them from use."""
     if check is None:
-        from agentcli.ui.models import show
+        from agentcli.ui.models import show_models
 
-        show(local=local)
+        show_models(local=local)
         return
-    from agentcli.settings import load
+    from agentcli.settings import load_settings
     from agentcli.ui.swap import show_swap
 
-    show_swap(check, load({"model": model}, workspace=Path()))
+    show_swap(check, load_settings({"model": model}, workspace=Path()))

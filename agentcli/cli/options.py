@@ -139,7 +139,9 @@ class TextOrJson(StrEnum):
     JSON = "json"
 
 
-Form = Annotated[TextOrJson, typer.Option("-o", "--output", help="For people, or for programs.")]
+OutputOption = Annotated[
+    TextOrJson, typer.Option("-o", "--output", help="For people, or for programs.")
+]
 
 MaxTurns = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from agentcli.cli.options import STYLE, SandboxKind, Workspace
 app = typer.Typer(help="Explain verdicts, and try rules on past calls.", **STYLE)
 
 
-class Form(StrEnum):
+class PolicyOutput(StrEnum):
     TEXT = "text"
     JSON = "json"
 
@@ -29,7 +29,9 @@ Deny = Annotated[
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", metavar="FILE", help="A file of more rules.")
 ]
-Output = Annotated[Form, typer.Option("-o", "--output", help="For people, or for programs.")]
+Output = Annotated[
+    PolicyOutput, typer.Option("-o", "--output", help="For people, or for programs.")
+]
 
 
 @app.command()
@@ -47,20 +49,20 @@ def explain(
     deny: Deny = None,
     policy: PolicyFile = None,
     sandbox: SandboxKind = None,
-    output: Output = Form.TEXT,
+    output: Output = PolicyOutput.TEXT,
 ) -> int:
     """Say what would happen to a call, by which rule, and what would allow it."""
-    from agentcli.settings import load
+    from agentcli.settings import load_settings
     from agentcli.ui.policy import show_explanation
 
-    settings = load(
+    settings = load_settings(
         {"mode": mode, "sandbox": sandbox},
         workspace=workspace,
         allow=allow or (),
         deny=deny or (),
         policy=policy,
     )
-    return show_explanation(settings, query, as_json=output is Form.JSON)
+    return show_explanation(settings, query, as_json=output is PolicyOutput.JSON)
 
 
 @app.command()
@@ -77,16 +79,16 @@ def test(
     allow: Allow = None,
     deny: Deny = None,
     policy: PolicyFile = None,
-    output: Output = Form.TEXT,
+    output: Output = PolicyOutput.TEXT,
 ) -> int:
     """Put past calls before the rules as they are now, and list what would differ.
 
     Exits with 0 when nothing differs, with 7 when something does.
     """
-    from agentcli.settings import load
+    from agentcli.settings import load_settings
     from agentcli.ui.policy import show_replay
 
-    settings = load(
+    settings = load_settings(
         {"mode": mode},
         workspace=workspace,
         allow=allow or (),
@@ -94,5 +96,5 @@ def test(
         policy=policy,
     )
     return show_replay(
-        settings, runs, mode=settings.mode if mode else None, as_json=output is Form.JSON
+        settings, runs, mode=settings.mode if mode else None, as_json=output is PolicyOutput.JSON
     )

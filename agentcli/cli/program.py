@@ -59,26 +59,26 @@ COMMANDS = {
 }
 """Each is the module of that name beside this one, whose `app` is the command or the group."""
 
-WITH_A_RESULT = ("run", "review")
+WITH_JSON_RESULT = ("run", "review")
 """Where `-o json` asks for a result however it ends, a command line that is wrong included."""
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
-            raise _unknown(cmd_name)
+            raise _build_unknown_command_error(cmd_name)
         if cmd_name not in self.commands:
             module = import_module(f"agentcli.cli.{cmd_name}")
-            command = typer.main.get_command(module.app)
+            command = typer.main.get_command(getattr(module, f"{cmd_name}_app", None) or module.app)
             command.name = cmd_name
             self.commands[cmd_name] = command
         return self.commands[cmd_name]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return list(super().parse_args(ctx, _with_empty_resume(args)))
+        return list(super().parse_args(ctx, _insert_empty_resume(args)))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -87,7 +87,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     name="agentcli",
-    cls=Commands,
+    cls=CommandGroup,
     help="A terminal coding agent: a model asks, agentcli runs, records and guards.",
     epilog="Start here: agentcli demo",
     **STYLE,
@@ -121,11 +121,11 @@ def _main(
         typer.echo(f"agentcli {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is not None:
-        _refuse_options_of_the_session(context)
+        _refuse_session_options(context)
         return Exit.DONE
-    from agentcli.cli.interactive import Wish, interact
+    from agentcli.cli.interactive import InteractiveOptions, interact
 
-    wish = Wish(
+    wish = InteractiveOptions(
         workspace=workspace,
         model=model,
         mode=mode,
@@ -147,7 +147,7 @@ def _main(
     return interact(wish, run=run_command)
 
 
-def _refuse_options_of_the_session(context: typer.Context) -> None:
+def _refuse_session_options(context: typer.Context) -> None:
     """Before a command they would say nothing, and whoever wrote `--deny` relies on it."""
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
@@ -158,7 +158,7 @@ def _refuse_options_of_the_session(context: typer.Context) -> None:
             )
 
 
-def _with_empty_resume(arguments: list[str]) -> list[str]:
+def _insert_empty_resume(arguments: list[str]) -> list[str]:
     """`--resume` alone asks for a list: options with a value that may be missing are not known."""
     if "--resume" not in arguments or any(word in COMMANDS for word in arguments):
         return arguments
@@ -167,7 +167,7 @@ def _with_empty_resume(arguments: list[str]) -> list[str]:
     return arguments if has_value else [*arguments[:at], "", *arguments[at:]]
 
 
-def _unknown(name: str) -> UsageError:
+def _build_unknown_command_error(name: str) -> UsageError:
     near = get_close_matches(name, COMMANDS, n=1)
     meant = f" Did you mean {near[0]}?" if near else ""
     return UsageError(f"there is no command {name}.{meant}", hint="agentcli --help")
@@ -178,33 +178,33 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         code = app(list(arguments), prog_name="agentcli", standalone_mode=False)
     except typer.exceptions.TyperException as error:
-        hint = f"{_command_path(error, arguments)} --help"
-        return _refused(UsageError(_message(error), hint=hint), arguments)
+        hint = f"{_find_command_path(error, arguments)} --help"
+        return _report_error(UsageError(_format_error(error), hint=hint), arguments)
     except AgentError as error:
-        return _refused(error, arguments)
+        return _report_error(error, arguments)
     return code if isinstance(code, int) else Exit.DONE
 
 
-def _refused(error: AgentError, arguments: Sequence[str]) -> int:
-    from agentcli.ui.plain import say_error
+def _report_error(error: AgentError, arguments: Sequence[str]) -> int:
+    from agentcli.ui.plain import print_error
 
-    say_error(str(error), error.hint)
-    if arguments and arguments[0] in WITH_A_RESULT:
-        from agentcli.ui.refused import say_result
+    print_error(str(error), error.hint)
+    if arguments and arguments[0] in WITH_JSON_RESULT:
+        from agentcli.ui.refused import write_refusal
 
         try:
-            say_result(error.outcome, arguments)
+            write_refusal(error.outcome, arguments)
         except AgentError as lost:
             return lost.exit_code
     return error.exit_code
 
 
-def _message(error: typer.exceptions.TyperException) -> str:
+def _format_error(error: typer.exceptions.TyperException) -> str:
     formatted = getattr(error, "format_message", None)
     return formatted() if formatted else str(error)
 
 
-def _command_path(error: typer.exceptions.TyperException, arguments: Sequence[str]) -> str:
+def _find_command_path(error: typer.exceptions.TyperException, arguments: Sequence[str]) -> str:
     context = getattr(error, "ctx", None)
     if context is not None:
         return str(context.command_path)

@@ -7,10 +7,10 @@ import typer
 
 from agentcli.cli.options import STYLE, Model, SessionMode, TrustProject, Workspace
 
-app = typer.Typer(**STYLE)
+prompt_app = typer.Typer(**STYLE)
 
 
-@app.command()
+@prompt_app.command()
 def prompt(
     prompt: Annotated[str, typer.Argument(help="What would be asked.", show_default=False)] = "",
     workspace: Workspace = Path(),
@@ -25,9 +25,9 @@ def prompt(
     ] = False,
 ) -> None:
     """Print what every request begins with, and what each part costs."""
-    from agentcli.settings import load
+    from agentcli.settings import load_settings
     from agentcli.ui.context import show_prompt
 
     flags = {"model": model, "mode": mode}
-    settings = load(flags, workspace=workspace, trust_project=trust_project)
+    settings = load_settings(flags, workspace=workspace, trust_project=trust_project)
     show_prompt(settings, prompt, as_json=as_json)

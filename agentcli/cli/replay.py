@@ -11,7 +11,7 @@ from agentcli.cli.options import STYLE, AsJson
 app = typer.Typer(**STYLE)
 
 
-class JudgedBy(StrEnum):
+class VerdictSource(StrEnum):
     RECORDED = "recorded"
     CURRENT = "current"
 
@@ -29,9 +29,9 @@ def replay(
         bool, typer.Option("--stub-tools", help="Run no tool: play the control flow alone.")
     ] = False,
     judge: Annotated[
-        JudgedBy,
+        VerdictSource,
         typer.Option(help="Give the recorded verdicts, or let the rules of today judge."),
-    ] = JudgedBy.RECORDED,
+    ] = VerdictSource.RECORDED,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Judge by this file of rules instead.")
     ] = None,
@@ -45,14 +45,14 @@ def replay(
     as_json: AsJson = False,
 ) -> int:
     """Play a session again without its model, and say what differs."""
-    from agentcli.app.stage import Manner
-    from agentcli.ui.replay import replay_all
+    from agentcli.app.stage import ReplayOptions
+    from agentcli.ui.replay import replay_sessions
 
-    manner = Manner(
+    manner = ReplayOptions(
         stub_tools=stub_tools,
         judged_by=judge.value,
         policy=policy,
         base=base,
         sandbox="off" if sandbox == "off" else "auto",
     )
-    return replay_all(sessions or [None], manner, check=check, as_json=as_json)
+    return replay_sessions(sessions or [None], manner, check=check, as_json=as_json)

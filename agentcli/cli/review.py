@@ -52,12 +52,17 @@ def review(
     verbose: Verbose = False,
 ) -> int:
     """Review a change. Nothing is written; findings come as Markdown, JSON or SARIF."""
-    from agentcli.cli.faces import carry_out
+    from agentcli.cli.faces import execute_request
     from agentcli.ui.ci.detect import is_ci
-    from agentcli.ui.given import Given, output_form
-    from agentcli.ui.review import Scope, findings_of_review, review_markdown, review_order
+    from agentcli.ui.given import RunRequest, parse_output_format
+    from agentcli.ui.review import (
+        ReviewScope,
+        build_review_task,
+        collect_review_findings,
+        render_review,
+    )
 
-    given = Given(
+    given = RunRequest(
         prompt=None,
         flags={
             "model": model,
@@ -67,18 +72,18 @@ def review(
             "timeout": timeout,
         },
         workspace=workspace,
-        output=output_form(output),
+        output=parse_output_format(output),
         quiet=quiet,
         verbose=verbose,
-        is_ci=is_ci(said=ci),
+        is_ci=is_ci(option=ci),
         annotations=not no_annotations,
         output_dir=output_dir,
         reports=tuple(report or ()),
     )
-    scope = Scope(base=base, commit=commit, uncommitted=uncommitted)
-    return carry_out(
+    scope = ReviewScope(base=base, commit=commit, uncommitted=uncommitted)
+    return execute_request(
         given,
-        order_of=lambda: review_order(given, scope, wish),
-        answer_of=review_markdown,
-        findings_of=findings_of_review,
+        build_task=lambda: build_review_task(given, scope, wish),
+        get_answer=render_review,
+        collect_findings=collect_review_findings,
     )

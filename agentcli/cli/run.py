@@ -53,7 +53,7 @@ from agentcli.cli.run_options import (
 from agentcli.types.errors import UsageError
 
 if TYPE_CHECKING:
-    from agentcli.record.sessions import Summary
+    from agentcli.record.sessions import SessionSummary
 
 app = typer.Typer(**STYLE)
 
@@ -100,11 +100,11 @@ def run(
     verbose: Verbose = False,
 ) -> int:
     """Do one task and leave. The answer goes to stdout, the story to stderr."""
-    from agentcli.cli.faces import carry_out
+    from agentcli.cli.faces import execute_request
     from agentcli.ui.ci.detect import is_ci
-    from agentcli.ui.given import Given, denial_policy, output_form
+    from agentcli.ui.given import RunRequest, parse_on_deny, parse_output_format
 
-    given = Given(
+    given = RunRequest(
         prompt=prompt,
         prompt_file=file,
         images=tuple(image or ()),
@@ -128,14 +128,14 @@ def run(
         pass_env=tuple(pass_env or ()),
         mask=tuple(mask or ()),
         trust_project=trust_project,
-        past=_past(resume, latest=latest, workspace=workspace),
-        output=output_form(output),
+        find_past=_build_past_finder(resume, latest=latest, workspace=workspace),
+        output=parse_output_format(output),
         partial=partial,
         quiet=quiet,
         verbose=verbose,
-        is_ci=is_ci(said=ci),
+        is_ci=is_ci(option=ci),
         annotations=not no_annotations,
-        on_deny=denial_policy(on_deny),
+        on_deny=parse_on_deny(on_deny),
         checks=tuple(verify or ()),
         schema=schema,
         check_claims=check_claims,
@@ -145,16 +145,18 @@ def run(
         output_dir=output_dir,
         reports=tuple(report or ()),
     )
-    return carry_out(given)
+    return execute_request(given)
 
 
-def _past(resume: str | None, *, latest: bool, workspace: Path) -> "Callable[[], Summary] | None":
+def _build_past_finder(
+    resume: str | None, *, latest: bool, workspace: Path
+) -> "Callable[[], SessionSummary] | None":
     if resume is None and not latest:
         return None
     if resume is not None and latest:
         raise UsageError(
             "--continue and --resume name two sessions", hint="agentcli run --resume ID"
         )
-    from agentcli.record.sessions import past_session
+    from agentcli.record.sessions import choose_session
 
-    return partial(past_session, resume, workspace)
+    return partial(choose_session, resume, workspace)

@@ -13,35 +13,37 @@ All = Annotated[bool, typer.Option("--all", help="Of every workspace, not of thi
 
 
 @app.command("list")
-def list_(workspace: Workspace = Path(), everywhere: All = False, as_json: AsJson = False) -> None:
+def list_sessions(
+    workspace: Workspace = Path(), everywhere: All = False, as_json: AsJson = False
+) -> None:
     """List the sessions of this workspace, the latest first."""
-    from agentcli.ui.sessions import show_list
+    from agentcli.ui.sessions import show_session_list
 
-    show_list(None if everywhere else workspace.resolve(), as_json=as_json)
+    show_session_list(None if everywhere else workspace.resolve(), as_json=as_json)
 
 
 @app.command()
 def show(session: SessionOrLatest = None, as_json: AsJson = False) -> None:
     """Show what one session was asked, what it did, and what it cost."""
-    from agentcli.ui.session_sheet import show_one
+    from agentcli.ui.session_sheet import show_session
 
-    show_one(session, as_json=as_json)
+    show_session(session, as_json=as_json)
 
 
 @app.command()
 def search(words: Annotated[str, typer.Argument(help="What to look for, in any case.")]) -> int:
     """Find words in what was said and done, in all sessions."""
-    from agentcli.ui.sessions import show_hits
+    from agentcli.ui.sessions import show_search_hits
 
-    return show_hits(words)
+    return show_search_hits(words)
 
 
 @app.command()
 def name(session: SessionName, new_name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     """Give a session a name of its own."""
-    from agentcli.ui.sessions import rename
+    from agentcli.ui.sessions import rename_session
 
-    rename(session, new_name)
+    rename_session(session, new_name)
 
 
 @app.command()
@@ -50,6 +52,6 @@ def delete(
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
 ) -> int:
     """Delete a session: its log, its outputs and its undo."""
-    from agentcli.ui.sessions import delete as delete_session
+    from agentcli.ui.sessions import delete_session as delete_session
 
-    return delete_session(session, sure=yes)
+    return delete_session(session, is_confirmed=yes)

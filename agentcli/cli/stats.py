@@ -4,19 +4,19 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, Form, TextOrJson
+from agentcli.cli.options import STYLE, OutputOption, TextOrJson
 
-app = typer.Typer(**STYLE)
+stats_app = typer.Typer(**STYLE)
 
 
-@app.command()
+@stats_app.command()
 def stats(
     since: Annotated[
         str, typer.Option(metavar="DURATION", help="How far back: 12h, 30d, 8w, or all.")
     ] = "30d",
-    output: Form = TextOrJson.TEXT,
+    output: OutputOption = TextOrJson.TEXT,
 ) -> None:
     """Show what sessions used: tokens, cost, cache, tools, failures, denials."""
-    from agentcli.ui.stats import show
+    from agentcli.ui.stats import show_stats
 
-    show(since, as_json=output is TextOrJson.JSON)
+    show_stats(since, as_json=output is TextOrJson.JSON)

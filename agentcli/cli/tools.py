@@ -4,12 +4,12 @@ import typer
 
 from agentcli.cli.options import STYLE
 
-app = typer.Typer(**STYLE)
+tools_app = typer.Typer(**STYLE)
 
 
-@app.command()
+@tools_app.command()
 def tools() -> None:
     """List the tools and what declaring them costs."""
-    from agentcli.ui.tools import show
+    from agentcli.ui.tools import show_tools
 
-    show()
+    show_tools()

@@ -6,15 +6,15 @@ import typer
 
 from agentcli.cli.options import STYLE, SessionOrLatest
 
-app = typer.Typer(**STYLE)
+trace_app = typer.Typer(**STYLE)
 
 
-@app.command()
+@trace_app.command()
 def trace(
     session: SessionOrLatest = None,
     full: Annotated[bool, typer.Option("--full", help="Nothing is shortened.")] = False,
 ) -> None:
     """Print a session from top to bottom: turns, requests, calls, outcomes, cost."""
-    from agentcli.ui.trace import show
+    from agentcli.ui.trace import show_trace
 
-    show(session, full=full)
+    show_trace(session, full=full)

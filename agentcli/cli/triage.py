@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from agentcli.cli.options import STYLE, Form, SessionOrLatest, TextOrJson
+from agentcli.cli.options import STYLE, OutputOption, SessionOrLatest, TextOrJson
 
-app = typer.Typer(**STYLE)
+triage_app = typer.Typer(**STYLE)
 
 
-@app.command()
+@triage_app.command()
 def triage(
     session: SessionOrLatest = None,
     expect_tool: Annotated[
@@ -19,15 +19,15 @@ def triage(
     strict: Annotated[
         bool, typer.Option("--strict", help="Let warnings decide the exit code, too.")
     ] = False,
-    output: Form = TextOrJson.TEXT,
+    output: OutputOption = TextOrJson.TEXT,
 ) -> int:
     """Say what went wrong in a session, the most important first.
 
     Exit code: 0, or 7 when there is an error among the findings. No model is asked.
     """
-    from agentcli.ui.triage import show
+    from agentcli.ui.triage import show_triage
 
-    return show(
+    return show_triage(
         session,
         expected=tuple(expect_tool or ()),
         is_strict=strict,

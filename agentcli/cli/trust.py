@@ -35,5 +35,5 @@ def trust(
     if listing:
         return face.list_trusted()
     if revoke:
-        return face.revoke(directory)
-    return face.show(directory) if show else face.trust(directory)
+        return face.revoke_project_trust(directory)
+    return face.show_project(directory) if show else face.trust_project(directory)

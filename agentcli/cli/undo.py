@@ -40,9 +40,9 @@ def undo(
     Files that were changed since are merged; where that cannot be done they stay as they are.
     Exit code: 0, or 7 when a file was left for that reason.
     """
-    from agentcli.ui.undo import Wanted, show_list, undo_or_redo
+    from agentcli.ui.undo import UndoRequest, show_changes, undo_or_redo
 
     if list_only:
-        return show_list(session, workspace)
-    wanted = Wanted(call=call, turn=turn, redo=redo, dry_run=dry_run)
+        return show_changes(session, workspace)
+    wanted = UndoRequest(call=call, turn=turn, redo=redo, dry_run=dry_run)
     return undo_or_redo(session, workspace, wanted)

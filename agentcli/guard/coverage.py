@@ -10,63 +10,69 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.rules import Rule
-from agentcli.guard.shell import Part, Plain
-from agentcli.guard.subject import Subject
-from agentcli.types.verdicts import CONFINED, Confinement
+from agentcli.guard.rules import PermissionRule
+from agentcli.guard.shell import PlainLine, ShellPart
+from agentcli.guard.subject import CallSubject
+from agentcli.types.verdicts import NO_GRANTS, Grants
 
 
 @dataclass(frozen=True, slots=True)
-class Uncovered:
-    part: Part
+class UncoveredPart:
+    part: ShellPart
     reason: str
 
 
-class Coverage:
-    def __init__(self, rules: Sequence[Rule], *, prover: ReadProver, reads_alone: bool) -> None:
+class RuleCoverage:
+    def __init__(
+        self, rules: Sequence[PermissionRule], *, prover: ReadProver, reads_alone: bool
+    ) -> None:
         """`reads_alone`: a proven read needs no rule."""
         self._rules = [rule for rule in rules if rule.decision == "allow" and rule.command]
         self._prover = prover
         self._reads_alone = reads_alone
 
-    def uncovered(self, line: Plain, subject: Subject) -> list[Uncovered]:
+    def find_uncovered(self, line: PlainLine, subject: CallSubject) -> list[UncoveredPart]:
         """The parts that would still have to be allowed."""
-        needing = self._needing_rule(line)
+        needing = self._find_parts_needing_rule(line)
         found = [
-            Uncovered(part, reason)
+            UncoveredPart(part, reason)
             for part in needing
             if (reason := self._why_not_covered(part, line, subject))
         ]
-        return [*found, *_leaving_workspace(line, subject)] if needing else []
+        return [*found, *_find_leaving_workspace(line, subject)] if needing else []
 
-    def rules_used(self, line: Plain) -> list[Rule]:
+    def rules_used(self, line: PlainLine) -> list[PermissionRule]:
         """Of a line that is covered."""
-        return [rules[0] for rules in self._covering(line)]
+        return [rules[0] for rules in self._find_covering(line)]
 
-    def granted(self, line: Plain) -> Confinement:
+    def compute_grants(self, line: PlainLine) -> Grants:
         """What a line that is covered gets: no part of it gets what only another one was given."""
-        return shared_by([union(rules) for rules in self._covering(line)])
+        return intersect_grants([unite_grants(rules) for rules in self._find_covering(line)])
 
-    def by_part(self, line: Plain, subject: Subject) -> Iterator[tuple[str, bool, str]]:
+    def explain_parts(
+        self, line: PlainLine, subject: CallSubject
+    ) -> Iterator[tuple[str, bool, str]]:
         """Each part, whether it only reads, and who allows it or what keeps it from being so."""
         reads = self._prover.why_not_each(line)
-        uncovered = {id(one.part): one.reason for one in self.uncovered(line, subject)}
+        uncovered = {id(one.part): one.reason for one in self.find_uncovered(line, subject)}
         alone = len(line.parts) == 1
         for part, why_not in zip(line.parts, reads, strict=True):
-            covering = (rule for rule, beyond in self._beginning(part, alone=alone) if not beyond)
+            covering = (
+                rule for rule, beyond in self._find_matching(part, alone=alone) if not beyond
+            )
             rule = next(covering, None)
             allowed = f"rule {rule.cited} allows it" if rule else "it only reads"
             yield part.source, why_not is None, uncovered.get(id(part)) or allowed
 
-    def _covering(self, line: Plain) -> list[list[Rule]]:
+    def _find_covering(self, line: PlainLine) -> list[list[PermissionRule]]:
         """For each part that needs a rule, all that cover it."""
         alone = len(line.parts) == 1
         return [
-            [rule for rule, beyond in self._beginning(part, alone=alone) if beyond is None]
-            for part in self._needing_rule(line)
+            [rule for rule, beyond in self._find_matching(part, alone=alone) if beyond is None]
+            for part in self._find_parts_needing_rule(line)
         ]
 
-    def _needing_rule(self, line: Plain) -> list[Part]:
+    def _find_parts_needing_rule(self, line: PlainLine) -> list[ShellPart]:
         reads = self._prover.why_not_each(line)
         return [
             part
@@ -74,50 +80,54 @@ class Coverage:
             if why_not or not (self._reads_alone or part.program == "cd")
         ]
 
-    def _why_not_covered(self, part: Part, line: Plain, subject: Subject) -> str | None:
+    def _why_not_covered(
+        self, part: ShellPart, line: PlainLine, subject: CallSubject
+    ) -> str | None:
         if self._prover.is_of_workspace(part.program):
             return f"{part.program} is a file of the workspace, not the installed program"
         if "/" in part.program and not part.program.startswith("/"):
             moves = any(other.program == "cd" for other in line.parts)
             if moves or subject.cwd != subject.root:
                 return f"{part.program} may be another file than in the workspace's root"
-        beginning = dict(self._beginning(part, alone=len(line.parts) == 1))
+        beginning = dict(self._find_matching(part, alone=len(line.parts) == 1))
         if None in beginning.values():
             return None
         for rule, beyond in beginning.items():
             return f"rule {rule} does not reach that far: {beyond}"
         return f"no rule matches {part.source}"
 
-    def _beginning(self, part: Part, *, alone: bool) -> Iterator[tuple[Rule, str | None]]:
+    def _find_matching(
+        self, part: ShellPart, *, alone: bool
+    ) -> Iterator[tuple[PermissionRule, str | None]]:
         """The rules that begin like the part, each with what in the part goes beyond it."""
         for rule in self._rules:
             if rule.command is not None and rule.command.begins(part):
                 yield rule, rule.command.why_not_covered(part, alone=alone)
 
 
-def union(rules: Iterable[Rule]) -> Confinement:
-    given = [rule.confinement for rule in rules]
-    return Confinement(
+def unite_grants(rules: Iterable[PermissionRule]) -> Grants:
+    given = [rule.grants for rule in rules]
+    return Grants(
         network=any(one.network for one in given),
         writable=tuple(dict.fromkeys(path for one in given for path in one.writable)),
     )
 
 
-def shared_by(given: Sequence[Confinement]) -> Confinement:
-    if not given:
-        return CONFINED
-    paths = given[0].writable
-    return Confinement(
-        network=all(one.network for one in given),
-        writable=tuple(path for path in paths if all(path in one.writable for one in given)),
+def intersect_grants(grants: Sequence[Grants]) -> Grants:
+    if not grants:
+        return NO_GRANTS
+    paths = grants[0].writable
+    return Grants(
+        network=all(one.network for one in grants),
+        writable=tuple(path for path in paths if all(path in one.writable for one in grants)),
     )
 
 
-def _leaving_workspace(line: Plain, subject: Subject) -> Iterator[Uncovered]:
+def _find_leaving_workspace(line: PlainLine, subject: CallSubject) -> Iterator[UncoveredPart]:
     """A rule is about commands in this workspace: what runs after `cd /` is something else."""
     place = subject.cwd
     for part in line.parts:
         if part.program == "cd" and len(part.words) == 2:
             place = Path(os.path.realpath(place / part.words[1].text))
             if not place.is_relative_to(subject.root):
-                yield Uncovered(part, f"{part.source} leaves the workspace")
+                yield UncoveredPart(part, f"{part.source} leaves the workspace")

@@ -10,24 +10,24 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.guard.commands import Likeness
-from agentcli.guard.coverage import Coverage, Uncovered, union
+from agentcli.guard.coverage import RuleCoverage, UncoveredPart, unite_grants
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.rules import Rule, RuleDecision
-from agentcli.guard.shell import NotPlain, Plain
-from agentcli.guard.subject import EDITING, Reach, Subject
+from agentcli.guard.rules import PermissionRule, RuleDecision
+from agentcli.guard.shell import OpaqueLine, PlainLine
+from agentcli.guard.subject import EDITING, CallSubject, ReachedPath
 from agentcli.machine.protected import is_protected
-from agentcli.machine.reserved import reserved_in
+from agentcli.machine.reserved import find_reserved
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import CONFINED, Mode, Verdict
+from agentcli.types.verdicts import NO_GRANTS, Mode, Verdict
 
 NO_SANDBOX = "there is no sandbox here, so every command needs a yes (see agentcli doctor)"
 
 
-class Decider:
+class PolicyDecider:
     def __init__(
         self,
         *,
-        rules: Sequence[Rule],
+        rules: Sequence[PermissionRule],
         prover: ReadProver,
         is_confined: bool,
         is_untrusted: Callable[[], bool] = lambda: False,
@@ -40,15 +40,15 @@ class Decider:
         self._is_untrusted = is_untrusted
 
     @property
-    def agreed(self) -> tuple[Rule, ...]:
+    def session_rules(self) -> tuple[PermissionRule, ...]:
         """What was added in this session."""
         return tuple(rule for rule in self._rules if rule.source == "session")
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: PermissionRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
 
-    def decide(self, subject: Subject, *, effect: Effect, mode: Mode) -> Verdict:
+    def decide(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
         """Allow, ask or deny, with who says so and why.
 
         An `ask` by the evaluator stands until a model has been asked for its opinion."""
@@ -57,107 +57,110 @@ class Decider:
             or self.asks(subject)
             or self._may_be_meant(subject)
             or self.judges(subject)
-            or self._allowed(subject)
-            or self._by_mode(subject, effect, mode=mode)
+            or self._allow(subject)
+            or self._decide_by_mode(subject, effect, mode=mode)
         )
 
-    def refuse(self, subject: Subject, *, effect: Effect, mode: Mode) -> Verdict | None:
+    def refuse(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict | None:
         """A denial that neither a hook nor a person can lift."""
-        return self._denied(subject) or self._refused_by_plan(subject, effect, mode=mode)
+        return self._deny(subject) or self._deny_in_plan(subject, effect, mode=mode)
 
-    def denies_reading(self, path: Reach, *, root: Path) -> bool:
+    def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:
         """For tools that go over many files: whether a rule denies to read this one."""
         return (
-            self._denied(Subject(tool="read_file", root=root, cwd=root, paths=(path,))) is not None
+            self._deny(CallSubject(tool="read_file", root=root, cwd=root, paths=(path,)))
+            is not None
         )
 
-    def uncovered(self, subject: Subject) -> list[Uncovered]:
+    def find_uncovered(self, subject: CallSubject) -> list[UncoveredPart]:
         """The parts of a plain command line that would have to be allowed."""
-        if not isinstance(subject.line, Plain):
+        if not isinstance(subject.line, PlainLine):
             return []
-        return self._coverage().uncovered(subject.line, subject)
+        return self._coverage().find_uncovered(subject.line, subject)
 
-    def by_part(self, subject: Subject) -> list[tuple[str, bool, str]]:
+    def explain_parts(self, subject: CallSubject) -> list[tuple[str, bool, str]]:
         """Of a plain command line: each part, whether it only reads, and what is said of it."""
-        if not isinstance(subject.line, Plain):
+        if not isinstance(subject.line, PlainLine):
             return []
-        return list(self._coverage().by_part(subject.line, subject))
+        return list(self._coverage().explain_parts(subject.line, subject))
 
-    def where(self, verdict: Verdict) -> str:
+    def locate_rule(self, verdict: Verdict) -> str:
         """Where the rule stands that gave the verdict."""
         named = (verdict.rule or "").split(", ")
         return next((rule.where for rule in self._rules if str(rule) in named), "")
 
-    def _denied(self, subject: Subject) -> Verdict | None:
-        for rule in self._of("deny"):
+    def _deny(self, subject: CallSubject) -> Verdict | None:
+        for rule in self._rules_with("deny"):
             if rule.likeness(subject) is Likeness.YES:
-                return _by_rule(rule, subject, decision="deny", says="forbids it")
+                return _make_verdict(rule, subject, decision="deny", says="forbids it")
         return None
 
-    def _refused_by_plan(self, subject: Subject, effect: Effect, *, mode: Mode) -> Verdict | None:
+    def _deny_in_plan(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict | None:
         why_not = self.why_not_reading(subject, effect) if mode == "plan" else None
         if why_not is None:
             return None
         return Verdict(decision="deny", by="mode", reason=f"plan mode only reads, and {why_not}")
 
-    def asks(self, subject: Subject) -> Verdict | None:
+    def asks(self, subject: CallSubject) -> Verdict | None:
         """What must be put to a person, whatever allow rules and mode say."""
-        for rule in self._of("ask"):
+        for rule in self._rules_with("ask"):
             if rule.likeness(subject) is Likeness.YES:
-                return _by_rule(rule, subject, decision="ask", says="asks about it")
+                return _make_verdict(rule, subject, decision="ask", says="asks about it")
         return _asks_about_reserved(subject)
 
-    def _may_be_meant(self, subject: Subject) -> Verdict | None:
+    def _may_be_meant(self, subject: CallSubject) -> Verdict | None:
         """A command that hides what it runs is asked about where some commands are not wanted."""
         if self._was_seen(subject):
             return None
-        for rule in (*self._of("deny"), *self._of("ask")):
+        for rule in (*self._rules_with("deny"), *self._rules_with("ask")):
             if rule.likeness(subject) is Likeness.MAYBE:
                 hidden_by = getattr(subject.line, "reason", "the code inside it")
                 says = f"may be meant, as {hidden_by} hides what would run"
-                return _by_rule(rule, subject, decision="ask", says=says)
+                return _make_verdict(rule, subject, decision="ask", says=says)
         return None
 
-    def _was_seen(self, subject: Subject) -> bool:
+    def _was_seen(self, subject: CallSubject) -> bool:
         """Whether a person has seen this very line, and allowed it."""
-        return any(rule.line == subject.command for rule in self._of("allow") if rule.line)
+        return any(rule.line == subject.command for rule in self._rules_with("allow") if rule.line)
 
-    def judges(self, subject: Subject) -> Verdict | None:
+    def judges(self, subject: CallSubject) -> Verdict | None:
         """What a model is asked about, whatever allow rules and mode say."""
         if self._was_seen(subject):
             return None
-        for rule in self._of("judge"):
+        for rule in self._rules_with("judge"):
             if rule.likeness(subject) is Likeness.YES:
-                verdict = _by_rule(rule, subject, decision="ask", says="wants a model's opinion")
+                verdict = _make_verdict(
+                    rule, subject, decision="ask", says="wants a model's opinion"
+                )
                 if subject.line is not None and not self._is_confined:
                     return replace(verdict, reason=f"{verdict.reason}, but {NO_SANDBOX}")
                 return replace(verdict, by="evaluator")
         return None
 
-    def _allowed(self, subject: Subject) -> Verdict | None:
-        permitting = [rule for rule in self._of("allow") if rule.permits_call(subject)]
+    def _allow(self, subject: CallSubject) -> Verdict | None:
+        permitting = [rule for rule in self._rules_with("allow") if rule.permits_call(subject)]
         if subject.line is not None and not self._is_confined:
             # Rules count on the sandbox. What a person has seen to the letter is their own yes.
             permitting = [rule for rule in permitting if rule.line is not None]
-        elif isinstance(subject.line, Plain) and not permitting:
-            return self._allowed_by_parts(subject, subject.line)
+        elif isinstance(subject.line, PlainLine) and not permitting:
+            return self._allow_by_parts(subject, subject.line)
         if not permitting:
             return None
-        verdict = _by_rule(permitting[0], subject, decision="allow", says="allows it")
-        return replace(verdict, confinement=union(permitting))
+        verdict = _make_verdict(permitting[0], subject, decision="allow", says="allows it")
+        return replace(verdict, confinement=unite_grants(permitting))
 
-    def _allowed_by_parts(self, subject: Subject, line: Plain) -> Verdict | None:
-        used = [] if self.uncovered(subject) else self._coverage().rules_used(line)
+    def _allow_by_parts(self, subject: CallSubject, line: PlainLine) -> Verdict | None:
+        used = [] if self.find_uncovered(subject) else self._coverage().rules_used(line)
         if not used:
             return None
-        verdict = _by_rule(used[0], subject, decision="allow", says="allows it")
+        verdict = _make_verdict(used[0], subject, decision="allow", says="allows it")
         return replace(
             verdict,
             rule=", ".join(dict.fromkeys(map(str, used))),
-            confinement=self._coverage().granted(line),
+            confinement=self._coverage().compute_grants(line),
         )
 
-    def _by_mode(self, subject: Subject, effect: Effect, *, mode: Mode) -> Verdict:
+    def _decide_by_mode(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict:
         if self.why_not_reading(subject, effect) is None:
             return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
         reason = self._why_mode_asks(subject, effect, mode=mode)
@@ -165,14 +168,14 @@ class Decider:
             return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows it")
         return Verdict(decision="ask", by="mode", reason=reason)
 
-    def why_not_reading(self, subject: Subject, effect: Effect) -> str | None:
+    def why_not_reading(self, subject: CallSubject, effect: Effect) -> str | None:
         if subject.line is None:
             return None if effect is Effect.READ else f"{subject.tool} does not only read"
         if not self._is_confined:
             return NO_SANDBOX
         return self._prover.why_not(subject.command)
 
-    def _why_mode_asks(self, subject: Subject, effect: Effect, *, mode: Mode) -> str | None:
+    def _why_mode_asks(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
         """What keeps the mode from allowing it; None: nothing does."""
         if subject.line is not None:
             if not self._is_confined:
@@ -185,15 +188,15 @@ class Decider:
             return reason
         return None if is_free else "no rule matches"
 
-    def _why_command_asks(self, subject: Subject) -> str:
-        if isinstance(subject.line, NotPlain):
+    def _why_command_asks(self, subject: CallSubject) -> str:
+        if isinstance(subject.line, OpaqueLine):
             return f"{subject.line.reason} cannot be matched by a rule, so it always asks"
-        return "; ".join(one.reason for one in self.uncovered(subject))
+        return "; ".join(one.reason for one in self.find_uncovered(subject))
 
-    def _coverage(self) -> Coverage:
-        return Coverage(self._rules, prover=self._prover, reads_alone=self._is_confined)
+    def _coverage(self) -> RuleCoverage:
+        return RuleCoverage(self._rules, prover=self._prover, reads_alone=self._is_confined)
 
-    def _of(self, decision: RuleDecision) -> list[Rule]:
+    def _rules_with(self, decision: RuleDecision) -> list[PermissionRule]:
         return [
             rule
             for rule in self._rules
@@ -201,18 +204,18 @@ class Decider:
         ]
 
 
-def _asks_about_reserved(subject: Subject) -> Verdict | None:
+def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
     """Neither a mode nor a rule for many files is a yes to a file that runs later."""
     if subject.tool not in EDITING or subject.server:
         return None
-    reserved = reserved_in(subject.root)
+    reserved = find_reserved(subject.root)
     for reach in subject.paths:
         if why := reserved.why_guarded(reach.real) or reserved.why_guarded(reach.written):
             return Verdict(decision="ask", by="rule", reason=f"{reach.written} is protected: {why}")
     return None
 
 
-def _why_not_editable(subject: Subject) -> str | None:
+def _why_not_editable(subject: CallSubject) -> str | None:
     for reach in subject.paths:
         if not reach.real.is_relative_to(subject.root):
             return f"{reach.written} is outside the workspace"
@@ -221,8 +224,12 @@ def _why_not_editable(subject: Subject) -> str | None:
     return None if subject.paths else "the path is not known"
 
 
-def _by_rule(
-    rule: Rule, subject: Subject, *, decision: Literal["allow", "ask", "deny"], says: str
+def _make_verdict(
+    rule: PermissionRule,
+    subject: CallSubject,
+    *,
+    decision: Literal["allow", "ask", "deny"],
+    says: str,
 ) -> Verdict:
     if rule.when == "untrusted":
         says = f"{says} while text from outside the workspace is in the conversation"
@@ -233,5 +240,5 @@ def _by_rule(
         reason=f"rule {rule.cited} {says}",
         rule=str(rule),
         matched=matched or subject.tool,
-        confinement=rule.confinement if decision != "deny" else CONFINED,
+        confinement=rule.grants if decision != "deny" else NO_GRANTS,
     )

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agentcli.machine.plain import plain
-from agentcli.types.errors import WireError
+from agentcli.machine.plain import to_plain_text
+from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
-from agentcli.types.wire import Request, Wire
+from agentcli.types.wire import ModelProvider, Request
 
 LONGEST_CALL_CHARS = 16_000
 LONGEST_REASON_CHARS = 300
@@ -46,12 +46,12 @@ _DECISIONS: dict[str, Literal["allow", "ask", "deny"]] = {
 }
 
 
-class NoOpinion(Exception):
+class NoEvaluation(Exception):
     """There is no answer that means something; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
+class EvaluationRequest:
     """What an opinion is wanted on."""
 
     call: ToolCall
@@ -62,73 +62,78 @@ class Matter:
     """The `ask` that holds when there is no opinion, with the rule that wants one."""
 
 
-class Evaluator:
+class ModelEvaluator:
     def __init__(
-        self, wire: Wire, *, model: str, clean: Callable[[str], str] = str, session: str = ""
+        self,
+        provider: ModelProvider,
+        *,
+        model: str,
+        clean: Callable[[str], str] = str,
+        session: str = "",
     ) -> None:
         """`clean` takes secrets out of what the model is told."""
-        self._wire = wire
+        self._wire = provider
         self._model = model
         self._clean = clean
         self._session = session
 
-    async def __call__(self, matter: Matter) -> Verdict:
+    async def __call__(self, request: EvaluationRequest) -> Verdict:
         """Allow, ask or deny. Raises nothing but cancellation."""
         try:
-            told = _told(matter)
+            told = _describe(request)
             async with asyncio.timeout(TIMEOUT_S):
-                reply = await self._wire.ask(self._request(told), lambda delta: None)
+                reply = await self._wire.send(self._request(told), lambda delta: None)
             decision, reason = _answer(reply)
-        except (NoOpinion, WireError) as problem:
-            return _asks(matter, f"there is no opinion of {self._model}: {problem}")
+        except (NoEvaluation, ProviderError) as problem:
+            return _asks(request, f"there is no opinion of {self._model}: {problem}")
         except TimeoutError:
-            return _asks(matter, f"{self._model} had no opinion within {TIMEOUT_S:g} s")
-        said = f"{self._model} says {decision}: {self._clean(plain(reason))}"
+            return _asks(request, f"{self._model} had no opinion within {TIMEOUT_S:g} s")
+        said = f"{self._model} says {decision}: {self._clean(to_plain_text(reason))}"
         return replace(
-            matter.verdict,
+            request.verdict,
             decision=decision,
             by="evaluator",
-            reason=f"{said} ({matter.verdict.reason})",
+            reason=f"{said} ({request.verdict.reason})",
         )
 
-    def _request(self, told: str) -> Request:
+    def _request(self, text: str) -> Request:
         return Request(
             model=self._model,
             system=SYSTEM,
-            messages=(UserMessage(content=(Text(text=self._clean(told)),)),),
+            messages=(UserMessage(content=(Text(text=self._clean(text)),)),),
             output_limit_tokens=OUTPUT_LIMIT_TOKENS,
             session=f"{self._session}-judge",
         )
 
 
-def _told(matter: Matter) -> str:
+def _describe(request: EvaluationRequest) -> str:
     described: dict[str, Json] = {
-        "workspace": matter.workspace,
-        "mode": matter.mode,
-        "tool": matter.call.name,
-        "effect": matter.effect.value,
-        "arguments": matter.call.input,
+        "workspace": request.workspace,
+        "mode": request.mode,
+        "tool": request.call.name,
+        "effect": request.effect.value,
+        "arguments": request.call.input,
     }
     text = json.dumps(described, ensure_ascii=False, default=str)
     if len(text) > LONGEST_CALL_CHARS:
-        raise NoOpinion(f"the call has more than {LONGEST_CALL_CHARS} characters")
+        raise NoEvaluation(f"the call has more than {LONGEST_CALL_CHARS} characters")
     return text
 
 
 def _answer(reply: AssistantMessage) -> tuple[Literal["allow", "ask", "deny"], str]:
     if reply.stop != "end" or reply.tool_calls:
-        raise NoOpinion(f"its reply ended with {reply.stop}")
+        raise NoEvaluation(f"its reply ended with {reply.stop}")
     text = reply.text.strip()
     fenced = _FENCE.match(text)
     try:
         answer = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once_each)
     except (ValueError, RecursionError):
-        raise NoOpinion("its reply is not one JSON object") from None
+        raise NoEvaluation("its reply is not one JSON object") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("decision"), str):
-        raise NoOpinion("its reply has no decision")
+        raise NoEvaluation("its reply has no decision")
     decision, reason = _DECISIONS.get(answer["decision"]), answer.get("reason")
     if decision is None or not isinstance(reason, str) or answer.keys() != {"decision", "reason"}:
-        raise NoOpinion("its reply is not of the form it was asked for")
+        raise NoEvaluation("its reply is not of the form it was asked for")
     return decision, reason[:LONGEST_REASON_CHARS]
 
 
@@ -139,10 +144,10 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _asks(matter: Matter, why: str) -> Verdict:
+def _asks(request: EvaluationRequest, why: str) -> Verdict:
     return replace(
-        matter.verdict,
+        request.verdict,
         decision="ask",
         by="evaluator",
-        reason=f"{why} ({matter.verdict.reason})",
+        reason=f"{why} ({request.verdict.reason})",
     )

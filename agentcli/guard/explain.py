@@ -3,10 +3,10 @@
 import json
 from dataclasses import dataclass
 
-from agentcli.guard.decide import Decider
-from agentcli.guard.shell import NotPlain
-from agentcli.guard.subject import EDITING, KNOWN_TOOLS, READING, Subject, Subjects
-from agentcli.guard.suggest import Suggestion, suggest
+from agentcli.guard.decide import PolicyDecider
+from agentcli.guard.shell import OpaqueLine
+from agentcli.guard.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, SubjectFactory
+from agentcli.guard.suggest import RuleSuggestion, suggest_rules
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect
@@ -39,7 +39,7 @@ class Explanation:
     verdict: Verdict
     where: str
     """The file and line, or the option, of the rule that decides."""
-    suggestion: Suggestion | None
+    suggestion: RuleSuggestion | None
     """What would allow it; None: it is allowed, or nothing can allow it."""
     parts: tuple[PartView, ...] = ()
     not_plain: str = ""
@@ -49,10 +49,10 @@ class Explanation:
 
 
 def explain(
-    tool: str, tool_input: Json, *, decider: Decider, subjects: Subjects, mode: Mode
+    tool: str, tool_input: Json, *, decider: PolicyDecider, subjects: SubjectFactory, mode: Mode
 ) -> Explanation:
-    subject = subjects.of(tool, tool_input, source=_source(tool))
-    effect = usual_effect(subject)
+    subject = subjects.build(tool, tool_input, source=_source(tool))
+    effect = guess_effect(subject)
     verdict = decider.decide(subject, effect=effect, mode=mode)
     is_open = verdict.decision == "ask" and verdict.by == "mode"
     return Explanation(
@@ -60,15 +60,15 @@ def explain(
         input=tool_input,
         mode=mode,
         verdict=verdict,
-        where=decider.where(verdict),
-        suggestion=suggest(subject, decider) if is_open else None,
-        parts=tuple(PartView(*told) for told in decider.by_part(subject)),
-        not_plain=subject.line.reason if isinstance(subject.line, NotPlain) else "",
+        where=decider.locate_rule(verdict),
+        suggestion=suggest_rules(subject, decider) if is_open else None,
+        parts=tuple(PartView(*told) for told in decider.explain_parts(subject)),
+        not_plain=subject.line.reason if isinstance(subject.line, OpaqueLine) else "",
         why_not_read=decider.why_not_reading(subject, effect),
     )
 
 
-def call_of(query: str) -> tuple[str, Json]:
+def parse_query(query: str) -> tuple[str, Json]:
     """`bash: git push`, or with arguments in JSON, as a tool and its input. Raises UsageError."""
     tool, colon, rest = (part.strip() for part in query.partition(":"))
     is_foreign = tool.startswith(_MCP)
@@ -79,7 +79,7 @@ def call_of(query: str) -> tuple[str, Json]:
         raise UsageError(
             f"there is no tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}"
         )
-    return tool, _arguments(rest) if rest.startswith("{") else input_of(tool, rest)
+    return tool, _arguments(rest) if rest.startswith("{") else build_input(tool, rest)
 
 
 def _arguments(text: str) -> Json:
@@ -90,7 +90,7 @@ def _arguments(text: str) -> Json:
     return found
 
 
-def input_of(tool: str, text: str) -> Json:
+def build_input(tool: str, text: str) -> Json:
     """The arguments that a text in an example or a query stands for."""
     if tool == "bash":
         return {"command": text}
@@ -103,7 +103,7 @@ def _source(tool: str) -> str:
     return f"mcp {server}" if tool.startswith(_MCP) and separator else "built-in"
 
 
-def usual_effect(subject: Subject) -> Effect:
+def guess_effect(subject: CallSubject) -> Effect:
     if subject.tool in READING:
         return Effect.READ
     return Effect.WRITE if subject.tool in EDITING else Effect.EXECUTE

@@ -8,8 +8,14 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
-from agentcli.guard.options import Options, Unproven, names, refuse_globs, refuse_unsafe_globs
-from agentcli.guard.shell import Word
+from agentcli.guard.options import (
+    ReaderOptions,
+    Unproven,
+    refuse_globs,
+    refuse_unsafe_globs,
+    split_names,
+)
+from agentcli.guard.shell import ShellWord
 
 _DIFF = """-# -pusqzaRwbWBD -U: -S: -G: -M? -C? --patch --no-patch --unified: --stat? --numstat
     --shortstat --dirstat? --summary --compact-summary --raw --name-only --name-status --no-renames
@@ -89,17 +95,19 @@ PURE = frozenset(_READS)
 _BRANCH = """-arviq --all --remotes --list --verbose --show-current --contains? --no-contains?
     --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column
     --abbrev? --no-abbrev --ignore-case"""
-_BRANCH_LISTS = names("--list --contains --no-contains --merged --no-merged --points-at")
+_BRANCH_LISTS = split_names("--list --contains --no-contains --merged --no-merged --points-at")
 _TAG = """-li -n? --list --sort: --format: --contains? --no-contains? --merged? --no-merged?
     --points-at: --column? --color? --ignore-case"""
 _CONFIG = """-lz --list --get --get-all --get-regexp --global --local --system --worktree
     --show-origin --show-scope --name-only --null --type: --bool --int --path --includes
     --no-includes --default:"""
-_CONFIG_GETS = names("--get --get-all --get-regexp --list -l")
-_CONFIG_SCOPES = names("--global --local --system --worktree --show-origin --show-scope --type")
+_CONFIG_GETS = split_names("--get --get-all --get-regexp --list -l")
+_CONFIG_SCOPES = split_names(
+    "--global --local --system --worktree --show-origin --show-scope --type"
+)
 
 
-def git(words: Sequence[Word]) -> None:
+def git(words: Sequence[ShellWord]) -> None:
     refuse_unsafe_globs(words)
     rest = after_global_options(words)
     if not rest or rest[0].text in ("--version", "-v"):
@@ -115,29 +123,29 @@ def git(words: Sequence[Word]) -> None:
         raise Unproven(f"git {subcommand}")
 
 
-def after_global_options(words: Sequence[Word]) -> Sequence[Word]:
+def after_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     """From the subcommand on. Options that only say where or how to print may stand before it."""
     rest = list(words)
     while rest and rest[0].text in ("--no-pager", "-P", "--no-optional-locks", "-C"):
         if rest.pop(0).text == "-C":
-            directory = rest.pop(0) if rest else Word("-")
+            directory = rest.pop(0) if rest else ShellWord("-")
             if directory.is_glob or directory.text.startswith("-"):
                 raise Unproven("git -C without a plain directory")
     return rest
 
 
-def directories(words: Sequence[Word]) -> list[str]:
+def directories(words: Sequence[ShellWord]) -> list[str]:
     """What `-C` says, in order: git goes there first."""
     texts = [word.text for word in words[: len(words) - len(after_global_options(words))]]
     return [place for option, place in pairwise(texts) if option == "-C"]
 
 
 @cache
-def _options(notation: str) -> Options:
-    return Options.of(notation)
+def _options(notation: str) -> ReaderOptions:
+    return ReaderOptions.parse(notation)
 
 
-def _branch(words: Sequence[Word]) -> None:
+def _branch(words: Sequence[ShellWord]) -> None:
     """A name without a listing option is a branch to be created."""
     operands = _options(_BRANCH).operands(words)
     lists = any(word.text.partition("=")[0] in _BRANCH_LISTS for word in words)
@@ -145,13 +153,13 @@ def _branch(words: Sequence[Word]) -> None:
         raise Unproven(f"git branch {operands[0].text}, which creates it")
 
 
-def _tag(words: Sequence[Word]) -> None:
+def _tag(words: Sequence[ShellWord]) -> None:
     operands = _options(_TAG).operands(words)
     if operands and not any(word.text in ("-l", "--list") for word in words):
         raise Unproven(f"git tag {operands[0].text}, which creates it")
 
 
-def _config(words: Sequence[Word]) -> None:
+def _config(words: Sequence[ShellWord]) -> None:
     refuse_globs(words)
     _options(_CONFIG).operands(words)
     if not words or words[0].text not in _CONFIG_GETS | _CONFIG_SCOPES:
@@ -160,32 +168,32 @@ def _config(words: Sequence[Word]) -> None:
         raise Unproven("git config without --get or --list")
 
 
-def _remote(words: Sequence[Word]) -> None:
+def _remote(words: Sequence[ShellWord]) -> None:
     texts = [word.text for word in words]
     if texts not in ([], ["-v"], ["--verbose"]) and texts[0] != "get-url":
         raise Unproven(f"git remote {texts[0]}")
     _options("-v --verbose --all --push").operands(words)
 
 
-def _stash(words: Sequence[Word]) -> None:
+def _stash(words: Sequence[ShellWord]) -> None:
     action = words[0].text if words else "push"
     if action not in ("list", "show"):
         raise Unproven(f"git stash {action}")
     _options(_LOG).operands(words[1:])
 
 
-def _reflog(words: Sequence[Word]) -> None:
+def _reflog(words: Sequence[ShellWord]) -> None:
     operands = _options(_LOG).operands(words)
     if operands and operands[0].text not in ("show", "HEAD"):
         raise Unproven(f"git reflog {operands[0].text}")
 
 
-def _worktree(words: Sequence[Word]) -> None:
+def _worktree(words: Sequence[ShellWord]) -> None:
     if [word.text for word in words] not in (["list"], ["list", "--porcelain"]):
         raise Unproven("git worktree other than list")
 
 
-def _symbolic_ref(words: Sequence[Word]) -> None:
+def _symbolic_ref(words: Sequence[ShellWord]) -> None:
     refuse_globs(words)
     if len(_options("-q --quiet --short").operands(words)) != 1:
         raise Unproven("git symbolic-ref with a new target")

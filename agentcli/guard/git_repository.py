@@ -10,31 +10,31 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from agentcli.guard.options import names
+from agentcli.guard.options import split_names
 
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
 
 _INERT_KEYS = {
-    "core": names(
+    "core": split_names(
         """repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode
         symlinks autocrlf eol safecrlf quotepath abbrev sparsecheckout sparsecheckoutcone longpaths
         protecthfs protectntfs untrackedcache preloadindex fscache commentchar compression editor
         sharedrepository hidedotfiles pager whitespace hookspath fsmonitor"""
     ),
-    "remote": names("url fetch pushurl push tagopt prune mirror"),
-    "submodule": names("url active branch ignore"),
-    "extensions": names("objectformat refstorage worktreeconfig"),
-    "diff": names("renames algorithm mnemonicprefix colormoved noprefix"),
-    "log": names("date decorate abbrevcommit follow"),
-    "lfs": names("repositoryformatversion"),
-    "http": names("extraheader postbuffer version sslverify"),
+    "remote": split_names("url fetch pushurl push tagopt prune mirror"),
+    "submodule": split_names("url active branch ignore"),
+    "extensions": split_names("objectformat refstorage worktreeconfig"),
+    "diff": split_names("renames algorithm mnemonicprefix colormoved noprefix"),
+    "log": split_names("date decorate abbrevcommit follow"),
+    "lfs": split_names("repositoryformatversion"),
+    "http": split_names("extraheader postbuffer version sslverify"),
 }
 """By section: the keys that name no program and lead to no other file."""
 
 _OF_A_USER = (".gitconfig", ".config/git/config")
 
-_INERT_SECTIONS = names(
+_INERT_SECTIONS = split_names(
     """advice alias branch color commit credential fetch gc gui index init maintenance merge pack
     pull push rebase receive rerere safe status tag transfer user"""
 )

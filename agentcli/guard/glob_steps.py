@@ -17,24 +17,24 @@ _State = tuple[int, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GlobStep:
     token: str
     one: re.Pattern[str] | None
     """Of the one character it takes; None for the wildcards of any length."""
 
 
-def is_matched(steps: Sequence[Step], name: str) -> bool:
-    states = _settled(steps, [(0, False)])
+def is_matched(steps: Sequence[GlobStep], name: str) -> bool:
+    states = _close_states(steps, [(0, False)])
     for char in name:
-        states = _settled(
-            steps, (after for state in states for after in _after(steps, state, char))
+        states = _close_states(
+            steps, (after for state in states for after in _advance(steps, state, char))
         )
         if not states:
             return False
     return (len(steps), False) in states
 
 
-def _settled(steps: Sequence[Step], states: Iterable[_State]) -> set[_State]:
+def _close_states(steps: Sequence[GlobStep], states: Iterable[_State]) -> set[_State]:
     """With all that is reached by letting wildcards be empty."""
     reached: set[_State] = set()
     for done, inside in states:
@@ -47,7 +47,7 @@ def _settled(steps: Sequence[Step], states: Iterable[_State]) -> set[_State]:
     return reached
 
 
-def _after(steps: Sequence[Step], state: _State, char: str) -> list[_State]:
+def _advance(steps: Sequence[GlobStep], state: _State, char: str) -> list[_State]:
     done, inside = state
     if done == len(steps):
         return []

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from agentcli.guard.glob_steps import ANY_FOLDERS, ANYTHING, IN_A_NAME, Step, is_matched
+from agentcli.guard.glob_steps import ANY_FOLDERS, ANYTHING, IN_A_NAME, GlobStep, is_matched
 
 FEW_WILDCARDS = 2
 
@@ -30,7 +30,7 @@ class PathPattern:
     """As a whole: with `**/` in front where it holds at any depth."""
 
     @staticmethod
-    def of(text: str) -> "PathPattern":
+    def parse(text: str) -> "PathPattern":
         """Raises ValueError with what is wrong, as the end of a sentence."""
         glob = text.strip()
         if glob.startswith("~/"):
@@ -95,7 +95,9 @@ def _matcher(glob: str, flags: re.RegexFlag) -> Matches:
         expression = re.compile("".join(map(_token_expression, tokens)), flags)
         return lambda name: expression.fullmatch(name) is not None
     steps = [
-        Step(token, None if token in _WILDCARDS else re.compile(_token_expression(token), flags))
+        GlobStep(
+            token, None if token in _WILDCARDS else re.compile(_token_expression(token), flags)
+        )
         for token in tokens
     ]
     return lambda name: is_matched(steps, name)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from agentcli.guard.hook_process import HookProblem, HookRun
 from agentcli.machine.bound import cap
-from agentcli.machine.plain import plain
+from agentcli.machine.plain import to_plain_text
 from agentcli.types.messages import Json
 
 HookEvent = Literal[
@@ -44,7 +44,7 @@ class HookFailure(HookProblem):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HookAnswer:
     """What a hook said, before anybody looked at what it was asked."""
 
     decision: HookDecision = "none"
@@ -78,19 +78,19 @@ class HookResult:
     duration_s: float = 0.0
 
 
-def understood(event: HookEvent, ran: HookRun, *, clean: Clean) -> Answer:
+def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
     """Raises HookProblem for what means nothing. All text in the answer is clean and bounded."""
     if ran.exit_code == DENIED_EXIT_CODE:
         reason = ran.stderr or ran.stdout or NO_REASON
-        return Answer(decision="deny", reason=_text(reason, clean, REASON_BYTES))
+        return HookAnswer(decision="deny", reason=_text(reason, clean, REASON_BYTES))
     if ran.exit_code != 0:
         last = ran.stderr.splitlines()[-1:] or [""]
         shown = _text(last[0], clean, REASON_BYTES)
         raise HookFailure(f"ended with exit code {ran.exit_code} {shown}".rstrip())
     if ran.stdout.startswith("{"):
-        return _cleaned(_answered(event, *_objects(ran.stdout)), clean)
+        return _clean(_build_answer(event, *_objects(ran.stdout)), clean)
     said = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
-    return Answer(context=_text(said, clean, CONTEXT_BYTES))
+    return HookAnswer(context=_text(said, clean, CONTEXT_BYTES))
 
 
 def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -105,14 +105,14 @@ def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return answer, inner
 
 
-def _answered(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) -> Answer:
+def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) -> HookAnswer:
     fields = {**outer, **inner}
     changed = fields.get("updatedInput")
     if changed is not None and not isinstance(changed, dict):
         raise HookProblem("printed an updatedInput that is not an object")
     decision = max(_decision(outer), _decision(inner), key=STRICTNESS.index)
     reason = fields.get("permissionDecisionReason") or fields.get("reason") or ""
-    answer = Answer(
+    answer = HookAnswer(
         decision=decision,
         reason=str(reason or (NO_REASON if decision in ("ask", "deny") else "")),
         input=changed,
@@ -161,15 +161,15 @@ def _output(fields: dict[str, Any]) -> str | None:
     return None
 
 
-def _cleaned(answer: Answer, clean: Clean) -> Answer:
+def _clean(answer: HookAnswer, clean: Clean) -> HookAnswer:
     return replace(
         answer,
         reason=_text(answer.reason, clean, REASON_BYTES),
-        output=None if answer.output is None else clean(plain(answer.output)),
+        output=None if answer.output is None else clean(to_plain_text(answer.output)),
         context=_text(answer.context, clean, CONTEXT_BYTES),
         message=_text(answer.message, clean, REASON_BYTES),
     )
 
 
 def _text(text: str, clean: Clean, limit_bytes: int) -> str:
-    return cap(clean(plain(text)), limit_bytes)[0]
+    return cap(clean(to_plain_text(text)), limit_bytes)[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentcli.guard.hook_matcher import fits, may_ever_fit, names_all_of
 from agentcli.guard.hook_process import HookProblem
-from agentcli.guard.subject import KNOWN_TOOLS, patched_paths
+from agentcli.guard.subject import KNOWN_TOOLS, find_patched_paths
 from agentcli.types.messages import Json
 
 COMMON_NAMES: Mapping[str, Sequence[str]] = {
@@ -94,7 +94,7 @@ class OwnCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class HookCallView:
     """A call in the words one hook uses."""
 
     call: OwnCall
@@ -137,11 +137,11 @@ class Telling:
         return _own_value(self.call.tool, own, value)
 
 
-def tell_call(matcher: str, call: OwnCall, *, root: Path) -> Sequence[Telling]:
+def tell_call(matcher: str, call: OwnCall, *, root: Path) -> Sequence[HookCallView]:
     """Return the call in the words of a hook with this matcher; empty: it does not mean it."""
     meant = [name for name in call.common_names if fits(matcher, name)]
     if _means_ours(matcher, call, meant):
-        return [Telling(call=call, tool_name=call.tool, tool_input=call.input)]
+        return [HookCallView(call=call, tool_name=call.tool, tool_input=call.input)]
     if not meant:
         return ()
     if call.tool == "apply_patch":
@@ -168,9 +168,9 @@ def _means_ours(matcher: str, call: OwnCall, meant: Sequence[str]) -> bool:
     return names_all_of(matcher, call.tool) and not whole
 
 
-def _tell(name: str, call: OwnCall, root: Path) -> Telling:
+def _tell(name: str, call: OwnCall, root: Path) -> HookCallView:
     if call.server or not isinstance(call.input, dict):
-        return Telling(call=call, tool_name=name, tool_input=call.input)
+        return HookCallView(call=call, tool_name=name, tool_input=call.input)
     fields = _FIELDS.get(call.tool, {})
     told = {
         fields.get(own, own): _common_value(call.tool, own, value, root)
@@ -179,11 +179,11 @@ def _tell(name: str, call: OwnCall, root: Path) -> Telling:
     if name == "MultiEdit":
         path = told.pop("file_path", "")
         several: dict[str, Json] = {"file_path": path, "edits": [told]}
-        return Telling(call=call, tool_name=name, tool_input=several, takes_changes=False)
-    return Telling(call=call, tool_name=name, tool_input=told)
+        return HookCallView(call=call, tool_name=name, tool_input=several, takes_changes=False)
+    return HookCallView(call=call, tool_name=name, tool_input=told)
 
 
-def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Telling]:
+def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[HookCallView]:
     patch = call.input.get("patch", call.input) if isinstance(call.input, dict) else call.input
     for file in call.files or _files_of_text(call.input, str(patch)):
         natural = "Write" if file.is_whole else "Edit"
@@ -195,12 +195,12 @@ def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Tel
             case "MultiEdit":
                 edit = {"edits": [edit]}
         told = {"file_path": _absolute(file.path, root), **edit, "patch": patch}
-        yield Telling(call=call, tool_name=name, tool_input=told, takes_changes=False)
+        yield HookCallView(call=call, tool_name=name, tool_input=told, takes_changes=False)
 
 
 def _files_of_text(tool_input: Json, patch: str) -> Sequence[TouchedFile]:
     """Of a patch that its tool does not understand: it is shown all the same."""
-    paths = patched_paths(tool_input) or [""]
+    paths = find_patched_paths(tool_input) or [""]
     return [TouchedFile(path=path, new_text=patch) for path in paths]
 
 

@@ -37,7 +37,7 @@ class HookProblem(Exception):
     """It did not look at what it was shown: not started, not ended, or not understood."""
 
 
-def hook_environment(
+def build_hook_environment(
     environ: Mapping[str, str], *, pass_env: Iterable[str], secret: Iterable[str], project: Path
 ) -> dict[str, str]:
     """The person's own environment without its secrets, and with where the project is.
@@ -71,7 +71,7 @@ async def run_hook(
     """Raises HookProblem."""
     mark = f"hook-{secrets.token_hex(8)}."
     flooded = asyncio.Event()
-    stdout, stderr = _Kept(flooded), _Kept(flooded)
+    stdout, stderr = _LimitedOutput(flooded), _LimitedOutput(flooded)
     with ExitStack() as stack:
         given = stack.enter_context(tempfile.TemporaryFile())
         given.write(stdin)
@@ -80,21 +80,21 @@ async def run_hook(
         for pipe in pipes:
             stack.callback(pipe.close)
         marked = {**env, MARK: env.get(MARK, "") + mark}
-        child = _started(command, stdin=given, pipes=pipes, cwd=cwd, env=marked)
+        child = _start(command, stdin=given, pipes=pipes, cwd=cwd, env=marked)
         for pipe in pipes:
             pipe.close_writer()
         try:
-            exit_code = await _awaited(child, flooded, timeout_s=timeout_s)
-            await asyncio.gather(*(pipe.drained(process.DRAIN_S) for pipe in pipes))
+            exit_code = await _wait(child, flooded, timeout_s=timeout_s)
+            await asyncio.gather(*(pipe.drain(process.DRAIN_S) for pipe in pipes))
         finally:
             if child.poll() is None:
-                await process.to_its_end(_killed(child, mark))
+                await process.run_to_completion(_kill(child, mark))
         if flooded.is_set():
             raise _flood()
     return HookRun(exit_code=exit_code, stdout=stdout.text(), stderr=stderr.text())
 
 
-class _Kept:
+class _LimitedOutput:
     """The beginning of a stream; the flood is announced, and the rest is dropped."""
 
     def __init__(self, flooded: asyncio.Event) -> None:
@@ -113,7 +113,7 @@ class _Kept:
         return self._content.decode("utf-8-sig", errors="replace").strip()
 
 
-def _started(
+def _start(
     command: str | tuple[str, ...],
     *,
     stdin: IO[bytes],
@@ -136,10 +136,10 @@ def _started(
         raise HookProblem(f"could not be started: {error}") from None
 
 
-async def _awaited(
+async def _wait(
     child: "subprocess.Popen[bytes]", flooded: asyncio.Event, *, timeout_s: float
 ) -> int:
-    ended = asyncio.ensure_future(process.exited(child))
+    ended = asyncio.ensure_future(process.wait_for_exit(child))
     flood = asyncio.ensure_future(flooded.wait())
     try:
         async with asyncio.timeout(timeout_s):
@@ -160,9 +160,9 @@ def _flood() -> HookProblem:
     return HookProblem(f"printed more than {LARGEST_OUTPUT_BYTES} bytes")
 
 
-async def _killed(child: "subprocess.Popen[bytes]", mark: str) -> None:
+async def _kill(child: "subprocess.Popen[bytes]", tag: str) -> None:
     if os.name == "posix":
-        await process.end(child, mark=mark, steps=_KILL)
+        await process.end(child, tag=tag, steps=_KILL)
     else:
         child.kill()
         child.wait()

@@ -8,11 +8,11 @@ from agentcli.types.tools import Command, Diff, FileView, Output
 from agentcli.types.verdicts import Reaction
 
 
-def said_by(output: Output) -> str:
+def read_text(output: Output) -> str:
     return "\n".join(block.text for block in output.content if isinstance(block, Text))
 
 
-def response(output: Output, said: str, *, file_path: Json) -> Json:
+def build_response(output: Output, said: str, *, file_path: Json) -> Json:
     """In the form that existing hooks look for, as far as it is ours to give.
 
     `file_path`: the one file that the hook was told of; empty: there is none."""
@@ -36,7 +36,7 @@ def join_reactions(before: Reaction | None, now: Reaction) -> Reaction:
     return now if before.decision == "observed" else before
 
 
-def reaction_to(result: HookResult, output: Output) -> Reaction:
+def build_reaction(result: HookResult, output: Output) -> Reaction:
     """A hook that broke may have been there to take something out: then nothing is let through."""
     if result.decision == "deny" or result.is_broken:
         return Reaction(hook=result.hook, decision="rejected", reason=result.reason)

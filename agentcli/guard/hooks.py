@@ -16,18 +16,18 @@ from typing import TypeAlias, get_args
 
 from agentcli.guard.hook_answer import (
     STRICTNESS,
-    Answer,
     Clean,
+    HookAnswer,
     HookDecision,
     HookEvent,
     HookFailure,
     HookResult,
-    understood,
+    parse_answer,
 )
 from agentcli.guard.hook_matcher import fits
-from agentcli.guard.hook_names import COMMON_MODES, OwnCall, Telling, fits_subject, tell_call
+from agentcli.guard.hook_names import COMMON_MODES, HookCallView, OwnCall, fits_subject, tell_call
 from agentcli.guard.hook_process import HookProblem, run_hook
-from agentcli.guard.hook_reaction import join_reactions, reaction_to, response, said_by
+from agentcli.guard.hook_reaction import build_reaction, build_response, join_reactions, read_text
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Output
@@ -86,7 +86,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
+class HookVerdict:
     """What all hooks together say before a call."""
 
     decision: HookDecision = "none"
@@ -97,7 +97,7 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookGround:
+class HookContext:
     """What hooks run in, and what every one of them is told."""
 
     session_id: str
@@ -112,7 +112,7 @@ class HookGround:
     why_not: Callable[[Hook], str] = lambda hook: ""
     """Why a hook may not run any more; empty: it may."""
 
-    def told(self, event: HookEvent) -> dict[str, Json]:
+    def build_input(self, event: HookEvent) -> dict[str, Json]:
         mode = self.mode()
         return {
             "session_id": self.session_id,
@@ -124,39 +124,39 @@ class HookGround:
         }
 
 
-class Hooks:
+class HookRunner:
     def __init__(
         self,
         hooks: Iterable[Hook],
-        ground: HookGround,
+        ground: HookContext,
         *,
-        tell: Callable[[HookResult], None] = lambda result: None,
+        emit: Callable[[HookResult], None] = lambda result: None,
     ) -> None:
         """`tell` hears of every result, also of those that decide nothing."""
         self._hooks = tuple(hooks)
         self._ground = ground
-        self._tell = tell
+        self._tell = emit
 
-    async def before(self, call: ToolCall, child: Delegation | None = None) -> Before:
+    async def run_before(self, call: ToolCall, child: Delegation | None = None) -> HookVerdict:
         """Each hook sees the arguments as the one before left them; a denial ends it."""
-        said = Before()
+        said = HookVerdict()
         for hook in self._hooks:
             given = call.input if said.input is None else said.input
-            for telling in self._tellings(hook, "PreToolUse", call.name, given):
+            for telling in self._describe_call(hook, "PreToolUse", call.name, given):
                 details = self._details(call, telling, child)
                 result = await self._before(hook, call, telling, details=details)
-                said = _joined(said, result)
+                said = _join_decisions(said, result)
                 if said.decision == "deny":
                     return said
         return said
 
-    def after(self, child: Delegation | None = None) -> Sequence[After]:
+    def build_after(self, child: Delegation | None = None) -> Sequence[After]:
         """One step for every hook that looks at results: of a child's calls, where one is named."""
         return [
             partial(self._after, hook, child) for hook in self._hooks if hook.event == "PostToolUse"
         ]
 
-    async def at(
+    async def run_event(
         self, event: HookEvent, subject: str = "", **details: Json
     ) -> Sequence[HookResult]:
         """At the start or the end of a session or turn, or when the person has written a prompt."""
@@ -168,14 +168,16 @@ class Hooks:
                 results.append(result)
         return results
 
-    def _tellings(self, hook: Hook, event: HookEvent, tool: str, given: Json) -> Sequence[Telling]:
+    def _describe_call(
+        self, hook: Hook, event: HookEvent, tool: str, given: Json
+    ) -> Sequence[HookCallView]:
         if hook.event != event:
             return ()
         ground = self._ground
         return tell_call(hook.matcher, ground.own_call(tool, given), root=ground.cwd)
 
     def _details(
-        self, call: ToolCall, telling: Telling, child: Delegation | None
+        self, call: ToolCall, telling: HookCallView, child: Delegation | None
     ) -> dict[str, Json]:
         details: dict[str, Json] = {
             "tool_name": telling.tool_name,
@@ -198,7 +200,7 @@ class Hooks:
         self,
         hook: Hook,
         call: ToolCall,
-        telling: Telling,
+        telling: HookCallView,
         *,
         details: Mapping[str, Json],
     ) -> HookResult:
@@ -208,7 +210,7 @@ class Hooks:
             result = replace(result, decision="none")  # a project can only tighten
         changed = None if result.decision == "deny" else answer.input
         if changed is not None and changed != telling.tool_input:
-            result = _changed(result, changed, telling)
+            result = _apply_change(result, changed, telling)
         self._tell(result)
         return result
 
@@ -217,28 +219,28 @@ class Hooks:
     ) -> Reaction | None:
         """None: the hook has nothing to do with this call."""
         reaction: Reaction | None = None
-        for telling in self._tellings(hook, "PostToolUse", call.name, call.input):
+        for telling in self._describe_call(hook, "PostToolUse", call.name, call.input):
             details = self._details(call, telling, child)
-            said = self._ground.clean(said_by(output))
-            details["tool_response"] = response(output, said, file_path=telling.file_path)
+            said = self._ground.clean(read_text(output))
+            details["tool_response"] = build_response(output, said, file_path=telling.file_path)
             result, _ = await self._run(hook, details)
             self._tell(replace(result, call_id=call.id))
-            reaction = join_reactions(reaction, reaction_to(result, output))
+            reaction = join_reactions(reaction, build_reaction(result, output))
             if reaction.decision == "rejected":
                 break
             output = reaction.output or output
         return reaction
 
-    async def _run(self, hook: Hook, details: Mapping[str, Json]) -> tuple[HookResult, Answer]:
+    async def _run(self, hook: Hook, details: Mapping[str, Json]) -> tuple[HookResult, HookAnswer]:
         began = time.monotonic()
-        answer, broken = Answer(), False
+        answer, broken = HookAnswer(), False
         try:
             answer = await self._answer(hook, details)
         except HookProblem as problem:
-            answer = Answer(decision="failed", reason=f"the hook {problem}")
+            answer = HookAnswer(decision="failed", reason=f"the hook {problem}")
             broken = not isinstance(problem, HookFailure)
         except OSError as error:  # no space for its input, no handle for its output
-            answer = Answer(decision="failed", reason=f"the hook could not be run: {error}")
+            answer = HookAnswer(decision="failed", reason=f"the hook could not be run: {error}")
             broken = True
         result = HookResult(
             hook=hook.name,
@@ -253,11 +255,11 @@ class Hooks:
         )
         return result, answer
 
-    async def _answer(self, hook: Hook, details: Mapping[str, Json]) -> Answer:
+    async def _answer(self, hook: Hook, details: Mapping[str, Json]) -> HookAnswer:
         ground = self._ground
         if why_not := ground.why_not(hook):
             raise HookProblem(f"was not run: {why_not}")
-        told = json.dumps({**ground.told(hook.event), **details}, default=str)
+        told = json.dumps({**ground.build_input(hook.event), **details}, default=str)
         ran = await run_hook(
             hook.command,
             stdin=told.encode("utf-8", "replace"),
@@ -265,10 +267,12 @@ class Hooks:
             env=ground.env,
             timeout_s=hook.timeout_s,
         )
-        return understood(hook.event, ran, clean=ground.clean)
+        return parse_answer(hook.event, ran, clean=ground.clean)
 
 
-def _changed(result: HookResult, changed: dict[str, Json], telling: Telling) -> HookResult:
+def _apply_change(
+    result: HookResult, changed: dict[str, Json], telling: HookCallView
+) -> HookResult:
     try:
         if not telling.takes_changes:
             raise HookProblem("wants to change a part of the call, which cannot be done")
@@ -277,10 +281,12 @@ def _changed(result: HookResult, changed: dict[str, Json], telling: Telling) -> 
         return replace(result, decision="failed", reason=f"the hook {problem}", is_broken=True)
 
 
-def _joined(said: Before, result: HookResult) -> Before:
+def _join_decisions(said: HookVerdict, result: HookResult) -> HookVerdict:
     """The stricter of the two decides; the last change of the arguments holds."""
     changed = said.input if result.input is None else result.input
     if STRICTNESS.index(result.decision) <= STRICTNESS.index(said.decision):
         hook = result.hook if result.input is not None else said.hook
-        return Before(decision=said.decision, hook=hook, reason=said.reason, input=changed)
-    return Before(decision=result.decision, hook=result.hook, reason=result.reason, input=changed)
+        return HookVerdict(decision=said.decision, hook=hook, reason=said.reason, input=changed)
+    return HookVerdict(
+        decision=result.decision, hook=result.hook, reason=result.reason, input=changed
+    )

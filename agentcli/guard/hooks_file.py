@@ -53,13 +53,13 @@ def parse_hooks(text: str, path: Path, *, project: Path | None = None) -> HooksF
         raise SettingsError(f"{path}:{error.lineno} is not JSON: {error.msg}", hint=_HOW) from None
     except (RecursionError, ValueError) as error:
         raise SettingsError(f"{path} is not JSON: {error}", hint=_HOW) from None
-    reading = _Reading(text=text, path=path, project=project)
+    reading = _HooksParser(text=text, path=path, project=project)
     hooks = tuple(reading.hooks(document))
     return HooksFile(hooks=hooks, warnings=tuple(dict.fromkeys(reading.warnings)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _HooksParser:
     text: str
     path: Path
     project: Path | None

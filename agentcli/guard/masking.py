@@ -25,7 +25,7 @@ _WITHOUT_TEXT = frozenset((bool, int, float, type(None)))
 Piece = TextDelta | ThinkingDelta | CallDelta
 
 
-class Masking:
+class EventMasking:
     """One per session: it knows what of a reply has arrived."""
 
     def __init__(self, redactor: Redactor) -> None:
@@ -40,31 +40,31 @@ class Masking:
             case TextDelta() | ThinkingDelta() | CallDelta():
                 yield from self._piece(event)
             case CallProgress() | CommandEnded():  # in the middle of a text
-                yield self.cleaned(event)
+                yield self.mask_value(event)
             case _:
-                yield from self._held_back()
-                yield self.cleaned(event)
+                yield from self._flush()
+                yield self.mask_value(event)
 
-    def cleaned(self, value: Any) -> Any:
+    def mask_value(self, value: Any) -> Any:
         """The value itself where nothing had to be masked."""
         if (kind := type(value)) in _WITHOUT_TEXT:
             return value
         if kind is str:
-            return self._redactor.text(value)
+            return self._redactor.mask(value)
         match value:
             case Enum() | Image():
                 return value
             case str():
-                return self._redactor.text(value)
+                return self._redactor.mask(value)
             case Echo(data=data):
-                known = self._without_known(data)
+                known = self._mask_known(data)
                 return value if known == data else replace(value, data=known)
             case tuple() | list():
-                items = [self.cleaned(item) for item in value]
+                items = [self.mask_value(item) for item in value]
                 is_same = all(new is old for new, old in zip(items, value, strict=True))
                 return value if is_same else type(value)(items)
             case dict():
-                return {self.cleaned(key): self.cleaned(item) for key, item in value.items()}
+                return {self.mask_value(key): self.mask_value(item) for key, item in value.items()}
         return self._record(value) if is_dataclass(value) else value
 
     def _record(self, record: Any) -> Any:
@@ -72,7 +72,7 @@ class Masking:
         changed = {
             name: new
             for name in _text_fields(kind)
-            if (new := self.cleaned(old := getattr(record, name))) is not old and new != old
+            if (new := self.mask_value(old := getattr(record, name))) is not old and new != old
         }
         if not changed:
             return record
@@ -80,19 +80,19 @@ class Masking:
             changed["echo"] = None
         return replace(record, **changed)
 
-    def _without_known(self, data: Any) -> Any:
+    def _mask_known(self, data: Any) -> Any:
         match data:
             case str():
-                return self._redactor.known(data)
+                return self._redactor.mask_known(data)
             case list():
-                return [self._without_known(item) for item in data]
+                return [self._mask_known(item) for item in data]
             case dict():
-                return {key: self._without_known(item) for key, item in data.items()}
+                return {key: self._mask_known(item) for key, item in data.items()}
         return data
 
     def _piece(self, piece: Piece) -> Iterator[Event]:
-        if _stream_of(piece) != _stream_of(self._latest):
-            yield from self._held_back()
+        if _find_stream(piece) != _find_stream(self._latest):
+            yield from self._flush()
         self._stream = self._stream or self._redactor.stream()
         self._latest = piece
         text = _text(piece)
@@ -100,7 +100,7 @@ class Masking:
         if given or not text:
             yield _with_text(piece, given)
 
-    def _held_back(self) -> Iterator[Event]:
+    def _flush(self) -> Iterator[Event]:
         rest = self._stream.close() if self._stream else ""
         latest, self._stream, self._latest = self._latest, None, None
         if rest and latest:
@@ -112,7 +112,7 @@ def _text_fields(of: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(of) if field.name not in _NO_TEXT)
 
 
-def _stream_of(piece: Piece | None) -> tuple[type, str]:
+def _find_stream(piece: Piece | None) -> tuple[type, str]:
     return type(piece), piece.call_id if isinstance(piece, CallDelta) else ""
 
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentcli.guard.shell import Word
+from agentcli.guard.shell import ShellWord
 
 _NUMBER = re.compile(r"-\d+")
 
 
-def names(text: str) -> frozenset[str]:
+def split_names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -21,7 +21,7 @@ class Unproven(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReaderOptions:
     flags: frozenset[str]
     valued: frozenset[str]
     """Take a value, in the same word or in the next."""
@@ -33,7 +33,7 @@ class Options:
     """`-20` is an option."""
 
     @staticmethod
-    def of(notation: str) -> "Options":
+    def parse(notation: str) -> "ReaderOptions":
         """`-ab` two flags, `-n:` takes a value, `-U?` may have one attached, `-#` any number.
 
         Long options likewise: `--all --lines: --color?`. With `-L!` the value is in the next word.
@@ -49,7 +49,7 @@ class Options:
                 found[kind].add(name)
             else:
                 found[kind].update(f"-{letter}" for letter in name[1:])
-        return Options(
+        return ReaderOptions(
             flags=frozenset(found[""]),
             valued=frozenset(found[":"]),
             attached=frozenset(found["?"]),
@@ -57,9 +57,9 @@ class Options:
             takes_numbers=takes_numbers,
         )
 
-    def operands(self, words: Sequence[Word]) -> list[Word]:
+    def operands(self, words: Sequence[ShellWord]) -> list[ShellWord]:
         """The words that are no options and no values of options. Raises Unproven."""
-        operands: list[Word] = []
+        operands: list[ShellWord] = []
         rest = list(words)
         while rest:
             word = rest.pop(0)
@@ -99,7 +99,7 @@ class Options:
         raise Unproven(f"option {name}")
 
 
-def _take_value(option: str, rest: list[Word]) -> None:
+def _take_value(option: str, rest: list[ShellWord]) -> None:
     if not rest:
         raise Unproven(f"option {option} without a value")
     value = rest.pop(0).text
@@ -108,7 +108,7 @@ def _take_value(option: str, rest: list[Word]) -> None:
         raise Unproven(f"option {option} with the value {value}")
 
 
-def refuse_unsafe_globs(words: Sequence[Word], *, may_become_options: bool = False) -> None:
+def refuse_unsafe_globs(words: Sequence[ShellWord], *, may_become_options: bool = False) -> None:
     """File names that a glob stands for must not be taken for options: `*` may match `-o`."""
     for word in words:
         first = word.text[:1]
@@ -116,7 +116,7 @@ def refuse_unsafe_globs(words: Sequence[Word], *, may_become_options: bool = Fal
             raise Unproven(f"{word.text}, which may match a file named like an option")
 
 
-def refuse_globs(words: Sequence[Word]) -> None:
+def refuse_globs(words: Sequence[ShellWord]) -> None:
     """Where the number of words matters."""
     for word in words:
         if word.is_glob:

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.guard.commands import Likeness
-from agentcli.guard.explain import input_of
+from agentcli.guard.explain import build_input
 from agentcli.guard.rules import (
     DECISIONS,
     WHENS,
-    Rule,
+    PermissionRule,
     RuleDecision,
     RuleError,
     Source,
     When,
     parse_rule,
 )
-from agentcli.guard.shell import Plain
-from agentcli.guard.subject import KNOWN_TOOLS, Subjects
+from agentcli.guard.shell import PlainLine
+from agentcli.guard.subject import KNOWN_TOOLS, SubjectFactory
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.verdicts import CONFINED, Confinement
+from agentcli.types.verdicts import NO_GRANTS, Grants
 
 _FIELDS = ("decision", "rule", "when", "match", "not_match", "reason", "network", "writable")
 _HOW = 'write [[rule]], and below it decision = "deny" and rule = "bash(git push:*)"'
@@ -42,7 +42,7 @@ def load_rules(
     source: Source,
     must_exist: bool = False,
     tools: Collection[str] = KNOWN_TOOLS,
-) -> tuple[Rule, ...]:
+) -> tuple[PermissionRule, ...]:
     """The rules of a file that holds nothing else. Raises SettingsError."""
     if not path.exists() and not must_exist:
         return ()
@@ -58,7 +58,7 @@ def load_rules(
 
 def parse_rules(
     data: bytes, path: Path, *, source: Source, tools: Collection[str] = KNOWN_TOOLS
-) -> tuple[Rule, ...]:
+) -> tuple[PermissionRule, ...]:
     """The rules of a file that was read already. Raises SettingsError."""
     try:
         text = data.decode("utf-8")
@@ -70,17 +70,17 @@ def parse_rules(
     for key in document:
         if key != "rule":
             raise SettingsError(f"{path}: a rule file has no {key}, only [[rule]]", hint=_HOW)
-    return rules_in(document, text, path=path, source=source, tools=tools)
+    return parse_rule_tables(document, text, path=path, source=source, tools=tools)
 
 
-def rules_in(
+def parse_rule_tables(
     document: dict[str, Any],
     text: str,
     *,
     path: Path,
     source: Source,
     tools: Collection[str] = KNOWN_TOOLS,
-) -> tuple[Rule, ...]:
+) -> tuple[PermissionRule, ...]:
     """The `[[rule]]` tables of a settings file that was read already."""
     tables = document.get("rule", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -90,7 +90,7 @@ def rules_in(
     for index, table in enumerate(tables):
         where = f"{path}:{lines[index]}" if len(lines) == len(tables) else str(path)
         try:
-            rules.append(_rule_of(table, source=source, where=where, tools=tools))
+            rules.append(_parse_rule_table(table, source=source, where=where, tools=tools))
         except RuleError as error:
             raise SettingsError(f"{where}: {error}", hint=_UNTIL_THEN) from None
     return tuple(rules)
@@ -98,7 +98,7 @@ def rules_in(
 
 def rules_from_options(
     *, allow: Iterable[str] = (), deny: Iterable[str] = (), tools: Collection[str] = KNOWN_TOOLS
-) -> tuple[Rule, ...]:
+) -> tuple[PermissionRule, ...]:
     """Of `--allow` and `--deny`. Raises UsageError."""
     given: list[tuple[RuleDecision, str]] = [("deny", text) for text in deny]
     given += [("allow", text) for text in allow]
@@ -114,7 +114,9 @@ def rules_from_options(
     return tuple(rules)
 
 
-def _rule_of(table: dict[str, Any], *, source: Source, where: str, tools: Collection[str]) -> Rule:
+def _parse_rule_table(
+    table: dict[str, Any], *, source: Source, where: str, tools: Collection[str]
+) -> PermissionRule:
     for field in table:
         if field not in _FIELDS:
             near = get_close_matches(field, _FIELDS, n=1)
@@ -126,7 +128,7 @@ def _rule_of(table: dict[str, Any], *, source: Source, where: str, tools: Collec
     if not isinstance(text, str):
         raise RuleError('rule is missing; write rule = "bash(pytest:*)"')
     rule = parse_rule(text, decision, source=source, where=where, tools=tools)
-    rule = replace(rule, when=_when(table, rule), confinement=_confinement(table, rule))
+    rule = replace(rule, when=_when(table, rule), grants=_parse_grants(table, rule))
     for field, wanted in (("match", True), ("not_match", False)):
         for example in _examples(table, field):
             if _matches(rule, example) is not wanted:
@@ -135,15 +137,15 @@ def _rule_of(table: dict[str, Any], *, source: Source, where: str, tools: Collec
     return rule
 
 
-def _confinement(table: dict[str, Any], rule: Rule) -> Confinement:
+def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
     """What commands get besides; a repository cannot give it to itself."""
     network, writable = table.get("network", False), table.get("writable", [])
     if not isinstance(network, bool):
         raise RuleError(f"network must be true or false, not {json.dumps(network)}")
     if not isinstance(writable, list) or not all(isinstance(one, str) for one in writable):
         raise RuleError('writable is a list of directories; write writable = ["~/.cache/pip"]')
-    confinement = Confinement(network=network, writable=tuple(map(_directory, writable)))
-    if confinement == CONFINED:
+    confinement = Grants(network=network, writable=tuple(map(_directory, writable)))
+    if confinement == NO_GRANTS:
         return confinement
     if rule.tools != {"bash"} or rule.decision not in ("allow", "ask"):
         raise RuleError("network and writable are for rules that allow or ask about bash")
@@ -159,7 +161,7 @@ def _directory(text: str) -> Path:
     return path
 
 
-def _when(table: dict[str, Any], rule: Rule) -> When:
+def _when(table: dict[str, Any], rule: PermissionRule) -> When:
     when = table.get("when", "always")
     if when not in WHENS:
         raise RuleError(f"when must be always or untrusted, not {json.dumps(when)}")
@@ -175,22 +177,22 @@ def _examples(table: dict[str, Any], field: str) -> Sequence[str]:
     return examples
 
 
-def _matches(rule: Rule, example: str) -> bool:
+def _matches(rule: PermissionRule, example: str) -> bool:
     """As in a call: strictly for allow, widely for ask and deny."""
     root = Path("/workspace")
-    subjects = Subjects(workspace=root, cwd=lambda: root, real_path=lambda path: path)
+    subjects = SubjectFactory(workspace=root, cwd=lambda: root, real_path=lambda path: path)
     if rule.effects:
         raise RuleError("a rule about effects has no examples: no text says what a call does")
     if rule.server is not None:
         server, _, tool = example.partition(":")
-        subject = subjects.of(tool, {}, source=f"mcp {server}")
+        subject = subjects.build(tool, {}, source=f"mcp {server}")
     else:
         tool = min(rule.tools)
-        subject = subjects.of(tool, input_of(tool, example))
+        subject = subjects.build(tool, build_input(tool, example))
     if rule.decision != "allow":
         return rule.likeness(subject) is Likeness.YES
     line = subject.line
-    if rule.command is None or not isinstance(line, Plain):
+    if rule.command is None or not isinstance(line, PlainLine):
         return rule.permits_call(subject)
     alone = len(line.parts) == 1
     command = rule.command

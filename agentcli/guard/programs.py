@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from agentcli.guard.options import names
+from agentcli.guard.options import split_names
 
-WRAPPERS = names(
+WRAPPERS = split_names(
     """env nice ionice chrt taskset timeout gtimeout nohup setsid stdbuf unbuffer xargs gxargs
     parallel sudo doas su runuser pkexec chroot unshare nsenter bwrap firejail systemd-run
     start-stop-daemon flock script expect strace ltrace gdb lldb valgrind perf entr watch watchexec
@@ -21,16 +21,16 @@ WRAPPERS = names(
 )
 """They run what stands in their words or what is typed into them."""
 
-SHELL_STATE = names(
+SHELL_STATE = split_names(
     """eval exec source . command builtin trap alias unalias set shopt export declare typeset
     readonly local unset hash enable bind complete compgen mapfile readarray read let pushd popd
     umask ulimit fc history"""
 )
 """Builtins that run their words, or change what the commands after them mean."""
 
-SHELLS = names("sh bash dash ash zsh ksh mksh fish csh tcsh pwsh")
+SHELLS = split_names("sh bash dash ash zsh ksh mksh fish csh tcsh pwsh")
 
-INTERPRETERS = SHELLS | names(
+INTERPRETERS = SHELLS | split_names(
     """python pypy node nodejs deno bun perl ruby php lua luajit Rscript julia tclsh osascript
     groovy scala jshell elixir swift guile racket tsx ts-node"""
 )
@@ -55,29 +55,29 @@ LAUNCHERS = tuple(
 )
 """The word after these is a program."""
 
-_RUNNING_OPTIONS = names(
+_RUNNING_OPTIONS = split_names(
     """exec exec-batch rsh rsync-path pre to-command use-compress-program compress-program
     checkpoint-action info-script new-volume-script rsh-command rmt-command upload-pack receive-pack
     ext-diff open-files-in-pager textconv extcmd script-shell node-options toolexec vettool eval
     use-askpass execute unzip-command hostname-bin config-env exec-path"""
 )
 _RUNNING_OPTIONS_OF = {
-    "git": names(
+    "git": split_names(
         "template sendmail-cmd smtp-server to-cmd cc-cmd header-cmd httpd browser access-hook"
     ),
-    "cargo": names("config"),
-    "mypy": names("python-executable"),
-    "gradlew": names("init-script include-build I"),
-    "gradle": names("init-script include-build I"),
-    "ctest": names("build-and-test S"),
-    "cmake": names("P"),
-    "rsync": names("daemon"),
-    "pip": names("python"),
-    "tar": names("files-from"),
+    "cargo": split_names("config"),
+    "mypy": split_names("python-executable"),
+    "gradlew": split_names("init-script include-build I"),
+    "gradle": split_names("init-script include-build I"),
+    "ctest": split_names("build-and-test S"),
+    "cmake": split_names("P"),
+    "rsync": split_names("daemon"),
+    "pip": split_names("python"),
+    "tar": split_names("files-from"),
 }
 """For one program each: what makes it run a file that the words name."""
 _RUNNING_LETTERS = {"tar": "IFT", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
-_GIT_RUNNING_COMMANDS = names("remote-ext remote-fd instaweb for-each-repo")
+_GIT_RUNNING_COMMANDS = split_names("remote-ext remote-fd instaweb for-each-repo")
 """What they run may stand in any of the words."""
 _GIT_RUNNING_LETTERS = {"rebase": "x", "clone": "uc", "difftool": "x", "archive": "o"}
 _COMPILER = re.compile(
@@ -87,24 +87,24 @@ _RUNNING_WORD_OF_COMPILER = re.compile(
     r"-B|@|--?(?:wrapper|specs|fplugin|iplugindir|Xclang|ld-path|fuse-ld=.*/)|-.*-plugin"
 )
 """It takes its parts, or code to load, from there; what a file holds may say so, too."""
-_HAVE_STRATEGIES = names("merge pull rebase cherry-pick revert")
-_SIGN_OFF_BY_S = names("cherry-pick revert")
-_OWN_STRATEGIES = names("ort recursive resolve octopus ours subtree")
+_HAVE_STRATEGIES = split_names("merge pull rebase cherry-pick revert")
+_SIGN_OFF_BY_S = split_names("cherry-pick revert")
+_OWN_STRATEGIES = split_names("ort recursive resolve octopus ours subtree")
 _STRATEGY = re.compile(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
 """Not behind a letter that takes the rest of its word for a value, as in `-Xours`."""
-_TAKE_CODE = names("find fd fdfind sed awk make tar")
-_ABBREVIATE_OPTIONS = names("tar gtar wget git zip")
+_TAKE_CODE = split_names("find fd fdfind sed awk make tar")
+_ABBREVIATE_OPTIONS = split_names("tar gtar wget git zip")
 _SHORTEST_ABBREVIATION = 4
 
 
-def name_of(word: str) -> str:
+def get_program_name(word: str) -> str:
     """The program behind a word: without its directory, and `python` for `python3.12`."""
     name = (word.rstrip("/").rpartition("/")[2] or word).removesuffix(".exe")
     return name.rstrip("0123456789.") if name.startswith(("python", "pypy", "lua")) else name
 
 
 def runs_others(program: str) -> bool:
-    name = name_of(program)
+    name = get_program_name(program)
     return name in WRAPPERS or name in SHELL_STATE or name in INTERPRETERS
 
 
@@ -112,21 +112,21 @@ def may_run_others(argv: Sequence[str]) -> bool:
     """Whether some of these words may name a program, or be code for one."""
     return (
         runs_others(argv[0])
-        or name_of(argv[0]) in _TAKE_CODE
-        or launcher_of(argv) is not None
-        or running_option(argv, after=1) is not None
-        or (name_of(argv[0]) == "git" and any(word.startswith("-c") for word in argv[1:2]))
+        or get_program_name(argv[0]) in _TAKE_CODE
+        or find_launcher(argv) is not None
+        or find_running_option(argv, after=1) is not None
+        or (get_program_name(argv[0]) == "git" and any(word.startswith("-c") for word in argv[1:2]))
     )
 
 
-def launcher_of(argv: Sequence[str]) -> tuple[str, ...] | None:
+def find_launcher(argv: Sequence[str]) -> tuple[str, ...] | None:
     """The launcher that these words begin with."""
-    begin = (name_of(argv[0]), *argv[1:])
-    lengths = (_length_of(one, begin) for one in LAUNCHERS if one[0] == begin[0])
+    begin = (get_program_name(argv[0]), *argv[1:])
+    lengths = (_measure_launcher(one, begin) for one in LAUNCHERS if one[0] == begin[0])
     return next((begin[:length] for length in lengths if length), None)
 
 
-def _length_of(launcher: Sequence[str], words: Sequence[str]) -> int:
+def _measure_launcher(launcher: Sequence[str], words: Sequence[str]) -> int:
     """How many words it takes, with options between its own that may have a value; 0: not it."""
     at = 0
     for expected in launcher:
@@ -141,9 +141,9 @@ def _length_of(launcher: Sequence[str], words: Sequence[str]) -> int:
     return at
 
 
-def running_option(argv: Sequence[str], *, after: int) -> str | None:
+def find_running_option(argv: Sequence[str], *, after: int) -> str | None:
     """An option from the word number `after` on that makes the program run another one."""
-    program = name_of(argv[0])
+    program = get_program_name(argv[0])
     if _COMPILER.fullmatch(program):
         return next(filter(_RUNNING_WORD_OF_COMPILER.match, argv[after:]), None)
     if program == "git" and (found := _running_in_git(*argv[1:])):
@@ -206,5 +206,5 @@ def is_script(word: str) -> bool:
 
 def reads_code(argv: Sequence[str]) -> bool:
     """Whether this is an interpreter that takes its program from standard input."""
-    is_interpreter = name_of(argv[0]) in INTERPRETERS
+    is_interpreter = get_program_name(argv[0]) in INTERPRETERS
     return is_interpreter and not any(is_script(word) for word in argv[1:])

@@ -16,7 +16,7 @@ from agentcli.types.errors import SettingsError
 _SHOWN_CHARS = 300
 
 
-def summary(files: ProjectFiles) -> str:
+def summarize_files(files: ProjectFiles) -> str:
     """On one line: `settings.toml, 2 hooks, 1 server and 3 commands`."""
     counted = (
         (HOOKS, _hooks(files), "hook"),
@@ -34,10 +34,10 @@ def summary(files: ProjectFiles) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
-def described(files: ProjectFiles) -> Iterator[str]:
+def describe_files(files: ProjectFiles) -> Iterator[str]:
     """One line for everything that would be used or run."""
     yield from (f"problem   {problem}" for problem in files.problems)
-    yield from (f"setting   {_shown(key)} = {_shown(value)}" for key, value in _settings(files))
+    yield from (f"setting   {_display(key)} = {_display(value)}" for key, value in _settings(files))
     yield from (f"hook      {line}" for line in _hooks(files))
     yield from (f"server    {line}" for line in _servers(files))
     for name in files.files:
@@ -58,9 +58,9 @@ def _hooks(files: ProjectFiles) -> list[str]:
     try:
         found = parse_hooks(text, files.directory / HOOKS)
     except SettingsError as error:
-        return [f"cannot be read: {_shown(str(error))}"]
+        return [f"cannot be read: {_display(str(error))}"]
     return [
-        f"{hook.event}{f' {hook.matcher}' if hook.matcher else ''}: {_shown(hook.command)}"
+        f"{hook.event}{f' {hook.matcher}' if hook.matcher else ''}: {_display(hook.command)}"
         for hook in found.hooks
     ]
 
@@ -72,10 +72,10 @@ def _servers(files: ProjectFiles) -> list[str]:
         return [f"cannot be read: {error}"]
     servers = document.get("mcpServers", document) if isinstance(document, Mapping) else document
     if not isinstance(servers, Mapping):
-        return [f"cannot be read: {_shown(servers)}"]
-    return [f"{_shown(name)}: {_shown(entry)}" for name, entry in servers.items()]
+        return [f"cannot be read: {_display(servers)}"]
+    return [f"{_display(name)}: {_display(entry)}" for name, entry in servers.items()]
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return printable(text[:_SHOWN_CHARS])

@@ -73,7 +73,7 @@ class ProjectFiles:
 
 def read_project(root: Path) -> ProjectFiles | None:
     """None: there is nothing in this directory. OSError when it cannot even be looked at."""
-    reading = _Reading()
+    reading = _ProjectReader()
     try:
         with descend(root, [DIRECTORY]) as folder:
             reading.directory(folder, "")
@@ -92,7 +92,7 @@ def read_project(root: Path) -> ProjectFiles | None:
     )
 
 
-class _Reading:
+class _ProjectReader:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.problems: list[str] = []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agentcli.types.events import Attached, CallFinished, Fact
+from agentcli.types.events import CallFinished, Fact, FileAttached
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, FileView, Matches, Output
 
@@ -28,7 +28,7 @@ _FETCHERS = re.compile(
 )
 
 
-class Provenance:
+class OriginTracker:
     def __init__(
         self,
         *,
@@ -48,7 +48,7 @@ class Provenance:
         self.is_untrusted = False
         """Whether any text from elsewhere has been told to the model."""
         for fact in facts:
-            if isinstance(fact, Attached):
+            if isinstance(fact, FileAttached):
                 self.is_untrusted = True
             if isinstance(fact, CallFinished) and fact.result.origin:
                 self.is_untrusted = True
@@ -57,7 +57,9 @@ class Provenance:
 
     def __call__(self, call: ToolCall, output: Output) -> str:
         """The origin of a result; empty: the workspace."""
-        origin = output.origin or self._of_server(call) or self._of_details(call, output)
+        origin = (
+            output.origin or self._origin_of_server(call) or self._origin_of_details(call, output)
+        )
         if origin and isinstance(output.details, Command):
             self._logs[output.details.log_path] = origin
             if output.details.background_pid is not None and not output.details.was_moved:
@@ -65,26 +67,26 @@ class Provenance:
         self.is_untrusted = self.is_untrusted or bool(origin)
         return origin
 
-    def _of_server(self, call: ToolCall) -> str:
+    def _origin_of_server(self, call: ToolCall) -> str:
         kind, _, server = self._source(call.name).partition(" ")
         return f"the MCP server {server}" if kind == "mcp" else ""
 
-    def _of_details(self, call: ToolCall, output: Output) -> str:
+    def _origin_of_details(self, call: ToolCall, output: Output) -> str:
         match output.details:
             case Command(command=command):
-                return self._of_command(call, command)
+                return self._origin_of_command(call, command)
             case FileView(path=path) | Matches(path=path):
-                return self._of_path(path)
+                return self._origin_of_path(path)
             case _:
                 return ""
 
-    def _of_command(self, call: ToolCall, command: str) -> str:
+    def _origin_of_command(self, call: ToolCall, command: str) -> str:
         reach = self._reach(call.id)
         if reach == "granted" or (reach == "unconfined" and _FETCHERS.search(command)):
             return NETWORK
         return next((origin for log, origin in self._logs.items() if log and log in command), "")
 
-    def _of_path(self, path: str) -> str:
+    def _origin_of_path(self, path: str) -> str:
         """By the path as it was given: a link in the workspace that leads out is never followed."""
         place = self._workspace / path
         if place.is_relative_to(self._workspace):

@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from functools import cache
 
 from agentcli.guard import git_reads, scripts
-from agentcli.guard.options import Options, Unproven, names, refuse_globs, refuse_unsafe_globs
-from agentcli.guard.shell import Word
+from agentcli.guard.options import (
+    ReaderOptions,
+    Unproven,
+    refuse_globs,
+    refuse_unsafe_globs,
+    split_names,
+)
+from agentcli.guard.shell import ShellWord
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ReaderForm:
     """A program whose words are options and operands as usual."""
 
     options: str = ""
@@ -23,7 +29,7 @@ class Reader:
     harmless: bool = False
     """No option of it can do anything but read, so a glob may match a name like an option."""
 
-    def __call__(self, words: Sequence[Word]) -> None:
+    def __call__(self, words: Sequence[ShellWord]) -> None:
         if self.most is not None:
             refuse_globs(words)
         refuse_unsafe_globs(words, may_become_options=self.harmless)
@@ -36,24 +42,24 @@ class Reader:
 
 
 @cache
-def _options(notation: str) -> Options:
-    return Options.of(notation)
+def _options(notation: str) -> ReaderOptions:
+    return ReaderOptions.parse(notation)
 
 
-def _any_words(words: Sequence[Word]) -> None:
+def _any_words(words: Sequence[ShellWord]) -> None:
     """It says or ignores its words, whatever they are."""
 
 
-def _numbers_only(words: Sequence[Word]) -> None:
+def _numbers_only(words: Sequence[ShellWord]) -> None:
     for word in words:
         if not word.text.removesuffix("s").replace(".", "", 1).isdecimal():
             raise Unproven(f"operand {word.text}")
 
 
-def _only(*forms: str) -> Callable[[Sequence[Word]], None]:
+def _only(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
     """Exactly one of these, and nothing else."""
 
-    def check(words: Sequence[Word]) -> None:
+    def check(words: Sequence[ShellWord]) -> None:
         given = " ".join(word.text for word in words)
         if given not in forms:
             raise Unproven(f"words other than {' or '.join(forms) or 'none'}")
@@ -61,7 +67,7 @@ def _only(*forms: str) -> Callable[[Sequence[Word]], None]:
     return check
 
 
-def _command(words: Sequence[Word]) -> None:
+def _command(words: Sequence[ShellWord]) -> None:
     """`command -v NAME` tells where a program is; `command NAME` runs it."""
     if not words or words[0].text not in ("-v", "-V"):
         raise Unproven("command without -v")
@@ -69,10 +75,10 @@ def _command(words: Sequence[Word]) -> None:
     _options("").operands(words[1:])
 
 
-VERSION_ONLY = names("bash clang cmake g++ gcc make node perl python python3 ruby")
+VERSION_ONLY = split_names("bash clang cmake g++ gcc make node perl python python3 ruby")
 """They do all kinds of things, and telling their version is the one that reads."""
 
-_GREP = Reader(
+_GREP = ReaderForm(
     """-EFGPabchHiIlLnoqrRsTUvVwxyZz -e: -f: -m: -A: -B: -C: -d: -D: -#
     --extended-regexp --fixed-strings --basic-regexp --perl-regexp --regexp: --file: --ignore-case
     --no-ignore-case --word-regexp --line-regexp --null-data --no-messages --invert-match
@@ -83,12 +89,12 @@ _GREP = Reader(
     --after-context: --context: --color? --colour? --version --help""",
     harmless=True,
 )
-_DIGEST = Reader(
+_DIGEST = ReaderForm(
     "-bctwz --binary --check --tag --text --zero --ignore-missing --quiet --status --strict --warn"
 )
 
-READERS: Mapping[str, Callable[[Sequence[Word]], None]] = {
-    "ls": Reader(
+READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
+    "ls": ReaderForm(
         """-aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1 -I: -T: -w: --all --almost-all --author --escape
         --block-size: --color? --directory --file-type --format: --full-time --classify?
         --group-directories-first --no-group --human-readable --si --hide: --inode --ignore:
@@ -96,27 +102,27 @@ READERS: Mapping[str, Callable[[Sequence[Word]], None]] = {
         --time: --time-style: --width: --zero --version --help""",
         harmless=True,
     ),
-    "cat": Reader(
+    "cat": ReaderForm(
         """-AbeEnstTuv --show-all --number-nonblank --show-ends --number --squeeze-blank
         --show-tabs --show-nonprinting --version --help""",
         harmless=True,
     ),
-    "head": Reader(
+    "head": ReaderForm(
         "-qvz -c: -n: -# --bytes: --lines: --quiet --silent --verbose --version --help",
         harmless=True,
     ),
-    "tail": Reader(
+    "tail": ReaderForm(
         """-fFqvz -c: -n: -s: -# --bytes: --lines: --follow? --quiet --silent --verbose --retry
         --version --help""",
         harmless=True,
     ),
-    "wc": Reader(
+    "wc": ReaderForm(
         "-cmlLw --bytes --chars --lines --words --max-line-length --version --help", harmless=True
     ),
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
-    "rg": Reader(
+    "rg": ReaderForm(
         """-abcFhHiIlLnNopPqsSuUvVwx0 -A: -B: -C: -e: -E: -f: -g: -j: -m: -M: -r: -t: -T: -d:
         --text --after-context: --before-context: --context: --byte-offset --case-sensitive --color:
         --colors: --column --context-separator: --count --count-matches --crlf --encoding: --engine:
@@ -144,52 +150,54 @@ READERS: Mapping[str, Callable[[Sequence[Word]], None]] = {
     "true": _any_words,
     "false": _any_words,
     ":": _any_words,
-    "pwd": Reader("-LP", most=0),
+    "pwd": ReaderForm("-LP", most=0),
     "sleep": _numbers_only,
-    "stat": Reader("-Lft -c: --dereference --file-system --format: --printf: --terse --version"),
-    "file": Reader(
+    "stat": ReaderForm(
+        "-Lft -c: --dereference --file-system --format: --printf: --terse --version"
+    ),
+    "file": ReaderForm(
         """-bhiklLNnrs0 -F: --brief --dereference --no-dereference --mime --mime-type
         --mime-encoding --keep-going --separator: --extension --raw --print0 --version"""
     ),
-    "du": Reader(
+    "du": ReaderForm(
         """-0abchHDkLlmPSsx -B: -d: -t: -X: --all --apparent-size --block-size: --bytes --total
         --max-depth: --human-readable --inodes --si --summarize --threshold: --time? --exclude:
         --one-file-system --version"""
     ),
-    "df": Reader(
+    "df": ReaderForm(
         """-ahHiklPTv -B: -t: -x: --all --block-size: --human-readable --si --inodes --local
         --output? --portability --total --type: --print-type --exclude-type: --version"""
     ),
-    "sort": Reader(
+    "sort": ReaderForm(
         """-bdfghiMnRrVcCmsuz -k: -t: -S: --ignore-leading-blanks --dictionary-order --ignore-case
         --general-numeric-sort --ignore-nonprinting --month-sort --human-numeric-sort --numeric-sort
         --random-sort --reverse --sort: --version-sort --check? --key: --merge --stable
         --buffer-size: --field-separator: --parallel: --unique --zero-terminated --version"""
     ),
-    "uniq": Reader(
+    "uniq": ReaderForm(
         """-cdDiuz -f: -s: -w: --count --repeated --all-repeated? --group? --ignore-case --unique
         --skip-fields: --skip-chars: --check-chars: --zero-terminated --version""",
         most=1,
     ),
-    "cut": Reader(
+    "cut": ReaderForm(
         """-nsz -b: -c: -d: -f: --bytes: --characters: --delimiter: --fields: --complement
         --only-delimited --output-delimiter: --zero-terminated --version"""
     ),
-    "tr": Reader("-cCdst --complement --delete --squeeze-repeats --truncate-set1 --version"),
-    "basename": Reader("-az -s: --multiple --suffix: --zero"),
-    "dirname": Reader("-z --zero"),
-    "realpath": Reader(
+    "tr": ReaderForm("-cCdst --complement --delete --squeeze-repeats --truncate-set1 --version"),
+    "basename": ReaderForm("-az -s: --multiple --suffix: --zero"),
+    "dirname": ReaderForm("-z --zero"),
+    "realpath": ReaderForm(
         """-emLPqsz --canonicalize-existing --canonicalize-missing --logical --physical --quiet
         --relative-to: --relative-base: --strip --no-symlinks --zero"""
     ),
-    "readlink": Reader(
+    "readlink": ReaderForm(
         """-femnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline
         --quiet --silent --verbose --zero"""
     ),
-    "which": Reader("-as --all"),
-    "type": Reader("-afptP"),
+    "which": ReaderForm("-as --all"),
+    "type": ReaderForm("-afptP"),
     "command": _command,
-    "diff": Reader(
+    "diff": ReaderForm(
         """-abBcdeEinNpqrstTuwyZ -C: -F: -I: -L: -S: -U: -W: -x: -X: --brief --color?
         --context? --unified? --exclude: --exclude-from: --expand-tabs --ignore-all-space
         --ignore-blank-lines --ignore-case --ignore-matching-lines: --ignore-space-change
@@ -197,43 +205,45 @@ READERS: Mapping[str, Callable[[Sequence[Word]], None]] = {
         --normal --recursive --report-identical-files --show-c-function --side-by-side
         --strip-trailing-cr --suppress-common-lines --text --width: --version"""
     ),
-    "cmp": Reader(
+    "cmp": ReaderForm(
         "-bls -i: -n: --print-bytes --ignore-initial: --verbose --bytes: --quiet --silent"
     ),
-    "comm": Reader("-123z --check-order --nocheck-order --output-delimiter: --total"),
-    "join": Reader("-iz -a: -e: -j: -o: -t: -v: -1: -2: --header --ignore-case --check-order"),
-    "paste": Reader("-sz -d: --delimiters: --serial --zero-terminated"),
-    "fold": Reader("-bs -w: --bytes --spaces --width:"),
-    "nl": Reader("-p -b: -d: -f: -h: -i: -l: -n: -s: -v: -w: --body-numbering: --number-width:"),
-    "tac": Reader("-br -s: --before --regex --separator:"),
-    "rev": Reader(),
-    "column": Reader("-tLxJn -s: -o: -c: -N: -H: -R: --table --separator: --output-separator:"),
-    "od": Reader("-abcdfiloxsv -A: -j: -N: -t: -w? --address-radix: --format: --read-bytes:"),
-    "hexdump": Reader("-bcCdoxv -n: -s: -e: --canonical --length: --skip:"),
-    "xxd": Reader("-abeipu -c: -g: -l: -s:", most=1),
-    "strings": Reader("-afo -n: -t: -e: --all --bytes: --radix:"),
-    "base64": Reader("-d -w: --decode --wrap:", most=1),
+    "comm": ReaderForm("-123z --check-order --nocheck-order --output-delimiter: --total"),
+    "join": ReaderForm("-iz -a: -e: -j: -o: -t: -v: -1: -2: --header --ignore-case --check-order"),
+    "paste": ReaderForm("-sz -d: --delimiters: --serial --zero-terminated"),
+    "fold": ReaderForm("-bs -w: --bytes --spaces --width:"),
+    "nl": ReaderForm(
+        "-p -b: -d: -f: -h: -i: -l: -n: -s: -v: -w: --body-numbering: --number-width:"
+    ),
+    "tac": ReaderForm("-br -s: --before --regex --separator:"),
+    "rev": ReaderForm(),
+    "column": ReaderForm("-tLxJn -s: -o: -c: -N: -H: -R: --table --separator: --output-separator:"),
+    "od": ReaderForm("-abcdfiloxsv -A: -j: -N: -t: -w? --address-radix: --format: --read-bytes:"),
+    "hexdump": ReaderForm("-bcCdoxv -n: -s: -e: --canonical --length: --skip:"),
+    "xxd": ReaderForm("-abeipu -c: -g: -l: -s:", most=1),
+    "strings": ReaderForm("-afo -n: -t: -e: --all --bytes: --radix:"),
+    "base64": ReaderForm("-d -w: --decode --wrap:", most=1),
     "cksum": _DIGEST,
     "md5sum": _DIGEST,
     "sha1sum": _DIGEST,
     "sha256sum": _DIGEST,
     "sha512sum": _DIGEST,
-    "shasum": Reader("-bctq -a: --algorithm: --check"),
-    "tree": Reader(
+    "shasum": ReaderForm("-bctq -a: --algorithm: --check"),
+    "tree": ReaderForm(
         # A letter that follows L is one more option for tree, not the value of L.
         "-adfilxpsugDFqNhCnJ -L! -P! -I! --du --dirsfirst --gitignore --noreport --prune --si"
     ),
-    "seq": Reader("-w -f: -s: -# --equal-width --format: --separator:"),
-    "uname": Reader("-asnrvmpio --all", most=0),
-    "id": Reader("-agGnruz --group --groups --name --user"),
-    "whoami": Reader(),
-    "groups": Reader(),
+    "seq": ReaderForm("-w -f: -s: -# --equal-width --format: --separator:"),
+    "uname": ReaderForm("-asnrvmpio --all", most=0),
+    "id": ReaderForm("-agGnruz --group --groups --name --user"),
+    "whoami": ReaderForm(),
+    "groups": ReaderForm(),
     "hostname": _only("", "-f", "-s", "-i", "-I"),
-    "nproc": Reader("--all", most=0),
+    "nproc": ReaderForm("--all", most=0),
     "arch": _only(""),
     "uptime": _only("", "-p"),
-    "free": Reader("-bkmgh -s: --human --total", most=0),
-    "printenv": Reader("-0"),
+    "free": ReaderForm("-bkmgh -s: --human --total", most=0),
+    "printenv": ReaderForm("-0"),
     "env": _only(""),
     "ps": _only("", "aux", "ax", "-ef", "-e", "-A", "-f", "auxf", "auxww"),
     **dict.fromkeys(VERSION_ONLY, _only("--version")),
@@ -243,5 +253,5 @@ READERS: Mapping[str, Callable[[Sequence[Word]], None]] = {
 }
 """What stands behind a name raises Unproven unless the words after it are known to only read."""
 
-BUILT_IN = names(": [ cd command echo false printf pwd test true type")
+BUILT_IN = split_names(": [ cd command echo false printf pwd test true type")
 """Bash runs these itself, whatever stands on PATH."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from agentcli.guard import git_reads, git_repository
 from agentcli.guard.options import Unproven
 from agentcli.guard.readers import BUILT_IN, READERS
-from agentcli.guard.shell import NotPlain, Part, Plain, parse
+from agentcli.guard.shell import OpaqueLine, PlainLine, ShellPart, parse_line
 
 _MOST_PLACES = 8
 
 
-def why_no_reading_form(part: Part) -> str | None:
+def why_no_reading_form(part: ShellPart) -> str | None:
     """None: by its words alone this part only reads, if its program is what its name says."""
     check = READERS.get(part.program)
     if check is None:
@@ -29,7 +29,7 @@ def why_no_reading_form(part: Part) -> str | None:
     return None
 
 
-def on_path(search_path: str) -> Callable[[str], Path | None]:
+def build_path_lookup(search_path: str) -> Callable[[str], Path | None]:
     """Finds a program by its name as bash does on this PATH.
 
     A relative entry is another place in every directory: behind one, nothing can be told.
@@ -70,24 +70,24 @@ class ReadProver:
         A line that goes elsewhere must not run beside others: they would be judged for one
         directory and run in another.
         """
-        parsed = parse(line)
-        stays = isinstance(parsed, Plain) and all(part.program != "cd" for part in parsed.parts)
+        parsed = parse_line(line)
+        stays = isinstance(parsed, PlainLine) and all(part.program != "cd" for part in parsed.parts)
         return stays and self.why_not(line) is None
 
     def why_not(self, line: str) -> str | None:
         """None: the line only reads."""
-        parsed = parse(line)
-        if isinstance(parsed, NotPlain):
+        parsed = parse_line(line)
+        if isinstance(parsed, OpaqueLine):
             return f"{parsed.reason} cannot be followed"
         return next(filter(None, self.why_not_each(parsed)), None)
 
-    def why_not_each(self, line: Plain) -> list[str | None]:
+    def why_not_each(self, line: PlainLine) -> list[str | None]:
         """For every part: None, or why it is not known to only read."""
         places = {self._cwd()}
         reasons: list[str | None] = []
         for part in line.parts:
             if part.program == "cd":
-                reason, places = _after_cd(part, places)
+                reason, places = _follow_cd(part, places)
             else:
                 reason = self._why_not(part, places)
             reasons.append(reason)
@@ -115,14 +115,14 @@ class ReadProver:
             return f"{program} is a shim, which files of the workspace can redirect"
         return None
 
-    def _why_not(self, part: Part, places: set[Path]) -> str | None:
+    def _why_not(self, part: ShellPart, places: set[Path]) -> str | None:
         return (
             why_no_reading_form(part)
             or self._why_not_installed(part.program)
             or (self._why_git_runs_programs(part, places) if part.program == "git" else None)
         )
 
-    def _why_git_runs_programs(self, part: Part, places: set[Path]) -> str | None:
+    def _why_git_runs_programs(self, part: ShellPart, places: set[Path]) -> str | None:
         if not places:
             return "it is not known where git would run"
         inside = Path(*git_reads.directories(part.words[1:]))
@@ -137,7 +137,7 @@ class ReadProver:
         return None
 
 
-def _after_cd(part: Part, places: set[Path]) -> tuple[str | None, set[Path]]:
+def _follow_cd(part: ShellPart, places: set[Path]) -> tuple[str | None, set[Path]]:
     """A line goes on whether or not its `cd` worked: both places count from here."""
     operands = part.words[1:]
     if len(operands) != 1 or operands[0].is_glob or operands[0].text.startswith("-"):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agentcli.guard.decide import Decider
+from agentcli.guard.decide import PolicyDecider
 from agentcli.guard.rules import parse_rule
-from agentcli.guard.subject import KNOWN_TOOLS, Subject, Subjects
-from agentcli.guard.suggest import suggest
+from agentcli.guard.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
+from agentcli.guard.suggest import suggest_rules
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
@@ -25,7 +25,7 @@ _MOST_SUGGESTIONS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class PastCall:
     """A call as it was judged."""
 
     session: str
@@ -50,14 +50,14 @@ class Past:
         return self.verdict.decision == "deny" and self.verdict.by not in ("nobody", "mode")
 
     @property
-    def subject(self) -> Subject:
-        subjects = Subjects(workspace=self.workspace, cwd=lambda: self.cwd)
-        return subjects.of(self.call.name, self.call.input, source=self.source)
+    def subject(self) -> CallSubject:
+        subjects = SubjectFactory(workspace=self.workspace, cwd=lambda: self.cwd)
+        return subjects.build(self.call.name, self.call.input, source=self.source)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    past: Past
+class RejudgedCall:
+    past: PastCall
     would: Verdict
 
     @property
@@ -68,45 +68,48 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Relief:
+class RuleProposal:
     """Rules that would have spared the person questions."""
 
     rules: tuple[str, ...]
     questions: int
 
 
-DeciderOf = Callable[[Past], Decider]
+DeciderOf = Callable[[PastCall], PolicyDecider]
 """A fresh one, for the place of a call, that knows the policy under test."""
 
 
-def judge_again(pasts: Iterable[Past], decider_of: DeciderOf) -> list[Judged]:
-    return [Judged(past, _decided(past, decider_of(past))) for past in pasts]
+def judge_again(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[RejudgedCall]:
+    return [RejudgedCall(past, _decide(past, decider_of(past))) for past in pasts]
 
 
-def reliefs(judged: Sequence[Judged], decider_of: DeciderOf) -> list[Relief]:
+def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list[RuleProposal]:
     """The fewest, narrowest rules for the most questions, none of which admits a past refusal."""
     open_ = [one.past for one in judged if one.would.decision == "ask" and one.would.by == "mode"]
     refused = [one.past for one in judged if one.past.was_refused]
     candidates = _candidates(open_, decider_of)
-    found: list[Relief] = []
+    found: list[RuleProposal] = []
     while open_ and len(found) < _MOST_SUGGESTIONS:
         best = max(
-            (Relief(rules, len(_admitted(open_, rules, decider_of))) for rules in candidates),
+            (
+                RuleProposal(rules, len(_find_admitted(open_, rules, decider_of)))
+                for rules in candidates
+            ),
             key=lambda one: (one.questions, -len(one.rules), *_narrowness(one.rules)),
             default=None,
         )
         if best is None or not best.questions:
             break
         candidates.remove(best.rules)
-        if not _admitted(refused, best.rules, decider_of):
+        if not _find_admitted(refused, best.rules, decider_of):
             found.append(best)
-            spared = _admitted(open_, best.rules, decider_of)
+            spared = _find_admitted(open_, best.rules, decider_of)
             open_ = [past for past in open_ if past not in spared]
     return found
 
 
-def _candidates(pasts: Iterable[Past], decider_of: DeciderOf) -> list[tuple[str, ...]]:
-    counted = Counter(suggest(past.subject, decider_of(past)).rules for past in pasts)
+def _candidates(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[tuple[str, ...]]:
+    counted = Counter(suggest_rules(past.subject, decider_of(past)).rules for past in pasts)
     return [rules for rules, _ in counted.most_common(_MOST_CANDIDATES) if rules]
 
 
@@ -116,16 +119,18 @@ def _narrowness(rules: Iterable[str]) -> Iterator[int]:
     yield sum(map(len, texts))
 
 
-def _admitted(pasts: Sequence[Past], rules: Iterable[str], decider_of: DeciderOf) -> list[Past]:
+def _find_admitted(
+    pasts: Sequence[PastCall], rules: Iterable[str], decider_of: DeciderOf
+) -> list[PastCall]:
     return [past for past in pasts if _is_admitted(past, rules, decider_of(past))]
 
 
-def _is_admitted(past: Past, rules: Iterable[str], decider: Decider) -> bool:
+def _is_admitted(past: PastCall, rules: Iterable[str], decider: PolicyDecider) -> bool:
     for text in rules:
         tools = KNOWN_TOOLS | {past.call.name}
         decider.add(parse_rule(text, "allow", source="session", tools=tools))
-    return _decided(past, decider).decision == "allow"
+    return _decide(past, decider).decision == "allow"
 
 
-def _decided(past: Past, decider: Decider) -> Verdict:
+def _decide(past: PastCall, decider: PolicyDecider) -> Verdict:
     return decider.decide(past.subject, effect=past.effect, mode=past.mode)

@@ -24,12 +24,12 @@ from typing import Literal
 
 from agentcli.guard.commands import ANY_WORDS, CommandPattern, Likeness
 from agentcli.guard.globs import PathPattern
-from agentcli.guard.options import names
+from agentcli.guard.options import split_names
 from agentcli.guard.readonly import why_no_reading_form
-from agentcli.guard.shell import Part, Plain
-from agentcli.guard.subject import EDITING, KNOWN_TOOLS, READING, Reach, Subject
+from agentcli.guard.shell import PlainLine, ShellPart
+from agentcli.guard.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, ReachedPath
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import CONFINED, Confinement
+from agentcli.types.verdicts import NO_GRANTS, Grants
 
 RuleDecision = Literal["allow", "ask", "deny", "judge"]
 DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny", "judge")
@@ -43,7 +43,7 @@ Source = Literal["user", "project", "policy", "command line", "session"]
 _OF_SERVER = "__"
 _GROUPS = {"edit": EDITING, "read": READING}
 _FORM = re.compile(r"([A-Za-z_][\w-]*)(?:\((.*)\))?", re.DOTALL)
-_WRITERS = names(
+_WRITERS = split_names(
     """chmod chown cp dd install ln mkdir mv patch rm rmdir rsync sed shred tee touch truncate
     unlink"""
 )
@@ -54,7 +54,7 @@ class RuleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class PermissionRule:
     decision: RuleDecision
     text: str
     """As written: `bash(pytest:*)`."""
@@ -70,7 +70,7 @@ class Rule:
     """Globs for an MCP server and its tool."""
     effects: frozenset[Effect] = frozenset()
     when: When = "always"
-    confinement: Confinement = CONFINED
+    grants: Grants = NO_GRANTS
     """What a command that it allows gets beyond the workspace."""
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Rule:
         """About every call of its tools."""
         return self.command is None and self.path is None and self.line is None
 
-    def concerns(self, subject: Subject) -> bool:
+    def concerns(self, subject: CallSubject) -> bool:
         if self.effects:
             return subject.effect in self.effects
         if self.server is None:
@@ -97,7 +97,7 @@ class Rule:
         known_as = subject.tool.removeprefix(f"{subject.server}{_OF_SERVER}")
         return any(fnmatchcase(name, tool) for name in (subject.server_tool, known_as))
 
-    def permits_call(self, subject: Subject) -> bool:
+    def permits_call(self, subject: CallSubject) -> bool:
         """Whether the call as a whole is allowed by this rule alone."""
         if self.decision != "allow" or not self.concerns(subject):
             return False
@@ -109,7 +109,7 @@ class Rule:
             )
         return self.is_bare
 
-    def likeness(self, subject: Subject) -> Likeness:
+    def likeness(self, subject: CallSubject) -> Likeness:
         """Whether the call may be what this rule asks about or denies."""
         if self.concerns(subject):
             if self.command is not None and subject.line is not None:
@@ -120,20 +120,20 @@ class Rule:
             return Likeness.YES
         return self._likeness_of_words(subject)
 
-    def _covers(self, reach: Reach, root: Path) -> bool:
+    def _covers(self, reach: ReachedPath, root: Path) -> bool:
         if self.path is None:
             return reach.real.is_relative_to(root)
         return self.path.covers(reach.real, root)
 
-    def _touches(self, reach: Reach, root: Path) -> bool:
+    def _touches(self, reach: ReachedPath, root: Path) -> bool:
         assert self.path is not None
         return self.path.touches(reach.real, root) or self.path.touches(reach.written, root)
 
-    def _likeness_of_words(self, subject: Subject) -> Likeness:
+    def _likeness_of_words(self, subject: CallSubject) -> Likeness:
         """A rule about reading or editing a path also holds for a command that names the path."""
         if self.path is None or subject.line is None:
             return Likeness.NO
-        if not isinstance(subject.line, Plain):
+        if not isinstance(subject.line, PlainLine):
             words = re.split(r"[\s;&|<>()`'\"$]+", subject.command)
             return Likeness.MAYBE if self._names_path(words, subject) else Likeness.NO
         for part in subject.line.parts:
@@ -141,14 +141,14 @@ class Rule:
                 return Likeness.YES
         return Likeness.NO
 
-    def _is_about(self, part: Part) -> bool:
+    def _is_about(self, part: ShellPart) -> bool:
         if self.tools & READING:
             return True
         return part.program in _WRITERS and why_no_reading_form(part) is not None
 
-    def _names_path(self, words: Collection[str], subject: Subject) -> bool:
+    def _names_path(self, words: Collection[str], subject: CallSubject) -> bool:
         return any(
-            self._touches(Reach(place, Path(os.path.realpath(place))), subject.root)
+            self._touches(ReachedPath(place, Path(os.path.realpath(place))), subject.root)
             for word in words
             for text in _path_texts(word)
             for place in (subject.cwd / text, subject.root / text)
@@ -168,7 +168,7 @@ def parse_rule(
     source: Source,
     where: str = "",
     tools: Collection[str] = KNOWN_TOOLS,
-) -> Rule:
+) -> PermissionRule:
     """Raises RuleError."""
     form = _FORM.fullmatch(text.strip())
     if form is None:
@@ -182,16 +182,16 @@ def parse_rule(
     if pattern is None and _OF_SERVER in name:
         of_server = name.removeprefix(f"mcp{_OF_SERVER}")
         name, pattern = "mcp", of_server.replace(_OF_SERVER, ":", 1)
-    rule = Rule(decision=decision, text=text.strip(), source=source, where=where)
+    rule = PermissionRule(decision=decision, text=text.strip(), source=source, where=where)
     try:
         return _with_target(rule, name, pattern, tools=tools)
     except ValueError as error:
         raise RuleError(f"{text}: {error}") from None
 
 
-def session_rule(command: str) -> Rule:
+def make_session_rule(command: str) -> PermissionRule:
     """Allows one command line, to the letter, plain or not: a person has seen all of it."""
-    return Rule(
+    return PermissionRule(
         decision="allow",
         text=f"bash({command})",
         source="session",
@@ -201,27 +201,29 @@ def session_rule(command: str) -> Rule:
     )
 
 
-def _with_target(rule: Rule, name: str, pattern: str | None, *, tools: Collection[str]) -> Rule:
+def _with_target(
+    rule: PermissionRule, name: str, pattern: str | None, *, tools: Collection[str]
+) -> PermissionRule:
     if name == "mcp":
         return replace(rule, server=_server(pattern))
     if name == "plugin":
-        return replace(rule, tools=frozenset([_plugged(pattern)]))
+        return replace(rule, tools=frozenset([_parse_plugin(pattern)]))
     if name == "effect":
         return replace(rule, effects=_effects(rule, pattern))
-    named = _GROUPS.get(name) or frozenset([_known(name, tools)])
+    named = _GROUPS.get(name) or frozenset([_check_tool(name, tools)])
     if pattern is None or (name == "bash" and pattern in ("*", ANY_WORDS)):
         return replace(rule, tools=named)
     if name == "bash":
-        command = CommandPattern.of(pattern)
+        command = CommandPattern.parse(pattern)
         if rule.decision == "allow" and (too_wide := command.why_not_allowable()):
             raise ValueError(too_wide)
         return replace(rule, tools=named, command=command)
     if named <= EDITING | READING:
-        return replace(rule, tools=named, path=PathPattern.of(pattern))
+        return replace(rule, tools=named, path=PathPattern.parse(pattern))
     raise ValueError(f"{name} takes no pattern; write {name}")
 
 
-def _effects(rule: Rule, pattern: str | None) -> frozenset[Effect]:
+def _effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:
     if rule.decision == "allow":
         raise ValueError("effects can be asked about or denied; to allow something, name its tool")
     try:
@@ -238,7 +240,7 @@ def _server(pattern: str | None) -> tuple[str, str]:
     return server, tool or "*"
 
 
-def _plugged(pattern: str | None) -> str:
+def _parse_plugin(pattern: str | None) -> str:
     """Whether there is such a plugin is not asked: rules outlive what they are about."""
     name = (pattern or "").strip()
     if not name or name in KNOWN_TOOLS:
@@ -246,7 +248,7 @@ def _plugged(pattern: str | None) -> str:
     return name
 
 
-def _known(name: str, tools: Collection[str]) -> str:
+def _check_tool(name: str, tools: Collection[str]) -> str:
     if name in tools:
         return name
     near = get_close_matches(name.lower(), [*tools, *_GROUPS, "mcp"], n=1)

@@ -17,7 +17,7 @@ def is_example(value: str) -> bool:
     return value.endswith(("EXAMPLE", "EXAMPLEKEY"))
 
 
-class Shape(NamedTuple):
+class SecretShape(NamedTuple):
     prefix: str
     characters: str
     """Those it may go on with, as a pattern."""
@@ -43,19 +43,19 @@ class Shape(NamedTuple):
 _KEY = "[A-Za-z0-9_-]"
 _ALNUM = "[A-Za-z0-9]"
 
-SHAPES: tuple[Shape, ...] = (
-    *(Shape(prefix, _KEY, f"{_KEY}{{16,}}+") for prefix in ("sk-", "sk_live_", "rk_live_")),
-    *(Shape(f"gh{kind}_", _ALNUM, f"{_ALNUM}{{20,}}+") for kind in "pousr"),
-    Shape("github_pat_", "[A-Za-z0-9_]", "[A-Za-z0-9_]{20,}+"),
-    Shape("glpat-", _KEY, f"{_KEY}{{16,}}+"),
-    *(Shape(begin, "[A-Z0-9]", "[A-Z0-9]{16}(?![A-Z0-9])") for begin in ("AKIA", "ASIA")),
-    Shape("AIza", _KEY, f"{_KEY}{{30,}}+"),
-    *(Shape(f"xox{kind}-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+") for kind in "abeoprs"),
-    Shape("xapp-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+"),
-    Shape("npm_", _ALNUM, f"{_ALNUM}{{30,}}+"),
-    Shape("pypi-", _KEY, f"{_KEY}{{50,}}+"),
-    Shape("hf_", _ALNUM, f"{_ALNUM}{{30,}}+"),
-    Shape("eyJ", _KEY, rf"{_KEY}{{8,}}+\.{_KEY}{{8,}}+(?:\.{_KEY}*+)+"),
+SHAPES: tuple[SecretShape, ...] = (
+    *(SecretShape(prefix, _KEY, f"{_KEY}{{16,}}+") for prefix in ("sk-", "sk_live_", "rk_live_")),
+    *(SecretShape(f"gh{kind}_", _ALNUM, f"{_ALNUM}{{20,}}+") for kind in "pousr"),
+    SecretShape("github_pat_", "[A-Za-z0-9_]", "[A-Za-z0-9_]{20,}+"),
+    SecretShape("glpat-", _KEY, f"{_KEY}{{16,}}+"),
+    *(SecretShape(begin, "[A-Z0-9]", "[A-Z0-9]{16}(?![A-Z0-9])") for begin in ("AKIA", "ASIA")),
+    SecretShape("AIza", _KEY, f"{_KEY}{{30,}}+"),
+    *(SecretShape(f"xox{kind}-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+") for kind in "abeoprs"),
+    SecretShape("xapp-", "[A-Za-z0-9-]", "[A-Za-z0-9-]{10,}+"),
+    SecretShape("npm_", _ALNUM, f"{_ALNUM}{{30,}}+"),
+    SecretShape("pypi-", _KEY, f"{_KEY}{{50,}}+"),
+    SecretShape("hf_", _ALNUM, f"{_ALNUM}{{30,}}+"),
+    SecretShape("eyJ", _KEY, rf"{_KEY}{{8,}}+\.{_KEY}{{8,}}+(?:\.{_KEY}*+)+"),
 )
 
 _TOKEN_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -91,7 +91,7 @@ def _may_hold_token(text: str) -> bool:
     return _SHORTEST_TOKEN in text.encode("utf-8", "surrogatepass").translate(_AS_RUNS)
 
 
-def spans(text: str, start: int) -> Iterator[Span]:
+def find_spans(text: str, start: int) -> Iterator[Span]:
     if _may_hold_token(text):
         for shape in SHAPES:
             yield from shape.spans(text, start)
@@ -104,7 +104,7 @@ def spans(text: str, start: int) -> Iterator[Span]:
         at = text.find(_BLOCK_BEGIN, block.end() if block else at + 1)
 
 
-def open_from(text: str) -> int:
+def find_open_secret(text: str) -> int:
     """From where on the text may be a key that is not complete yet; its length: nowhere."""
     return min(_open_token(text), _open_block(text))
 

@@ -18,7 +18,7 @@ from agentcli.guard import secret_context, secret_shapes
 from agentcli.guard.secret_context import CONTEXT_CHARS, is_ordinary
 from agentcli.guard.secret_shapes import Span
 from agentcli.guard.secret_tokens import ByteTokens, Tokens
-from agentcli.guard.stripped import Stripped, begun_sequence, stripped
+from agentcli.guard.stripped import StrippedText, find_open_sequence, strip_controls
 from agentcli.machine.environment import is_secret_name
 
 CUT = "…"
@@ -47,14 +47,14 @@ class Redactor:
         are among `names`, which may be globs, and passwords in addresses. `key`: of the tokens."""
         self._tokens: Tokens | ByteTokens
         self._tokens = self._own_tokens = Tokens(key)
-        known = {*values, *_secrets_in(environ, tuple(names))}
+        known = {*values, *_find_secrets(environ, tuple(names))}
         long = (secret for secret in known if len(secret) >= SHORTEST_SECRET)
-        self._look_for({form for secret in long for form in _disguises(secret)})
+        self._look_for({form for secret in long for form in _list_disguises(secret)})
 
     def learn(self, secret: str) -> None:
         """From now on it is masked, too."""
         if len(secret) >= SHORTEST_SECRET and secret not in self._forms:
-            self._look_for({*self._forms, *_disguises(secret)})
+            self._look_for({*self._forms, *_list_disguises(secret)})
 
     def _look_for(self, forms: set[str]) -> None:
         self._forms = sorted(forms, key=len, reverse=True)
@@ -62,12 +62,12 @@ class Redactor:
             form[:size] for form in self._forms for size in range(1, SHORTEST_SECRET)
         }
 
-    def text(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         if len(text) < SHORTEST_SECRET:
             return text
-        return self.masked(text, start=0, stop=len(text), shown=stripped(text))[0]
+        return self.mask_span(text, start=0, stop=len(text), shown=strip_controls(text))[0]
 
-    def known(self, text: str) -> str:
+    def mask_known(self, text: str) -> str:
         """Without the known values, but with what only looks like a secret."""
         for form in self._forms:
             if form in text:
@@ -76,7 +76,7 @@ class Redactor:
 
     def find_hidden(self, text: str) -> Mapping[str, str]:
         """Return the values in a text that are hidden wherever it is shown, by their tokens."""
-        found = self._spans(text, 0, stripped(text))
+        found = self._spans(text, 0, strip_controls(text))
         lines = (line for a, b in found for line in re.findall(_LINE, text[a:b]))
         return {self._tokens.hide(line): line for line in lines}
 
@@ -92,8 +92,8 @@ class Redactor:
     def bytes_stream(self) -> "RedactedBytes":
         return RedactedBytes(self._of_bytes().stream())
 
-    def masked(
-        self, text: str, *, start: int, stop: int, shown: Stripped | None
+    def mask_span(
+        self, text: str, *, start: int, stop: int, shown: StrippedText | None
     ) -> tuple[str, int]:
         """The text from `start`, masked, up to `stop` or to a secret that goes on there."""
         pieces: list[str] = []
@@ -115,7 +115,9 @@ class Redactor:
     def open_from(self, text: str) -> int:
         """From where on the text may be a secret that is not complete yet."""
         return min(
-            self._open_value(text), secret_shapes.open_from(text), secret_context.open_from(text)
+            self._open_value(text),
+            secret_shapes.find_open_secret(text),
+            secret_context.open_from(text),
         )
 
     def _of_bytes(self) -> "Redactor":
@@ -126,23 +128,23 @@ class Redactor:
         twin._look_for({form.decode("latin-1") for form in encoded})
         return twin
 
-    def _spans(self, text: str, start: int, shown: Stripped | None) -> list[Span]:
+    def _spans(self, text: str, start: int, shown: StrippedText | None) -> list[Span]:
         found = [*self._places_in(text, start)]
         if CUT in text:
             found += self._cut_values(text, start)
         if shown:
             first = shown.position(start)
             found += (shown.span(*span) for span in self._places_in(shown.text, first))
-        return _merged(found) if found else found
+        return _merge_spans(found) if found else found
 
     def _places_in(self, text: str, start: int) -> Iterator[Span]:
         yield from self._values(text, start)
-        yield from secret_shapes.spans(text, start)
+        yield from secret_shapes.find_spans(text, start)
         yield from secret_context.spans(text, start)
 
     def _values(self, text: str, start: int) -> Iterator[Span]:
         for form in self._forms:
-            for at in _places(form, text, start):
+            for at in _find_positions(form, text, start):
                 yield at, at + len(form)
 
     def _cut_values(self, text: str, start: int) -> Iterator[Span]:
@@ -150,14 +152,14 @@ class Redactor:
 
         Two calls could else bring both halves."""
         for form in self._forms:
-            for at in _places(form[:SHORTEST_SECRET], text, start):
-                end = at + _shared_chars(form, text[at : at + len(form)])
+            for at in _find_positions(form[:SHORTEST_SECRET], text, start):
+                end = at + _count_shared_chars(form, text[at : at + len(form)])
                 if text.startswith(CUT, end):
                     yield at, end
-            for at in _places(form[-SHORTEST_SECRET:], text, start):
+            for at in _find_positions(form[-SHORTEST_SECRET:], text, start):
                 end = at + SHORTEST_SECRET
                 before = text[max(0, end - len(form)) : end]
-                begin = end - _shared_chars(form[::-1], before[::-1])
+                begin = end - _count_shared_chars(form[::-1], before[::-1])
                 if text.endswith(CUT, 0, begin):
                     yield begin, end
 
@@ -186,27 +188,27 @@ class RedactedStream:
 
     def feed(self, piece: str) -> str:
         text = self._held + piece
-        shown = stripped(text)
+        shown = strip_controls(text)
         stop = self._redactor.open_from(text)
         if shown:
-            head = text[: begun_sequence(text)]
+            head = text[: find_open_sequence(text)]
             stop = min(stop, len(head), self._open_when_shown(head))
         if len(text) - stop > LONGEST_HELD_BACK:
             stop = len(text)
         return self._give(text, stop, shown)
 
     def _open_when_shown(self, text: str) -> int:
-        shown = stripped(text)
+        shown = strip_controls(text)
         if shown is None:
             return self._redactor.open_from(text)
         hidden = self._redactor.open_from(shown.text)
         return shown.origin(hidden) if hidden < len(shown.text) else len(text)
 
     def close(self) -> str:
-        return self._give(self._held, len(self._held), stripped(self._held))
+        return self._give(self._held, len(self._held), strip_controls(self._held))
 
-    def _give(self, text: str, stop: int, shown: Stripped | None) -> str:
-        given, end = self._redactor.masked(
+    def _give(self, text: str, stop: int, shown: StrippedText | None) -> str:
+        given, end = self._redactor.mask_span(
             text, start=self._given, stop=max(stop, self._given), shown=shown
         )
         before = shown.before(end, CONTEXT_CHARS) if shown else end - CONTEXT_CHARS
@@ -228,30 +230,30 @@ class RedactedBytes:
         return self._stream.close().encode("latin-1")
 
 
-def _shared_chars(one: str, other: str) -> int:
+def _count_shared_chars(one: str, other: str) -> int:
     """How many of their first characters are the same."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _places(form: str, text: str, start: int) -> Iterator[int]:
+def _find_positions(form: str, text: str, start: int) -> Iterator[int]:
     at = text.find(form, start)
     while at >= 0:
         yield at
         at = text.find(form, at + 1)
 
 
-def _secrets_in(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
+def _find_secrets(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
     for name, value in environ.items():
         is_named = any(fnmatchcase(name, wanted) for wanted in names)
-        if is_named or (is_secret_name(name) and not is_ordinary(value) and not _is_place(value)):
+        if is_named or (is_secret_name(name) and not is_ordinary(value) and not _is_path(value)):
             yield value
         if "://" in value:
             found = re.findall(_PASSWORD_IN_ADDRESS, value)
             yield from (password for password in found if not is_ordinary(password))
 
 
-def _merged(spans: list[Span]) -> list[Span]:
+def _merge_spans(spans: list[Span]) -> list[Span]:
     """Sorted, and those that overlap as one."""
     merged: list[Span] = []
     for begin, end in sorted(spans):
@@ -262,7 +264,7 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _is_place(value: str) -> bool:
+def _is_path(value: str) -> bool:
     """A file that holds a key is no secret, and its name is needed."""
     try:
         return value.startswith("/") and Path(value).exists()
@@ -270,7 +272,7 @@ def _is_place(value: str) -> bool:
         return False
 
 
-def _disguises(secret: str) -> Iterator[str]:
+def _list_disguises(secret: str) -> Iterator[str]:
     raw = secret.encode("utf-8", "surrogatepass")
     yield secret
     yield from (line for line in secret.splitlines() if len(line) >= _SHORTEST_STEM)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ShellWord:
     text: str
     """As the program gets it, quotes removed."""
     is_glob: bool = False
@@ -23,10 +23,10 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShellPart:
     """One simple command of a line. It has at least one word, and the first is written bare."""
 
-    words: tuple[Word, ...]
+    words: tuple[ShellWord, ...]
     source: str
     """As it stands in the line."""
 
@@ -40,17 +40,17 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    parts: tuple[Part, ...]
+class PlainLine:
+    parts: tuple[ShellPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class NotPlain:
+class OpaqueLine:
     reason: str
     """What stands in the way, as a noun: `command substitution $(…)`."""
 
 
-Line: TypeAlias = Plain | NotPlain
+ShellLine: TypeAlias = PlainLine | OpaqueLine
 
 _KEPT_LINES = 64
 
@@ -109,13 +109,13 @@ class _Refused(Exception):
 
 
 @lru_cache(maxsize=_KEPT_LINES)
-def parse(line: str) -> Line:
+def parse_line(line: str) -> ShellLine:
     """Whoever judges a call asks for its line again: it is the same each time."""
     try:
         _refuse_hidden_characters(line)
-        return Plain(_parts(line))
+        return PlainLine(_parts(line))
     except _Refused as refused:
-        return NotPlain(str(refused))
+        return OpaqueLine(str(refused))
 
 
 def _refuse_hidden_characters(line: str) -> None:
@@ -129,7 +129,7 @@ def _refuse_hidden_characters(line: str) -> None:
             raise _Refused(f"{kind} U+{ord(character):04X}")
 
 
-def _parts(line: str) -> tuple[Part, ...]:
+def _parts(line: str) -> tuple[ShellPart, ...]:
     line = line.strip(" \t\n")
     commands: list[list[re.Match[str]]] = [[]]
     joiner = ""
@@ -148,10 +148,10 @@ def _parts(line: str) -> tuple[Part, ...]:
     return tuple(_part(line, tokens) for tokens in commands)
 
 
-def _part(line: str, tokens: list[re.Match[str]]) -> Part:
+def _part(line: str, tokens: list[re.Match[str]]) -> ShellPart:
     _check_program(tokens[0])
     words = tuple(_word(token.group()) for token in tokens if token.lastgroup == "word")
-    return Part(words, source=line[tokens[0].start() : tokens[-1].end()])
+    return ShellPart(words, source=line[tokens[0].start() : tokens[-1].end()])
 
 
 def _tokens(line: str) -> Iterator[re.Match[str]]:
@@ -175,10 +175,10 @@ def _check_program(first: re.Match[str]) -> None:
         raise _Refused("assignment NAME=…" if "=" in raw else "unusual program name")
 
 
-def _word(raw: str) -> Word:
+def _word(raw: str) -> ShellWord:
     bare = _QUOTED.sub("", raw)
     text = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", raw)
-    return Word(text, is_glob=raw != "[" and any(character in "*?[" for character in bare))
+    return ShellWord(text, is_glob=raw != "[" and any(character in "*?[" for character in bare))
 
 
 def _obstacle(line: str, position: int) -> str:

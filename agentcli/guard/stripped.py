@@ -19,7 +19,7 @@ _ORDINARY = bytes(set(range(256)) - {*range(0x20), 0x7F} | {*b"\t\n"})
 _BEGUN = rf"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^{_CONTROL}\n]*+\x1b?|[ -/]*+)\Z"
 
 
-class Stripped(NamedTuple):
+class StrippedText(NamedTuple):
     text: str
     starts: list[int]
     """Where in `text` each part begins that nothing was taken out of."""
@@ -49,7 +49,7 @@ class Stripped(NamedTuple):
         return self.origin(first - 1) + 1 if first > 0 else 0
 
 
-def stripped(text: str, start: int = 0) -> Stripped | None:
+def strip_controls(text: str, start: int = 0) -> StrippedText | None:
     """What is shown of the text from `start` on; None: it has no control characters."""
     if not text.encode("utf-8", "surrogatepass").translate(None, _ORDINARY):
         return None  # told ten times as quickly as by a pattern
@@ -67,10 +67,10 @@ def stripped(text: str, start: int = 0) -> Stripped | None:
             starts.append(size)
             origins.append(position)
     pieces.append(text[position:])
-    return Stripped("".join(pieces), starts, origins)
+    return StrippedText("".join(pieces), starts, origins)
 
 
-def begun_sequence(text: str) -> int:
+def find_open_sequence(text: str) -> int:
     """Where a control sequence begins that is not complete yet; the length of the text: nowhere."""
     last = text.rfind("\x1b")
     for at in (text.rfind("\x1b", 0, max(last, 0)), last):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentcli.guard.shell import Line, parse
+from agentcli.guard.shell import ShellLine, parse_line
 from agentcli.types.tools import Effect
 
 EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
@@ -19,7 +19,7 @@ _MCP_SOURCE = "mcp "
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ReachedPath:
     """A path that a call names, or may mean."""
 
     written: Path
@@ -28,7 +28,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class CallSubject:
     tool: str
     root: Path
     """The workspace."""
@@ -37,9 +37,9 @@ class Subject:
     server: str = ""
     """Of MCP; empty for our own tools."""
     server_tool: str = ""
-    paths: tuple[Reach, ...] = ()
+    paths: tuple[ReachedPath, ...] = ()
     command: str = ""
-    line: Line | None = None
+    line: ShellLine | None = None
     effect: Effect | None = None
     """None: not known, as of an example."""
 
@@ -48,7 +48,7 @@ class Subject:
         return self.tool in EDITING | READING and not self.server
 
 
-class Subjects:
+class SubjectFactory:
     """Makes subjects of calls in one workspace."""
 
     def __init__(
@@ -62,13 +62,13 @@ class Subjects:
         self._cwd = cwd
         self._real_path = real_path or (lambda path: Path(os.path.realpath(path)))
 
-    def of(self, tool: str, args: Any, *, source: str = "built-in") -> Subject:
+    def build(self, tool: str, args: Any, *, source: str = "built-in") -> CallSubject:
         """`args`: parsed arguments, or the mapping they would be parsed from."""
         server = server_of(source)
         is_shell = tool == "bash" and not server
         command = _field(args, "command") if is_shell else ""
         paths = () if server else _paths(tool, args)
-        return Subject(
+        return CallSubject(
             tool=tool,
             root=self._root,
             cwd=self._cwd(),
@@ -76,16 +76,16 @@ class Subjects:
             server_tool=server_tool_of(tool, args, server) if server else "",
             paths=tuple(self.reach(self._root / text) for text in paths),
             command=command,
-            line=parse(command) if is_shell else None,
+            line=parse_line(command) if is_shell else None,
         )
 
-    def reach(self, path: Path) -> Reach:
+    def reach(self, path: Path) -> ReachedPath:
         written = Path(os.path.normpath(path))
         try:
-            return Reach(written, real=self._real_path(path))
+            return ReachedPath(written, real=self._real_path(path))
         except (OSError, ValueError, RuntimeError):
             # A loop of links, a NUL: it leads nowhere, so it lies in no workspace either.
-            return Reach(written, real=Path(os.sep))
+            return ReachedPath(written, real=Path(os.sep))
 
 
 def server_of(source: str) -> str:
@@ -100,7 +100,7 @@ def _field(args: Any, name: str) -> str:
 
 def _paths(tool: str, args: Any) -> Sequence[str]:
     if tool == "apply_patch":
-        return patched_paths(args)
+        return find_patched_paths(args)
     if tool not in EDITING | READING:
         return []
     path = _field(args, "path") or ("." if tool in ("grep", "find_files") else "")
@@ -108,7 +108,7 @@ def _paths(tool: str, args: Any) -> Sequence[str]:
     return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
 
 
-def patched_paths(args: Any) -> Sequence[str]:
+def find_patched_paths(args: Any) -> Sequence[str]:
     """What the tool itself found in the patch; otherwise what the patch says."""
     paths = getattr(args, "paths", None)
     if isinstance(paths, tuple | list):

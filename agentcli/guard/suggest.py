@@ -11,40 +11,42 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.guard import programs
-from agentcli.guard.coverage import Uncovered
-from agentcli.guard.decide import Decider
-from agentcli.guard.options import names
+from agentcli.guard.coverage import UncoveredPart
+from agentcli.guard.decide import PolicyDecider
+from agentcli.guard.options import split_names
 from agentcli.guard.rules import RuleError, parse_rule
-from agentcli.guard.shell import NotPlain, Part, Plain
-from agentcli.guard.subject import EDITING, KNOWN_TOOLS, Subject
+from agentcli.guard.shell import OpaqueLine, PlainLine, ShellPart
+from agentcli.guard.subject import EDITING, KNOWN_TOOLS, CallSubject
 
-_ANY_WORDS_ARE_FINE = names(
+_ANY_WORDS_ARE_FINE = split_names(
     """pytest tox nox ruff mypy pyright black isort flake8 pylint coverage jest vitest mocha eslint
     prettier tsc rspec rubocop phpunit ctest shellcheck gofmt rustfmt clang-format"""
 )
-_HAVE_SUBCOMMANDS = names(
+_HAVE_SUBCOMMANDS = split_names(
     """git npm pnpm yarn bun cargo go make just task pip uv poetry gh docker podman kubectl
     terraform dotnet mvn gradle bundle rails mix composer apt brew"""
 )
-_RUN_NAMED_SCRIPTS = names("npm pnpm yarn bun")
+_RUN_NAMED_SCRIPTS = split_names("npm pnpm yarn bun")
 _DESTROYING = {
-    "push": names("-f --force --force-with-lease --force-if-includes -d --delete --mirror --prune"),
-    "reset": names("--hard --merge --keep"),
-    "clean": names("-f --force"),
-    "branch": names("-D -d --delete -f --force -M -C"),
-    "checkout": names("-- . -f --force -B"),
-    "switch": names("-f --force --discard-changes -C"),
-    "restore": names(". -- -W --worktree"),
-    "tag": names("-d --delete -f --force"),
-    "stash": names("drop clear"),
-    "reflog": names("expire delete"),
-    "worktree": names("remove"),
+    "push": split_names(
+        "-f --force --force-with-lease --force-if-includes -d --delete --mirror --prune"
+    ),
+    "reset": split_names("--hard --merge --keep"),
+    "clean": split_names("-f --force"),
+    "branch": split_names("-D -d --delete -f --force -M -C"),
+    "checkout": split_names("-- . -f --force -B"),
+    "switch": split_names("-f --force --discard-changes -C"),
+    "restore": split_names(". -- -W --worktree"),
+    "tag": split_names("-d --delete -f --force"),
+    "stash": split_names("drop clear"),
+    "reflog": split_names("expire delete"),
+    "worktree": split_names("remove"),
 }
 """Words of git's commands after which something cannot be had again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suggestion:
+class RuleSuggestion:
     rules: tuple[str, ...] = ()
     """What "always" would store. Empty: it cannot be stored, for the reason given."""
     reason: str = ""
@@ -59,34 +61,36 @@ class Suggestion:
         return " ".join(f"--allow {shlex.quote(rule)}" for rule in self.rules)
 
 
-def suggest(subject: Subject, decider: Decider) -> Suggestion:
-    if isinstance(subject.line, NotPlain):
-        return Suggestion(reason=f"contains {subject.line.reason}", session="exactly this command")
+def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestion:
+    if isinstance(subject.line, OpaqueLine):
+        return RuleSuggestion(
+            reason=f"contains {subject.line.reason}", session="exactly this command"
+        )
     try:
         rules = tuple(dict.fromkeys(_rules(subject, decider)))
     except RuleError as error:
-        return Suggestion(reason=str(error))
-    uncovered = tuple(one.part.source for one in decider.uncovered(subject))
-    return Suggestion(rules=rules, session=", ".join(rules), uncovered=uncovered)
+        return RuleSuggestion(reason=str(error))
+    uncovered = tuple(one.part.source for one in decider.find_uncovered(subject))
+    return RuleSuggestion(rules=rules, session=", ".join(rules), uncovered=uncovered)
 
 
-def _rules(subject: Subject, decider: Decider) -> Iterator[str]:
+def _rules(subject: CallSubject, decider: PolicyDecider) -> Iterator[str]:
     """Raises RuleError with the reason where no rule can allow it."""
-    if isinstance(subject.line, Plain):
+    if isinstance(subject.line, PlainLine):
         alone = len(subject.line.parts) == 1
-        yield from (_for_part(one, alone=alone) for one in decider.uncovered(subject))
+        yield from (_suggest_for_part(one, alone=alone) for one in decider.find_uncovered(subject))
     elif subject.server:
         # A server may call its tool anything, even a glob for all of them.
         known_as = subject.tool.removeprefix(f"{subject.server}__")
         is_plain = re.fullmatch(r"[\w.-]+", subject.server_tool) is not None
         yield f"mcp({subject.server}:{subject.server_tool if is_plain else known_as})"
     elif subject.tool in EDITING:
-        yield from (_for_path(reach.real, subject.root) for reach in subject.paths)
+        yield from (_suggest_for_path(reach.real, subject.root) for reach in subject.paths)
     else:
         yield subject.tool if subject.tool in KNOWN_TOOLS else f"plugin({subject.tool})"
 
 
-def _for_part(uncovered: Uncovered, *, alone: bool) -> str:
+def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool) -> str:
     """The first of the forms that is a rule, and that covers the part."""
     part = uncovered.part
     begin = _beginning(part.argv)
@@ -99,10 +103,10 @@ def _for_part(uncovered: Uncovered, *, alone: bool) -> str:
 
 def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The words that say what the command is about; empty: all of them do."""
-    program = programs.name_of(argv[0])
+    program = programs.get_program_name(argv[0])
     if program == "git" and _destroys(argv[1:]):
         return ()
-    if launcher := programs.launcher_of(argv):
+    if launcher := programs.find_launcher(argv):
         return argv[: len(launcher) + 1]
     if argv[0] in _ANY_WORDS_ARE_FINE:
         return argv[:1]
@@ -121,7 +125,7 @@ def _destroys(words: tuple[str, ...]) -> bool:
     return words[:1] == ("push",) and any(word.startswith(("+", ":")) for word in words[2:])
 
 
-def _covers(text: str, part: Part, *, alone: bool) -> bool:
+def _covers(text: str, part: ShellPart, *, alone: bool) -> bool:
     try:
         command = parse_rule(text, "allow", source="session").command
     except RuleError:
@@ -131,7 +135,7 @@ def _covers(text: str, part: Part, *, alone: bool) -> bool:
     return command.why_not_covered(part, alone=alone) is None
 
 
-def _for_path(path: Path, root: Path) -> str:
+def _suggest_for_path(path: Path, root: Path) -> str:
     """Everything in the file's folder; in the root of the workspace only the file."""
     if not path.is_relative_to(root):
         raise RuleError(f"{path} is outside the workspace")

@@ -14,7 +14,7 @@ from typing import Literal
 
 from agentcli.guard.project_files import ProjectFiles
 from agentcli.machine import clock
-from agentcli.machine.private_file import remove, write_private
+from agentcli.machine.private_file import remove_private, write_private
 from agentcli.types.errors import SettingsError
 
 VERSION = 1
@@ -23,7 +23,7 @@ Standing = Literal["trusted", "unknown", "changed", "unusable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
+class TrustedProject:
     root: Path
     fingerprint: str
     at: str
@@ -33,7 +33,7 @@ class TrustStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def standing(self, files: ProjectFiles) -> Standing:
+    def find_standing(self, files: ProjectFiles) -> Standing:
         if files.problems:
             return "unusable"
         known = self._read(self._file(files.root))
@@ -58,9 +58,9 @@ class TrustStore:
 
     def revoke(self, root: Path) -> None:
         """Raises SettingsError."""
-        remove(self._file(root))
+        remove_private(self._file(root))
 
-    def all(self) -> list[Trusted]:
+    def list_trusted(self) -> list[TrustedProject]:
         found = (self._read(path) for path in self._directory.glob("*.json"))
         return sorted((one for one in found if one), key=lambda one: one.root)
 
@@ -68,13 +68,13 @@ class TrustStore:
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
         return self._directory / f"{name}.json"
 
-    def _read(self, path: Path) -> Trusted | None:
+    def _read(self, path: Path) -> TrustedProject | None:
         """None for anything we have not written ourselves: an answer is never guessed."""
         try:
             record = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             if record["v"] != VERSION:
                 return None
-            return Trusted(
+            return TrustedProject(
                 root=Path(record["root"]), fingerprint=str(record["sha256"]), at=str(record["at"])
             )
         except (OSError, ValueError, KeyError, TypeError):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.machine.plain import plain
+from agentcli.machine.plain import to_plain_text
 from agentcli.types.record import dataclass
 
 KEPT_HEAD_BYTES = 40_000
@@ -25,7 +25,7 @@ _CAP_NOTE_BYTES = 60
 _PROGRESS_BYTES = 8_000
 
 
-def grouped(number: int) -> str:
+def group_digits(number: int) -> str:
     """4812331 as `4 812 331`."""
     return f"{number:,}".replace(",", " ")
 
@@ -42,12 +42,12 @@ def cap(text: str, limit_bytes: int) -> tuple[str, bool]:
     head = data[: room // 3].decode("utf-8", "ignore")
     tail = data[len(data) - (room - room // 3) :].decode("utf-8", "ignore")
     left_out = len(data) - _size(head) - _size(tail)
-    note = f"\n[... {grouped(left_out)} bytes left out ...]\n"
+    note = f"\n[... {group_digits(left_out)} bytes left out ...]\n"
     return head + note + tail, True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Excerpt:
+class OutputExcerpt:
     """What a model is shown of an output."""
 
     text: str
@@ -57,7 +57,7 @@ class Excerpt:
     is_cut: bool
 
 
-class Bounded:
+class BoundedOutput:
     """Takes a stream of bytes: all of it to a log, its first and last bytes to memory."""
 
     def __init__(self, log_path: Path, log_fd: int) -> None:
@@ -97,22 +97,22 @@ class Bounded:
     def last_lines(self, count: int) -> str:
         """The latest output as plain text, cheap enough to be asked for while it streams."""
         recent = bytes((self._tail or self._head)[-_PROGRESS_BYTES:])
-        shown = _lines(plain(_after_the_edge(recent)))[-count:]
-        return _joined(shown).rstrip("\n")
+        shown = _lines(to_plain_text(_decode_after_cut(recent)))[-count:]
+        return _join(shown).rstrip("\n")
 
-    def settled(self) -> "Settled":
+    def finish(self) -> "OutputLines":
         """All that is kept, as plain lines."""
         tail = bytes(self._tail[-KEPT_TAIL_BYTES:])
         gap_bytes = self.size_bytes - len(self._head) - len(tail)
         if gap_bytes:
             # Not told that it is the end, the decoder holds back a character the cut went through.
             head = codecs.getincrementaldecoder("utf-8")("replace").decode(self._head)
-            last_lines = _lines(plain(_after_the_edge(tail)))
+            last_lines = _lines(to_plain_text(_decode_after_cut(tail)))
         else:
             head = (self._head + tail).decode("utf-8", "replace")
             last_lines = []
-        return Settled(
-            head=_lines(plain(head)),
+        return OutputLines(
+            head=_lines(to_plain_text(head)),
             tail=last_lines,
             gap_bytes=gap_bytes,
             lines=self.lines,
@@ -120,7 +120,9 @@ class Bounded:
         )
 
     def _where(self) -> str:
-        extent = "all" if not self.log_fault else f"the first {grouped(self.logged_bytes)} bytes"
+        extent = (
+            "all" if not self.log_fault else f"the first {group_digits(self.logged_bytes)} bytes"
+        )
         return f"{extent} of it: {self.log_path}, read it with read_file or grep"
 
     def _write(self, chunk: bytes) -> None:
@@ -128,7 +130,7 @@ class Bounded:
         if self.log_fault:
             return
         if self.logged_bytes + len(chunk) > LOG_LIMIT_BYTES:
-            self.log_fault = f"it ends at {grouped(LOG_LIMIT_BYTES)} bytes"
+            self.log_fault = f"it ends at {group_digits(LOG_LIMIT_BYTES)} bytes"
             return
         try:
             view = memoryview(chunk)
@@ -141,7 +143,7 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class OutputLines:
     """An output as lines from its start and from its end."""
 
     head: list[str]
@@ -155,40 +157,40 @@ class Settled:
     def card(self, *, first: int, last: int) -> tuple[str, str]:
         """The first and the last lines for people; no last ones where the first are all."""
         if not self.gap_bytes and len(self.head) <= first + last:
-            return _joined(self.head).rstrip("\n"), ""
+            return _join(self.head).rstrip("\n"), ""
         ends = self.head[:first], (self.tail or self.head)[-last:]
-        return _joined(ends[0]).rstrip("\n"), _joined(ends[1]).rstrip("\n")
+        return _join(ends[0]).rstrip("\n"), _join(ends[1]).rstrip("\n")
 
-    def excerpt(self, *, limit_bytes: int, head_bytes: int) -> Excerpt:
+    def excerpt(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
         """Whole where it fits; else lines from both ends, and between them what was left out."""
         if not self.gap_bytes:
-            text = _joined(self.head)
+            text = _join(self.head)
             if _size(text) <= limit_bytes:
                 return self._whole(text)
         return self._ends(limit_bytes=limit_bytes, head_bytes=head_bytes)
 
-    def _whole(self, text: str) -> Excerpt:
+    def _whole(self, text: str) -> OutputExcerpt:
         is_cut = any(len(line) > LINE_CHARS for line in self.head)
         if is_cut:
             text = text.removesuffix("\n") + f"\n[... lines were cut; {self.where} ...]\n"
-        return Excerpt(text=text, lines=self.lines, shown_lines=self.lines, is_cut=is_cut)
+        return OutputExcerpt(text=text, lines=self.lines, shown_lines=self.lines, is_cut=is_cut)
 
-    def _ends(self, *, limit_bytes: int, head_bytes: int) -> Excerpt:
-        head, tail = _closed(self.head, self.tail) if self.gap_bytes else (self.head, [])
-        first = _fitting(head, head_bytes)
+    def _ends(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
+        head, tail = _close_gap(self.head, self.tail) if self.gap_bytes else (self.head, [])
+        first = _take_fitting(head, head_bytes)
         rest = tail if self.gap_bytes else head[len(first) :]
-        last = _fitting(reversed(rest), limit_bytes - head_bytes)[::-1]
+        last = _take_fitting(reversed(rest), limit_bytes - head_bytes)[::-1]
         shown_lines = min(self.lines, len(first) + len(last))
         kept_bytes = _size("".join(self.head)) + _size("".join(self.tail))
-        left_out = _left_out(
+        left_out = _describe_gap(
             size_bytes=self.gap_bytes + kept_bytes - _size("".join(first)) - _size("".join(last)),
             lines=self.lines - shown_lines,
         )
-        before = _joined(first)
+        before = _join(first)
         if before and not before.endswith("\n"):
             before += "\n"
-        return Excerpt(
-            text=f"{before}[... {left_out}; {self.where} ...]\n{_joined(last)}",
+        return OutputExcerpt(
+            text=f"{before}[... {left_out}; {self.where} ...]\n{_join(last)}",
             lines=self.lines,
             shown_lines=shown_lines,
             is_cut=True,
@@ -204,13 +206,13 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8"))
 
 
-def _after_the_edge(data: bytes) -> str:
+def _decode_after_cut(data: bytes) -> str:
     """Text cut out of a stream, without the rest of a character the cut went through."""
     torn = _TORN_CHARACTER.match(data)
     return data[torn.end() if torn else 0 :].decode("utf-8", "replace")
 
 
-def _closed(head: list[str], tail: list[str]) -> tuple[list[str], list[str]]:
+def _close_gap(head: list[str], tail: list[str]) -> tuple[list[str], list[str]]:
     """The pieces at a gap without the lines it tears, but with the ends of long ones."""
     half = LINE_CHARS // 2
     *before, left = head or [""]
@@ -224,29 +226,30 @@ def _closed(head: list[str], tail: list[str]) -> tuple[list[str], list[str]]:
     return before, after[::-1]
 
 
-def _fitting(lines: Iterable[str], limit_bytes: int) -> list[str]:
+def _take_fitting(lines: Iterable[str], limit_bytes: int) -> list[str]:
     fitting = []
     for line in lines:
-        limit_bytes -= _size(_shortened(line))
+        limit_bytes -= _size(_shorten(line))
         if limit_bytes < 0:
             break
         fitting.append(line)
     return fitting
 
 
-def _joined(lines: Iterable[str]) -> str:
-    return "".join(map(_shortened, lines))
+def _join(lines: Iterable[str]) -> str:
+    return "".join(map(_shorten, lines))
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     if len(line) <= LINE_CHARS:
         return line
     half = LINE_CHARS // 2
     return (
-        f"{line[:half]}[... {grouped(len(line) - 2 * half)} characters left out ...]{line[-half:]}"
+        f"{line[:half]}[... {group_digits(len(line) - 2 * half)} characters left out "
+        f"...]{line[-half:]}"
     )
 
 
-def _left_out(*, size_bytes: int, lines: int) -> str:
-    of_lines = f", {grouped(lines)} lines" if lines else ""
-    return f"{grouped(size_bytes)} bytes{of_lines} left out"
+def _describe_gap(*, size_bytes: int, lines: int) -> str:
+    of_lines = f", {group_digits(lines)} lines" if lines else ""
+    return f"{group_digits(size_bytes)} bytes{of_lines} left out"

@@ -33,7 +33,7 @@ def is_page(address: str) -> bool:
         return False
 
 
-def host_of(address: str) -> str:
+def parse_host(address: str) -> str:
     """As it will be looked up: letters that only look like others show as what they are."""
     host = urlsplit(address).hostname or ""
     try:

@@ -12,17 +12,17 @@ _DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _UNITS = (3600, 60, 1)
 
 
-def text(value: Any) -> str:
+def parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a text")
     return value.strip()
 
 
-def path(value: Any) -> Path:
-    return Path(text(value)).expanduser()
+def parse_path(value: Any) -> Path:
+    return Path(parse_text(value)).expanduser()
 
 
-def one_of(*words: str) -> Callable[[Any], str]:
+def parse_choice(*words: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if value not in words:
             raise ValueError(f"one of {', '.join(words)}")
@@ -31,7 +31,7 @@ def one_of(*words: str) -> Callable[[Any], str]:
     return check
 
 
-def whole(value: Any) -> int:
+def parse_whole(value: Any) -> int:
     wanted = "a whole number above 0"
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise ValueError(wanted)
@@ -44,7 +44,7 @@ def whole(value: Any) -> int:
     return number
 
 
-def amount(value: Any) -> float:
+def parse_amount(value: Any) -> float:
     wanted = "a number above 0"
     if isinstance(value, bool):
         raise ValueError(wanted)
@@ -57,20 +57,20 @@ def amount(value: Any) -> float:
     return number
 
 
-def seconds(value: Any) -> float:
+def parse_seconds(value: Any) -> float:
     """90, 90s, 30m, 1h30m."""
     wanted = "a time above 0, such as 90s, 30m or 1h30m"
     if isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
-        return seconds(
+        return parse_seconds(
             sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))
         )
     try:
-        return amount(value)
+        return parse_amount(value)
     except (ValueError, TypeError):
         raise ValueError(wanted) from None
 
 
-def switch(value: Any) -> bool:
+def parse_switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

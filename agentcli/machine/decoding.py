@@ -21,7 +21,7 @@ MEMORY_BYTES = 2_000_000_000
 QUALITIES = ((1.0, 85), (1.0, 60), (0.75, 60), (0.5, 50))
 """How much of the largest side, and how exactly, as long as it is too many bytes."""
 
-_Shown: TypeAlias = tuple[tuple[Any, ...], bytes]
+_Prepared: TypeAlias = tuple[tuple[Any, ...], bytes]
 
 
 def main(side: int, limit_bytes: int) -> int:
@@ -29,27 +29,27 @@ def main(side: int, limit_bytes: int) -> int:
     Image.MAX_IMAGE_PIXELS = PIXELS_MAX // 2  # it refuses twice as many
     data = sys.stdin.buffer.read()
     try:
-        head, made = _mended(data, side=side, limit_bytes=limit_bytes)
+        head, made = _reencode(data, side=side, limit_bytes=limit_bytes)
     except (Image.DecompressionBombError, MemoryError):
-        return _refused(f"it has more than {PIXELS_MAX // 1_000_000} million pixels")
+        return _refuse(f"it has more than {PIXELS_MAX // 1_000_000} million pixels")
     except UnidentifiedImageError:
-        return _refused("it is broken from its first bytes on")
+        return _refuse("it is broken from its first bytes on")
     except (OSError, SyntaxError, ValueError, EOFError, OverflowError) as error:
-        return _refused(f"it is broken: {error}")
+        return _refuse(f"it is broken: {error}")
     sys.stdout.buffer.write(" ".join(map(str, head)).encode("ascii") + b"\n" + made)
     return 0
 
 
-def _mended(data: bytes, *, side: int, limit_bytes: int) -> _Shown:
+def _reencode(data: bytes, *, side: int, limit_bytes: int) -> _Prepared:
     """Anew, where something beside the pixels is broken: colour profiles often are."""
     try:
-        return _shown(data, side=side, limit_bytes=limit_bytes)
+        return _prepare(data, side=side, limit_bytes=limit_bytes)
     except (SyntaxError, UnidentifiedImageError):
         ImageFile.LOAD_TRUNCATED_IMAGES = True
-        return _shown(data, side=side, limit_bytes=limit_bytes, must_be_new=True)
+        return _prepare(data, side=side, limit_bytes=limit_bytes, must_be_new=True)
 
 
-def _shown(data: bytes, *, side: int, limit_bytes: int, must_be_new: bool = False) -> _Shown:
+def _prepare(data: bytes, *, side: int, limit_bytes: int, must_be_new: bool = False) -> _Prepared:
     with Image.open(io.BytesIO(data), formats=FORMATS) as image:
         full = image.size
         media = MEDIA.get(image.format or "")
@@ -59,13 +59,13 @@ def _shown(data: bytes, *, side: int, limit_bytes: int, must_be_new: bool = Fals
             return (media, *full, *full), b""
         image.seek(0)
         for part, quality in QUALITIES:
-            for media, size, made in _made(image, round(side * part), quality):
+            for media, size, made in _candidates(image, round(side * part), quality):
                 if len(made) <= limit_bytes:
                     return (media, *size, *full), made
     raise ValueError("it cannot be made small enough")
 
 
-def _made(
+def _candidates(
     image: Image.Image, side: int, quality: int
 ) -> Iterator[tuple[str, tuple[int, int], bytes]]:
     """Exactly, where it was drawn and not photographed; else, or if that is too much, as a JPEG."""
@@ -74,14 +74,14 @@ def _made(
     frame = upright.convert("RGB" if is_photograph else "RGBA")
     frame.thumbnail((side, side), Image.Resampling.LANCZOS)
     if not is_photograph:
-        yield "image/png", frame.size, _encoded(frame, "PNG")
+        yield "image/png", frame.size, _encode(frame, "PNG")
         paper = Image.new("RGB", frame.size, "white")
         paper.paste(frame, mask=frame.getchannel("A"))
         frame = paper
-    yield "image/jpeg", frame.size, _encoded(frame, "JPEG", quality=quality)
+    yield "image/jpeg", frame.size, _encode(frame, "JPEG", quality=quality)
 
 
-def _encoded(image: Image.Image, form: str, **how: int) -> bytes:
+def _encode(image: Image.Image, form: str, **how: int) -> bytes:
     out = io.BytesIO()
     image.save(out, form, **how)
     return out.getvalue()
@@ -96,7 +96,7 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
-def _refused(why: str) -> int:
+def _refuse(why: str) -> int:
     sys.stderr.write(why)
     return 1
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from agentcli.machine.text import Splice, printable, spliced
+from agentcli.machine.text import Splice, printable, splice
 
 CONTEXT_LINES = 3
 COMPARED_PAIRS = 4_000_000
@@ -34,7 +34,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LineChange:
     """Lines [old_start, old_end) became lines [new_start, new_end), counted from 0."""
 
     old_start: int
@@ -54,7 +54,7 @@ class _Window:
 
 
 def compare(old: str, new: str, *, path: str, created: bool = False) -> Comparison:
-    window = _Window(old_before=0, new_before=0, old=lines_of(old), new=lines_of(new))
+    window = _Window(old_before=0, new_before=0, old=split_lines(old), new=split_lines(new))
     return _comparison([window], path=path, created=created)
 
 
@@ -63,30 +63,30 @@ def compare_spliced(old: str, splices: Sequence[Splice], *, path: str) -> Compar
     return _comparison(list(_windows(old, splices)), path=path, created=False)
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines with their newlines; only the last may be without."""
     *whole, last = text.split("\n")
     lines = [line + "\n" for line in whole]
     return [*lines, last] if last else lines
 
 
-def changes_between(old: Sequence[str], new: Sequence[str]) -> list[Change]:
+def find_changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
     """What differs: common first and last lines left out, the middle compared line by line."""
-    first = _common(old, new)
-    last = _common(old[first:][::-1], new[first:][::-1])
+    first = _count_common(old, new)
+    last = _count_common(old[first:][::-1], new[first:][::-1])
     old_end, new_end = len(old) - last, len(new) - last
     if first in (old_end, new_end) or (old_end - first) * (new_end - first) > COMPARED_PAIRS:
-        whole = Change(first, old_end, first, new_end)
+        whole = LineChange(first, old_end, first, new_end)
         return [whole] if first < old_end or first < new_end else []
     matcher = SequenceMatcher(None, old[first:old_end], new[first:new_end], autojunk=False)
     return [
-        Change(first + old_from, first + old_to, first + new_from, first + new_to)
+        LineChange(first + old_from, first + old_to, first + new_from, first + new_to)
         for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes()
         if kind != "equal"
     ]
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
     """How many first lines are the same."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
@@ -100,15 +100,15 @@ def _windows(old: str, splices: Sequence[Splice]) -> Iterator[_Window]:
         old_before += old.count("\n", counted_to, start)
         counted_to = start
         before = old[start:end]
-        after = spliced(
+        after = splice(
             before,
             [Splice(start=s.start - start, end=s.end - start, text=s.text) for s in inside],
         )
         window = _Window(
             old_before=old_before,
             new_before=old_before + added_lines,
-            old=lines_of(before),
-            new=lines_of(after),
+            old=split_lines(before),
+            new=split_lines(after),
         )
         added_lines += after.count("\n") - before.count("\n")
         yield window
@@ -118,15 +118,15 @@ def _neighbours(old: str, splices: Sequence[Splice]) -> Iterator[tuple[int, int,
     """Stretches of whole lines around the splices; where two stretches meet they are one."""
     group: list[Splice] = []
     start = end = 0
-    for splice in splices:
-        reach = _lines_back(old, splice.start)
+    for each in splices:
+        reach = _lines_back(old, each.start)
         if group and reach >= end:
             yield start, end, group
             group = []
         if not group:
             start = reach
-        group.append(splice)
-        end = _lines_on(old, splice.end)
+        group.append(each)
+        end = _lines_on(old, each.end)
     if group:
         yield start, end, group
 
@@ -154,7 +154,7 @@ def _comparison(windows: Sequence[_Window], *, path: str, created: bool) -> Comp
     added = removed = size_chars = first_line = last_line = 0
     complete = True
     for window in windows:
-        changes = changes_between(window.old, window.new)
+        changes = find_changes(window.old, window.new)
         added += sum(change.new_end - change.new_start for change in changes)
         removed += sum(change.old_end - change.old_start for change in changes)
         if changes:
@@ -175,8 +175,8 @@ def _comparison(windows: Sequence[_Window], *, path: str, created: bool) -> Comp
     )
 
 
-def _hunks(window: _Window, changes: Sequence[Change]) -> Iterator[str]:
-    group: list[Change] = []
+def _hunks(window: _Window, changes: Sequence[LineChange]) -> Iterator[str]:
+    group: list[LineChange] = []
     for change in changes:
         if group and change.old_start - group[-1].old_end > 2 * CONTEXT_LINES:
             yield _hunk(window, group)
@@ -186,18 +186,18 @@ def _hunks(window: _Window, changes: Sequence[Change]) -> Iterator[str]:
         yield _hunk(window, group)
 
 
-def _hunk(window: _Window, changes: Sequence[Change]) -> str:
+def _hunk(window: _Window, changes: Sequence[LineChange]) -> str:
     first, last = changes[0], changes[-1]
     lead = min(CONTEXT_LINES, first.old_start)
     tail = min(CONTEXT_LINES, len(window.old) - last.old_end)
     body: list[str] = []
     reached = first.old_start - lead
     for change in changes:
-        body += (_marked(" ", line) for line in window.old[reached : change.old_start])
-        body += (_marked("-", line) for line in window.old[change.old_start : change.old_end])
-        body += (_marked("+", line) for line in window.new[change.new_start : change.new_end])
+        body += (_prefix_line(" ", line) for line in window.old[reached : change.old_start])
+        body += (_prefix_line("-", line) for line in window.old[change.old_start : change.old_end])
+        body += (_prefix_line("+", line) for line in window.new[change.new_start : change.new_end])
         reached = change.old_end
-    body += (_marked(" ", line) for line in window.old[reached : reached + tail])
+    body += (_prefix_line(" ", line) for line in window.old[reached : reached + tail])
     around = lead + tail
     old_lines = _range(
         window.old_before + first.old_start - lead, last.old_end - first.old_start + around
@@ -213,5 +213,5 @@ def _range(before: int, count: int) -> str:
     return f"{before + 1 if count else before},{count}"
 
 
-def _marked(mark: str, line: str) -> str:
-    return mark + line if line.endswith("\n") else mark + line + _NO_NEWLINE
+def _prefix_line(prefix: str, line: str) -> str:
+    return prefix + line if line.endswith("\n") else prefix + line + _NO_NEWLINE

@@ -65,8 +65,8 @@ def is_secret_name(name: str) -> bool:
     return is_last and (name.isupper() or words[-1] in ("PASS", "PWD"))
 
 
-def child_environment(
-    base: Mapping[str, str], *, mark: str = "", passed: Collection[str] = ()
+def build_child_environment(
+    base: Mapping[str, str], *, tag: str = "", passed: Collection[str] = ()
 ) -> dict[str, str]:
     """What a command gets of `base`: nobody is there to page, edit, answer or look at colours.
 
@@ -79,5 +79,5 @@ def child_environment(
     }
     wanted = {name: base[name] for name in passed if name in base}
     locale = {} if base.get("LANG") or base.get("LC_ALL") else _UTF8_LOCALE
-    marks = {MARK: base.get(MARK, "") + mark} if mark else {}
+    marks = {MARK: base.get(MARK, "") + tag} if tag else {}
     return kept | locale | _FIXED | wanted | marks

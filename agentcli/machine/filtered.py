@@ -5,7 +5,7 @@ from typing import Protocol
 from agentcli.machine.process import Sink
 
 
-class Filter(Protocol):
+class OutputFilter(Protocol):
     """May hold back the end of what it was given, and gives the rest when it is closed."""
 
     def feed(self, chunk: bytes) -> bytes: ...
@@ -13,10 +13,10 @@ class Filter(Protocol):
     def close(self) -> bytes: ...
 
 
-class Filtered:
+class FilteredSink:
     """A sink before another one."""
 
-    def __init__(self, sink: Sink, by: Filter) -> None:
+    def __init__(self, sink: Sink, by: OutputFilter) -> None:
         self._sink = sink
         self._filter = by
 

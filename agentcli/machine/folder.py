@@ -135,7 +135,7 @@ class Folder:
             os.close(listing)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """For one process at a time, of those that ask. Who waits for a second goes on without."""
         with ExitStack() as stack:
             if sys.platform != "win32":

@@ -12,22 +12,22 @@ _AFTER_OBJECTS = 2_000
 """So much garbage is in memory at most. A live session makes hundreds of objects with each turn."""
 
 
-def begin_start() -> None:
+def pause_collection() -> None:
     gc.set_threshold(_WHILE_STARTING_OBJECTS)
 
 
-def end_start() -> None:
+def resume_collection() -> None:
     """From now on garbage is looked for, in what is made from now on."""
     if not gc.get_freeze_count():
         gc.freeze()
         gc.set_threshold(_AFTER_OBJECTS)
 
 
-def clear() -> None:
+def collect_now() -> None:
     """For a moment at which nobody waits."""
     gc.collect()
 
 
-def leave() -> None:
+def skip_final_collection() -> None:
     """Or else all there is would be searched before the process ends."""
     gc.freeze()

@@ -61,15 +61,15 @@ _SHARED = ("objects", "refs", "packed-refs", "reftable", "logs", "info", "shallo
 """Of a repository's common directory: all that we use, and neither settings nor hooks."""
 
 
-def git(*arguments: str, cwd: Path) -> str:
+def run_git(*arguments: str, cwd: Path) -> str:
     """What it prints. Raises SettingsError with its last words where it fails."""
-    with prepared(*arguments, cwd=cwd) as (command, env):
+    with prepare_git(*arguments, cwd=cwd) as (command, env):
         return _run(command, cwd=cwd, env=env).decode("utf-8", "replace")
 
 
 def list_paths(*arguments: str, cwd: Path) -> list[str]:
     """What `git ls-files` names. Raises SettingsError."""
-    with prepared("ls-files", "-z", *arguments, cwd=cwd) as (command, env):
+    with prepare_git("ls-files", "-z", *arguments, cwd=cwd) as (command, env):
         return [os.fsdecode(path) for path in _run(command, cwd=cwd, env=env).split(b"\0") if path]
 
 
@@ -81,7 +81,7 @@ def git_in(directory: Path, *arguments: str, work_tree: Path, given: bytes | Non
 
 
 @contextmanager
-def prepared(
+def prepare_git(
     *arguments: str, cwd: Path, timeout_s: float = TIME_LIMIT_S
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
     """The command and its environment, for whoever runs it. Raises SettingsError."""
@@ -103,7 +103,7 @@ def prepared(
 
 def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
     """Checks a commit out into a new linked worktree. Raises SettingsError and OSError."""
-    with prepared("worktree", "add", "--detach", "--force", "--no-checkout", cwd=root) as made:
+    with prepare_git("worktree", "add", "--detach", "--force", "--no-checkout", cwd=root) as made:
         command, env = made
         stand_in = Path(env["GIT_COMMON_DIR"])
         real = Path(os.path.realpath(stand_in / "worktrees"))
@@ -113,7 +113,7 @@ def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
         name = Path(pointer.read_text(encoding="utf-8").strip()).name
         # It leads to where the stand-in is now, and soon is no more.
         pointer.write_text(f"gitdir: {real / name}\n", encoding="utf-8")
-    git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=tree)
+    run_git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=tree)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 
 def home() -> Path:
-    return from_home("~")
+    return expand_home("~")
 
 
-def from_home(written: str) -> Path:
+def expand_home(written: str) -> Path:
     """A path as people write it; where there is no such home, `~x` is a name like others."""
     return Path(os.path.expanduser(written))  # noqa: PTH111 - Path's raises where there is none
 

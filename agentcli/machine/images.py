@@ -34,7 +34,7 @@ _RUN = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({program!r}, r
 """With the modules that we have ourselves, wherever it runs and whatever its environment says."""
 
 
-class NotShown(Exception):
+class ImageRefused(Exception):
     """Why no model can be shown it, as the rest of a sentence about it."""
 
 
@@ -65,24 +65,26 @@ def image_type(head: bytes) -> str | None:
     return next((media for start, media in _STARTS if head.startswith(start)), None)
 
 
-def picture_in(path: Path) -> Picture:
+def load_picture(path: Path) -> Picture:
     """Raises NotShown, whatever is there."""
     try:
-        return picture_of(_read(path))
+        return decode_picture(_read(path))
     except OSError as error:
-        raise NotShown(f"cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise ImageRefused(f"cannot be read: {(error.strerror or str(error)).lower()}") from error
 
 
-def picture_of(data: bytes) -> Picture:
+def decode_picture(data: bytes) -> Picture:
     """Raises NotShown. Takes a moment: not for the thread that everything waits for."""
     claimed = image_type(data[:16])
     if not data:
-        raise NotShown("is empty")
+        raise ImageRefused("is empty")
     if claimed is None:
-        raise NotShown("is no PNG, JPEG, GIF or WebP image")
+        raise ImageRefused("is no PNG, JPEG, GIF or WebP image")
     if len(data) > READ_BYTES:
-        raise NotShown(f"is larger than {READ_BYTES // 1_000_000} MB: make a smaller copy of it")
-    head, _, made = _decoded(data).partition(b"\n")
+        raise ImageRefused(
+            f"is larger than {READ_BYTES // 1_000_000} MB: make a smaller copy of it"
+        )
+    head, _, made = _decode(data).partition(b"\n")
     media_type, *sizes = head.decode("ascii").split(" ")
     width, height, full_width, full_height = map(int, sizes)
     return Picture(
@@ -94,7 +96,7 @@ def picture_of(data: bytes) -> Picture:
     )
 
 
-def _decoded(data: bytes) -> bytes:
+def _decode(data: bytes) -> bytes:
     program = str(Path(__file__).with_name("decoding.py"))
     own = [entry for entry in sys.path if Path(entry).is_absolute()]
     try:
@@ -108,15 +110,15 @@ def _decoded(data: bytes) -> bytes:
             timeout_s=TIME_LIMIT_S,
         )
     except subprocess.TimeoutExpired:
-        raise NotShown(f"could not be decoded within {TIME_LIMIT_S} s") from None
+        raise ImageRefused(f"could not be decoded within {TIME_LIMIT_S} s") from None
     if ran.returncode == 1:
-        raise NotShown(f"cannot be shown: {_last_words(ran.stderr)}")
+        raise ImageRefused(f"cannot be shown: {_last_line(ran.stderr)}")
     if ran.returncode:
-        raise NotShown(f"cannot be shown: its decoder ended with {ran.returncode}")
+        raise ImageRefused(f"cannot be shown: its decoder ended with {ran.returncode}")
     return ran.stdout
 
 
-def _last_words(said: bytes) -> str:
+def _last_line(said: bytes) -> str:
     lines = said.decode("utf-8", "replace").strip().splitlines()
     return lines[-1][:200] if lines else "nobody knows why"
 
@@ -131,4 +133,4 @@ def _read(path: Path) -> bytes:
 
 def _require_file(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise NotShown("is no regular file")
+        raise ImageRefused("is no regular file")

@@ -20,7 +20,7 @@ SHOWN_VALUE_CHARS = 80
 SHOWN_CHARS = 500
 
 
-def schema_fault(schema: Json) -> str:
+def find_schema_fault(schema: Json) -> str:
     """Why this cannot be the form of an answer; empty: it can."""
     if not isinstance(schema, dict):
         return "it is not an object"
@@ -28,14 +28,14 @@ def schema_fault(schema: Json) -> str:
         return f'its "type" is {schema["type"]!r}, and an answer is always an object'
     try:
         validator_for(schema, default=Draft202012Validator).check_schema(schema)
-        return _lost_reference(schema)
+        return _find_lost_reference(schema)
     except SchemaError as error:
-        return f"{_place(error)}: {error.message[:SHOWN_CHARS]}"
+        return f"{_location(error)}: {error.message[:SHOWN_CHARS]}"
     except RecursionError:
         return "it is nested too deeply"
 
 
-def validator(schema: Json) -> Callable[[Json], str]:
+def build_validator(schema: Json) -> Callable[[Json], str]:
     """Says what is wrong with a value, in one sentence; empty: nothing."""
     checker = _checker(schema)
 
@@ -44,7 +44,7 @@ def validator(schema: Json) -> Callable[[Json], str]:
             error = best_match(checker.iter_errors(value))
         except (Unresolvable, RecursionError) as fault:
             return f"the schema cannot be applied to it ({type(fault).__name__})"
-        return f"{_place(error)}: {_message(error)}" if error else ""
+        return f"{_location(error)}: {_message(error)}" if error else ""
 
     return problem
 
@@ -55,7 +55,7 @@ def _checker(schema: Any) -> Validator:
     return checker
 
 
-def _lost_reference(schema: Json) -> str:
+def _find_lost_reference(schema: Json) -> str:
     """References show that they lead nowhere only when a value comes to them: too late for us."""
     resource = Resource.from_contents(schema, default_specification=DRAFT202012)
     address = resource.id() or ""
@@ -79,7 +79,7 @@ def _references(schema: Any) -> Iterator[str]:
             yield from _references(part)
 
 
-def _place(error: ValidationError | SchemaError) -> str:
+def _location(error: ValidationError | SchemaError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.path)
     return f"${path}"
 

@@ -26,7 +26,7 @@ done
 """
 
 
-class Executor:
+class ReaperProcess:
     def __init__(self, words: Sequence[str]) -> None:
         """`words`: the program, and what it is told by now."""
         self._process = own_process.start(
@@ -38,7 +38,7 @@ class Executor:
             start_new_session=True,
         )
 
-    def tell(self, words: Sequence[str]) -> None:
+    def send(self, words: Sequence[str]) -> None:
         """More for the program; words without spaces. OSError where nobody listens any more."""
         assert self._process.stdin is not None
         self._process.stdin.write(" ".join(words).encode() + b"\n")
@@ -49,17 +49,17 @@ class Executor:
         self._process.communicate(_FAREWELL)
 
 
-class LastWill:
+class OrphanReaper:
     """Everything that carries the session's mark is killed, whoever its parent is by now."""
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, tag: str) -> None:
         """Where processes cannot be told by their marks there is none."""
-        self._executor: Executor | None = None
+        self._executor: ReaperProcess | None = None
         if Path("/proc/self/environ").exists():
-            status = tree.CONFINED_STATUS if tree.is_confined(mark) else ""
-            self._executor = Executor([_SHELL, "-c", _KILL, "agentcli", mark, status])
+            status = tree.CONFINED_STATUS if tree.is_confined(tag) else ""
+            self._executor = ReaperProcess([_SHELL, "-c", _KILL, "agentcli", tag, status])
 
-    def revoke(self) -> None:
+    def dismiss(self) -> None:
         """All commands have ended."""
         if self._executor is not None:
             self._executor.dismiss()

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from subprocess import Popen
 
 from agentcli.machine import tree
-from agentcli.machine.last_will import LastWill
+from agentcli.machine.last_will import OrphanReaper
 from agentcli.machine.process import (
     AFTER_TIMEOUT,
     DRAIN_S,
     Pipe,
     end,
-    exited,
-    killer,
-    to_its_end,
+    run_to_completion,
+    signal_of_death,
+    wait_for_exit,
 )
 
 CLOSE_GRACE_S = 2.0
@@ -30,7 +30,7 @@ Remarks = Callable[[], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class StartedCommand:
     """A process of this session, by the command that brought it about."""
 
     pid: int
@@ -39,20 +39,20 @@ class Started:
     command: str
     call_id: str
     log_path: str
-    mark: str
+    tag: str
     since: float
     """By the clock that is never set back."""
 
     @property
     def is_alive(self) -> bool:
-        return self.born != "" and tree.born(self.pid) == self.born
+        return self.born != "" and tree.start_time(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishedCommand:
     """A background command that has come to its end."""
 
-    started: Started
+    started: StartedCommand
     returncode: int
     """As Popen has it: a signal's number, negative, where one killed it."""
     duration_s: float
@@ -61,7 +61,7 @@ class Finished:
 
     @property
     def how(self) -> str:
-        death = killer(self.returncode)
+        death = signal_of_death(self.returncode)
         return f"killed by {death}" if death else f"exit code {self.returncode}"
 
     @property
@@ -74,70 +74,70 @@ class Finished:
         return "\n".join(f"[{sentence}]" for sentence in (said, *self.remarks))
 
 
-class Ledger:
+class ProcessTable:
     """One per session. Must be closed before its event loop is."""
 
     def __init__(
         self,
         *,
         confined: bool = False,
-        on_end: Callable[[Finished], None] = lambda finished: None,
+        on_end: Callable[[FinishedCommand], None] = lambda finished: None,
     ) -> None:
         """`confined`: every command runs in a sandbox.
 
         `on_end`: told of each background command that has come to its end.
         """
         self._on_end = on_end
-        self._mark = tree.new_mark(confined=confined)
-        self._commands: dict[str, Started] = {}
+        self._mark = tree.new_tag(confined=confined)
+        self._commands: dict[str, StartedCommand] = {}
         """Every command there was, by its mark: to tell whose a stray process is."""
-        self._awaited: dict[int, Started] = {}
+        self._awaited: dict[int, StartedCommand] = {}
         """Those that somebody waits for, by their pids."""
-        self._unattended: dict[int, Started] = {}
+        self._unattended: dict[int, StartedCommand] = {}
         """Those that run by themselves."""
         self._releases: dict[str, asyncio.Event] = {}
         """Of the commands somebody waits for, by their marks."""
-        self._left: list[Started] = []
-        self._finished: list[Finished] = []
+        self._left: list[StartedCommand] = []
+        self._finished: list[FinishedCommand] = []
         self._watches: set[asyncio.Task[None]] = set()
         self._pipes: list[Pipe] = []
         self._marks = 0
-        self._will: LastWill | None = None
+        self._will: OrphanReaper | None = None
 
-    def new_mark(self) -> str:
+    def new_tag(self) -> str:
         """A text by which the processes of one more command will be known."""
         self._marks += 1
-        self._will = self._will or LastWill(self._mark)
+        self._will = self._will or OrphanReaper(self._mark)
         return f"{self._mark}{self._marks}."
 
-    def enter(
-        self, child: "Popen[bytes]", *, mark: str, command: str, call_id: str, log_path: str
+    def add(
+        self, child: "Popen[bytes]", *, tag: str, command: str, call_id: str, log_path: str
     ) -> None:
         """Notes a command that has just been started."""
-        started = Started(
+        started = StartedCommand(
             pid=child.pid,
-            born=tree.born(child.pid),
+            born=tree.start_time(child.pid),
             command=command,
             call_id=call_id,
             log_path=log_path,
-            mark=mark,
+            tag=tag,
             since=time.monotonic(),
         )
-        self._commands[mark] = started
+        self._commands[tag] = started
         self._awaited[child.pid] = started
 
-    def leave(self, mark: str, *, left_running: Iterable[int], pipe: Pipe) -> tuple[int, ...]:
+    def finish(self, tag: str, *, left_running: Iterable[int], pipe: Pipe) -> tuple[int, ...]:
         """Notes that a command has ended, whom it left behind, and the pipe they may write to.
 
         Returns who of them is still there: a sandbox may take them down with the command.
         """
-        self._releases.pop(mark, None)
+        self._releases.pop(tag, None)
         self._pipes = [kept for kept in (*self._pipes, pipe) if kept.is_open]
-        return self._settle(self._commands[mark], left_running)
+        return self._account_for(self._commands[tag], left_running)
 
-    def release_of(self, mark: str) -> asyncio.Event:
+    def release_event(self, tag: str) -> asyncio.Event:
         """Set when whoever waits for this command is to leave it to run."""
-        return self._releases.setdefault(mark, asyncio.Event())
+        return self._releases.setdefault(tag, asyncio.Event())
 
     def release(self) -> int:
         """Ends the waiting for every command that can run on by itself; how many they are."""
@@ -146,53 +146,55 @@ class Ledger:
             release.set()
         return len(released)
 
-    def watch(self, child: "Popen[bytes]", *, mark: str, pipe: Pipe, then: Remarks) -> None:
+    def watch(self, child: "Popen[bytes]", *, tag: str, pipe: Pipe, then: Remarks) -> None:
         """Follows a background command to its end, and then calls `then`."""
         self._pipes.append(pipe)
         self._unattended[child.pid] = self._awaited.pop(child.pid)
-        watch = asyncio.ensure_future(self._follow(child, self._commands[mark], pipe, then))
+        watch = asyncio.ensure_future(self._follow(child, self._commands[tag], pipe, then))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
 
-    def running(self) -> list[Started]:
+    def running(self) -> list[StartedCommand]:
         """What is alive of all that was noted."""
         return [*self.in_background(), *self._awaited.values()]
 
-    def in_background(self) -> list[Started]:
+    def in_background(self) -> list[StartedCommand]:
         """What goes on without anybody waiting for it."""
         self._left = [left for left in self._left if left.is_alive]
         return [*self._unattended.values(), *self._left]
 
-    def tell(self, pids: Iterable[int], number: int) -> bool:
+    def signal(self, pids: Iterable[int], number: int) -> bool:
         """Signals processes if all of them are alive and of this session; whether they were."""
         pids, known = set(pids), {started.pid for started in self.running()}
         if not pids <= known:
             return False
-        tree.tell(pids, number)
+        tree.signal_processes(pids, number)
         return True
 
-    def kill_awaited(self) -> None:
+    def kill_awaited_groups(self) -> None:
         """Kills the groups of the commands that somebody waits for."""
         for started in self._awaited.values():
-            tree.tell_group(started.pid, tree.KILL)
+            tree.signal_group(started.pid, tree.KILL)
 
-    def ended_since(self) -> list[Finished]:
+    def take_finished(self) -> list[FinishedCommand]:
         """The background commands that ended since this was last asked."""
         finished, self._finished = self._finished, []
         return finished
 
-    async def close(self) -> list[Started]:
+    async def close(self) -> list[StartedCommand]:
         """Ends all that is left running; returns the commands that were stopped by it."""
-        return await to_its_end(self._close())
+        return await run_to_completion(self._close())
 
-    async def _close(self) -> list[Started]:
+    async def _close(self) -> list[StartedCommand]:
         noted = self.running()
         # One look can miss a process that is just being replaced by another.
-        found = tree.find(self._mark) | tree.find(self._mark)
-        known = {pid: tree.born(pid) for pid in found} | {each.pid: each.born for each in noted}
-        tree.tell(known, signal.SIGTERM)
-        await tree.gone(known, within_s=CLOSE_GRACE_S)
-        await tree.sweep(self._mark, known=known)
+        found = tree.find_processes(self._mark) | tree.find_processes(self._mark)
+        known = {pid: tree.start_time(pid) for pid in found} | {
+            each.pid: each.born for each in noted
+        }
+        tree.signal_processes(known, signal.SIGTERM)
+        await tree.wait_until_gone(known, within_s=CLOSE_GRACE_S)
+        await tree.kill_all(self._mark, known=known)
         if self._watches:
             await asyncio.wait(self._watches, timeout=tree.SWEEP_LIMIT_S)
         for pipe in self._pipes:
@@ -201,31 +203,31 @@ class Ledger:
         self._unattended.clear()
         self._left.clear()
         if self._will:
-            self._will.revoke()
+            self._will.dismiss()
             self._will = None
         # A command can make up a mark; no more comes of it than that its process is not named.
-        marks = dict.fromkeys([*(each.mark for each in noted), *found.values()])
+        marks = dict.fromkeys([*(each.tag for each in noted), *found.values()])
         return [self._commands[mark] for mark in marks if mark in self._commands]
 
-    def _settle(self, started: Started, left_running: Iterable[int]) -> tuple[int, ...]:
+    def _account_for(self, started: StartedCommand, left_running: Iterable[int]) -> tuple[int, ...]:
         self._awaited.pop(started.pid, None)
         self._unattended.pop(started.pid, None)
-        births = {pid: tree.born(pid) for pid in left_running}
+        births = {pid: tree.start_time(pid) for pid in left_running}
         left = [replace(started, pid=pid, born=born) for pid, born in births.items() if born]
         self._left += left
         return tuple(each.pid for each in left)
 
     async def _follow(
-        self, child: "Popen[bytes]", started: Started, pipe: Pipe, then: Remarks
+        self, child: "Popen[bytes]", started: StartedCommand, pipe: Pipe, then: Remarks
     ) -> None:
-        returncode = await exited(child)
+        returncode = await wait_for_exit(child)
         duration_s = time.monotonic() - started.since
         if returncode < 0:
             # Whoever kills the shell means the command: its children must not stay behind.
-            await end(child, mark=started.mark, steps=AFTER_TIMEOUT)
-        await pipe.drained(DRAIN_S)
-        self._settle(started, tree.find(started.mark))
-        finished = Finished(
+            await end(child, tag=started.tag, steps=AFTER_TIMEOUT)
+        await pipe.drain(DRAIN_S)
+        self._account_for(started, tree.find_processes(started.tag))
+        finished = FinishedCommand(
             started=started, returncode=returncode, duration_s=duration_s, remarks=then()
         )
         self._finished.append(finished)

@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Callable
 
-from agentcli.machine.bound import Bounded
+from agentcli.machine.bound import BoundedOutput
 
 TELL_EVERY_S = 0.1
 
 
-class Live:
+class LiveOutput:
     """A sink that keeps everything and tells at most ten times a second."""
 
-    def __init__(self, kept: Bounded, *, tell: Callable[[str], None], lines: int) -> None:
-        self._kept = kept
-        self._tell = tell
+    def __init__(self, output: BoundedOutput, *, report: Callable[[str], None], lines: int) -> None:
+        self._kept = output
+        self._tell = report
         self._lines = lines
         self._loop = asyncio.get_running_loop()
         self._not_before = 0.0
@@ -24,18 +24,18 @@ class Live:
         self._kept.feed(chunk)
         if self._is_watched and self._due is None:
             when = max(self._not_before, self._loop.time())
-            self._due = self._loop.call_at(when, self._tell_latest)
+            self._due = self._loop.call_at(when, self._report_latest)
 
     def close(self) -> None:
         self._kept.close()
 
-    def stop_telling(self) -> None:
+    def stop_progress(self) -> None:
         """What comes from now on is only kept."""
         self._is_watched = False
         if self._due is not None:
             self._due.cancel()
 
-    def _tell_latest(self) -> None:
+    def _report_latest(self) -> None:
         self._due = None
         self._tell(self._kept.last_lines(self._lines))
         self._not_before = self._loop.time() + TELL_EVERY_S

@@ -19,11 +19,11 @@ def closest_path(root: Path, given: str) -> str | None:
     parts = [part for part in given.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     if not parts or "\0" in given:
         return None
-    near = _respelled(root, parts) or _elsewhere(root, parts)
+    near = _find_respelling(root, parts) or _find_elsewhere(root, parts)
     return printable(near) if near else None
 
 
-def _respelled(root: Path, parts: list[str]) -> str | None:
+def _find_respelling(root: Path, parts: list[str]) -> str | None:
     """Every component exactly or nearly as given."""
     found: list[str] = []
     for part in parts:
@@ -35,7 +35,7 @@ def _respelled(root: Path, parts: list[str]) -> str | None:
     return "/".join(found)
 
 
-def _elsewhere(root: Path, parts: list[str]) -> str | None:
+def _find_elsewhere(root: Path, parts: list[str]) -> str | None:
     """The same name in another directory; the one that shares most of the given path."""
     candidates = [path for path in _paths(root) if path.rsplit("/", 1)[-1] == parts[-1]]
     wanted = set(parts)

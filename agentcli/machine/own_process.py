@@ -133,12 +133,12 @@ def find_programs(name: str, *, beside: Path | None, path: str | None = None) ->
 
 def system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
     """The directories of the system, then those of PATH that no project can fill."""
-    return os.pathsep.join(dict.fromkeys((*_system(), *_kept(beside, environ))))
+    return os.pathsep.join(dict.fromkeys((*_system(), *_filter_path(beside, environ))))
 
 
 def user_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
     """The same in the user's order: for programs that are theirs to choose."""
-    return os.pathsep.join(dict.fromkeys((*_kept(beside, environ), *_system())))
+    return os.pathsep.join(dict.fromkeys((*_filter_path(beside, environ), *_system())))
 
 
 def least_environment(beside: Path | None) -> dict[str, str]:
@@ -205,7 +205,7 @@ def _system() -> Iterator[str]:
     return (directory for directory in SYSTEM_DIRECTORIES if Path(directory).is_dir())
 
 
-def _kept(beside: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
+def _filter_path(beside: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
     if beside is None:
         return iter(())
     project = _project(beside)

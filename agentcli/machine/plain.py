@@ -25,24 +25,24 @@ _FURTHEST_COLUMN = 256
 """How far a sequence may move the cursor past the text: a number in it must not cost memory."""
 
 
-def visible(text: str) -> str:
+def show_controls(text: str) -> str:
     """Every control character but newline and tab replaced by U+FFFD, one for one."""
     return _CONTROL.sub("\ufffd", text)
 
 
-def inert(text: str) -> str:
+def escape_controls(text: str) -> str:
     """What a terminal would act on replaced by U+FFFD, all else as it is: for text of files."""
     return _ACTIVE.sub("\ufffd", text)
 
 
-def plain(text: str) -> str:
+def to_plain_text(text: str) -> str:
     """Sequences dropped, carriage return, backspace and erasing applied, the rest made visible."""
     if not _CONTROL.search(text):
         return text
-    return visible("\n".join(map(_settled, text.split("\n"))))
+    return show_controls("\n".join(map(_overwrite, text.split("\n"))))
 
 
-def _settled(line: str) -> str:
+def _overwrite(line: str) -> str:
     """One line as it stands after all that was written over it."""
     if not _SEQUENCE.search(line):
         return line

@@ -25,17 +25,17 @@ def write_private(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):  # what went wrong first is told
             fresh.unlink()
-        raise unwritable(path, error) from error
+        raise unwritable_error(path, error) from error
 
 
-def remove(path: Path) -> None:
+def remove_private(path: Path) -> None:
     """Raises SettingsError."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise unwritable_error(path, error) from error
 
 
-def unwritable(path: Path, error: OSError) -> SettingsError:
+def unwritable_error(path: Path, error: OSError) -> SettingsError:
     look = "df -h" if error.errno in _FULL else "ls -ld"
     return SettingsError(f"cannot write {path}: {error.strerror}", hint=f"{look} {path.parent}")

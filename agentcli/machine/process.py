@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from agentcli.machine import tree
 from agentcli.types.record import dataclass
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.types.verdicts import Grants, Sandbox
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Pipe:
     def is_open(self) -> bool:
         return not self._ended.is_set()
 
-    async def drained(self, within_s: float) -> bool:
+    async def drain(self, within_s: float) -> bool:
         """Waits for the end of the output, but not for long; whether it came."""
         if self.is_open:
             with suppress(TimeoutError):
@@ -97,7 +97,7 @@ class Released(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProcessEnd:
     """How a command came to its end."""
 
     returncode: int
@@ -134,14 +134,14 @@ def start(
     )
 
 
-def start_in(
+def start_sandboxed(
     sandbox: Sandbox | None,
     argv: Sequence[str],
     *,
     cwd: Path,
     env: dict[str, str],
     stdout: int,
-    confinement: Confinement,
+    grants: Grants,
     stdin: int = DEVNULL,
     stderr: int = STDOUT,
     waits: bool = False,
@@ -156,7 +156,7 @@ def start_in(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        confinement=confinement,
+        grants=grants,
         waits=waits,
     )
 
@@ -165,11 +165,11 @@ async def run(
     child: "Popen[bytes]",
     *,
     pipe: Pipe,
-    mark: str,
+    tag: str,
     timeout_s: float,
     since_pid: int | None = None,
     release: asyncio.Event | None = None,
-) -> Ended:
+) -> ProcessEnd:
     """Follows a process whose output is the pipe, and returns soon after it has ended.
 
     `since_pid`: the newest process when it began, if it was started before that.
@@ -184,20 +184,20 @@ async def run(
     try:
         try:
             async with asyncio.timeout(timeout_s):
-                await _exited_unless(release, child)
+                await _wait_for_exit_or_release(release, child)
         except TimeoutError:
             timed_out = True
-            left = await end(child, mark=mark, steps=AFTER_TIMEOUT)
+            left = await end(child, tag=tag, steps=AFTER_TIMEOUT)
         duration_s = time.monotonic() - began
-        await pipe.drained(DRAIN_S)
+        await pipe.drain(DRAIN_S)
     except asyncio.CancelledError:
-        await to_its_end(_interrupt(child, mark=mark, pipe=pipe))
+        await run_to_completion(_interrupt(child, tag=tag, pipe=pipe))
         raise
     if not timed_out:
-        left = tree.survivors(
-            mark, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
+        left = tree.find_survivors(
+            tag, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
         )
-    return Ended(
+    return ProcessEnd(
         returncode=_returncode(child),
         timed_out=timed_out,
         duration_s=duration_s,
@@ -205,19 +205,19 @@ async def run(
     )
 
 
-async def exited(child: "Popen[bytes]") -> int:
+async def wait_for_exit(child: "Popen[bytes]") -> int:
     """The return code, as soon as the process itself is gone."""
-    await _gone(child, told=asyncio.Event())
+    await _wait_until_gone(child, exited=asyncio.Event())
     return child.wait()
 
 
-async def _exited_unless(release: asyncio.Event | None, child: "Popen[bytes]") -> None:
-    await _gone(child, told=release or asyncio.Event())
+async def _wait_for_exit_or_release(release: asyncio.Event | None, child: "Popen[bytes]") -> None:
+    await _wait_until_gone(child, exited=release or asyncio.Event())
     if child.poll() is None:
         raise Released
 
 
-async def _gone(child: "Popen[bytes]", *, told: asyncio.Event) -> None:
+async def _wait_until_gone(child: "Popen[bytes]", *, exited: asyncio.Event) -> None:
     """Returns when the event is set: by the end of the process, if by nobody before that."""
     if child.poll() is not None:
         return
@@ -225,33 +225,33 @@ async def _gone(child: "Popen[bytes]", *, told: asyncio.Event) -> None:
     try:
         pidfd = os.pidfd_open(child.pid)
     except (AttributeError, OSError):
-        _wait_in_thread(child, lambda: loop.call_soon_threadsafe(told.set))
-        await told.wait()
+        _wait_in_thread(child, lambda: loop.call_soon_threadsafe(exited.set))
+        await exited.wait()
         return
-    loop.add_reader(pidfd, told.set)
+    loop.add_reader(pidfd, exited.set)
     try:
-        await told.wait()
+        await exited.wait()
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
 
 
-async def end(child: "Popen[bytes]", *, mark: str, steps: Steps) -> list[int]:
+async def end(child: "Popen[bytes]", *, tag: str, steps: Steps) -> list[int]:
     """Ends a process, its group, and then what left the group; returns what would not die."""
     # Who their parents are can be told only while those live.
-    known = {pid: tree.born(pid) for pid in tree.find(mark)}
+    known = {pid: tree.start_time(pid) for pid in tree.find_processes(tag)}
     for number, patience_s in steps:
-        if not tree.tell_group(child.pid, number):
+        if not tree.signal_group(child.pid, number):
             break
-        await _group_gone(child, patience_s, leader_only=number == signal.SIGINT)
-    left = await tree.sweep(mark, known=known)
+        await _wait_for_group(child, patience_s, leader_only=number == signal.SIGINT)
+    left = await tree.kill_all(tag, known=known)
     with suppress(TimeoutError):
         async with asyncio.timeout(tree.SWEEP_LIMIT_S):
-            await exited(child)
+            await wait_for_exit(child)
     return left
 
 
-def killer(returncode: int) -> str | None:
+def signal_of_death(returncode: int) -> str | None:
     """The signal that killed a process, or of which its shell says, by 128 and more, that it did.
 
     Not SIGPIPE in a shell's words: a pipeline whose reader had enough ends like that every day.
@@ -262,7 +262,7 @@ def killer(returncode: int) -> str | None:
     return _signal_name(number) if number in range(1, 32) and number != signal.SIGPIPE else None
 
 
-async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
     """Finishes what must be finished, however often the caller is cancelled; it is told after."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -276,12 +276,12 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def _interrupt(child: "Popen[bytes]", *, mark: str, pipe: Pipe) -> None:
-    await end(child, mark=mark, steps=AFTER_INTERRUPT)
-    await pipe.drained(DRAIN_S)
+async def _interrupt(child: "Popen[bytes]", *, tag: str, pipe: Pipe) -> None:
+    await end(child, tag=tag, steps=AFTER_INTERRUPT)
+    await pipe.drain(DRAIN_S)
 
 
-async def _group_gone(child: "Popen[bytes]", within_s: float, *, leader_only: bool) -> None:
+async def _wait_for_group(child: "Popen[bytes]", within_s: float, *, leader_only: bool) -> None:
     """Waits for a group to be empty, but not for long.
 
     After an interrupt it is enough that the shell went: what it has in the background ignores

@@ -15,13 +15,13 @@ _POINTER_LIMIT_CHARS = 4096
 
 
 def is_protected(root: Path, parts: Sequence[str]) -> bool:
-    if any(_folded(part) in _NAMES for part in parts):
+    if any(_fold(part) in _NAMES for part in parts):
         return True
     elsewhere = _git_directory(root)
     return bool(elsewhere) and tuple(parts[: len(elsewhere)]) == elsewhere
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     """As file systems compare that ignore case, invisible characters, or final dots and blanks."""
     shown = "".join(char for char in name if unicodedata.category(char) != "Cf")
     return shown.casefold().rstrip(" .")
@@ -33,14 +33,14 @@ def _git_directory(root: Path) -> tuple[str, ...]:
     if git.is_symlink():
         target = git
     elif git.is_file():
-        target = _pointed(git)
+        target = _follow_pointer(git)
     else:
         return ()
     real = Path(os.path.realpath(target))
     return real.relative_to(root).parts if real.is_relative_to(root) else ()
 
 
-def _pointed(git: Path) -> Path:
+def _follow_pointer(git: Path) -> Path:
     with git.open(encoding="utf-8", errors="surrogateescape") as file:
         line = file.read(_POINTER_LIMIT_CHARS).strip()
     return git.parent / line.removeprefix(_POINTER).strip() if line.startswith(_POINTER) else git

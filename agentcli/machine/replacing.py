@@ -19,15 +19,15 @@ _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replaced:
+class ReplacedFile:
     created: bool
     notes: tuple[str, ...] = ()
     """What a person may want to know about the file beside its text."""
 
 
-def replace_in(
+def replace_file(
     folder: Folder, name: str, data: bytes, *, expected: bytes | None, shown: str
-) -> Replaced:
+) -> ReplacedFile:
     """`expected` None: nothing may be there yet. `shown` is the path for messages."""
     found = folder.stat(name)
     _require_replaceable(folder, name, found, shown=shown)
@@ -37,11 +37,13 @@ def replace_in(
     try:
         try:
             _write_all(handle, data)
-            notes = () if found is None else _dress(handle, found, folder=folder, name=name)
+            notes = (
+                () if found is None else _copy_attributes(handle, found, folder=folder, name=name)
+            )
             os.fsync(handle)
         finally:
             os.close(handle)
-        with folder.held():  # else another session could write between the look and the rename
+        with folder.lock():  # else another session could write between the look and the rename
             if not _holds(folder, name, expected):
                 raise ToolError(f"Not written: {shown} changed on disk meanwhile. Read it again.")
             folder.rename(temporary, name)
@@ -49,7 +51,7 @@ def replace_in(
         with suppress(OSError):
             folder.unlink(temporary)
         raise
-    return Replaced(created=found is None, notes=notes)
+    return ReplacedFile(created=found is None, notes=notes)
 
 
 def _require_replaceable(
@@ -71,7 +73,9 @@ def _write_all(handle: int, data: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
-def _dress(handle: int, found: os.stat_result, *, folder: Folder, name: str) -> tuple[str, ...]:
+def _copy_attributes(
+    handle: int, found: os.stat_result, *, folder: Folder, name: str
+) -> tuple[str, ...]:
     """Give the new file the old one's owner, attributes and mode, as far as allowed."""
     notes: list[str] = []
     mode = stat.S_IMODE(found.st_mode)

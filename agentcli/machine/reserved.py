@@ -89,8 +89,8 @@ class Reserved:
         homes = (home, *_other_homes(machine, workspace))
         self._homes = tuple(one for one in dict.fromkeys(homes) if one.is_relative_to(workspace))
         self._machine = machine if machine.is_relative_to(workspace) else None
-        self._hidden = _folded_all(self.secrets())
-        self._guarded = _folded_all(self.startup())
+        self._hidden = _fold_all(self.secrets())
+        self._guarded = _fold_all(self.startup())
 
     def secrets(self) -> Iterator[Path]:
         """What is hidden by its name, whether it exists or not."""
@@ -125,13 +125,13 @@ class Reserved:
         return "what stands there runs at a login or belongs to the system"
 
 
-def reserved_in(workspace: Path) -> Reserved:
+def find_reserved(workspace: Path) -> Reserved:
     """What is reserved in a workspace, given by its real path."""
-    return _reserved(workspace, Path(os.path.realpath(home_of_user())))
+    return _classify(workspace, Path(os.path.realpath(home_of_user())))
 
 
 @lru_cache(maxsize=8)
-def _reserved(workspace: Path, home: Path) -> Reserved:
+def _classify(workspace: Path, home: Path) -> Reserved:
     return Reserved(workspace, home=home)
 
 
@@ -169,7 +169,7 @@ def _at_or_above(path: Path) -> Iterator[str]:
     return (str(one).casefold() for one in (path, *path.parents))
 
 
-def _folded_all(paths: Iterable[Path]) -> frozenset[str]:
+def _fold_all(paths: Iterable[Path]) -> frozenset[str]:
     """As file systems compare them that ignore case; where one is a link, what it leads to, too."""
     return frozenset(
         str(one).casefold() for path in paths for one in (path, os.path.realpath(path))

@@ -51,7 +51,7 @@ _NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >&{fd} ||
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
+class ShellScript:
     """A shell for one command, and the file it will read that from."""
 
     argv: tuple[str, ...]
@@ -68,7 +68,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ShellNote:
     """What a shell told when it ended."""
 
     directory: str
@@ -77,7 +77,7 @@ class Note:
     """Whether something that it had put in the background was running."""
 
 
-class Leash:
+class ShellHandle:
     """Between us and one shell. Closed before that was let go, the shell ends."""
 
     def __init__(self) -> None:
@@ -85,10 +85,10 @@ class Leash:
         """The shell's end becomes its stdin; it is to be closed here once the shell has started."""
         self._ours.setblocking(False)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._ours.send(_LET_GO)
 
-    def note(self) -> Note | None:
+    def read_note(self) -> ShellNote | None:
         """Of a shell that has ended; None: it did not tell. Its command may have made it up."""
         try:
             told = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
@@ -97,7 +97,7 @@ class Leash:
         directory, is_told, jobs = told.partition("\0")
         if not is_told:
             return None
-        return Note(directory=directory.removesuffix("\n"), has_jobs=jobs != "")
+        return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "")
 
     def close(self) -> None:
         """Not while the shell runs: it would die of telling."""
@@ -105,7 +105,7 @@ class Leash:
         self.shell_end.close()
 
 
-def prepare(*, directory: Path, name: str, notes_directory: bool) -> Script:
+def prepare_shell(*, directory: Path, name: str, notes_directory: bool) -> ShellScript:
     """For a command in a new file of the directory, its path holding the name.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
@@ -122,7 +122,9 @@ def prepare(*, directory: Path, name: str, notes_directory: bool) -> Script:
         fd=MARK_FD,
     )
     # Without --norc bash takes the other end of a socket for a login from afar.
-    return Script(argv=(find_bash(), "--norc", "-c", wrapper, "bash"), command_file=command_file)
+    return ShellScript(
+        argv=(find_bash(), "--norc", "-c", wrapper, "bash"), command_file=command_file
+    )
 
 
 @cache
@@ -135,7 +137,7 @@ def find_bash() -> str:
     return found
 
 
-def encoded(command: str) -> bytes:
+def encode_command(command: str) -> bytes:
     """As a shell reads it; ToolError where none can."""
     if "\0" in command:
         at = command.index("\0")

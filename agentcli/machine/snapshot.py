@@ -15,7 +15,7 @@ _BYTES_AS_THEY_ARE = "* -text -ident !filter !diff !merge !working-tree-encoding
 _REPOSITORY = b"160000 "
 
 
-class Snapshot:
+class WorkspaceSnapshot:
     def __init__(self, workspace: Path, directory: Path) -> None:
         """`directory` is made, and holds what the comparison needs. Raises SettingsError."""
         self._workspace = workspace
@@ -40,7 +40,7 @@ class Snapshot:
         self._git("init", "--quiet")
         (self._directory / "info").mkdir(exist_ok=True)
         (self._directory / "info/attributes").write_text(_BYTES_AS_THEY_ARE)
-        (self._directory / "info/exclude").write_text(_ignored_by(self._workspace))
+        (self._directory / "info/exclude").write_text(_read_ignore_rules(self._workspace))
         own = self._workspace / ".git"
         if not own.is_dir():
             return
@@ -74,7 +74,7 @@ class Snapshot:
         return git_in(self._directory, *arguments, work_tree=self._workspace, given=given)
 
 
-def _ignored_by(workspace: Path) -> str:
+def _read_ignore_rules(workspace: Path) -> str:
     """What a repository around the workspace ignores at any depth, beside its own list."""
     lines: list[str] = []
     for folder in (workspace, *workspace.parents):

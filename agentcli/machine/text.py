@@ -39,20 +39,20 @@ class NotText(ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
     codec: str
-    mark: bytes = b""
+    bom: bytes = b""
 
     @property
     def name(self) -> str:
         """For models and people."""
         if self.codec in ("latin-1", "windows-1252"):
             return "windows-1252"
-        return "utf-8 with BOM" if self.codec == "utf-8" and self.mark else self.codec
+        return "utf-8 with BOM" if self.codec == "utf-8" and self.bom else self.codec
 
     def encode(self, text: str) -> bytes:
         """UnicodeEncodeError for a character the encoding does not have."""
         if self.codec == "windows-1252":
-            return self.mark + codecs.charmap_encode(text, "strict", _ITS_BYTES)[0]
-        return self.mark + text.encode(self.codec)
+            return self.bom + codecs.charmap_encode(text, "strict", _ITS_BYTES)[0]
+        return self.bom + text.encode(self.codec)
 
     def decode(self, data: bytes) -> str:
         """Of bytes without the mark. UnicodeDecodeError where they do not fit."""
@@ -73,7 +73,7 @@ class Splice:
     text: str
 
 
-def spliced(text: str, splices: Sequence[Splice]) -> str:
+def splice(text: str, splices: Sequence[Splice]) -> str:
     """In order, and none over another."""
     pieces: list[str] = []
     kept_from = 0
@@ -87,7 +87,7 @@ def sniff(head: bytes) -> Encoding:
     """The likely encoding by the beginning of a file. NotText for binary ones."""
     for mark, codec in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
-            return Encoding(codec=codec, mark=mark)
+            return Encoding(codec=codec, bom=mark)
     if b"\0" in head[:SNIFFED_BYTES]:
         raise NotText("it has NUL bytes")
     return UTF8 if _begins_as_utf8(head) else one_byte_encoding(head)
@@ -98,7 +98,7 @@ def decode(data: bytes) -> tuple[str, Encoding]:
     encoding = sniff(data[:SNIFFED_BYTES])
     if encoding.codec.startswith("utf"):
         try:
-            return encoding.decode(data[len(encoding.mark) :]), encoding
+            return encoding.decode(data[len(encoding.bom) :]), encoding
         except UnicodeDecodeError as error:
             if encoding.codec != "utf-8":
                 raise NotText(f"it begins like {encoding.codec} but is not") from error
@@ -132,18 +132,18 @@ def to_lf(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def with_ending(text: str, ending: Ending) -> str:
+def set_line_ending(text: str, ending: Ending) -> str:
     lf = to_lf(text)
     return lf if ending == "\n" else lf.replace("\n", ending)
 
 
 def printable(text: str) -> str:
     """One line that any screen can show: other characters as backslash escapes."""
-    shown = "".join(char if char.isprintable() else _escaped(char) for char in text)
+    shown = "".join(char if char.isprintable() else _escape(char) for char in text)
     return shown if len(shown) <= SHOWN_PATH_CHARS else shown[:SHOWN_PATH_CHARS] + "…"
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if "\udc80" <= char <= "\udcff":  # how Python carries a byte that is not UTF-8
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode("ascii")

@@ -50,24 +50,24 @@ _NEAR_PIDS = 512
 _NEAR_S = 1.0
 
 
-def new_mark(*, confined: bool) -> str:
+def new_tag(*, confined: bool) -> str:
     """`confined`: all that shall carry it runs in a sandbox."""
     return f"{_CONFINED if confined else 'agentcli-'}{secrets.token_hex(8)}."
 
 
-def is_confined(mark: str) -> bool:
-    return mark.startswith(_CONFINED)
+def is_confined(tag: str) -> bool:
+    return tag.startswith(_CONFINED)
 
 
-def find(mark: str) -> dict[int, str]:
+def find_processes(tag: str) -> dict[int, str]:
     """Every living process that carries the mark, or one that begins with it, and which.
 
     A child of one that does counts too, even if it was started with nothing to carry.
     """
     if not _HAS_PROC:
-        return _find_by_ps(mark)
-    found = _marked(mark, pids())
-    stats = {pid: stat for pid in pids() if found and (stat := _stat(pid))}
+        return _find_with_ps(tag)
+    found = _filter_tagged(tag, list_pids())
+    stats = {pid: stat for pid in list_pids() if found and (stat := _stat(pid))}
     grown = -1
     while grown != len(found):
         grown = len(found)
@@ -75,7 +75,7 @@ def find(mark: str) -> dict[int, str]:
     return found
 
 
-def survivors(mark: str, *, shell_pid: int, since_pid: int, ran_s: float) -> list[int]:
+def find_survivors(tag: str, *, shell_pid: int, since_pid: int, ran_s: float) -> list[int]:
     """What a shell left behind, each without its own children; cheap after a short command.
 
     Process ids are handed out in order, so few after `since_pid`, which was the newest when it
@@ -84,17 +84,17 @@ def survivors(mark: str, *, shell_pid: int, since_pid: int, ran_s: float) -> lis
     """
     if not _HAS_PROC:
         # To ask ps after every command would take longer than most of them do.
-        return list(find(mark)) if tell_group(shell_pid, 0) else []
+        return list(find_processes(tag)) if signal_group(shell_pid, 0) else []
     newest = newest_pid()
     if ran_s < _NEAR_S and 0 < since_pid <= newest <= since_pid + _NEAR_PIDS:
-        found = _marked(mark, range(since_pid + 1, newest + 1))
+        found = _filter_tagged(tag, range(since_pid + 1, newest + 1))
     else:
-        found = find(mark)
+        found = find_processes(tag)
     stats = ((pid, _stat(pid)) for pid in found)
     return [pid for pid, stat in stats if stat and stat.parent not in found]
 
 
-def born(pid: int) -> str:
+def start_time(pid: int) -> str:
     """When a process started, to tell it from a later one with its number; empty: it is gone."""
     if not _HAS_PROC:
         return "".join(_ps("-p", str(pid), "-o", "lstart="))
@@ -104,21 +104,21 @@ def born(pid: int) -> str:
 
 def group_lives(group: int) -> bool:
     """Whether anybody in a process group runs; zombies of a parent that does not care do not."""
-    if not tell_group(group, 0):
+    if not signal_group(group, 0):
         return False
     if not _HAS_PROC:
         return True
-    return any(stat.group == group for stat in map(_stat, pids()) if stat)
+    return any(stat.group == group for stat in map(_stat, list_pids()) if stat)
 
 
-def tell(pids: Iterable[int], number: int) -> None:
+def signal_processes(pids: Iterable[int], number: int) -> None:
     """Signals each process that is there and ours."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
-def tell_group(group: int, number: int) -> bool:
+def signal_group(group: int, number: int) -> bool:
     """Signals a process group; False: there is nobody in it."""
     try:
         os.killpg(group, number)
@@ -127,7 +127,7 @@ def tell_group(group: int, number: int) -> bool:
     return True
 
 
-async def sweep(mark: str, *, known: Mapping[int, str]) -> list[int]:
+async def kill_all(tag: str, *, known: Mapping[int, str]) -> list[int]:
     """Kills all that carries the mark, and of those `known` by their birth what is left of them.
 
     Returns what would not die. One look can miss a process that just then replaces another or
@@ -137,33 +137,35 @@ async def sweep(mark: str, *, known: Mapping[int, str]) -> list[int]:
     empty_looks = 0
     found: list[int] = []
     while empty_looks <= len(_EMPTY_LOOKS_S) and time.monotonic() < deadline:
-        found = [*find(mark), *_living(known)]
-        tell(found, KILL)
+        found = [*find_processes(tag), *_find_living(known)]
+        signal_processes(found, KILL)
         await asyncio.sleep((*_EMPTY_LOOKS_S, 0)[0 if found else empty_looks])
         empty_looks = 0 if found else empty_looks + 1
     return found
 
 
-async def gone(known: Mapping[int, str], *, within_s: float) -> None:
+async def wait_until_gone(known: Mapping[int, str], *, within_s: float) -> None:
     """Waits, but not for long, until none of the processes known by their birth is left."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        if not _living(known):
+        if not _find_living(known):
             return
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-def _living(known: Mapping[int, str]) -> list[int]:
-    return [pid for pid, birth in known.items() if birth and born(pid) == birth]
+def _find_living(known: Mapping[int, str]) -> list[int]:
+    return [pid for pid, birth in known.items() if birth and start_time(pid) == birth]
 
 
-def _marked(mark: str, pids: Iterable[int]) -> dict[int, str]:
-    found = ((pid, _whole_mark(mark, _inherited(_PROC / str(pid), mark))) for pid in pids)
-    return {pid: whole for pid, whole in found if whole and _may_carry(pid, mark)}
+def _filter_tagged(tag: str, pids: Iterable[int]) -> dict[int, str]:
+    found = (
+        (pid, _complete_tag(tag, _read_environment_tag(_PROC / str(pid), tag))) for pid in pids
+    )
+    return {pid: whole for pid, whole in found if whole and _may_carry_tag(pid, tag)}
 
 
-def _may_carry(pid: int, mark: str) -> bool:
-    if not is_confined(mark):
+def _may_carry_tag(pid: int, tag: str) -> bool:
+    if not is_confined(tag):
         return True
     try:
         status = _PROC.joinpath(str(pid), "status").read_text(encoding="utf-8", errors="replace")
@@ -172,18 +174,18 @@ def _may_carry(pid: int, mark: str) -> bool:
     return _IS_CONFINED.search(status) is not None
 
 
-def _whole_mark(mark: str, text: str) -> str:
+def _complete_tag(tag: str, text: str) -> str:
     """The first that begins with the mark; empty: there is none."""
-    at = text.find(mark)
-    rest = _REST_OF_MARK.match(text, at + len(mark))
-    return mark + rest[0] if at >= 0 and rest else ""
+    at = text.find(tag)
+    rest = _REST_OF_MARK.match(text, at + len(tag))
+    return tag + rest[0] if at >= 0 and rest else ""
 
 
-def _inherited(process: Path, mark: str) -> str:
+def _read_environment_tag(process: Path, tag: str) -> str:
     """Where a process would carry a mark. It says nothing of a zombie, or of another user's."""
     with suppress(OSError):
         environment = process.joinpath("environ").read_bytes()
-        if mark.encode() in environment:
+        if tag.encode() in environment:
             return environment.decode("utf-8", "replace")
     with suppress(OSError):
         return str(process.joinpath(f"fd/{MARK_FD}").readlink())
@@ -208,7 +210,7 @@ def _stat(pid: int) -> _Stat | None:
     return None if state in "ZX" else _Stat(int(parent), int(group), more[16])
 
 
-def pids() -> Iterator[int]:
+def list_pids() -> Iterator[int]:
     """Of all processes, the dead that nobody has asked about among them."""
     return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
 
@@ -221,10 +223,10 @@ def newest_pid() -> int:
         return -1
 
 
-def _find_by_ps(mark: str) -> dict[int, str]:
+def _find_with_ps(tag: str) -> dict[int, str]:
     """Where there is no /proc: `e` has ps print each process's environment behind its command."""
     lines = (line.split(None, 1) for line in _ps("axeww", "-o", "pid=,command="))
-    found = ((pid, _whole_mark(mark, "".join(words))) for pid, *words in lines)
+    found = ((pid, _complete_tag(tag, "".join(words))) for pid, *words in lines)
     return {int(pid): whole for pid, whole in found if whole}
 
 

@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 from agentcli.machine.folder import Folder, descend
 from agentcli.machine.nearby import closest_path
 from agentcli.machine.protected import is_protected
-from agentcli.machine.replacing import Replaced, replace_in
-from agentcli.machine.reserved import reserved_in
+from agentcli.machine.replacing import ReplacedFile, replace_file
+from agentcli.machine.reserved import find_reserved
 from agentcli.machine.text import printable
 from agentcli.types.errors import ToolError
 from agentcli.types.hidden import find_tokens
@@ -32,7 +32,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WorkspacePath:
     """A path that lies in a root, whether anything is there or not."""
 
     given: str
@@ -64,13 +64,13 @@ class Workspace:
         """`protected`: places that are not written, should they be in the workspace.
         `hides`: which files a search must pass over, as if they were not there."""
         self.root = Path(os.path.realpath(root))
-        self._reserved = reserved_in(self.root)
+        self._reserved = find_reserved(self.root)
         self._is_denied = hides or (lambda path: False)
         self.hides = hides if self._reserved.is_empty else self._hides
         self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
 
-    def locate(self, given: str) -> Place:
+    def locate(self, given: str) -> WorkspacePath:
         """What a path means. It need not exist; ToolError when it cannot be in any root, or must
         not be read."""
         shown = printable(given)
@@ -85,7 +85,7 @@ class Workspace:
             raise ToolError(f"{shown} is hidden from tools: {why}. Ask the user for what you need.")
         for root in (self.root, *self.readable):
             if real.is_relative_to(root):
-                return Place(
+                return WorkspacePath(
                     given=shown,
                     root=root,
                     relative=real.relative_to(root).as_posix(),
@@ -95,56 +95,56 @@ class Workspace:
         hint = self._hint(given) if given.startswith("/") else ""
         raise ToolError(f"{shown} is outside the workspace.{hint}")
 
-    def stat(self, place: Place) -> os.stat_result | None:
+    def stat(self, path: WorkspacePath) -> os.stat_result | None:
         """None: there is nothing, or nothing that a path can go through."""
         try:
-            with self._parent(place) as (folder, name):
+            with self._parent(path) as (folder, name):
                 return folder.stat(name)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _refusal(place, error) from error
+            raise _refusal(path, error) from error
 
-    def open_file(self, place: Place) -> int:
+    def open_file(self, path: WorkspacePath) -> int:
         """A handle for reading. ToolError for anything but a regular file."""
-        with self._refusing(place), self._parent(place) as (folder, name):
-            self._require_regular(place, folder.stat(name))
+        with self._translate_errors(path), self._parent(path) as (folder, name):
+            self._require_regular(path, folder.stat(name))
             handle = folder.open_file(name, os.O_RDONLY)
             try:
-                self._require_regular(place, os.fstat(handle))
+                self._require_regular(path, os.fstat(handle))
             except ToolError:
                 os.close(handle)
                 raise
             return handle
 
     @contextmanager
-    def open_folder(self, place: Place) -> Iterator[Folder]:
-        with self._refusing(place), descend(place.root, place.parts) as folder:
+    def open_folder(self, path: WorkspacePath) -> Iterator[Folder]:
+        with self._translate_errors(path), descend(path.root, path.parts) as folder:
             yield folder
 
-    def replace(self, place: Place, data: bytes, *, expected: bytes | None) -> Replaced:
+    def replace(self, path: WorkspacePath, data: bytes, *, expected: bytes | None) -> ReplacedFile:
         """Put `data` where `expected` is, all or nothing. None: create, with parent directories.
 
         ToolError when the place may not be written, or holds anything but what was expected.
         """
-        self.require_writable(place)
-        *parents, name = place.parts or (".",)
+        self.require_writable(path)
+        *parents, name = path.parts or (".",)
         try:
-            with descend(place.root, parents, make=expected is None) as folder:
-                self._require_still_allowed(place, folder)
-                return replace_in(folder, name, data, expected=expected, shown=place.given)
+            with descend(path.root, parents, make=expected is None) as folder:
+                self._require_still_allowed(path, folder)
+                return replace_file(folder, name, data, expected=expected, shown=path.given)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise ToolError(f"Not written: {place.given}: {reason}. Nothing changed.") from error
+            raise ToolError(f"Not written: {path.given}: {reason}. Nothing changed.") from error
 
-    def require_writable(self, place: Place) -> None:
-        if not place.writable:
-            raise ToolError(f"{place.given} is outside the workspace: it can only be read.")
-        if self._is_held(place.path):
-            raise ToolError(f"{place.given} is protected: agentcli uses it as it is.")
-        if self._is_protected(place.path) or is_protected(self.root, self._as_given(place)):
+    def require_writable(self, path: WorkspacePath) -> None:
+        if not path.writable:
+            raise ToolError(f"{path.given} is outside the workspace: it can only be read.")
+        if self._is_held(path.path):
+            raise ToolError(f"{path.given} is protected: agentcli uses it as it is.")
+        if self._is_protected(path.path) or is_protected(self.root, self._names_as_given(path)):
             raise ToolError(
-                f"{place.given} is protected: git's own files and agentcli's settings are not "
+                f"{path.given} is protected: git's own files and agentcli's settings are not "
                 "for tools to write."
             )
 
@@ -160,30 +160,30 @@ class Workspace:
     def _is_held(self, path: Path) -> bool:
         return any(path.is_relative_to(place) for place in self._protected)
 
-    def near(self, given: str) -> str | None:
+    def find_near(self, given: str) -> str | None:
         """The closest existing path to one that does not exist, if any is close."""
         return closest_path(self.root, given)
 
-    def no_such_file(self, place: Place) -> ToolError:
-        hint = self._hint(place.relative) if place.writable else ""
-        return ToolError(f"No such file: {place.given}.{hint}")
+    def no_such_file(self, path: WorkspacePath) -> ToolError:
+        hint = self._hint(path.relative) if path.writable else ""
+        return ToolError(f"No such file: {path.given}.{hint}")
 
-    def _as_given(self, place: Place) -> tuple[str, ...]:
+    def _names_as_given(self, located: WorkspacePath) -> tuple[str, ...]:
         """The names below the root before links were followed, as far as they were given."""
-        path = PurePath(place.given)
+        path = PurePath(located.given)
         if path.is_absolute():
             return path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
         return path.parts
 
     def _hint(self, given: str) -> str:
-        near = self.near(given)
+        near = self.find_near(given)
         return f" Did you mean {near}?" if near else ""
 
     def _real(self, given: str, shown: str) -> Path:
         try:
             joined = self.root / given
             os.fsencode(joined)
-            return _resolved(joined)
+            return _resolve(joined)
         except ValueError:  # NUL, or characters that no file name can hold
             raise ToolError(
                 f"{shown} cannot be a path: it has characters no file name can have.",
@@ -195,39 +195,39 @@ class Workspace:
             raise ToolError(f"{shown}: {error.strerror}.") from error
 
     @contextmanager
-    def _parent(self, place: Place) -> Iterator[tuple[Folder, str]]:
+    def _parent(self, path: WorkspacePath) -> Iterator[tuple[Folder, str]]:
         """The opened directory a place is in, and its name there."""
-        *parents, name = place.parts or (".",)
-        with descend(place.root, parents) as folder:
+        *parents, name = path.parts or (".",)
+        with descend(path.root, parents) as folder:
             yield folder, name
 
-    def _require_still_allowed(self, place: Place, folder: Folder) -> None:
+    def _require_still_allowed(self, path: WorkspacePath, folder: Folder) -> None:
         """A directory may have been moved since it was located: look where it is, once opened."""
         real = folder.location()
         if real is None:
             return
         if not real.is_relative_to(self.root) or self._is_protected(real):
-            raise ToolError(f"Not written: the directory of {place.given} was moved meanwhile.")
+            raise ToolError(f"Not written: the directory of {path.given} was moved meanwhile.")
 
-    def _require_regular(self, place: Place, found: os.stat_result | None) -> None:
+    def _require_regular(self, path: WorkspacePath, found: os.stat_result | None) -> None:
         if found is None:
-            raise self.no_such_file(place)
+            raise self.no_such_file(path)
         if not stat.S_ISREG(found.st_mode):
             kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-            raise ToolError(f"{place.given} is {kind}, not a regular file.")
+            raise ToolError(f"{path.given} is {kind}, not a regular file.")
 
     @contextmanager
-    def _refusing(self, place: Place) -> Iterator[None]:
+    def _translate_errors(self, path: WorkspacePath) -> Iterator[None]:
         """The system's refusals as sentences."""
         try:
             yield
         except (FileNotFoundError, NotADirectoryError):
-            raise self.no_such_file(place) from None
+            raise self.no_such_file(path) from None
         except OSError as error:
-            raise _refusal(place, error) from error
+            raise _refusal(path, error) from error
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path, strict=True))
     except OSError as error:
@@ -236,5 +236,5 @@ def _resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _refusal(place: Place, error: OSError) -> ToolError:
-    return ToolError(f"{place.given}: {(error.strerror or str(error)).lower()}.")
+def _refusal(path: WorkspacePath, error: OSError) -> ToolError:
+    return ToolError(f"{path.given}: {(error.strerror or str(error)).lower()}.")

@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from agentcli.machine import own_process
-from agentcli.machine.git import prepared
-from agentcli.machine.plain import visible
+from agentcli.machine.git import prepare_git
+from agentcli.machine.plain import show_controls
 from agentcli.types.errors import SettingsError
 
 PATIENCE_S = 5.0
@@ -26,22 +26,22 @@ _ON_BRANCH = re.compile(r"ref: refs/heads/(.+)")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
-def shortened(name: str, limit_chars: int = NAME_CHARS) -> str:
+def abbreviate(name: str, limit_chars: int = NAME_CHARS) -> str:
     """A name that anybody may have chosen, as a few harmless characters."""
-    shown = visible(name).replace("\n", " ")
+    shown = show_controls(name).replace("\n", " ")
     return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
 
 
-def branch_of(folder: Path) -> str:
+def find_branch(folder: Path) -> str:
     """`branch main` or `commit 1a2b3c4d5e6f`; empty where there is no repository."""
-    head = next((head for head in map(_head, _places(folder)) if head is not None), "")
+    head = next((head for head in map(_head, _repository_paths(folder)) if head is not None), "")
     if on_branch := _ON_BRANCH.fullmatch(head):
-        return f"branch {shortened(on_branch[1])}"
+        return f"branch {abbreviate(on_branch[1])}"
     return f"commit {head[:12]}" if _COMMIT.fullmatch(head) else ""
 
 
 @lru_cache(maxsize=4)
-def _places(folder: Path) -> tuple[Path, ...]:
+def _repository_paths(folder: Path) -> tuple[Path, ...]:
     """Where its repository may be. The same is asked before every request of a session."""
     return tuple(place / ".git" for place in (folder, *folder.parents))
 
@@ -63,7 +63,7 @@ def _first_line(path: Path) -> str:
         return file.read(HEAD_BYTES).decode("utf-8", "replace").partition("\n")[0]
 
 
-class Changes:
+class UncommittedChanges:
     """The paths that differ from the last commit, known some time after they were asked for."""
 
     def __init__(self, folder: Path) -> None:
@@ -74,8 +74,8 @@ class Changes:
         self.known: tuple[str, ...] | None = None
         """None: not yet, or never. Each with its two letters before it: `?? new.py`."""
 
-    def ask(self) -> None:
-        threading.Thread(target=self.find_out, daemon=True).start()
+    def request(self) -> None:
+        threading.Thread(target=self.load, daemon=True).start()
 
     def close(self) -> None:
         """Nothing that was started is left running."""
@@ -84,13 +84,13 @@ class Changes:
             if self._process is not None:
                 self._process.kill()
 
-    def find_out(self) -> None:
+    def load(self) -> None:
         """Sets `known`; takes as long as git does."""
         with (
             suppress(OSError, SettingsError, subprocess.TimeoutExpired),
-            prepared(*_STATUS, cwd=self._folder, timeout_s=PATIENCE_S) as (command, env),
+            prepare_git(*_STATUS, cwd=self._folder, timeout_s=PATIENCE_S) as (command, env),
         ):
-            process = self._started(command, env)
+            process = self._start(command, env)
             if process is not None:
                 self._follow(process)
 
@@ -105,7 +105,7 @@ class Changes:
         if process.returncode == 0:
             self.known = tuple(filter(None, said.decode("utf-8", "replace").split("\0")))
 
-    def _started(self, command: list[str], env: dict[str, str]) -> "subprocess.Popen[bytes] | None":
+    def _start(self, command: list[str], env: dict[str, str]) -> "subprocess.Popen[bytes] | None":
         with self._lock:
             if self._is_closed:
                 return None

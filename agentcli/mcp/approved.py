@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentcli.machine import clock
-from agentcli.machine.private_file import remove, write_private
+from agentcli.machine.private_file import remove_private, write_private
 from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.offered import Offered
+from agentcli.mcp.offered import OfferedTool
 
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ToolListChange:
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -32,17 +32,17 @@ class Change:
         return "; ".join(f"{word}: {_few(names)}" for word, names in parts if names)
 
 
-def change(before: Iterable[Offered], now: Iterable[Offered]) -> Change:
+def compare_tools(before: Iterable[OfferedTool], now: Iterable[OfferedTool]) -> ToolListChange:
     old = {tool.name: tool.fingerprint for tool in before}
     new = {tool.name: tool.fingerprint for tool in now}
-    return Change(
+    return ToolListChange(
         added=tuple(name for name in new if name not in old),
         changed=tuple(name for name in new if name in old and new[name] != old[name]),
         removed=tuple(name for name in old if name not in new),
     )
 
 
-def described(tools: Iterable[Offered]) -> str:
+def describe_tools(tools: Iterable[OfferedTool]) -> str:
     """All that a model is told of them, for people to compare."""
     return "".join(
         f"{tool.name}{' (says that it only reads)' if tool.says_read_only else ''}\n"
@@ -51,26 +51,26 @@ def described(tools: Iterable[Offered]) -> str:
     )
 
 
-def _schema(tool: Offered) -> str:
+def _schema(tool: OfferedTool) -> str:
     text = json.dumps(tool.schema, ensure_ascii=False, indent=1, sort_keys=True)
     return "".join(f"  {line}\n" for line in text.splitlines())
 
 
-class Approvals:
+class ToolListApprovals:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def of(self, entry: ServerEntry) -> tuple[Offered, ...] | None:
+    def find(self, entry: ServerEntry) -> tuple[OfferedTool, ...] | None:
         """None: nothing was accepted yet, or nothing that we have written ourselves."""
         try:
             record = json.loads(self._file(entry).read_text(encoding="utf-8"))
             if record["v"] != VERSION or record["identity"] != entry.identity:
                 return None
-            return tuple(Offered(**tool) for tool in record["tools"])
+            return tuple(OfferedTool(**tool) for tool in record["tools"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def store(self, entry: ServerEntry, tools: Sequence[Offered]) -> None:
+    def store(self, entry: ServerEntry, tools: Sequence[OfferedTool]) -> None:
         """Raises SettingsError."""
         record = {
             "v": VERSION,
@@ -82,7 +82,7 @@ class Approvals:
 
     def forget(self, entry: ServerEntry) -> None:
         """Raises SettingsError."""
-        remove(self._file(entry))
+        remove_private(self._file(entry))
 
     def _file(self, entry: ServerEntry) -> Path:
         return self._directory / entry.file_name

@@ -25,8 +25,8 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from agentcli.machine.bound import Bounded, grouped
-from agentcli.machine.images import READ_BYTES, NotShown, picture_of
+from agentcli.machine.bound import BoundedOutput, group_digits
+from agentcli.machine.images import READ_BYTES, ImageRefused, decode_picture
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ErrorKind, Output
 
@@ -37,18 +37,18 @@ KEPT_BYTES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class ContentStore:
     """Where a session puts what is too much for a model, and what its model takes."""
 
     directory: Path
     takes_images: Callable[[], bool]
 
 
-def output_of(result: CallToolResult, keeping: Keeping) -> Output:
+def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     """Takes a moment where there are images in it."""
     parts = _parts(result, keeping)
     said = "\n".join(part for part in parts if isinstance(part, str))
-    text, is_cut = _bounded(said, keeping.directory)
+    text, is_cut = _limit_text(said, keeping.directory)
     if is_cut:  # its note stands for all of the text, wherever the images were
         parts = [text, *(part for part in parts if isinstance(part, Image))]
     content = (Text(text=part) if isinstance(part, str) else part for part in parts)
@@ -59,7 +59,7 @@ def output_of(result: CallToolResult, keeping: Keeping) -> Output:
     )
 
 
-def _parts(result: CallToolResult, keeping: Keeping) -> list[str | Image]:
+def _parts(result: CallToolResult, keeping: ContentStore) -> list[str | Image]:
     """In the server's order."""
     if not result.content and result.structured_content is not None:
         return [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
@@ -73,14 +73,14 @@ def _parts(result: CallToolResult, keeping: Keeping) -> list[str | Image]:
     return parts
 
 
-def _block(block: ContentBlock, keeping: Keeping) -> Iterator[str | Image]:
+def _block(block: ContentBlock, keeping: ContentStore) -> Iterator[str | Image]:
     match block:
         case TextContent(text=text):
             yield text
         case ImageContent(data=data, mime_type=media_type):
             yield _image(data, media_type, keeping)
         case AudioContent(data=data, mime_type=media_type):
-            yield _kept("audio", data, media_type, keeping)
+            yield _store_block("audio", data, media_type, keeping)
         case ResourceLink():
             about = [str(block.mime_type or ""), block.description or ""]
             yield f"[resource {block.name}: {block.uri} {' '.join(filter(None, about))}]".strip()
@@ -93,57 +93,57 @@ def _block(block: ContentBlock, keeping: Keeping) -> Iterator[str | Image]:
             yield (
                 _image(resource.blob, media_type, keeping)
                 if is_image
-                else _kept("file", resource.blob, media_type, keeping)
+                else _store_block("file", resource.blob, media_type, keeping)
             )
 
 
-def _image(data: str, media_type: str, keeping: Keeping) -> str | Image:
+def _image(data: str, media_type: str, keeping: ContentStore) -> str | Image:
     if not keeping.takes_images() or len(data) > READ_BYTES * 4 // 3:
-        return _kept("image", data, media_type, keeping)
-    raw = _decoded(data)
+        return _store_block("image", data, media_type, keeping)
+    raw = _decode(data)
     if raw is None:
         return "[an image that is not base64]"
     try:
-        return picture_of(raw).image
-    except NotShown:
-        return _kept("image", data, media_type, keeping)
+        return decode_picture(raw).image
+    except ImageRefused:
+        return _store_block("image", data, media_type, keeping)
 
 
-def _kept(what: str, data: str, media_type: str, keeping: Keeping) -> str:
+def _store_block(what: str, data: str, media_type: str, keeping: ContentStore) -> str:
     """A note on what a model cannot be shown, and where it is."""
     named = f"{what} of type {media_type[:80]}"
     if len(data) > KEPT_BYTES * 4 // 3:
-        return f"[{named}, more than {grouped(KEPT_BYTES)} bytes: not kept]"
-    raw = _decoded(data)
+        return f"[{named}, more than {group_digits(KEPT_BYTES)} bytes: not kept]"
+    raw = _decode(data)
     if raw is None:
         return f"[{named} that is not base64]"
     path = _path(keeping.directory, raw, "bin")
-    return f"[{named}, {grouped(len(raw))} bytes: {_written(path, raw)}]"
+    return f"[{named}, {group_digits(len(raw))} bytes: {_write_file(path, raw)}]"
 
 
-def _decoded(data: str) -> bytes | None:
+def _decode(data: str) -> bytes | None:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
 
 
-def _bounded(text: str, directory: Path) -> tuple[str, bool]:
+def _limit_text(text: str, directory: Path) -> tuple[str, bool]:
     data = text.encode("utf-8", "replace")
     if len(data) <= TEXT_BYTES:
         return text, False
     path = _path(directory, data, "txt")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    whole = Bounded(path, handle)
+    whole = BoundedOutput(path, handle)
     try:
         whole.feed(data)
     finally:
         whole.close()
-    excerpt = whole.settled().excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
+    excerpt = whole.finish().excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
     return excerpt.text, excerpt.is_cut
 
 
-def _written(path: Path, raw: bytes) -> str:
+def _write_file(path: Path, raw: bytes) -> str:
     try:
         path.write_bytes(raw)
     except OSError as error:

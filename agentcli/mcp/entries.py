@@ -213,19 +213,19 @@ class _Fields:
         value = self._entry.get(key, "")
         if not isinstance(value, str) or "\0" in value:
             raise EntryError(f"{key} must be a text")
-        return self._expanded(value)
+        return self._expand(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self._entry.get(key, [])
         if not isinstance(value, list) or not all(_is_plain(one) for one in value):
             raise EntryError(f"{key} must be a list of texts")
-        return tuple(self._expanded(one) for one in value)
+        return tuple(self._expand(one) for one in value)
 
     def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
         value = self._entry.get(key, {})
         if not isinstance(value, dict) or not all(_is_plain(one) for one in value.values()):
             raise EntryError(f"{key} must be an object of texts")
-        return tuple((name, self._expanded(one)) for name, one in value.items())
+        return tuple((name, self._expand(one)) for name, one in value.items())
 
     def switch(self, key: str, *, default: bool) -> bool:
         value = self._entry.get(key, default)
@@ -239,7 +239,7 @@ class _Fields:
             raise EntryError(f"{key} must be a number of seconds above 0")
         return float(value)
 
-    def _expanded(self, text: str) -> str:
+    def _expand(self, text: str) -> str:
         for name in _missing(text, self._environ):
             raise EntryError(f"the variable {name} is not set; set it, or write ${{{name}:-…}}")
         return _VARIABLE.sub(lambda found: self._environ.get(found[1], found[2] or ""), text)

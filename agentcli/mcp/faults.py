@@ -42,7 +42,7 @@ class SessionGone(ServerFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witness:
+class FaultContext:
     """What else is known of a server, asked when something has gone wrong."""
 
     last_words: Callable[[], str] = str
@@ -85,10 +85,10 @@ def _sentence(
 
 
 def _unusable(error: BaseException | None, name: str) -> str:
-    return f"The MCP server {name} gave an answer that cannot be used: {in_short(error)}"
+    return f"The MCP server {name} gave an answer that cannot be used: {summarize_error(error)}"
 
 
-def in_short(error: BaseException | None) -> str:
+def summarize_error(error: BaseException | None) -> str:
     """One line: what validators say goes on for many."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]

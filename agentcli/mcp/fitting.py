@@ -12,8 +12,8 @@ from mcp_types import JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from agentcli.machine.plain import visible
-from agentcli.mcp.faults import in_short
+from agentcli.machine.plain import show_controls
+from agentcli.mcp.faults import summarize_error
 from agentcli.mcp.sieve import Incoming
 
 LIST_TOOLS = "tools/list"
@@ -24,11 +24,11 @@ Page: TypeAlias = dict[str, Any]
 Remark: TypeAlias = Callable[[str], None]
 
 
-class NotFit(Exception):
+class UnusableTool(Exception):
     """Why a tool cannot be used."""
 
 
-def fitted(item: Incoming, *, version: str, remark: Remark) -> Incoming:
+def fit_message(item: Incoming, *, version: str, remark: Remark) -> Incoming:
     """`version`: of the protocol. `remark`: takes a sentence about each tool that is left out."""
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
@@ -44,18 +44,18 @@ def _fit_tools(page: Page, version: str, remark: Remark) -> Iterator[Page]:
     for number, tool in enumerate(page["tools"], 1):
         try:
             yield _fit_tool(tool, page, version)
-        except NotFit as error:
-            remark(f"{_called(tool, number)} cannot be used: {error}")
+        except UnusableTool as error:
+            remark(f"{_name_tool(tool, number)} cannot be used: {error}")
 
 
 def _fit_tool(tool: Any, page: Page, version: str) -> Page:
     if not isinstance(tool, dict):
-        raise NotFit("it is no object")
+        raise UnusableTool("it is no object")
     fit = {**tool, "inputSchema": object_schema(tool.get("inputSchema"))}
     try:
         validate_server_result(LIST_TOOLS, version, page | {"tools": [fit]})
     except ValidationError as error:
-        raise NotFit(in_short(error).removeprefix("tools.0.")) from None
+        raise UnusableTool(summarize_error(error).removeprefix("tools.0.")) from None
     return fit
 
 
@@ -64,11 +64,11 @@ def object_schema(schema: Any) -> Page:
     if schema is None or schema is True:
         schema = {}
     if not isinstance(schema, dict):
-        raise NotFit("its inputSchema is no object")
+        raise UnusableTool("its inputSchema is no object")
     schema = _without_ref(schema)
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise NotFit(f"it takes no object (type {_shown(kind)})")
+        raise UnusableTool(f"it takes no object (type {_display_value(kind)})")
     return {**schema, "type": "object"} if schema else {"type": "object", "properties": {}}
 
 
@@ -78,18 +78,18 @@ def _without_ref(schema: Page) -> Page:
         if "$ref" not in schema:
             return schema
         rest = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = {**_referred(schema, schema["$ref"]), **rest}
-    raise NotFit("its inputSchema refers to itself")
+        schema = {**_resolve_reference(schema, schema["$ref"]), **rest}
+    raise UnusableTool("its inputSchema refers to itself")
 
 
-def _referred(schema: Page, ref: Any) -> Page:
+def _resolve_reference(schema: Page, ref: Any) -> Page:
     found: Any = schema
     root, *steps = str(ref).split("/")
     for step in steps:
         key = step.replace("~1", "/").replace("~0", "~")
         found = found.get(key) if isinstance(found, dict) else None
     if root != "#" or not steps or not isinstance(found, dict):
-        raise NotFit(f"its inputSchema refers to {_shown(ref)}, which is not in it")
+        raise UnusableTool(f"its inputSchema refers to {_display_value(ref)}, which is not in it")
     return found
 
 
@@ -102,12 +102,12 @@ def _is_valid(page: Page, version: str) -> bool:
     return True
 
 
-def _shown(value: Any) -> str:
-    return visible(repr(value))[:SHOWN_CHARS]
+def _display_value(value: Any) -> str:
+    return show_controls(repr(value))[:SHOWN_CHARS]
 
 
-def _called(tool: Any, number: int) -> str:
+def _name_tool(tool: Any, number: int) -> str:
     name = tool.get("name") if isinstance(tool, dict) else None
     if not isinstance(name, str):
         return f"its tool number {number}, which has no name,"
-    return f"its tool {visible(name[:SHOWN_CHARS])}"
+    return f"its tool {show_controls(name[:SHOWN_CHARS])}"

@@ -9,8 +9,8 @@ from typing import Any
 
 from mcp_types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 
-from agentcli.machine.plain import visible
-from agentcli.types.forms import FieldKind, Form, FormAnswer, FormField
+from agentcli.machine.plain import show_controls
+from agentcli.types.forms import FieldKind, FormAnswer, FormField, ServerForm
 
 FIELDS_LIMIT = 30
 CHOICES_LIMIT = 100
@@ -26,16 +26,18 @@ _PLAIN_KINDS: dict[str, FieldKind] = {
 _FORMATS = ("email", "uri", "date", "date-time")
 
 
-def form_of(server: str, params: ElicitRequestParams) -> Form:
+def make_form(server: str, params: ElicitRequestParams) -> ServerForm:
     message = _text(params.message)
     if isinstance(params, ElicitRequestURLParams):
-        return Form(server=server, kind="url", message=message, url=visible(params.url)[:URL_CHARS])
+        return ServerForm(
+            server=server, kind="url", message=message, url=show_controls(params.url)[:URL_CHARS]
+        )
     schema = params.requested_schema
     wanted = schema if isinstance(schema, Mapping) else {}
-    return Form(server=server, kind="form", message=message, fields=tuple(_fields(wanted)))
+    return ServerForm(server=server, kind="form", message=message, fields=tuple(_fields(wanted)))
 
 
-def result_of(answer: FormAnswer) -> ElicitResult:
+def make_elicit_result(answer: FormAnswer) -> ElicitResult:
     return ElicitResult(action=answer.action, content=answer.values)
 
 
@@ -109,4 +111,4 @@ def _number(value: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    return visible(value)[:TEXT_CHARS] if isinstance(value, str) else ""
+    return show_controls(value)[:TEXT_CHARS] if isinstance(value, str) else ""

@@ -18,28 +18,28 @@ from mcp_types import (
 )
 from pydantic import FileUrl
 
-from agentcli.mcp.forms import form_of, result_of
-from agentcli.mcp.patience import Patience
-from agentcli.types.forms import Form, FormAnswer
+from agentcli.mcp.forms import make_elicit_result, make_form
+from agentcli.mcp.patience import PausableTimeout
+from agentcli.types.forms import FormAnswer, ServerForm
 
 T = TypeVar("T")
-FillIn: TypeAlias = Callable[[Form], Awaitable[FormAnswer]]
+FillIn: TypeAlias = Callable[[ServerForm], Awaitable[FormAnswer]]
 SampleRequest: TypeAlias = CreateMessageRequestParams
 SampleAnswer: TypeAlias = CreateMessageResult | ErrorData
 Sample: TypeAlias = Callable[[SampleRequest], Awaitable[SampleAnswer]]
 
 
-async def declined(form: Form) -> FormAnswer:
+async def decline(form: ServerForm) -> FormAnswer:
     return FormAnswer(action="decline")
 
 
-class Host:
+class ServerHost:
     def __init__(
         self,
         server: str,
         workspace: Path,
         *,
-        patience: Patience,
+        patience: PausableTimeout,
         fill_in: FillIn,
         sample: Sample | None,
     ) -> None:
@@ -54,9 +54,9 @@ class Host:
         self, context: ClientRequestContext, params: ElicitRequestParams
     ) -> ElicitResult:
         if not self._patience.is_tried:  # a server speaks when it is spoken to
-            return result_of(FormAnswer(action="decline"))
-        answer = await self._asked(self._fill_in(form_of(self._server, params)))
-        return result_of(answer or FormAnswer(action="cancel"))
+            return make_elicit_result(FormAnswer(action="decline"))
+        answer = await self._run_question(self._fill_in(make_form(self._server, params)))
+        return make_elicit_result(answer or FormAnswer(action="cancel"))
 
     def dismiss(self) -> None:
         """Takes back what is being asked: whoever it was asked for has gone."""
@@ -66,25 +66,27 @@ class Host:
     @property
     def sampling(self) -> SamplingFnT | None:
         """None: a server is not even told that it could ask."""
-        return self._sampled if self._sample else None
+        return self._sample_model if self._sample else None
 
     async def roots(self, context: ClientRequestContext) -> ListRootsResult:
         uri = FileUrl(self._workspace.as_uri())
         return ListRootsResult(roots=[Root(uri=uri, name=self._workspace.name)])
 
-    async def _sampled(self, context: ClientRequestContext, params: SampleRequest) -> SampleAnswer:
+    async def _sample_model(
+        self, context: ClientRequestContext, params: SampleRequest
+    ) -> SampleAnswer:
         assert self._sample is not None
         if not self._patience.is_tried:
             return ErrorData(code=INTERNAL_ERROR, message="nothing was asked of the server")
-        answer = await self._asked(self._sample(params))
+        answer = await self._run_question(self._sample(params))
         return answer or ErrorData(code=INTERNAL_ERROR, message="cancelled")
 
-    async def _asked(self, work: Awaitable[T]) -> T | None:
+    async def _run_question(self, work: Awaitable[T]) -> T | None:
         """None: it was dismissed. No time limit runs meanwhile."""
         task = asyncio.ensure_future(work)
         self._asking.add(task)
         try:
-            with self._patience.paused():
+            with self._patience.pause():
                 await asyncio.wait({task})
         finally:
             self._asking.discard(task)

@@ -19,9 +19,9 @@ from mcp_types import (
     TextContent,
 )
 
-from agentcli.machine.plain import visible
-from agentcli.mcp.content import Keeping, output_of
-from agentcli.mcp.link import Link
+from agentcli.machine.plain import show_controls
+from agentcli.mcp.content import ContentStore, convert_result
+from agentcli.mcp.link import ServerConnection
 from agentcli.types.tools import Output
 
 PAGES_LIMIT = 50
@@ -48,14 +48,15 @@ class PromptOffer:
     @property
     def usage(self) -> str:
         return " ".join(
-            name if name in self.required else f"[{name}]" for name in map(visible, self.arguments)
+            name if name in self.required else f"[{name}]"
+            for name in map(show_controls, self.arguments)
         )
 
 
-async def resources(link: Link) -> tuple[ResourceOffer, ...]:
+async def list_resources(link: ServerConnection) -> tuple[ResourceOffer, ...]:
     """Those that are listed, then templates for more. Raises ServerFault."""
 
-    async def listed(client: Client) -> list[ResourceOffer]:
+    async def list_page(client: Client) -> list[ResourceOffer]:
         pages = await _pages(lambda cursor: client.list_resources(cursor=cursor))
         return [
             ResourceOffer(uri=one.uri, about=_about(one.title or one.name, one.description))
@@ -73,15 +74,15 @@ async def resources(link: Link) -> tuple[ResourceOffer, ...]:
             for one in page.resource_templates
         ]
 
-    found = await link.ask(listed, what="to list its resources")
+    found = await link.ask(list_page, what="to list its resources")
     found += await link.ask(templates, what="to list its templates")
     return tuple(found[:LISTED_LIMIT])
 
 
-async def prompts(link: Link) -> tuple[PromptOffer, ...]:
+async def list_prompts(link: ServerConnection) -> tuple[PromptOffer, ...]:
     """Raises ServerFault."""
 
-    async def listed(client: Client) -> list[PromptOffer]:
+    async def list_page(client: Client) -> list[PromptOffer]:
         pages = await _pages(lambda cursor: client.list_prompts(cursor=cursor))
         return [
             PromptOffer(
@@ -96,10 +97,10 @@ async def prompts(link: Link) -> tuple[PromptOffer, ...]:
             for one in page.prompts
         ]
 
-    return tuple((await link.ask(listed, what="to list its prompts"))[:LISTED_LIMIT])
+    return tuple((await link.ask(list_page, what="to list its prompts"))[:LISTED_LIMIT])
 
 
-async def read(link: Link, uri: str, keeping: Keeping) -> Output:
+async def read_resource(link: ServerConnection, uri: str, keeping: ContentStore) -> Output:
     """Raises ServerFault."""
     result = await link.ask(
         lambda client: client.read_resource(uri, cache_mode="refresh"), what=f"to read {uri}"
@@ -107,17 +108,17 @@ async def read(link: Link, uri: str, keeping: Keeping) -> Output:
     blocks: list[ContentBlock] = [
         EmbeddedResource(type="resource", resource=one) for one in result.contents
     ]
-    return output_of(CallToolResult(content=blocks), keeping)
+    return convert_result(CallToolResult(content=blocks), keeping)
 
 
 async def run_prompt(
-    link: Link, name: str, arguments: Mapping[str, str], keeping: Keeping
+    link: ServerConnection, name: str, arguments: Mapping[str, str], keeping: ContentStore
 ) -> Output:
     """The messages that a server makes of it, one after the other. Raises ServerFault."""
     result = await link.ask(
         lambda client: client.get_prompt(name, dict(arguments)), what=f"to give the prompt {name}"
     )
-    return output_of(CallToolResult(content=_messages(result)), keeping)
+    return convert_result(CallToolResult(content=_messages(result)), keeping)
 
 
 def _messages(result: GetPromptResult) -> list[ContentBlock]:
@@ -148,4 +149,4 @@ async def _pages(ask: Callable[[str | None], Awaitable[P]]) -> Sequence[P]:
 
 
 def _about(title: str, description: str | None) -> str:
-    return " ".join(visible(f"{title} {description or ''}").split())[:ABOUT_CHARS]
+    return " ".join(show_controls(f"{title} {description or ''}").split())[:ABOUT_CHARS]

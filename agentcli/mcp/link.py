@@ -19,19 +19,19 @@ from agentcli import __version__
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.faults import (
     FAULTS,
+    FaultContext,
     ServerFault,
     SessionGone,
-    Witness,
     is_gone,
     is_lost,
 )
-from agentcli.mcp.fitting import fitted
-from agentcli.mcp.host import FillIn, Host, Sample, declined
-from agentcli.mcp.listing import all_tools
-from agentcli.mcp.muted import mute_library
-from agentcli.mcp.offered import Offered
-from agentcli.mcp.patience import Patience
-from agentcli.mcp.sieve import Incoming, Sieve
+from agentcli.mcp.fitting import fit_message
+from agentcli.mcp.host import FillIn, Sample, ServerHost, decline
+from agentcli.mcp.listing import list_all_tools
+from agentcli.mcp.muted import silence_library_log
+from agentcli.mcp.offered import OfferedTool
+from agentcli.mcp.patience import PausableTimeout
+from agentcli.mcp.sieve import Incoming, MessageFilter
 
 STARTS_LIMIT = 2
 CLOSE_S = 10.0
@@ -39,20 +39,20 @@ REMARKS_LIMIT = 10
 
 T = TypeVar("T")
 Transport: TypeAlias = AbstractAsyncContextManager[Any]
-NOBODY = Witness()
+NOBODY = FaultContext()
 
-mute_library()
+silence_library_log()
 
 
-class Link:
+class ServerConnection:
     def __init__(
         self,
         entry: ServerEntry,
         *,
         open_transport: Callable[[], Transport],
         workspace: Path,
-        witness: Witness = NOBODY,
-        fill_in: FillIn = declined,
+        witness: FaultContext = NOBODY,
+        fill_in: FillIn = decline,
         sample: Sample | None = None,
     ) -> None:
         """`fill_in`: asks the person for the server. `sample`: asks the model for it; None: nobody
@@ -60,15 +60,15 @@ class Link:
         self.entry = entry
         self._open_transport = open_transport
         self._witness = witness
-        self._patience = Patience()
-        self._host = Host(
+        self._patience = PausableTimeout()
+        self._host = ServerHost(
             entry.name, workspace, patience=self._patience, fill_in=fill_in, sample=sample
         )
         self._one_at_a_time = asyncio.Lock()
         self._held: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._leave = asyncio.Event()
-        self._tools: dict[str, Offered] | None = None
+        self._tools: dict[str, OfferedTool] | None = None
         self._starts = 0
         self.running: list[str] = []
         """The calls that wait for it, by their ids."""
@@ -98,15 +98,15 @@ class Link:
         left_out = len(self._remarks) - len(few)
         return (*few, f"{left_out} more remarks like these") if left_out else few
 
-    async def tools(self) -> Mapping[str, Offered]:
+    async def tools(self) -> Mapping[str, OfferedTool]:
         """What the server offers now. Connects if need be. Raises ServerFault."""
-        async with self._one_at_a_time, self._keeping_fault():
-            client = await self._connected()
+        async with self._one_at_a_time, self._remember_fault():
+            client = await self._ensure_connected()
             if self._tools is None:
                 self._remarks.clear()
-                self._tools = await self._answered(
+                self._tools = await self._wait_for_answer(
                     client,
-                    all_tools(client, self._remark),
+                    list_all_tools(client, self._remark),
                     within_s=self.entry.start_timeout_s,
                     what="to list its tools",
                 )
@@ -147,23 +147,23 @@ class Link:
             return await self._ask(request, what)
 
     async def _ask(self, request: Callable[[Client], Awaitable[T]], what: str) -> T:
-        async with self._one_at_a_time, self._keeping_fault():
-            client = await self._connected()
-        return await self._answered(
+        async with self._one_at_a_time, self._remember_fault():
+            client = await self._ensure_connected()
+        return await self._wait_for_answer(
             client, request(client), within_s=self.entry.call_timeout_s, what=what
         )
 
     async def close(self) -> None:
         async with self._one_at_a_time:
-            await self._let_go()
+            await self._disconnect()
 
-    async def start_over(self) -> None:
+    async def restart(self) -> None:
         """Lets go of the server, and of how often it was started: it may be started again."""
         await self.close()
         self._starts = 0
 
     @asynccontextmanager
-    async def _keeping_fault(self) -> AsyncIterator[None]:
+    async def _remember_fault(self) -> AsyncIterator[None]:
         try:
             yield
         except ServerFault as fault:
@@ -171,7 +171,7 @@ class Link:
             raise
         self.fault = ""
 
-    async def _answered(
+    async def _wait_for_answer(
         self, client: Client, work: Awaitable[T], *, within_s: float, what: str
     ) -> T:
         try:
@@ -182,13 +182,13 @@ class Link:
             raise ServerFault(message, timed_out=True) from None
         except FAULTS as error:
             if (is_gone(error) or is_lost(error)) and self._client is client:
-                await self._let_go()
+                await self._disconnect()
             raise self._witness.fault(error, self.entry) from error
 
-    async def _connected(self) -> Client:
+    async def _ensure_connected(self) -> Client:
         if self._client is not None and self.is_up:
             return self._client
-        await self._let_go()
+        await self._disconnect()
         if self._starts >= STARTS_LIMIT and not self.entry.is_remote:
             raise ServerFault(
                 f"The MCP server {self.entry.name} was started {self._starts} times in this session"
@@ -200,8 +200,10 @@ class Link:
     async def _connect(self) -> Client:
         self._leave = asyncio.Event()
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self._held = asyncio.create_task(self._hold(ready), name=f"mcp {self.entry.name}")
-        self._held.add_done_callback(_looked_at)
+        self._held = asyncio.create_task(
+            self._hold_connection(ready), name=f"mcp {self.entry.name}"
+        )
+        self._held.add_done_callback(_ignore_result)
         try:
             await asyncio.wait(
                 (ready, self._held),
@@ -209,7 +211,7 @@ class Link:
                 return_when=asyncio.FIRST_COMPLETED,
             )
         except asyncio.CancelledError:
-            await self._let_go(at_once=True)
+            await self._disconnect(at_once=True)
             raise
         if ready.done():
             self._client = ready.result()
@@ -223,11 +225,11 @@ class Link:
                 f"{self._witness.last_words()}.",
                 timed_out=True,
             )
-        await self._let_go()
+        await self._disconnect()
         error = held.exception()
         raise self._witness.fault(error, self.entry) from error
 
-    async def _hold(self, ready: "asyncio.Future[Client]") -> None:
+    async def _hold_connection(self, ready: "asyncio.Future[Client]") -> None:
         """The connection lives in a task of its own: what opens it also has to close it."""
         async with Client(
             self._transport(),
@@ -250,15 +252,15 @@ class Link:
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Any]:
         async def look(item: Incoming) -> Incoming:
-            return fitted(item, version=self.protocol, remark=self._remark)
+            return fit_message(item, version=self.protocol, remark=self._remark)
 
         async with self._open_transport() as (incoming, outgoing):
-            yield Sieve(incoming, look), outgoing
+            yield MessageFilter(incoming, look), outgoing
 
     def _remark(self, sentence: str) -> None:
         self._remarks[sentence] = None
 
-    async def _let_go(self, *, at_once: bool = False) -> None:
+    async def _disconnect(self, *, at_once: bool = False) -> None:
         held, self._held, self._client, self._tools = self._held, None, None, None
         self._leave.set()
         if held is not None and not at_once:
@@ -284,7 +286,7 @@ class Link:
             self._tools = None
 
 
-def _looked_at(task: "asyncio.Task[None]") -> None:
+def _ignore_result(task: "asyncio.Task[None]") -> None:
     """An idle server may die unheard: the next call finds out, and nobody has to be warned."""
     if not task.cancelled():
         task.exception()

@@ -10,32 +10,32 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, Tool
 
 from agentcli.mcp.fitting import Remark
-from agentcli.mcp.offered import Offered, offered
+from agentcli.mcp.offered import OfferedTool, clean_offer
 
 PAGES_LIMIT = 200
 TOOLS_LIMIT = 2_000
 
 
-async def all_tools(client: Client, remark: Remark) -> dict[str, Offered]:
+async def list_all_tools(client: Client, remark: Remark) -> dict[str, OfferedTool]:
     """None at all where the server has prompts or resources only."""
     try:
-        return await _listed(client, remark)
+        return await _collect_tools(client, remark)
     except MCPError as error:
         if error.code == METHOD_NOT_FOUND:
             return {}
         raise
 
 
-async def _listed(client: Client, remark: Remark) -> dict[str, Offered]:
-    tools: dict[str, Offered] = {}
-    async for tool in _paged(client, remark):
+async def _collect_tools(client: Client, remark: Remark) -> dict[str, OfferedTool]:
+    tools: dict[str, OfferedTool] = {}
+    async for tool in _iterate_pages(client, remark):
         if len(tools) >= TOOLS_LIMIT:
             remark(f"only the first {TOOLS_LIMIT} of its tools are used")
             break
         hints = tool.annotations
         tools.setdefault(
             tool.name,
-            offered(
+            clean_offer(
                 name=tool.name,
                 description=tool.description or tool.title or "",
                 schema=tool.model_dump(by_alias=True)["inputSchema"],
@@ -45,7 +45,7 @@ async def _listed(client: Client, remark: Remark) -> dict[str, Offered]:
     return tools
 
 
-async def _paged(client: Client, remark: Remark) -> AsyncIterator[Tool]:
+async def _iterate_pages(client: Client, remark: Remark) -> AsyncIterator[Tool]:
     cursor: str | None = None
     for _ in range(PAGES_LIMIT):
         page = await client.list_tools(cursor=cursor, cache_mode="refresh")

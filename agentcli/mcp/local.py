@@ -4,37 +4,39 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agentcli.machine.bound import Bounded
-from agentcli.machine.filtered import Filter, Filtered
-from agentcli.machine.process import killer
-from agentcli.mcp.faults import SAID, Witness
+from agentcli.machine.bound import BoundedOutput
+from agentcli.machine.filtered import FilteredSink, OutputFilter
+from agentcli.machine.process import signal_of_death
+from agentcli.mcp.faults import SAID, FaultContext
 from agentcli.mcp.link import Transport
-from agentcli.mcp.stdio import Demise, Launch, stdio_transport
+from agentcli.mcp.stdio import Launch, ServerEnd, stdio_transport
 
 LAST_LINES = 8
 LAST_WORDS_CHARS = 200
 
 
-class LocalServer:
-    def __init__(self, launch: Launch, *, log_path: Path, clean: Callable[[], Filter]) -> None:
+class LocalMcpServer:
+    def __init__(
+        self, launch: Launch, *, log_path: Path, clean: Callable[[], OutputFilter]
+    ) -> None:
         """`clean`: takes out of what it says what may be kept nowhere."""
         self._launch = launch
         self._log_path = log_path
         self._clean = clean
-        self._demise = Demise()
-        self._said: Bounded | None = None
+        self._demise = ServerEnd()
+        self._said: BoundedOutput | None = None
 
     def transport(self) -> Transport:
-        self._demise = Demise()
+        self._demise = ServerEnd()
         self._log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._said = Bounded(self._log_path, handle)
-        log = Filtered(self._said, self._clean())
+        self._said = BoundedOutput(self._log_path, handle)
+        log = FilteredSink(self._said, self._clean())
         return stdio_transport(self._launch, log=log, demise=self._demise)
 
     @property
-    def witness(self) -> Witness:
-        return Witness(last_words=self.last_words, is_lost=self.is_lost)
+    def witness(self) -> FaultContext:
+        return FaultContext(last_words=self.last_words, is_lost=self.is_lost)
 
     def is_lost(self) -> bool:
         return self._demise.is_silent
@@ -44,7 +46,7 @@ class LocalServer:
         code = self._demise.returncode
         if code is None:
             how = ""
-        elif signal := killer(code):
+        elif signal := signal_of_death(code):
             how = f" (killed by {signal})"
         else:
             how = f" (exit code {code})"

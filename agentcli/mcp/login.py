@@ -29,7 +29,12 @@ from pydantic import AnyUrl, ValidationError
 
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.logins import REFUSED, Login, expiry
-from agentcli.mcp.loopback import Loopback, NotTheAnswer, Redirected, loopback
+from agentcli.mcp.loopback import (
+    RedirectListener,
+    RedirectResult,
+    WrongRedirect,
+    open_redirect_listener,
+)
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # it tells us by what it raises
 
@@ -58,7 +63,7 @@ class LoginError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Browser:
+class LoginBrowser:
     """The person's way to the authorization server and back."""
 
     show: Callable[[str], None]
@@ -68,7 +73,7 @@ class Browser:
     will."""
 
 
-class _Kept:
+class _PendingTokens:
     """What the library would store: kept until all of it is there."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
@@ -88,23 +93,25 @@ class _Kept:
         self.client = client_info
 
 
-async def log_in(entry: ServerEntry, browser: Browser) -> Login | None:
+async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
     """None: the server wants no login. Raises LoginError."""
-    _must_be_closed(entry.url, f"the server {entry.name}")
+    _require_https(entry.url, f"the server {entry.name}")
     try:
         async with (
             asyncio.timeout(WAIT_S),
-            loopback(entry.name, port=entry.oauth.callback_port) as listening,
+            open_redirect_listener(entry.name, port=entry.oauth.callback_port) as listening,
         ):
-            return await _logged_in(entry, browser, listening)
+            return await _log_in_listening(entry, browser, listening)
     except TimeoutError:
         raise LoginError(f"nobody logged in within {WAIT_S:g} s") from None
     except OSError as error:
         raise LoginError(f"cannot listen on 127.0.0.1: {error.strerror}") from error
 
 
-async def _logged_in(entry: ServerEntry, browser: Browser, listening: Loopback) -> Login | None:
-    kept = _Kept(_own_client(entry, listening.redirect_uri))
+async def _log_in_listening(
+    entry: ServerEntry, browser: LoginBrowser, listening: RedirectListener
+) -> Login | None:
+    kept = _PendingTokens(_own_client(entry, listening.redirect_uri))
 
     async def show(address: str) -> None:
         _check_server(provider, entry)
@@ -112,7 +119,7 @@ async def _logged_in(entry: ServerEntry, browser: Browser, listening: Loopback) 
         browser.show(address)
 
     async def answer() -> AuthorizationCodeResult:
-        redirected = await _first(listening, browser)
+        redirected = await _wait_for_redirect(listening, browser)
         if redirected.error:
             raise LoginError(f"the authorization server refused: {redirected.error[:200]}")
         return AuthorizationCodeResult(
@@ -156,11 +163,11 @@ async def _ask(entry: ServerEntry, provider: OAuthClientProvider) -> None:
         raise LoginError("the authorization server gave an answer that cannot be used") from None
 
 
-async def _first(listening: Loopback, browser: Browser) -> Redirected:
+async def _wait_for_redirect(listening: RedirectListener, browser: LoginBrowser) -> RedirectResult:
     """From the browser on this machine, or pasted: whichever comes first."""
     tasks = {
-        asyncio.ensure_future(listening.redirected()),
-        asyncio.ensure_future(_pasted(listening, browser)),
+        asyncio.ensure_future(listening.wait_for_redirect()),
+        asyncio.ensure_future(_wait_for_paste(listening, browser)),
     }
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -172,13 +179,13 @@ async def _first(listening: Loopback, browser: Browser) -> Redirected:
             await asyncio.wait(tasks)
 
 
-async def _pasted(listening: Loopback, browser: Browser) -> Redirected:
+async def _wait_for_paste(listening: RedirectListener, browser: LoginBrowser) -> RedirectResult:
     while (line := await browser.pasted()) is not None:
         try:
             return listening.take(line)
-        except NotTheAnswer as error:
+        except WrongRedirect as error:
             browser.show(f"that is not it: {error}")
-    nobody: asyncio.Future[Redirected] = asyncio.get_running_loop().create_future()
+    nobody: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
     return await nobody
 
 
@@ -190,10 +197,10 @@ def _check_server(provider: OAuthClientProvider, entry: ServerEntry) -> None:
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise LoginError(UNSUPPORTED.format(name=entry.name))
     for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):
-        _must_be_closed(str(endpoint), "the authorization server")
+        _require_https(str(endpoint), "the authorization server")
 
 
-def _must_be_closed(url: str, whose: str) -> None:
+def _require_https(url: str, whose: str) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" and parts.hostname not in _OPEN_HOSTS:
         raise LoginError(f"{whose} is not on https, so nothing secret is sent to it: {url}")
@@ -211,7 +218,7 @@ def _own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInformation
     )
 
 
-def _login(entry: ServerEntry, provider: OAuthClientProvider, kept: _Kept) -> Login:
+def _login(entry: ServerEntry, provider: OAuthClientProvider, kept: _PendingTokens) -> Login:
     assert kept.tokens is not None
     assert kept.client is not None
     context, tokens = provider.context, kept.tokens

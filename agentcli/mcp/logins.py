@@ -95,19 +95,19 @@ class StoredLogin(httpx2.Auth):
             return
         if self._login.is_stale:
             async with self._one_at_a_time:
-                if refresh := self._needed_refresh(self._login):
+                if refresh := self._build_refresh(self._login):
                     await self._renew((yield refresh))
         sent = self._login
         response = yield _with_token(request, sent)
         if response.status_code != REFUSED:
             return
         async with self._one_at_a_time:
-            if refresh := self._needed_refresh(sent):
+            if refresh := self._build_refresh(sent):
                 await self._renew((yield refresh))
         if self._login.access_token != sent.access_token:
             yield _with_token(request, self._login)
 
-    def _needed_refresh(self, sent: Login) -> httpx2.Request | None:
+    def _build_refresh(self, sent: Login) -> httpx2.Request | None:
         """None: another request, or another process, was quicker, or there is no way."""
         self.load()
         self._login = self._login or sent
@@ -117,7 +117,7 @@ class StoredLogin(httpx2.Auth):
     async def _renew(self, response: httpx2.Response) -> None:
         """All stays as it was where there is nothing new to be had."""
         await response.aread()
-        granted = _granted(response)
+        granted = _parse_grant(response)
         if granted is None or self._login is None:
             return
         self._login = replace(
@@ -162,7 +162,7 @@ def _refresh(login: Login) -> httpx2.Request:
     return next(auth.auth_flow(request)) if auth else request
 
 
-def _granted(response: httpx2.Response) -> dict[str, Any] | None:
+def _parse_grant(response: httpx2.Response) -> dict[str, Any] | None:
     if response.status_code != GRANTED:
         return None
     try:

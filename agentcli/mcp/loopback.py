@@ -21,12 +21,12 @@ _REFUSED = "The login to {name} was refused. This page can be closed."
 _NOT_OURS = "This is not the answer that is waited for."
 
 
-class NotTheAnswer(ValueError):
+class WrongRedirect(ValueError):
     """An address that a browser was not sent back to by the server; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Redirected:
+class RedirectResult:
     """What an authorization server sends back."""
 
     code: str = ""
@@ -36,34 +36,34 @@ class Redirected:
     """Why there is no code, in the server's words."""
 
 
-class Loopback:
+class RedirectListener:
     def __init__(self, name: str, port: int) -> None:
         """`name`: of the server, for the page that the person sees."""
         self.redirect_uri = f"http://{HOST}:{port}{PATH}"
         self._name = name
         self._state: str | None = None
-        self._answer: asyncio.Future[Redirected] = asyncio.get_running_loop().create_future()
+        self._answer: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
 
     def expect(self, state: str) -> None:
         self._state = state
 
-    async def redirected(self) -> Redirected:
+    async def wait_for_redirect(self) -> RedirectResult:
         return await self._answer
 
-    def take(self, address: str) -> Redirected:
+    def take(self, address: str) -> RedirectResult:
         """What an address says, which a browser was sent to or a person has pasted.
 
         Raises NotTheAnswer."""
         parts = urlsplit(address.strip())
         if f"{parts.scheme}://{parts.netloc}{parts.path}" != self.redirect_uri:
-            raise NotTheAnswer(f"the address must begin with {self.redirect_uri}?")
+            raise WrongRedirect(f"the address must begin with {self.redirect_uri}?")
         given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         state = given.get("state", "")
         if self._state is None or not hmac.compare_digest(state.encode(), self._state.encode()):
-            raise NotTheAnswer("it does not belong to this login (its state is another)")
+            raise WrongRedirect("it does not belong to this login (its state is another)")
         if not given.get("code") and not given.get("error"):
-            raise NotTheAnswer("there is no code in it")
-        return Redirected(
+            raise WrongRedirect("there is no code in it")
+        return RedirectResult(
             code=given.get("code", ""),
             state=state,
             issuer=given.get("iss"),
@@ -87,7 +87,7 @@ class Loopback:
             return _page(400, _NOT_OURS)
         try:
             answer = self.take(self.redirect_uri.removesuffix(PATH) + words[1])
-        except NotTheAnswer:
+        except WrongRedirect:
             return _page(400, _NOT_OURS)
         if self._answer.done():
             return _page(400, _NOT_OURS)  # a code is good for one login
@@ -96,9 +96,9 @@ class Loopback:
 
 
 @asynccontextmanager
-async def loopback(name: str, *, port: int = 0) -> AsyncIterator[Loopback]:
+async def open_redirect_listener(name: str, *, port: int = 0) -> AsyncIterator[RedirectListener]:
     """`port`: 0 is any that is free. Raises OSError."""
-    waiting: Loopback | None = None
+    waiting: RedirectListener | None = None
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert waiting is not None
@@ -106,7 +106,7 @@ async def loopback(name: str, *, port: int = 0) -> AsyncIterator[Loopback]:
 
     server = await asyncio.start_server(serve, HOST, port, limit=REQUEST_BYTES)
     async with server:
-        waiting = Loopback(name, server.sockets[0].getsockname()[1])
+        waiting = RedirectListener(name, server.sockets[0].getsockname()[1])
         yield waiting
 
 

@@ -9,6 +9,6 @@ LIBRARY = ("mcp", "client", "server")
 """Not all of its modules log under its name."""
 
 
-def mute_library() -> None:
+def silence_library_log() -> None:
     for name in LIBRARY:
         logging.getLogger(name).addHandler(logging.NullHandler())

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentcli.machine.plain import visible
+from agentcli.machine.plain import show_controls
 from agentcli.mcp.names import public_name
 from agentcli.types.messages import Json
 from agentcli.types.tools import ToolSpec
@@ -22,7 +22,7 @@ _ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class OfferedTool:
     name: str
     """The server's own."""
     description: str
@@ -46,9 +46,9 @@ class Offered:
         )
 
 
-def offered(*, name: str, description: str, schema: Json, says_read_only: bool) -> Offered:
+def clean_offer(*, name: str, description: str, schema: Json, says_read_only: bool) -> OfferedTool:
     """As a model may see it."""
-    return Offered(
+    return OfferedTool(
         name=name,
         description=_clean(description, DESCRIPTION_CHARS).strip(),
         schema=_fit(schema),
@@ -59,27 +59,27 @@ def offered(*, name: str, description: str, schema: Json, says_read_only: bool) 
 def _fit(schema: Json) -> Json:
     if not isinstance(schema, dict) or _depth(schema) > DEPTH:
         return dict(_ANY_OBJECT)
-    cleaned = _cleaned(schema)
+    cleaned = _clean_value(schema)
     assert isinstance(cleaned, dict)
     if len(json.dumps(cleaned)) > SCHEMA_CHARS:
         return dict(_ANY_OBJECT)
     return {**_ANY_OBJECT, **{key: value for key, value in cleaned.items() if key != "$schema"}}
 
 
-def _cleaned(value: Json) -> Json:
+def _clean_value(value: Json) -> Json:
     match value:
         case str():
             return _clean(value, FIELD_CHARS)
         case list():
-            return [_cleaned(one) for one in value]
+            return [_clean_value(one) for one in value]
         case dict():
-            return {_clean(key, FIELD_CHARS): _cleaned(one) for key, one in value.items()}
+            return {_clean(key, FIELD_CHARS): _clean_value(one) for key, one in value.items()}
         case _:
             return value
 
 
 def _clean(text: str, limit_chars: int) -> str:
-    shown = visible(text.encode("utf-8", "replace").decode()).replace("\ufffd", "")
+    shown = show_controls(text.encode("utf-8", "replace").decode()).replace("\ufffd", "")
     return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 
-class Patience:
+class PausableTimeout:
     def __init__(self) -> None:
         self._left_s: dict[asyncio.Timeout, float] = {}
         self._pauses = 0
@@ -28,7 +28,7 @@ class Patience:
         return bool(self._left_s)
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Whose call a question belongs to is not always said, so all of them wait."""
         self._pauses += 1
         if self._pauses == 1:

@@ -8,7 +8,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.faults import Witness
+from agentcli.mcp.faults import FaultContext
 from agentcli.mcp.logins import REFUSED, StoredLogin
 
 EVENT_BYTES = 32 * 1024 * 1024
@@ -46,8 +46,8 @@ class RemoteServer:
             yield streams
 
     @property
-    def witness(self) -> Witness:
-        return Witness(last_words=self._last_words, refusal=self._refusal)
+    def witness(self) -> FaultContext:
+        return FaultContext(last_words=self._last_words, refusal=self._refusal)
 
     def _last_words(self) -> str:
         """To be put behind a sentence: the status of its last answer, where that was a refusal."""

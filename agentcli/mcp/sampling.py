@@ -37,7 +37,7 @@ _ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SamplingRequest:
     """What a server wants to hear from the model."""
 
     server_tool: str
@@ -49,12 +49,12 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SamplingReply:
     reply: AssistantMessage
     cost_usd: float | None
 
 
-AskModel: TypeAlias = Callable[[Wanted], Awaitable[Told]]
+AskModel: TypeAlias = Callable[[SamplingRequest], Awaitable[SamplingReply]]
 """Raises AgentError."""
 
 
@@ -74,10 +74,10 @@ class SamplingTool:
             source=f"mcp {self._server}",
         )
 
-    def parse(self, raw: Json) -> Wanted:
+    def parse(self, raw: Json) -> SamplingRequest:
         match raw:
             case {"messages": list(messages), "max_tokens": int(limit_tokens), **rest}:
-                return Wanted(
+                return SamplingRequest(
                     server_tool=METHOD,
                     system=str(rest.get("system", "")),
                     messages=tuple(map(_message, messages)),
@@ -85,13 +85,13 @@ class SamplingTool:
                 )
         raise ToolError("messages and max_tokens are needed.", kind=ErrorKind.INVALID_INPUT)
 
-    def effect(self, args: Wanted) -> Effect:
+    def effect(self, args: SamplingRequest) -> Effect:
         return Effect.NETWORK
 
-    async def preview(self, args: Wanted, context: ToolContext) -> None:
+    async def preview(self, args: SamplingRequest, context: ToolContext) -> None:
         return None
 
-    async def run(self, args: Wanted, context: ToolContext) -> Output:
+    async def run(self, args: SamplingRequest, context: ToolContext) -> Output:
         try:
             told = await self._ask_model(args)
         except AgentError as error:
@@ -111,7 +111,7 @@ class SamplingTool:
         )
 
 
-def input_of(params: CreateMessageRequestParams) -> dict[str, Json]:
+def make_sampling_input(params: CreateMessageRequestParams) -> dict[str, Json]:
     """The request as it is shown, judged and recorded. Raises ToolError for what is too long."""
     messages: list[Json] = [{message.role: _text(message)} for message in params.messages]
     shown: dict[str, Json] = {"messages": messages, "max_tokens": params.max_tokens}
@@ -122,7 +122,7 @@ def input_of(params: CreateMessageRequestParams) -> dict[str, Json]:
     return shown
 
 
-def conversation(wanted: Wanted) -> tuple[UserMessage | AssistantMessage, ...]:
+def conversation(wanted: SamplingRequest) -> tuple[UserMessage | AssistantMessage, ...]:
     return tuple(
         AssistantMessage(content=(Text(text=text),), stop="end", protocol="", model="")
         if role == "assistant"
@@ -131,7 +131,7 @@ def conversation(wanted: Wanted) -> tuple[UserMessage | AssistantMessage, ...]:
     )
 
 
-def result_of(reply: AssistantMessage, text: str) -> CreateMessageResult:
+def make_sampling_result(reply: AssistantMessage, text: str) -> CreateMessageResult:
     """`text`: what of the reply the server may hear."""
     return CreateMessageResult(
         role="assistant",

@@ -26,9 +26,9 @@ from mcp_types import (
 )
 
 from agentcli import __version__
-from agentcli.mcp.answering import answer_to
-from agentcli.mcp.muted import mute_library
-from agentcli.mcp.sieve import Incoming, Sieve
+from agentcli.mcp.answering import make_error_reply
+from agentcli.mcp.muted import silence_library_log
+from agentcli.mcp.sieve import Incoming, MessageFilter
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import ToolResult, ToolSpec
 
@@ -39,8 +39,8 @@ Call: TypeAlias = Callable[[str, Json, Show], Awaitable[ToolResult]]
 
 async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> None:
     """Until the other side closes the connection."""
-    mute_library()
-    tools = {spec.name: _declared(spec) for spec in specs}
+    silence_library_log()
+    tools = {spec.name: _declare(spec) for spec in specs}
 
     async def on_list_tools(
         context: ServerRequestContext[Any], params: PaginatedRequestParams | None
@@ -53,7 +53,7 @@ async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> 
         if params.name not in tools:
             names = ", ".join(tools)
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}; the tools are {names}")
-        telling = _Telling(context.session)
+        telling = _ProgressReports(context.session)
         try:
             return _answer(await call(params.name, params.arguments or {}, telling.show))
         finally:
@@ -71,14 +71,16 @@ async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> 
         async def look(item: Incoming) -> Incoming | None:
             if not isinstance(item, Exception):
                 return item
-            if answer := answer_to(item):
+            if answer := make_error_reply(item):
                 await outgoing.send(answer)
             return None
 
-        await server.run(Sieve(incoming, look), outgoing, server.create_initialization_options())
+        await server.run(
+            MessageFilter(incoming, look), outgoing, server.create_initialization_options()
+        )
 
 
-class _Telling:
+class _ProgressReports:
     """How far a call is, for a client that wants to know: in order, and never after its answer."""
 
     def __init__(self, session: ServerSession) -> None:
@@ -103,7 +105,7 @@ class _Telling:
             await self._session.report_progress(self._sent, message=self._unsent.popleft())
 
 
-def _declared(spec: ToolSpec) -> Tool:
+def _declare(spec: ToolSpec) -> Tool:
     return Tool.model_validate(
         {"name": spec.name, "description": spec.description, "inputSchema": spec.schema}
     )

@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 Incoming: TypeAlias = SessionMessage | Exception
 
 
-class Source(Protocol):
+class MessageStream(Protocol):
     """As far as a stream is needed here."""
 
     async def receive(self) -> Incoming: ...
@@ -24,8 +24,8 @@ Look: TypeAlias = Callable[[Incoming], Awaitable[Incoming | None]]
 """None: it goes no further."""
 
 
-class Sieve:
-    def __init__(self, stream: Source, look: Look) -> None:
+class MessageFilter:
+    def __init__(self, stream: MessageStream, look: Look) -> None:
         self._stream = stream
         self._look = look
 
@@ -34,7 +34,7 @@ class Sieve:
             if (passed := await self._look(await self._stream.receive())) is not None:
                 return passed
 
-    def __aiter__(self) -> "Sieve":
+    def __aiter__(self) -> "MessageFilter":
         return self
 
     async def __anext__(self) -> Incoming:
@@ -45,7 +45,7 @@ class Sieve:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> "Sieve":
+    async def __aenter__(self) -> "MessageFilter":
         return self
 
     async def __aexit__(

@@ -40,20 +40,20 @@ class Handles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class StartedServer:
     process: "Popen[bytes]"
-    mark: str
+    tag: str
     """In the environment of all that it starts."""
     finish: Callable[[], tuple[str, ...]]
     """Once, after it has ended: clears up, and says what has to be said about it."""
 
 
-Launch: TypeAlias = Callable[[Handles], Started]
+Launch: TypeAlias = Callable[[Handles], StartedServer]
 """Raises OSError. Takes milliseconds, from any thread."""
 
 
 @dataclass(slots=True)
-class Demise:
+class ServerEnd:
     """How a server's process ended, as far as it has."""
 
     is_silent: bool = False
@@ -63,7 +63,9 @@ class Demise:
 
 
 @asynccontextmanager
-async def stdio_transport(launch: Launch, *, log: Sink, demise: Demise) -> AsyncIterator[Streams]:
+async def stdio_transport(
+    launch: Launch, *, log: Sink, demise: ServerEnd
+) -> AsyncIterator[Streams]:
     """`log` takes what the server says to people; it is closed in the end."""
     errors = Pipe(log)
     stdin, to_server = os.pipe()
@@ -81,26 +83,26 @@ async def stdio_transport(launch: Launch, *, log: Sink, demise: Demise) -> Async
         os.close(stdout)
     errors.close_writer()
     try:
-        async with _exchanged(to_server, from_server, log, demise) as streams:
+        async with _exchange(to_server, from_server, log, demise) as streams:
             yield streams
     finally:
-        await process.to_its_end(_ended(started, demise))
+        await process.run_to_completion(_end_process(started, demise))
         errors.close()
 
 
-async def _ended(started: Started, demise: Demise) -> None:
+async def _end_process(started: StartedServer, demise: ServerEnd) -> None:
     """Its stdin is closed already, which tells it to leave; whoever does not is made to."""
     with suppress(TimeoutError):
         async with asyncio.timeout(STOP_GRACE_S):
-            demise.returncode = await process.exited(started.process)
-    await process.end(started.process, mark=started.mark, steps=AFTER_TIMEOUT)
+            demise.returncode = await process.wait_for_exit(started.process)
+    await process.end(started.process, tag=started.tag, steps=AFTER_TIMEOUT)
     demise.returncode = started.process.poll()
     demise.remarks = await asyncio.to_thread(started.finish)
 
 
 @asynccontextmanager
-async def _exchanged(
-    to_server: int, from_server: int, log: Sink, demise: Demise
+async def _exchange(
+    to_server: int, from_server: int, log: Sink, demise: ServerEnd
 ) -> AsyncIterator[Streams]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
@@ -133,7 +135,7 @@ async def _receive(
     reader: asyncio.StreamReader,
     received: ObjectSendStream[Incoming],
     log: Sink,
-    demise: Demise,
+    demise: ServerEnd,
 ) -> None:
     async with received:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -143,14 +145,14 @@ async def _receive(
                     message = jsonrpc_message_adapter.validate_json(text, by_name=False)
                 except ValueError:
                     log.feed(b"[on stdout, and no message] " + line[:NOISE_BYTES].rstrip() + b"\n")
-                    if (failed := _failed_answer(text)) is None:
+                    if (failed := _make_error_answer(text)) is None:
                         continue
                     message = failed
                 await received.send(SessionMessage(message))
         demise.is_silent = True
 
 
-def _failed_answer(text: str) -> JSONRPCError | None:
+def _make_error_answer(text: str) -> JSONRPCError | None:
     """For whoever waits for what is meant as an answer and is none; None: nobody does."""
     try:
         match json.loads(text):

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from agentcli.mcp.content import Keeping, output_of
+from agentcli.mcp.content import ContentStore, convert_result
 from agentcli.mcp.faults import ServerFault
-from agentcli.mcp.link import Link
-from agentcli.mcp.offered import Offered
+from agentcli.mcp.link import ServerConnection
+from agentcli.mcp.offered import OfferedTool
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Output, ToolContext, ToolSpec
@@ -26,12 +26,14 @@ class ForeignCall:
     arguments: dict[str, Any]
 
 
-Review: TypeAlias = Callable[[Mapping[str, Offered]], Awaitable[Mapping[str, Offered]]]
+Review: TypeAlias = Callable[[Mapping[str, OfferedTool]], Awaitable[Mapping[str, OfferedTool]]]
 """From what a server offers now to what is accepted of it; a person may be asked on the way."""
 
 
 class ServerTool:
-    def __init__(self, offered: Offered, link: Link, *, keeping: Keeping, review: Review) -> None:
+    def __init__(
+        self, offered: OfferedTool, link: ServerConnection, *, keeping: ContentStore, review: Review
+    ) -> None:
         self._review = review
         self._offered = offered
         self._link = link
@@ -46,7 +48,7 @@ class ServerTool:
         """Whether the values are right is for the server to say: its schema is its own."""
         if not isinstance(raw, dict):
             raise _invalid("the arguments must be one JSON object")
-        missing = [name for name in _required(self._offered.schema) if name not in raw]
+        missing = [name for name in _list_required(self._offered.schema) if name not in raw]
         if missing:
             raise _invalid(f"{', '.join(missing)} missing")
         return ForeignCall(server_tool=self._offered.name, arguments=raw)
@@ -72,10 +74,10 @@ class ServerTool:
                 call_id=context.call_id,
             )
         except ServerFault as fault:
-            return _failed(fault)
-        return await asyncio.to_thread(output_of, result, self._keeping)
+            return _make_failure(fault)
+        return await asyncio.to_thread(convert_result, result, self._keeping)
 
-    def _check(self, now: Mapping[str, Offered], accepted: Mapping[str, Offered]) -> None:
+    def _check(self, now: Mapping[str, OfferedTool], accepted: Mapping[str, OfferedTool]) -> None:
         """The model called the tool that it was told of: no other one runs in its place."""
         name, server = self._offered.name, self._link.entry.name
         if name not in now:
@@ -98,7 +100,7 @@ class ServerTool:
         )
 
 
-def _required(schema: Json) -> Sequence[str]:
+def _list_required(schema: Json) -> Sequence[str]:
     """Some servers also list what they have a default for: they fill it in themselves."""
     match schema:
         case {"required": list(required), "properties": dict(properties)}:
@@ -112,7 +114,7 @@ def _has_default(field: Json) -> bool:
     return isinstance(field, dict) and "default" in field
 
 
-def _failed(fault: ServerFault) -> Output:
+def _make_failure(fault: ServerFault) -> Output:
     """As text of the server's where it quotes the server, and else as words of our own."""
     kind = ErrorKind.TIMEOUT if fault.timed_out else ErrorKind.FAILED
     if fault.quotes_server:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agentcli.record.log import lines, seal_of
-from agentcli.record.order import is_closed, order_faults
-from agentcli.record.reading import Fault, Recorded, read_what_fits
+from agentcli.record.log import read_lines, verify_seal
+from agentcli.record.order import find_order_faults, is_closed
+from agentcli.record.reading import LoadedLog, LogFault, read_valid_part
 from agentcli.record.turns import is_in_turn
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished, Entry, SessionForked
@@ -22,7 +22,7 @@ Status = Literal["intact", "open", "broken"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class LogHead:
     """A record's number and hash: whoever keeps it can tell that nothing before it was touched."""
 
     session: str
@@ -31,11 +31,11 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class AuditResult:
     records: int
-    head: Head | None
+    head: LogHead | None
     """Of the last record that is sound; None: there is none."""
-    faults: tuple[Fault, ...]
+    faults: tuple[LogFault, ...]
     """What cannot be so, by line; the first is where to look."""
     notes: tuple[str, ...]
     """What is as a crash or a newer version leaves it."""
@@ -49,14 +49,16 @@ class Audit:
         return "intact" if self.is_closed else "open"
 
 
-def audit(path: Path, *, kept: Head | None = None, with_children: bool = True) -> Audit:
+def audit_log(
+    path: Path, *, kept: LogHead | None = None, with_children: bool = True
+) -> AuditResult:
     """Raises SettingsError when there is no log to look at."""
-    recorded = read_what_fits(path)
+    recorded = read_valid_part(path)
     entries = recorded.entries
     child_faults, child_notes = _children(path, entries) if with_children else ([], [])
     faults = [
-        *identity_faults(entries),
-        *order_faults(entries),
+        *find_identity_faults(entries),
+        *find_order_faults(entries),
         *([recorded.fault] if recorded.fault else []),
         *(_head_faults(path, recorded, kept) if kept else []),
         *child_faults,
@@ -64,9 +66,9 @@ def audit(path: Path, *, kept: Head | None = None, with_children: bool = True) -
     head = None
     if recorded.last_seq:
         session = entries[-1].session if entries else ""
-        head = Head(session=session, seq=recorded.last_seq, hash=recorded.last_hash)
+        head = LogHead(session=session, seq=recorded.last_seq, hash=recorded.last_hash)
     facts = [entry.fact for entry in entries]
-    return Audit(
+    return AuditResult(
         records=recorded.last_seq,
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
@@ -75,9 +77,9 @@ def audit(path: Path, *, kept: Head | None = None, with_children: bool = True) -
     )
 
 
-def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[Fault], list[str]]:
+def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], list[str]]:
     """What is wrong with the logs of child agents, by the record that tells of each."""
-    faults: list[Fault] = []
+    faults: list[LogFault] = []
     notes: list[str] = []
     for entry in entries:
         fact = entry.fact
@@ -90,37 +92,37 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[Fault], list[s
         if not log.is_file():
             notes.append(f"record {entry.seq}: its child agent's log, out/{log.name}, is not here")
             continue
-        found = audit(log, with_children=False)
+        found = audit_log(log, with_children=False)
         faults += [
-            Fault(line=entry.seq, reason=f"out/{log.name}, record {fault.line}: {fault.reason}")
+            LogFault(line=entry.seq, reason=f"out/{log.name}, record {fault.line}: {fault.reason}")
             for fault in found.faults
         ]
         is_same = found.head is not None and found.head.hash == child.log_head
         if child.log_head and not found.faults and not is_same:
             reason = f"out/{log.name} is not the log that was written, or its end is missing"
-            faults.append(Fault(line=entry.seq, reason=reason))
+            faults.append(LogFault(line=entry.seq, reason=reason))
     return faults, notes
 
 
-def identity_faults(entries: Sequence[Entry]) -> list[Fault]:
+def find_identity_faults(entries: Sequence[Entry]) -> list[LogFault]:
     """Records of one session only, each caused by an earlier one."""
-    faults: list[Fault] = []
+    faults: list[LogFault] = []
     session = entries[0].session if entries else ""
     for entry in entries:
         if isinstance(entry.fact, SessionForked):
             session = entry.fact.session
         if entry.session != session:
-            faults.append(Fault(line=entry.seq, reason=f"belongs to session {entry.session}"))
+            faults.append(LogFault(line=entry.seq, reason=f"belongs to session {entry.session}"))
         if entry.parent is not None and not 0 < entry.parent < entry.seq:
-            faults.append(Fault(line=entry.seq, reason=f"caused by record {entry.parent}"))
+            faults.append(LogFault(line=entry.seq, reason=f"caused by record {entry.parent}"))
     return faults
 
 
-def read_head(path: Path) -> Head:
+def read_head(path: Path) -> LogHead:
     """Raises SettingsError when the file is not a head."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        return Head(session=str(kept["session"]), seq=int(kept["seq"]), hash=str(kept["hash"]))
+        return LogHead(session=str(kept["session"]), seq=int(kept["seq"]), hash=str(kept["hash"]))
     except OSError as error:
         raise SettingsError(
             f"cannot read the head {path}: {error.strerror}", hint="agentcli audit head SESSION"
@@ -132,20 +134,20 @@ def read_head(path: Path) -> Head:
         ) from error
 
 
-def _head_faults(path: Path, recorded: Recorded, kept: Head) -> list[Fault]:
+def _head_faults(path: Path, recorded: LoadedLog, kept: LogHead) -> list[LogFault]:
     if recorded.fault is not None and recorded.last_seq < kept.seq:
         return []  # what is broken before it says more
-    for number, line in enumerate(lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if number == kept.seq:
-            if seal_of(line) == kept.hash:
+            if verify_seal(line) == kept.hash:
                 return []
             reason = "not the record whose head was kept: it, or one before it, was rewritten"
-            return [Fault(line=number, reason=reason)]
+            return [LogFault(line=number, reason=reason)]
     reason = f"missing: the head that was kept is record {kept.seq}"
-    return [Fault(line=recorded.last_seq + 1, reason=reason)]
+    return [LogFault(line=recorded.last_seq + 1, reason=reason)]
 
 
-def _notes(path: Path, recorded: Recorded) -> list[str]:
+def _notes(path: Path, recorded: LoadedLog) -> list[str]:
     notes: list[str] = []
     if recorded.fault is None:
         unfinished_bytes = path.stat().st_size - recorded.size_bytes

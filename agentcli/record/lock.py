@@ -25,11 +25,11 @@ else:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class InUse(SettingsError):
+class SessionInUse(SettingsError):
     """Another process has the session."""
 
 
-class Lock:
+class SessionLock:
     """Held from the moment it is made until `release`, or until the process dies."""
 
     def __init__(self, directory: Path) -> None:
@@ -41,10 +41,10 @@ class Lock:
                 f"cannot write to the session {directory}: {error.strerror}",
                 hint=f"make it writable, or work on a copy: agentcli fork {directory.name}",
             ) from error
-        if not _taken(self._fd):
+        if not _try_lock(self._fd):
             holder = _pid(self._fd) or "unknown"
             os.close(self._fd)
-            raise InUse(
+            raise SessionInUse(
                 f"the session {directory.name} is in use by another process (pid {holder})",
                 hint=f"work on a copy of it: agentcli fork {directory.name}",
             )
@@ -61,12 +61,12 @@ def is_held(directory: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _taken(fd)
+        return not _try_lock(fd)
     finally:
         os.close(fd)
 
 
-def _taken(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     try:
         _take(fd)
     except (BlockingIOError, PermissionError):

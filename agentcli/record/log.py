@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentcli.machine.private_file import unwritable
+from agentcli.machine.private_file import unwritable_error
 from agentcli.types.errors import RecordError
 from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
 from agentcli.types.tools import Effect
@@ -33,7 +33,7 @@ _SEAL_KEY = b',"hash":"'
 _SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
 
 
-class Log:
+class LogWriter:
     """Appends entries. Raises RecordError when the disk does not take them."""
 
     def __init__(self, path: Path, *, prev: str = FIRST_PREV) -> None:
@@ -44,7 +44,7 @@ class Log:
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
         except OSError as error:
-            raise _lost(path, error) from error
+            raise _write_error(path, error) from error
 
     @property
     def head(self) -> str:
@@ -55,16 +55,16 @@ class Log:
         line, sealed = _line(entry, self._prev)
         try:
             _write_whole(self._fd, line + b"\n")
-            if self._is_boundary(entry.fact):
+            if self._must_sync(entry.fact):
                 os.fsync(self._fd)
         except OSError as error:
-            raise _lost(self.path, error) from error
+            raise _write_error(self.path, error) from error
         self._prev = sealed
 
     def close(self) -> None:
         os.close(self._fd)
 
-    def _is_boundary(self, fact: Fact) -> bool:
+    def _must_sync(self, fact: Fact) -> bool:
         """Before a call changes anything its verdict is on disk, and afterwards its result."""
         match fact:
             case TurnEnded() | SessionEnded():
@@ -81,25 +81,25 @@ class Log:
                 return False
 
 
-def lines(path: Path) -> Iterator[bytes]:
+def read_lines(path: Path) -> Iterator[bytes]:
     """The whole lines of a log, without their newlines; an unfinished last one is left out."""
     with path.open("rb") as file:
         while (line := file.readline(LINE_LIMIT_BYTES)).endswith(b"\n"):
             yield line[:-1]
 
 
-def unsealed(line: bytes) -> bytes:
+def strip_seal(line: bytes) -> bytes:
     """A line without its hash: what the hash was taken of."""
     return line[:-_SEAL_BYTES] + b"}"
 
 
-def seal_of(line: bytes) -> str | None:
+def verify_seal(line: bytes) -> str | None:
     """The hash a line carries, if it is the hash of the rest of it."""
     seal = line[-_SEAL_BYTES:]
     claimed = seal[len(_SEAL_KEY) : -2]
     if not seal.startswith(_SEAL_KEY) or not seal.endswith(b'"}'):
         return None
-    return claimed.decode() if claimed == _sha256(unsealed(line)).encode() else None
+    return claimed.decode() if claimed == _sha256(strip_seal(line)).encode() else None
 
 
 def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
@@ -110,7 +110,7 @@ def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
         "session": entry.session,
         "parent": entry.parent,
         "prev": prev,
-        "fact": as_json(entry.fact),
+        "fact": to_json(entry.fact),
     }
     body = _JSON.encode(record).encode("utf-8", "replace")
     sealed = _sha256(body)
@@ -121,21 +121,21 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def as_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """A fact as plain JSON data. Fields at their default are left out: readers know them too."""
     kind: type = type(value)
     if kind in _PLAIN:
         return value
     if fields_of := _fields(kind):
         return {
-            name: item if type(item) in _PLAIN else as_json(item)
+            name: item if type(item) in _PLAIN else to_json(item)
             for name, default in fields_of
             if ((item := getattr(value, name)) is not default and item != default) or name == "type"
         }
     if isinstance(value, tuple | list):
-        return [as_json(item) for item in value]
+        return [to_json(item) for item in value]
     if isinstance(value, dict):
-        return {key: as_json(item) for key, item in value.items()}
+        return {key: to_json(item) for key, item in value.items()}
     return str(value) if isinstance(value, Path) else value
 
 
@@ -160,6 +160,6 @@ def _write_whole(fd: int, data: bytes) -> None:
         raise
 
 
-def _lost(path: Path, error: OSError) -> RecordError:
-    why = unwritable(path, error)
+def _write_error(path: Path, error: OSError) -> RecordError:
+    why = unwritable_error(path, error)
     return RecordError(str(why), hint=why.hint)

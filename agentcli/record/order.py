@@ -7,10 +7,11 @@ answered once, before the next reply. Nothing happens in a session that has ende
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentcli.record.reading import Fault
+from agentcli.record.reading import LogFault
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    ContextNote,
     Ending,
     Entry,
     Fact,
@@ -21,7 +22,6 @@ from agentcli.types.events import (
     SessionNamed,
     SessionResumed,
     SessionStarted,
-    Told,
     TurnEnded,
     TurnStarted,
     Undone,
@@ -41,28 +41,28 @@ class _Asked:
     answered: bool = False
 
 
-class Impossible(Exception):
+class ImpossibleOrder(Exception):
     """The fact cannot follow those before it; the message says why."""
 
 
-def order_faults(entries: Sequence[Entry]) -> list[Fault]:
-    order, faults = Order(), []
+def find_order_faults(entries: Sequence[Entry]) -> list[LogFault]:
+    order, faults = OrderCheck(), []
     for entry in entries:
         try:
             order.follow(entry.fact)
-        except Impossible as impossible:
-            faults.append(Fault(line=entry.seq, reason=str(impossible)))
+        except ImpossibleOrder as impossible:
+            faults.append(LogFault(line=entry.seq, reason=str(impossible)))
     return faults
 
 
 def is_closed(facts: Sequence[Fact]) -> bool:
     """Whether its process came to an end. The person may name it and undo things afterwards."""
-    afterwards = (SessionNamed, Undone, Told)
+    afterwards = (SessionNamed, Undone, ContextNote)
     last = next((fact for fact in reversed(facts) if not isinstance(fact, afterwards)), None)
     return isinstance(last, SessionEnded)
 
 
-class Order:
+class OrderCheck:
     def __init__(self) -> None:
         self._began = False
         self._ended = False
@@ -75,7 +75,7 @@ class Order:
         """Raises Impossible, and goes on as if it had happened."""
         began, self._began = self._began, True
         if began == isinstance(fact, SessionStarted):
-            raise Impossible("a session starts once, with its first record")
+            raise ImpossibleOrder("a session starts once, with its first record")
         match fact:
             case SessionEnded():
                 self._end(fact)
@@ -86,7 +86,7 @@ class Order:
             case TurnStarted():
                 self._start_turn()
             case ModelReplied() | ModelFailed() | CallJudged() | CallFinished():
-                self._happen(fact)
+                self._check_fact(fact)
             case TurnEnded():
                 self._end_turn(fact)
             case _:
@@ -96,7 +96,7 @@ class Order:
         """A turn whose end could not be recorded is one of a session that failed."""
         self._ended = True
         if self._in_turn and not self._goes_on and fact.exit_code == 0:
-            raise Impossible("the session ends well within a turn")
+            raise ImpossibleOrder("the session ends well within a turn")
 
     def _resume(self) -> None:
         self._goes_on, self._forked, self._ended = self._forked, False, False
@@ -104,23 +104,25 @@ class Order:
             return  # a fork may be cut in the middle of a turn
         was_in_turn, self._in_turn = self._in_turn, False
         if was_in_turn:
-            raise Impossible("resumed although the turn before had not ended")
+            raise ImpossibleOrder("resumed although the turn before had not ended")
 
     def _start_turn(self) -> None:
         was_in_turn, self._in_turn = self._in_turn, True
         self._asked = []
         if was_in_turn:
-            raise Impossible("a turn starts within a turn")
+            raise ImpossibleOrder("a turn starts within a turn")
         if self._ended:
-            raise Impossible("a turn starts in a session that has ended")
+            raise ImpossibleOrder("a turn starts in a session that has ended")
 
-    def _happen(self, fact: Fact) -> None:
+    def _check_fact(self, fact: Fact) -> None:
         match fact:
             case ModelReplied(message=message):
-                unanswered = self._unanswered()
+                unanswered = self._list_unanswered()
                 self._asked = [_Asked(call) for call in message.tool_calls]
                 if unanswered:
-                    raise Impossible(f"a reply before {_named(unanswered)} was answered")
+                    raise ImpossibleOrder(
+                        f"a reply before {_describe_calls(unanswered)} was answered"
+                    )
             case CallJudged(call=call, verdict=verdict):
                 self._judge(call, verdict)
             case CallFinished(result=result):
@@ -128,7 +130,7 @@ class Order:
             case _:
                 pass
         if not self._in_turn:
-            raise Impossible(f"{fact.type} outside of a turn")
+            raise ImpossibleOrder(f"{fact.type} outside of a turn")
 
     def _judge(self, call: ToolCall, verdict: Verdict) -> None:
         asked = self._open(call.id)
@@ -136,32 +138,34 @@ class Order:
             asked = _Asked(call)  # made by a program that the model wrote
             self._asked.append(asked)
         if asked is None:
-            raise Impossible(f"a verdict on {call.id}, which is not an open call")
+            raise ImpossibleOrder(f"a verdict on {call.id}, which is not an open call")
         if asked.verdict is not None:
-            raise Impossible(f"a second verdict on {call.id}")
+            raise ImpossibleOrder(f"a second verdict on {call.id}")
         asked.verdict = verdict
 
     def _finish(self, result: ToolResult) -> None:
         asked = self._open(result.call_id)
         if asked is None:
-            raise Impossible(f"a result for {result.call_id}, which is not an open call")
+            raise ImpossibleOrder(f"a result for {result.call_id}, which is not an open call")
         asked.answered = True
         if asked.call.name != result.name:
-            raise Impossible(f"{result.call_id} was a call of {asked.call.name}")
+            raise ImpossibleOrder(f"{result.call_id} was a call of {asked.call.name}")
         if not _was_executed(result):
             return
         if asked.verdict is None:
-            raise Impossible(f"{result.call_id} ({result.name}) ran without a verdict")
+            raise ImpossibleOrder(f"{result.call_id} ({result.name}) ran without a verdict")
         if asked.verdict.decision not in ("allow", "modify"):
-            raise Impossible(f"{result.call_id} ({result.name}) ran although it was denied")
+            raise ImpossibleOrder(f"{result.call_id} ({result.name}) ran although it was denied")
 
     def _end_turn(self, ended: TurnEnded) -> None:
         was_in_turn, self._in_turn = self._in_turn, False
-        unanswered, self._asked = self._unanswered(), []
+        unanswered, self._asked = self._list_unanswered(), []
         if not was_in_turn and ended.ending is not Ending.DENIED:  # a prompt can be refused
-            raise Impossible("a turn ends that had not started")
+            raise ImpossibleOrder("a turn ends that had not started")
         if unanswered and ended.ending not in LEAVE_CALLS_OPEN:
-            raise Impossible(f"the turn ends before {_named(unanswered)} was answered")
+            raise ImpossibleOrder(
+                f"the turn ends before {_describe_calls(unanswered)} was answered"
+            )
 
     def _open(self, call_id: str) -> _Asked | None:
         for asked in self._asked:
@@ -169,7 +173,7 @@ class Order:
                 return asked
         return None
 
-    def _unanswered(self) -> list[_Asked]:
+    def _list_unanswered(self) -> list[_Asked]:
         return [asked for asked in self._asked if not asked.answered]
 
 
@@ -178,5 +182,5 @@ def _was_executed(result: ToolResult) -> bool:
     return result.status == "ok" or result.error is ErrorKind.TIMEOUT or result.details is not None
 
 
-def _named(asked: list[_Asked]) -> str:
+def _describe_calls(asked: list[_Asked]) -> str:
     return ", ".join(one.call.id for one in asked)

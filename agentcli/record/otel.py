@@ -25,7 +25,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage
-from agentcli.types.spending import NOTHING, spent_on
+from agentcli.types.spending import NO_SPENDING, compute_spending
 
 AGENT = "agentcli"
 
@@ -42,7 +42,7 @@ _PROVIDERS = {
 Attributes = Mapping[str, AttributeValue]
 
 
-class Spans:
+class SpanListener:
     """A listener. Must be told of every event of a session, in order."""
 
     def __init__(self, tracer: Tracer, *, content: bool) -> None:
@@ -54,10 +54,10 @@ class Spans:
         self._free_ns = 0
         """Since when nothing but the model can have been waited for."""
         self._said = AnswerParts()
-        self._spent = NOTHING
+        self._spent = NO_SPENDING
 
     def __call__(self, event: Event) -> None:
-        self._spent += spent_on(event)
+        self._spent += compute_spending(event)
         self._said(event)
         match event:
             case SessionStarted() | SessionResumed():
@@ -77,7 +77,7 @@ class Spans:
 
     def _begin_turn(self, event: TurnStarted) -> None:
         self._free_ns = time.time_ns()
-        self._spent = NOTHING
+        self._spent = NO_SPENDING
         self._turn = self._start(
             f"invoke_agent {AGENT}", {"gen_ai.operation.name": "invoke_agent"}, at_ns=self._free_ns
         )
@@ -111,12 +111,12 @@ class Spans:
             kind=SpanKind.CLIENT,
         )
         if isinstance(event, ModelReplied):
-            self._replied(span, event)
+            self._record_reply(span, event)
         else:
             _fail(span, event.kind, event.message if self._content else "")
         span.end(now_ns)
 
-    def _replied(self, span: Span, event: ModelReplied) -> None:
+    def _record_reply(self, span: Span, event: ModelReplied) -> None:
         message = event.message
         span.set_attributes(
             {

@@ -17,12 +17,12 @@ LAST_WORDS_S = 1.0
 """How long the end of a session waits for what is not sent yet."""
 
 
-class Export:
+class SpanExport:
     def __init__(self, *, version: str, exporter: SpanExporter | None = None) -> None:
         # Its failures are ours to tell, once, and not to print into a person's terminal.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._version = version
-        self._exporter = _Watched(exporter or OTLPSpanExporter())
+        self._exporter = _WatchedExporter(exporter or OTLPSpanExporter())
         self._provider = TracerProvider(
             resource=Resource.create({"service.name": "agentcli", "service.version": version}),
             shutdown_on_exit=False,
@@ -40,7 +40,7 @@ class Export:
         return not closing.is_alive() and not self._exporter.has_failed
 
 
-class _Watched(SpanExporter):
+class _WatchedExporter(SpanExporter):
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
         self.has_failed = False

@@ -14,7 +14,7 @@ LOG = "log.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPlace:
+class SessionPaths:
     id: str
     directory: Path
     log_name: str = LOG
@@ -52,15 +52,15 @@ def fork_tree(session: str) -> Path:
     return user_state_path("agentcli-forks", appauthor=False) / session
 
 
-def new_place(sessions: Path | None = None) -> SessionPlace:
+def create_session_paths(sessions: Path | None = None) -> SessionPaths:
     """A fresh session's directory, readable by its owner only."""
     sessions = sessions or sessions_directory()
     try:
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             session = clock.new_session_id()
-            place = SessionPlace(id=session, directory=sessions / session)
-            if _made(place.directory):
+            place = SessionPaths(id=session, directory=sessions / session)
+            if _create(place.directory):
                 place.out.mkdir(mode=0o700)
                 return place
     except OSError as error:
@@ -70,7 +70,7 @@ def new_place(sessions: Path | None = None) -> SessionPlace:
         ) from error
 
 
-def _made(directory: Path) -> bool:
+def _create(directory: Path) -> bool:
     """False: another process took the same id in the same second."""
     try:
         directory.mkdir(mode=0o700)

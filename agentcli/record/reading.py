@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from agentcli.record.log import FIRST_PREV, VERSION, lines, seal_of
+from agentcli.record.log import FIRST_PREV, VERSION, read_lines, verify_seal
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Entry, Fact
 
@@ -21,7 +21,7 @@ _KNOWN_TYPES = {fact.__dataclass_fields__["type"].default for fact in get_args(F
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class LogFault:
     """The first line that does not fit."""
 
     line: int
@@ -29,7 +29,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class LoadedLog:
     entries: Sequence[Entry]
     last_seq: int
     last_hash: str
@@ -38,21 +38,21 @@ class Recorded:
     """Of the lines that were read: where the next one belongs."""
     passed_over: int = 0
     """Records of types this version does not know."""
-    fault: Fault | None = None
+    fault: LogFault | None = None
 
 
-def fact_of(data: Any) -> Fact:
+def parse_fact(data: Any) -> Fact:
     """Raises ValueError where it is none that this version knows."""
     return _fact.validate_python(data)
 
 
-class Misfit(Exception):
+class UnreadableRecord(Exception):
     """A line that is not the next record of a log; the message says why."""
 
 
-def read(path: Path) -> Recorded:
+def read_log(path: Path) -> LoadedLog:
     """All whole entries. Raises SettingsError that names the first line that does not fit."""
-    recorded = read_what_fits(path)
+    recorded = read_valid_part(path)
     if recorded.fault is not None:
         raise SettingsError(
             f"{path}:{recorded.fault.line}: {recorded.fault.reason}",
@@ -61,17 +61,17 @@ def read(path: Path) -> Recorded:
     return recorded
 
 
-def read_what_fits(path: Path) -> Recorded:
+def read_valid_part(path: Path) -> LoadedLog:
     """Entries up to the first line that does not fit. Raises SettingsError if there is no log."""
     entries: list[Entry] = []
     prev, seq, size_bytes, passed_over = FIRST_PREV, 0, 0, 0
     fault = None
     try:
-        for number, line in enumerate(lines(path), start=1):
+        for number, line in enumerate(read_lines(path), start=1):
             try:
                 entry, prev = _entry(line, prev, seq + 1)
-            except Misfit as misfit:
-                fault = Fault(line=number, reason=str(misfit))
+            except UnreadableRecord as misfit:
+                fault = LogFault(line=number, reason=str(misfit))
                 break
             if entry is None:
                 passed_over += 1
@@ -83,7 +83,7 @@ def read_what_fits(path: Path) -> Recorded:
             f"cannot read the session log {path}: {error.strerror}",
             hint="name a session that exists: agentcli sessions list",
         ) from error
-    return Recorded(
+    return LoadedLog(
         entries=entries,
         last_seq=seq,
         last_hash=prev,
@@ -95,13 +95,15 @@ def read_what_fits(path: Path) -> Recorded:
 
 def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
     """With the hash it carries. None: a fact this version does not know."""
-    record, seal = _record(line), seal_of(line)
+    record, seal = _record(line), verify_seal(line)
     if seal is None:
-        raise Misfit("this record was changed after it was written: its hash is not its own")
+        raise UnreadableRecord(
+            "this record was changed after it was written: its hash is not its own"
+        )
     if record.get("prev") != prev:
-        raise Misfit("the chain is broken: this record does not follow the one before")
+        raise UnreadableRecord("the chain is broken: this record does not follow the one before")
     if record.get("seq") != seq:
-        raise Misfit(f"numbered {record.get('seq')} where {seq} is due")
+        raise UnreadableRecord(f"numbered {record.get('seq')} where {seq} is due")
     given = record.get("fact")
     if isinstance(given, dict) and given.get("type") not in _KNOWN_TYPES:
         return None, seal
@@ -114,7 +116,9 @@ def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
             fact=_fact.validate_python(given),
         )
     except (KeyError, ValidationError) as error:
-        raise Misfit(f"not a record of this format ({str(error).splitlines()[0]})") from error
+        raise UnreadableRecord(
+            f"not a record of this format ({str(error).splitlines()[0]})"
+        ) from error
     return entry, seal
 
 
@@ -122,9 +126,11 @@ def _record(line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise Misfit(f"not JSON ({error})") from error
+        raise UnreadableRecord(f"not JSON ({error})") from error
     if not isinstance(record, dict):
-        raise Misfit("not a JSON object")
+        raise UnreadableRecord("not a JSON object")
     if record.get("v") != VERSION:
-        raise Misfit(f"written in format {record.get('v')}, this program reads format {VERSION}")
+        raise UnreadableRecord(
+            f"written in format {record.get('v')}, this program reads format {VERSION}"
+        )
     return record

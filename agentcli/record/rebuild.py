@@ -11,34 +11,34 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.record.checkpoint.keep import store_of
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.checkpoint.trees import Kept, differences
-from agentcli.record.place import SessionPlace
+from agentcli.record.checkpoint.keep import find_store
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.checkpoint.trees import StoredEntry, find_differences
+from agentcli.record.place import SessionPaths
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Checkpointed, Entry, SessionResumed, SessionStarted, Undone
 
 COPY_LIMIT_BYTES = 2 * 1024**3
 
 
-def lay_out_at(
-    place: SessionPlace, entries: Sequence[Entry], seq: int, *, into: Path, base: Path | None = None
+def rebuild_at(
+    paths: SessionPaths, entries: Sequence[Entry], seq: int, *, into: Path, base: Path | None = None
 ) -> str:
     """The tree as it was after record `seq`, in an empty directory. Returns where it is from."""
-    beside = place.directory / "base"
+    beside = paths.directory / "base"
     if base is None and beside.is_dir() and not _changes(one for one in entries if one.seq <= seq):
         base = beside
     if base is not None:
-        lay_out_copy(base, into)
+        copy_tree(base, into)
         return f"the tree in {base}"
     source = _workspace(entries)
-    lay_out_copy(source, into)
+    copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
-    count = put_back(later, store_of(source, place.directory.parent), into)
+    count = restore_changes(later, find_store(source, paths.directory.parent), into)
     return f"{source} as it is today, with {count} paths put back as they were"
 
 
-def lay_out_copy(source: Path, into: Path) -> None:
+def copy_tree(source: Path, into: Path) -> None:
     """Raises SettingsError where there is nothing to copy, or too much."""
     if not source.is_dir():
         raise SettingsError(f"the workspace {source} is gone", hint="name a copy of it: --base DIR")
@@ -56,23 +56,25 @@ def lay_out_copy(source: Path, into: Path) -> None:
         ) from error
 
 
-def put_back(entries: Iterable[Entry], store: Store, root: Path) -> int:
+def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) -> int:
     """What calls changed in these entries is made undone below `root`. Returns how many paths."""
-    earliest: dict[bytes, Kept | None] = {}
+    earliest: dict[bytes, StoredEntry | None] = {}
     for fact in _changes(entries):
-        for change in differences(store, fact.before, fact.after):
+        for change in find_differences(store, fact.before, fact.after):
             earliest.setdefault(change.path, change.before)
-    _lay_out(earliest, store, root)
+    _write_entries(earliest, store, root)
     return len(earliest)
 
 
-def undo_again(undone: Undone, store: Store, root: Path) -> None:
+def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
     """What a person took back, or put back, is so below `root`, too."""
-    changes = differences(store, undone.before, undone.after)
-    _lay_out({change.path: change.after for change in changes}, store, root)
+    changes = find_differences(store, undone.before, undone.after)
+    _write_entries({change.path: change.after for change in changes}, store, root)
 
 
-def _lay_out(wanted: Mapping[bytes, Kept | None], store: Store, root: Path) -> None:
+def _write_entries(
+    wanted: Mapping[bytes, StoredEntry | None], store: ObjectStore, root: Path
+) -> None:
     try:
         for path in sorted(wanted, reverse=True):  # what is in a directory before the directory
             _remove(root, os.fsdecode(path))
@@ -99,8 +101,8 @@ def _workspace(entries: Sequence[Entry]) -> Path:
     raise SettingsError("the log holds no session", hint="agentcli sessions list --all")
 
 
-def _write(store: Store, root: Path, path: str, kept: Kept) -> None:
-    _make_way(root, path)
+def _write(store: ObjectStore, root: Path, path: str, kept: StoredEntry) -> None:
+    _clear_path(root, path)
     whole = root / path
     if kept.is_dir:
         whole.mkdir(exist_ok=True)
@@ -111,7 +113,7 @@ def _write(store: Store, root: Path, path: str, kept: Kept) -> None:
         whole.chmod(stat.S_IMODE(kept.mode))
 
 
-def _make_way(root: Path, path: str) -> None:
+def _clear_path(root: Path, path: str) -> None:
     """Real directories down to the path: a link among them would lead out of the tree."""
     for parent in reversed(Path(path).parents[:-1]):
         if (root / parent).is_symlink() or (root / parent).is_file():

@@ -4,32 +4,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agentcli.record.log import lines
-from agentcli.record.place import SessionPlace
-from agentcli.record.sessions import fact_of, record_of
+from agentcli.record.log import read_lines
+from agentcli.record.place import SessionPaths
+from agentcli.record.sessions import get_fact, parse_record
 
 EXCERPT_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class SearchHit:
     seq: int
     fact: str
     """Its type."""
     excerpt: str
 
 
-def search(place: SessionPlace, words: str) -> Iterator[Hit]:
+def search_session(paths: SessionPaths, words: str) -> Iterator[SearchHit]:
     """Records with a text that contains the words, in any case; one hit each."""
     wanted = words.casefold()
     try:
-        for seq, line in enumerate(lines(place.log), start=1):
-            fact = fact_of(record_of(line))
+        for seq, line in enumerate(read_lines(paths.log), start=1):
+            fact = get_fact(parse_record(line))
             for text in _texts(fact):
                 at = text.casefold().find(wanted)
                 if at >= 0:
                     kind = str(fact.get("type", ""))
-                    yield Hit(seq=seq, fact=kind, excerpt=_excerpt(text, at))
+                    yield SearchHit(seq=seq, fact=kind, excerpt=_excerpt(text, at))
                     break
     except OSError:
         return  # it was deleted meanwhile

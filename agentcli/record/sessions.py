@@ -7,18 +7,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from agentcli.record.log import lines, unsealed
-from agentcli.record.place import LOG, SessionPlace, sessions_directory
+from agentcli.record.log import read_lines, strip_seal
+from agentcli.record.place import LOG, SessionPaths, sessions_directory
 from agentcli.types.errors import SettingsError, UsageError
 
 TITLE_CHARS = 80
 
 
 @dataclass(slots=True, kw_only=True)
-class Summary:
+class SessionSummary:
     """What a list of sessions shows. Everything but the place may be unknown."""
 
-    place: SessionPlace
+    paths: SessionPaths
     workspace: str = ""
     model: str = ""
     mode: str = ""
@@ -35,13 +35,13 @@ class Summary:
     origin: str = ""
     """The session this one was forked from."""
 
-    def workspace_for(self, given: Path) -> Path:
+    def choose_workspace(self, given: Path) -> Path:
         """Where to continue: where it was, unless another directory than the current is given."""
         return Path(self.workspace) if given == Path() and self.workspace else given
 
     @property
     def id(self) -> str:
-        return self.place.id
+        return self.paths.id
 
     @property
     def title(self) -> str:
@@ -49,18 +49,20 @@ class Summary:
         return text if len(text) <= TITLE_CHARS else text[: TITLE_CHARS - 1] + "…"
 
 
-def list_sessions(sessions: Path | None = None, *, workspace: Path | None = None) -> list[Summary]:
+def list_sessions(
+    sessions: Path | None = None, *, workspace: Path | None = None
+) -> list[SessionSummary]:
     """The latest first; with `workspace` only those that worked there."""
-    found = [summary_of(place) for place in _places(sessions or sessions_directory())]
+    found = [summarize(place) for place in _list_paths(sessions or sessions_directory())]
     if workspace is not None:
         found = [one for one in found if one.workspace == str(workspace)]
     return sorted(found, key=lambda one: (one.last, one.id), reverse=True)
 
 
-def latest_session(workspace: Path, sessions: Path | None = None) -> Summary:
+def latest_session(workspace: Path, sessions: Path | None = None) -> SessionSummary:
     """Raises SettingsError when nothing was done there yet."""
-    places = sorted(_places(sessions or sessions_directory()), key=_written, reverse=True)
-    for summary in map(summary_of, places):
+    places = sorted(_list_paths(sessions or sessions_directory()), key=_last_written, reverse=True)
+    for summary in map(summarize, places):
         if summary.turns and summary.workspace == str(workspace):
             return summary
     raise SettingsError(
@@ -68,29 +70,29 @@ def latest_session(workspace: Path, sessions: Path | None = None) -> Summary:
     )
 
 
-def past_session(named: str | None, workspace: Path) -> Summary:
+def choose_session(named: str | None, workspace: Path) -> SessionSummary:
     """The one that is named, or else the latest that worked in the workspace."""
     if named is None:
         return latest_session(workspace.resolve())
-    summary = summary_of(find_session(named))
+    summary = summarize(find_session(named))
     if not summary.started:
         raise SettingsError(
-            f"{summary.place.log} holds no session that could be continued",
-            hint=f"see why: agentcli audit verify {summary.place.log}",
+            f"{summary.paths.log} holds no session that could be continued",
+            hint=f"see why: agentcli audit verify {summary.paths.log}",
         )
     return summary
 
 
-def find_session(named: str, sessions: Path | None = None) -> SessionPlace:
+def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
     """By its id, the beginning or the end of it, its name, or a path to its directory or log."""
     if "/" in named or named.endswith(".jsonl"):
         return _at_path(Path(named))
-    places = list(_places(sessions or sessions_directory()))
+    places = list(_list_paths(sessions or sessions_directory()))
     matching = [one for one in places if one.id == named] or [
         one for one in places if one.id.startswith(named) or one.id.endswith(named)
     ]
     if not matching:
-        matching = [one for one in places if summary_of(one).name == named]
+        matching = [one for one in places if summarize(one).name == named]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -103,25 +105,25 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPlace:
     )
 
 
-def session_with_id(session_id: str, sessions: Path | None = None) -> SessionPlace | None:
+def find_session_by_id(session_id: str, sessions: Path | None = None) -> SessionPaths | None:
     """By its whole id alone: for programs, which have it, and guess nothing."""
-    places = _places(sessions or sessions_directory())
+    places = _list_paths(sessions or sessions_directory())
     return next((one for one in places if one.id == session_id), None)
 
 
-def log_of(named: str | None, workspace: Path = Path()) -> Path:
+def find_log(named: str | None, workspace: Path = Path()) -> Path:
     """Of a session, or any log by its path; None: of the latest that worked in the workspace."""
-    return place_to_read(named, workspace).log
+    return find_session_to_read(named, workspace).log
 
 
-def place_to_read(named: str | None, workspace: Path = Path()) -> SessionPlace:
+def find_session_to_read(named: str | None, workspace: Path = Path()) -> SessionPaths:
     """The same for readers who need what lies beside the log, too."""
     if named is None:
-        return latest_session(workspace.resolve()).place
+        return latest_session(workspace.resolve()).paths
     path = Path(named)
     try:
         if path.is_file() and path.name != LOG:
-            return SessionPlace(id=path.stem, directory=path.parent.resolve(), log_name=path.name)
+            return SessionPaths(id=path.stem, directory=path.parent.resolve(), log_name=path.name)
         return _child(named, path) or find_session(named)
     except PermissionError as error:
         raise SettingsError(
@@ -129,7 +131,7 @@ def place_to_read(named: str | None, workspace: Path = Path()) -> SessionPlace:
         ) from error
 
 
-def _child(named: str, path: Path) -> SessionPlace | None:
+def _child(named: str, path: Path) -> SessionPaths | None:
     """A child agent of a session, as its log calls it: `SESSION/child-1`."""
     parent, _, child = named.rpartition("/")
     if not parent or not child.startswith("child-") or path.exists():
@@ -137,38 +139,38 @@ def _child(named: str, path: Path) -> SessionPlace | None:
     out = find_session(parent).out
     if not (out / f"{child}.jsonl").is_file():
         raise SettingsError(f"the session {parent} has no {child}", hint=f"ls {out}")
-    return SessionPlace(id=named, directory=out, log_name=f"{child}.jsonl")
+    return SessionPaths(id=named, directory=out, log_name=f"{child}.jsonl")
 
 
-def summary_of(place: SessionPlace) -> Summary:
+def summarize(paths: SessionPaths) -> SessionSummary:
     """Of what can be read: a damaged log gives what stands before the damage."""
-    summary = Summary(place=place)
+    summary = SessionSummary(paths=paths)
     last = b""
     try:
-        for last in lines(place.log):
-            fold = _FOLDS.get(_type_of(last))
+        for last in read_lines(paths.log):
+            fold = _FOLDS.get(_read_type(last))
             if fold is not None:
-                fold(summary, record_of(last))
+                fold(summary, parse_record(last))
     except OSError:
         return summary  # no log yet, or none of ours: listed, so that it can be deleted
-    summary.last = _text(record_of(last), "at")
+    summary.last = _text(parse_record(last), "at")
     return summary
 
 
-def _places(sessions: Path) -> Iterator[SessionPlace]:
+def _list_paths(sessions: Path) -> Iterator[SessionPaths]:
     if not sessions.is_dir():
         return
     for directory in sorted(sessions.iterdir()):
         if (directory / LOG).is_file():
-            yield SessionPlace(id=directory.name, directory=directory)
+            yield SessionPaths(id=directory.name, directory=directory)
 
 
-def _written(place: SessionPlace) -> tuple[int, str]:
+def _last_written(paths: SessionPaths) -> tuple[int, str]:
     """When its log last grew."""
-    return place.log.stat().st_mtime_ns, place.id
+    return paths.log.stat().st_mtime_ns, paths.id
 
 
-def _at_path(path: Path) -> SessionPlace:
+def _at_path(path: Path) -> SessionPaths:
     log = path / LOG if path.is_dir() else path
     if not log.is_file():
         raise SettingsError(f"there is no log at {log}", hint="agentcli sessions list --all")
@@ -177,15 +179,15 @@ def _at_path(path: Path) -> SessionPlace:
             f"{log} is not named {LOG}", hint="put it into a directory of its own, so named"
         )
     directory = log.parent.resolve()
-    return SessionPlace(id=directory.name, directory=directory)
+    return SessionPaths(id=directory.name, directory=directory)
 
 
-def _type_of(line: bytes) -> bytes:
+def _read_type(line: bytes) -> bytes:
     """`type` is the last field of a fact, and the fact the last of a record before its hash."""
-    return unsealed(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
+    return strip_seal(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
 
 
-def record_of(line: bytes) -> dict[str, Any]:
+def parse_record(line: bytes) -> dict[str, Any]:
     """Empty where the line is no record."""
     try:
         record = json.loads(line)
@@ -194,7 +196,7 @@ def record_of(line: bytes) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def fact_of(record: dict[str, Any]) -> dict[str, Any]:
+def get_fact(record: dict[str, Any]) -> dict[str, Any]:
     return _inner(record, "fact")
 
 
@@ -211,8 +213,8 @@ def _text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
     return value.encode(errors="replace").decode().replace("\0", "?")
 
 
-def _started(summary: Summary, record: dict[str, Any]) -> None:
-    fact = fact_of(record)
+def _apply_start(summary: SessionSummary, record: dict[str, Any]) -> None:
+    fact = get_fact(record)
     summary.started = summary.started or _text(record, "at")
     summary.workspace = _text(fact, "workspace", summary.workspace)
     summary.model = _text(fact, "model", summary.model)
@@ -220,46 +222,46 @@ def _started(summary: Summary, record: dict[str, Any]) -> None:
     summary.is_closed = False
 
 
-def _turn_started(summary: Summary, record: dict[str, Any]) -> None:
+def _apply_turn_start(summary: SessionSummary, record: dict[str, Any]) -> None:
     summary.turns += 1
     summary.ending = ""
     summary.is_closed = False
     if not summary.first_prompt:
-        content = _inner(fact_of(record), "message").get("content")
+        content = _inner(get_fact(record), "message").get("content")
         # What is attached, such as stdin, is no title.
         first = content[0] if isinstance(content, list) and content else None
         summary.first_prompt = _text(first, "text") if isinstance(first, dict) else ""
 
 
-def _turn_ended(summary: Summary, record: dict[str, Any]) -> None:
-    summary.ending = _text(fact_of(record), "ending")
+def _apply_turn_end(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.ending = _text(get_fact(record), "ending")
 
 
-def _named(summary: Summary, record: dict[str, Any]) -> None:
-    summary.name = _text(fact_of(record), "name", summary.name)
+def _apply_name(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.name = _text(get_fact(record), "name", summary.name)
 
 
-def _forked(summary: Summary, record: dict[str, Any]) -> None:
-    summary.origin = _text(fact_of(record), "origin", summary.origin)
+def _apply_fork(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.origin = _text(get_fact(record), "origin", summary.origin)
 
 
-def _changed(summary: Summary, record: dict[str, Any]) -> None:
-    summary.model = _text(fact_of(record), "model", summary.model)
-    summary.mode = _text(fact_of(record), "mode", summary.mode)
+def _apply_change(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.model = _text(get_fact(record), "model", summary.model)
+    summary.mode = _text(get_fact(record), "mode", summary.mode)
 
 
-def _ended(summary: Summary, record: dict[str, Any]) -> None:
+def _apply_end(summary: SessionSummary, record: dict[str, Any]) -> None:
     summary.is_closed = True
 
 
 _FOLDS = {
-    b"session_started": _started,
-    b"session_resumed": _started,
-    b"session_forked": _forked,
-    b"session_named": _named,
-    b"model_changed": _changed,
-    b"mode_changed": _changed,
-    b"turn_started": _turn_started,
-    b"turn_ended": _turn_ended,
-    b"session_ended": _ended,
+    b"session_started": _apply_start,
+    b"session_resumed": _apply_start,
+    b"session_forked": _apply_fork,
+    b"session_named": _apply_name,
+    b"model_changed": _apply_change,
+    b"mode_changed": _apply_change,
+    b"turn_started": _apply_turn_start,
+    b"turn_ended": _apply_turn_end,
+    b"session_ended": _apply_end,
 }

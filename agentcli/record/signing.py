@@ -15,7 +15,7 @@ NAMESPACE = "agentcli-head"
 """A signature made for one purpose is not good for another."""
 
 
-def sign(head: Path, key: Path) -> Path:
+def sign_head(head: Path, key: Path) -> Path:
     """Returns the file with the signature. May ask the person for a passphrase on the terminal."""
     if _is_minisign(key):
         signature = head.with_name(head.name + ".minisig")
@@ -27,7 +27,7 @@ def sign(head: Path, key: Path) -> Path:
     return signature
 
 
-def check(head: Path, key: Path) -> str:
+def verify_signature(head: Path, key: Path) -> str:
     """Who signed the head, in a sentence. Raises SettingsError when this key did not."""
     if _is_minisign(key):
         signature = head.with_name(head.name + ".minisig")

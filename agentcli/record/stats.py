@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agentcli.record.log import lines
-from agentcli.record.reading import fact_of
-from agentcli.types.spending import NOTHING, Spending, spent_on
+from agentcli.record.log import read_lines
+from agentcli.record.reading import parse_fact
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 
 _NAMING = ("session_started", "session_resumed", "model_changed")
 """These say which model answers from there on."""
@@ -24,9 +24,9 @@ _MARKS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
 
 
 @dataclass(slots=True)
-class Sums:
+class DaySums:
     turns: int = 0
-    spending: Spending = NOTHING
+    spending: Spending = NO_SPENDING
     calls: int = 0
     failures: int = 0
     denials: int = 0
@@ -38,10 +38,10 @@ class Sums:
 
 
 @dataclass(slots=True)
-class Stats:
+class UsageStats:
     sessions: int = 0
-    total: Sums = field(default_factory=Sums)
-    days: dict[str, Sums] = field(default_factory=dict)
+    total: DaySums = field(default_factory=DaySums)
+    days: dict[str, DaySums] = field(default_factory=dict)
     """By day, UTC, as YYYY-MM-DD."""
     tools: Counter[str] = field(default_factory=Counter)
     failed_tools: Counter[str] = field(default_factory=Counter)
@@ -59,17 +59,17 @@ class Stats:
                     self._add(at[:10], fact, model)
             self.sessions += found
 
-    def by_day(self) -> list[tuple[str, Sums]]:
+    def by_day(self) -> list[tuple[str, DaySums]]:
         """Every day from the first to the last, those without anything too."""
         if not self.days:
             return []
         first, last = (datetime.fromisoformat(pick(self.days)).date() for pick in (min, max))
         every = [str(first + timedelta(days=number)) for number in range((last - first).days + 1)]
-        return [(day, self.days.get(day, Sums())) for day in every]
+        return [(day, self.days.get(day, DaySums())) for day in every]
 
     def _add(self, day: str, fact: dict[str, Any], model: str) -> None:
         spent = _spent(fact)
-        for sums in (self.total, self.days.setdefault(day, Sums())):
+        for sums in (self.total, self.days.setdefault(day, DaySums())):
             sums.spending += spent
             _count(sums, fact)
         match fact.get("type"):
@@ -85,7 +85,7 @@ class Stats:
 
 
 def _facts(log: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for line in lines(log):
+    for line in read_lines(log):
         if not any(mark in line for mark in _MARKS):
             continue
         try:
@@ -105,7 +105,7 @@ def _is_day(at: str) -> bool:
     return True
 
 
-def _count(sums: Sums, fact: dict[str, Any]) -> None:
+def _count(sums: DaySums, fact: dict[str, Any]) -> None:
     match fact.get("type"):
         case "turn_started":
             sums.turns += 1
@@ -121,11 +121,11 @@ def _count(sums: Sums, fact: dict[str, Any]) -> None:
 def _spent(fact: dict[str, Any]) -> Spending:
     details = _inside(_inside(fact, "result"), "details")
     if fact.get("type") not in _PAID and details.get("type") != "child_turn":
-        return NOTHING
+        return NO_SPENDING
     try:
-        return spent_on(fact_of(fact))
+        return compute_spending(parse_fact(fact))
     except ValueError:
-        return NOTHING
+        return NO_SPENDING
 
 
 def _inside(fact: dict[str, Any], name: str) -> dict[str, Any]:

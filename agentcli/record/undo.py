@@ -12,10 +12,10 @@ from pathlib import Path
 
 from agentcli.machine.text import printable
 from agentcli.record.checkpoint.capture import capture_paths
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.checkpoint.trees import Kept, differences, write_state
-from agentcli.record.undo_apply import Step, apply
-from agentcli.record.undo_resolve import Conflict, Three, resolve
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.checkpoint.trees import StoredEntry, find_differences, write_state
+from agentcli.record.undo_apply import UndoStep, apply_steps
+from agentcli.record.undo_resolve import ThreeStates, UndoConflict, resolve
 
 NAME_CHARS = 100
 
@@ -26,7 +26,7 @@ CHANGED_BACK = "changed back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StateChange:
     """Two states of a workspace, or of some of its files."""
 
     before: str
@@ -34,60 +34,62 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PathOutcome:
     """What became of one path."""
 
     path: str
     """Printable."""
     words: str
     is_conflict: bool = False
-    before: Kept | None = None
+    before: StoredEntry | None = None
     """With a conflict: what it would have become."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenBack:
+class UndoResult:
     before: str
     after: str
     """Ids of the states of the touched paths on disk, before and after."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PathOutcome, ...]
 
     @property
-    def conflicts(self) -> tuple[Outcome, ...]:
+    def conflicts(self) -> tuple[PathOutcome, ...]:
         return tuple(each for each in self.outcomes if each.is_conflict)
 
     @property
-    def done(self) -> tuple[Outcome, ...]:
+    def done(self) -> tuple[PathOutcome, ...]:
         return tuple(each for each in self.outcomes if not each.is_conflict)
 
 
-def take_back(
-    store: Store, root: Path, changes: Sequence[Change], *, rehearsal: bool = False
-) -> TakenBack:
+def undo_changes(
+    store: ObjectStore, root: Path, changes: Sequence[StateChange], *, dry_run: bool = False
+) -> UndoResult:
     """The latest change first. With `rehearsal` nothing in the workspace is touched."""
-    with store.writing():
-        plan = _planned(store, root, changes)
+    with store.batch_writes():
+        plan = _plan_changes(store, root, changes)
         paths = tuple(plan.now)
         before = write_state(store, capture_paths(store, paths, root))
         steps = plan.steps()
-        failed = {} if rehearsal else apply(store, root, steps)
-        after = before if rehearsal else write_state(store, capture_paths(store, paths, root))
+        failed = {} if dry_run else apply_steps(store, root, steps)
+        after = before if dry_run else write_state(store, capture_paths(store, paths, root))
     outcomes = [_outcome(step) for path, step in steps.items() if path not in failed]
     for path, words in {**plan.conflicts, **failed}.items():
         outcomes.append(
-            Outcome(
-                path=_shown(path),
+            PathOutcome(
+                path=_display_path(path),
                 words=words,
                 is_conflict=True,
                 before=plan.theirs.get(path, plan.wanted[path]),
             )
         )
-    return TakenBack(
+    return UndoResult(
         before=before, after=after, outcomes=tuple(sorted(outcomes, key=lambda each: each.path))
     )
 
 
-def save_conflicts(store: Store, conflicts: Sequence[Outcome], directory: Path) -> Path | None:
+def save_conflicts(
+    store: ObjectStore, conflicts: Sequence[PathOutcome], directory: Path
+) -> Path | None:
     """Puts what each would have become into a directory of its own. None: there was nothing."""
     saved = None
     for number, conflict in enumerate(conflicts, start=1):
@@ -102,45 +104,45 @@ def save_conflicts(store: Store, conflicts: Sequence[Outcome], directory: Path) 
 
 @dataclass(slots=True)
 class _Plan:
-    now: dict[bytes, Kept | None]
-    wanted: dict[bytes, Kept | None]
+    now: dict[bytes, StoredEntry | None]
+    wanted: dict[bytes, StoredEntry | None]
     conflicts: dict[bytes, str]
-    theirs: dict[bytes, Kept | None]
+    theirs: dict[bytes, StoredEntry | None]
     """With each conflict: what it would have become."""
 
-    def steps(self) -> dict[bytes, Step]:
+    def steps(self) -> dict[bytes, UndoStep]:
         return {
-            path: Step(path=path, now=now, wanted=self.wanted[path])
+            path: UndoStep(path=path, now=now, wanted=self.wanted[path])
             for path, now in self.now.items()
             if now != self.wanted[path]
         }
 
 
-def _planned(store: Store, root: Path, changes: Sequence[Change]) -> _Plan:
+def _plan_changes(store: ObjectStore, root: Path, changes: Sequence[StateChange]) -> _Plan:
     plan = _Plan(now={}, wanted={}, theirs={}, conflicts={})
     for change in changes:
-        changed = differences(store, change.before, change.after)
+        changed = find_differences(store, change.before, change.after)
         missing = tuple(each.path for each in changed if each.path not in plan.now)
-        found = _exactly(capture_paths(store, missing, root), root)
+        found = _keep_exact_spelling(capture_paths(store, missing, root), root)
         for path in missing:
             plan.now[path] = plan.wanted[path] = found.get(path)
         for each in changed:
-            three = Three(base=each.after, mine=plan.wanted[each.path], theirs=each.before)
+            three = ThreeStates(base=each.after, mine=plan.wanted[each.path], theirs=each.before)
             try:
                 plan.wanted[each.path] = resolve(store, three)
-            except Conflict as conflict:
+            except UndoConflict as conflict:
                 # It stays as far as it was taken back until here.
                 plan.conflicts.setdefault(each.path, str(conflict))
                 plan.theirs.setdefault(each.path, each.before)
     return plan
 
 
-def _exactly(found: dict[bytes, Kept], root: Path) -> dict[bytes, Kept]:
+def _keep_exact_spelling(found: dict[bytes, StoredEntry], root: Path) -> dict[bytes, StoredEntry]:
     """Without what a file system that ignores case has found under another spelling."""
     if os.name != "nt" and os.uname().sysname == "Linux":
         return found
     names: dict[Path, set[str]] = {}
-    exact: dict[bytes, Kept] = {}
+    exact: dict[bytes, StoredEntry] = {}
     for path, kept in found.items():
         whole = root / os.fsdecode(path)
         if whole.parent not in names:
@@ -150,7 +152,7 @@ def _exactly(found: dict[bytes, Kept], root: Path) -> dict[bytes, Kept]:
     return exact
 
 
-def _outcome(step: Step) -> Outcome:
+def _outcome(step: UndoStep) -> PathOutcome:
     if step.wanted is None:
         words = REMOVED
     elif step.now is None:
@@ -159,8 +161,8 @@ def _outcome(step: Step) -> Outcome:
         words = MODE_PUT_BACK
     else:
         words = CHANGED_BACK
-    return Outcome(path=_shown(step.path), words=words)
+    return PathOutcome(path=_display_path(step.path), words=words)
 
 
-def _shown(path: bytes) -> str:
+def _display_path(path: bytes) -> str:
     return printable(path.decode("utf-8", "surrogateescape"))

@@ -14,18 +14,18 @@ from stat import S_IMODE, S_IWUSR
 from typing import TypeAlias
 
 from agentcli.machine.folder import Folder, descend
-from agentcli.machine.replacing import replace_in
+from agentcli.machine.replacing import replace_file
 from agentcli.machine.text import printable
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.checkpoint.trees import Kept
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.checkpoint.trees import StoredEntry
 from agentcli.types.errors import ToolError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class UndoStep:
     path: bytes
-    now: Kept | None
-    wanted: Kept | None
+    now: StoredEntry | None
+    wanted: StoredEntry | None
 
     @property
     def name(self) -> str:
@@ -59,10 +59,12 @@ class Step:
         return self.now is not None and not self.stays_file and not self.stays_directory
 
 
-def apply(store: Store, root: Path, steps: Mapping[bytes, Step]) -> dict[bytes, str]:
+def apply_steps(
+    store: ObjectStore, root: Path, steps: Mapping[bytes, UndoStep]
+) -> dict[bytes, str]:
     """What could not be done, by path: a sentence each."""
     failed: dict[bytes, str] = {}
-    for act, step in _in_order(store, list(steps.values())):
+    for act, step in _order_steps(store, list(steps.values())):
         if step.path in failed:
             continue
         try:
@@ -73,31 +75,31 @@ def apply(store: Store, root: Path, steps: Mapping[bytes, Step]) -> dict[bytes, 
     return failed
 
 
-Act: TypeAlias = Callable[[Folder, Step], None]
+Act: TypeAlias = Callable[[Folder, UndoStep], None]
 
 
-def _in_order(store: Store, steps: list[Step]) -> Iterator[tuple[Act, Step]]:
+def _order_steps(store: ObjectStore, steps: list[UndoStep]) -> Iterator[tuple[Act, UndoStep]]:
     top_first = sorted(steps, key=lambda step: step.depth)
     opened = [step for step in top_first if step.opens_directory]
     going = [step for step in reversed(top_first) if step.goes]
     coming = [step for step in top_first if step.wanted and not step.stays_directory]
     directories = [step for step in reversed(top_first) if step.wanted and step.wanted.is_dir]
     yield from zip(repeat(_set_mode), opened, strict=False)
-    yield from zip(repeat(_Removing(store)), going, strict=False)
-    yield from zip(repeat(_Writing(store)), coming, strict=False)
+    yield from zip(repeat(_Remove(store)), going, strict=False)
+    yield from zip(repeat(_Write(store)), coming, strict=False)
     yield from zip(repeat(_set_mode), directories, strict=False)
 
 
-def _set_mode(folder: Folder, step: Step) -> None:
+def _set_mode(folder: Folder, step: UndoStep) -> None:
     assert step.wanted is not None
     folder.set_mode(step.name, S_IMODE(step.wanted.mode))
 
 
 @dataclass(frozen=True, slots=True)
-class _Removing:
-    store: Store
+class _Remove:
+    store: ObjectStore
 
-    def __call__(self, folder: Folder, step: Step) -> None:
+    def __call__(self, folder: Folder, step: UndoStep) -> None:
         assert step.now is not None
         if step.now.is_dir:
             self._directory(folder, step)
@@ -106,7 +108,7 @@ class _Removing:
             raise ToolError("changed meanwhile")
         folder.unlink(step.name)
 
-    def _directory(self, folder: Folder, step: Step) -> None:
+    def _directory(self, folder: Folder, step: UndoStep) -> None:
         try:
             folder.remove(step.name)
         except OSError as error:
@@ -116,10 +118,10 @@ class _Removing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
-    store: Store
+class _Write:
+    store: ObjectStore
 
-    def __call__(self, folder: Folder, step: Step) -> None:
+    def __call__(self, folder: Folder, step: UndoStep) -> None:
         wanted = step.wanted
         assert wanted is not None
         if wanted.is_dir:
@@ -133,10 +135,10 @@ class _Writing:
         self._file(folder, step, data)
         folder.set_mode(step.name, S_IMODE(wanted.mode))
 
-    def _file(self, folder: Folder, step: Step, data: bytes) -> None:
+    def _file(self, folder: Folder, step: UndoStep, data: bytes) -> None:
         shown = printable(os.fsdecode(step.path))
         if step.now is None or not step.stays_file:
-            replace_in(folder, step.name, data, expected=None, shown=shown)
+            replace_file(folder, step.name, data, expected=None, shown=shown)
             return
         if not _is_as_seen(folder, step, self.store):
             raise ToolError("changed meanwhile")
@@ -144,10 +146,10 @@ class _Writing:
             return  # the permissions alone
         folder.set_mode(step.name, S_IMODE(step.now.mode) | S_IWUSR)
         expected = self.store.get("blob", step.now.id)
-        replace_in(folder, step.name, data, expected=expected, shown=shown)
+        replace_file(folder, step.name, data, expected=expected, shown=shown)
 
 
-def _is_as_seen(folder: Folder, step: Step, store: Store) -> bool:
+def _is_as_seen(folder: Folder, step: UndoStep, store: ObjectStore) -> bool:
     assert step.now is not None
     seen = store.get("blob", step.now.id)
     if step.now.is_link:

@@ -17,7 +17,7 @@ from agentcli.types.messages import ToolCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class RecordedChange:
     """One call that changed the workspace."""
 
     number: int
@@ -31,29 +31,29 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
-    changes: tuple[Changed, ...]
+class UndoStack:
+    changes: tuple[RecordedChange, ...]
     standing: frozenset[int]
     """The numbers of those that are not taken back."""
     redoable: tuple[Undone, ...]
     """What was taken back and not put back again, the latest last."""
 
-    def latest(self) -> Changed | None:
+    def latest(self) -> RecordedChange | None:
         return next((each for each in reversed(self.changes) if each.number in self.standing), None)
 
-    def since_turn(self, turn: int) -> Sequence[Changed]:
+    def since_turn(self, turn: int) -> Sequence[RecordedChange]:
         """All that stands of that turn and those after it."""
         return [c for c in self.changes if c.turn >= turn and c.number in self.standing]
 
-    def named(self, name: str) -> Changed | None:
+    def find(self, name: str) -> RecordedChange | None:
         """By number, or by the id of the call."""
         return next((c for c in self.changes if str(c.number) == name), None) or next(
             (c for c in reversed(self.changes) if c.fact.call_id == name), None
         )
 
 
-def stack_of(facts: Iterable[Fact]) -> Stack:
-    changes: list[Changed] = []
+def build_undo_stack(facts: Iterable[Fact]) -> UndoStack:
+    changes: list[RecordedChange] = []
     standing: set[int] = set()
     redoable: dict[str, Undone] = {}
     calls: dict[str, ToolCall] = {}
@@ -69,7 +69,7 @@ def stack_of(facts: Iterable[Fact]) -> Stack:
             case Checkpointed():
                 standing.add(len(changes) + 1)
                 changes.append(
-                    Changed(
+                    RecordedChange(
                         number=len(changes) + 1,
                         turn=turn,
                         workspace=workspace,
@@ -85,6 +85,6 @@ def stack_of(facts: Iterable[Fact]) -> Stack:
                 redoable.pop(fact.of, None)
             case _:
                 pass
-    return Stack(
+    return UndoStack(
         changes=tuple(changes), standing=frozenset(standing), redoable=tuple(redoable.values())
     )

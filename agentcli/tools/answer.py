@@ -12,14 +12,14 @@ DESCRIPTION = (
 )
 
 
-def answer_spec(name: str, schema: Json) -> ToolSpec:
+def build_answer_spec(name: str, schema: Json) -> ToolSpec:
     return ToolSpec(name=name, description=DESCRIPTION, schema=schema)
 
 
-class Answer:
+class AnswerTool:
     def __init__(self, name: str, schema: Json, *, take: Callable[[Json], str]) -> None:
         """`take` says what is wrong with an answer; empty: it is taken."""
-        self._spec = answer_spec(name, schema)
+        self._spec = build_answer_spec(name, schema)
         self._take = take
 
     @property

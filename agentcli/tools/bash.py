@@ -11,27 +11,27 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentcli.machine import process, tree
-from agentcli.machine.bound import Bounded
-from agentcli.machine.filtered import Filter, Filtered
-from agentcli.machine.ledger import Ledger
-from agentcli.machine.live import Live
-from agentcli.machine.plain import visible
+from agentcli.machine.bound import BoundedOutput
+from agentcli.machine.filtered import FilteredSink, OutputFilter
+from agentcli.machine.ledger import ProcessTable
+from agentcli.machine.live import LiveOutput
+from agentcli.machine.plain import show_controls
 from agentcli.machine.process import Pipe, Sink
-from agentcli.machine.shell import Note, encoded
-from agentcli.tools.contracts import contract
+from agentcli.machine.shell import ShellNote, encode_command
+from agentcli.tools.contracts import load_spec
 from agentcli.tools.kill import parse_kill
-from agentcli.tools.report import CARD_TAIL_LINES, report, report_interrupted, report_moved
+from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interrupted, report_moved
 from agentcli.tools.schema import Arguments, parse
-from agentcli.tools.shells import Post, Shell, Shells
+from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Confinement
+from agentcli.types.verdicts import Grants
 
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
 
-class Args(Arguments):
+class BashArgs(Arguments):
     command: str = Field(min_length=1, description="e.g. pytest -q")
     timeout: int = Field(
         default=120, ge=1, le=600, description="Seconds, e.g. 300; 120 if not given, most 600"
@@ -47,16 +47,16 @@ class Args(Arguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
+class _PendingCommand:
     """One command about to run."""
 
-    args: Args
+    args: BashArgs
     call_id: str
     cwd: Path
     notes: tuple[str, ...]
     """What the model must know of how it was started."""
     command: bytes
-    post: Post
+    setup: ShellSetup
     log_path: Path
     log_fd: int
 
@@ -67,11 +67,11 @@ class Bash:
         *,
         workspace: Path,
         out_dir: Path,
-        shells: Shells,
-        confinement: Callable[[str], Confinement],
-        ledger: Ledger,
+        shells: ShellPool,
+        grants: Callable[[str], Grants],
+        processes: ProcessTable,
         proves_read: Callable[[str], bool] = lambda command: False,
-        clean: Callable[[], Filter] | None = None,
+        clean: Callable[[], OutputFilter] | None = None,
         timeout_limit_s: float | None = None,
     ) -> None:
         """`confinement` is what a call was given beyond the workspace. `proves_read` must be true
@@ -80,8 +80,8 @@ class Bash:
         self._cwd = self._root
         self._out_dir = out_dir.resolve()
         self._shells = shells
-        self._confinement = confinement
-        self._ledger = ledger
+        self._confinement = grants
+        self._ledger = processes
         self._proves_read = proves_read
         self._clean = clean
         self._timeout_limit_s = timeout_limit_s
@@ -89,91 +89,93 @@ class Bash:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("bash")
+        return load_spec("bash")
 
     @property
     def cwd(self) -> Path:
         """Where the next command will run."""
         return self._cwd
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> BashArgs:
+        return parse(BashArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: BashArgs) -> Effect:
         proven = not args.background and self._proves_read(args.command)
         return Effect.READ if proven else Effect.EXECUTE
 
-    async def preview(self, args: Args, context: ToolContext) -> Command:
+    async def preview(self, args: BashArgs, context: ToolContext) -> Command:
         return Command(command=args.command, cwd=str(self._cwd))
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
-        if self._shells.are_confined and self._told_by_us(args.command):
+    async def run(self, args: BashArgs, context: ToolContext) -> Output:
+        if self._shells.are_confined and self._signal_directly(args.command):
             details = Command(command=args.command, cwd=str(self._cwd), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
-        call = self._prepared(args, context.call_id)
+        call = self._prepare(args, context.call_id)
         if args.background:
             return self._start_in_background(call)
         return await self._run_to_the_end(call, context.progress)
 
-    def _told_by_us(self, command: str) -> bool:
+    def _signal_directly(self, command: str) -> bool:
         """A sandboxed `kill` reaches no process outside: those of this session we signal for it."""
         wanted = parse_kill(command)
-        return wanted is not None and self._ledger.tell(wanted.pids, wanted.signal)
+        return wanted is not None and self._ledger.signal(wanted.pids, wanted.signal)
 
-    def _prepared(self, args: Args, call_id: str) -> _Call:
+    def _prepare(self, args: BashArgs, call_id: str) -> _PendingCommand:
         notes = self._return_from_lost_directory()
-        command = encoded(args.command)
+        command = encode_command(args.command)
         try:
-            post = self._post(call_id)
+            post = self._setup(call_id)
             log_path, log_fd = self._new_log()
         except OSError as error:
             raise _not_run(error) from error
-        return _Call(
+        return _PendingCommand(
             args=args,
             call_id=call_id,
             cwd=self._cwd,
             notes=notes,
             command=command,
-            post=post,
+            setup=post,
             log_path=log_path,
             log_fd=log_fd,
         )
 
-    async def _run_to_the_end(self, call: _Call, progress: Callable[[str], None]) -> Output:
+    async def _run_to_the_end(
+        self, call: _PendingCommand, progress: Callable[[str], None]
+    ) -> Output:
         timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
-        kept = Bounded(call.log_path, call.log_fd)
-        live = Live(kept, tell=progress, lines=CARD_TAIL_LINES)
+        kept = BoundedOutput(call.log_path, call.log_fd)
+        live = LiveOutput(kept, report=progress, lines=CARD_TAIL_LINES)
         since_pid = tree.newest_pid()
-        shell, pipe = self._begun(call, live)
+        shell, pipe = self._start(call, live)
         began = time.monotonic()
         try:
             ended = await process.run(
                 shell.child,
                 pipe=pipe,
-                mark=shell.mark,
+                tag=shell.tag,
                 timeout_s=timeout_s,
                 since_pid=since_pid,
-                release=self._ledger.release_of(shell.mark),
+                release=self._ledger.release_event(shell.tag),
             )
         except process.Released:
             ran_s = time.monotonic() - began
             self._watch(shell, pipe)
             return report_moved(
-                call.args.command, kept=kept, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
+                call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
             )
         except asyncio.CancelledError:
             ran_s = time.monotonic() - began
             self._shells.finish(shell)
-            self._ledger.leave(shell.mark, left_running=(), pipe=pipe)
+            self._ledger.finish(shell.tag, left_running=(), pipe=pipe)
             # What it had printed goes with the cancellation, for the record of the call.
             raise asyncio.CancelledError(
-                report_interrupted(call.args.command, kept=kept, cwd=call.cwd, ran_s=ran_s)
+                report_interrupted(call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s)
             ) from None
         finally:
-            live.stop_telling()
-        told = shell.leash.note()
+            live.stop_progress()
+        told = shell.handle.read_note()
         remarks = self._shells.finish(shell)
-        left_running = self._ledger.leave(shell.mark, left_running=ended.left_running, pipe=pipe)
+        left_running = self._ledger.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
         has_jobs = told is not None and told.has_jobs
         taken_down = has_jobs and not (left_running or ended.timed_out)
         notes = (
@@ -182,18 +184,18 @@ class Bash:
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
             *self._move_to(told, call.cwd),
         )
-        self._shells.prepare(self._cwd, call.post.confinement)
-        return report(
+        self._shells.prepare(self._cwd, call.setup.grants)
+        return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
-            kept=kept,
+            output=kept,
             cwd=call.cwd,
             timeout_s=timeout_s,
             notes=notes,
         )
 
-    def _start_in_background(self, call: _Call) -> Output:
-        shell, pipe = self._begun(call, Bounded(call.log_path, call.log_fd))
+    def _start_in_background(self, call: _PendingCommand) -> Output:
+        shell, pipe = self._start(call, BoundedOutput(call.log_path, call.log_fd))
         self._watch(shell, pipe)
         details = Command(
             command=call.args.command,
@@ -204,38 +206,38 @@ class Bash:
         status = f"[background pid {shell.child.pid}, output in {call.log_path}]"
         return Output.of("\n".join((*call.notes, status)), details=details)
 
-    def _begun(self, call: _Call, sink: Sink) -> tuple[Shell, Pipe]:
+    def _start(self, call: _PendingCommand, sink: Sink) -> tuple[PooledShell, Pipe]:
         """A shell that is let go, and the pipe through which its output goes to the sink."""
         try:
-            shell = self._shells.take(call.post, notes_directory=not call.args.background)
+            shell = self._shells.take(call.setup, notes_directory=not call.args.background)
         except OSError as error:
             sink.close()
             raise _not_run(error) from error
-        pipe = Pipe(Filtered(sink, self._clean()) if self._clean else sink, reader=shell.output)
-        self._ledger.enter(
+        pipe = Pipe(FilteredSink(sink, self._clean()) if self._clean else sink, reader=shell.output)
+        self._ledger.add(
             shell.child,
-            mark=shell.mark,
+            tag=shell.tag,
             command=call.args.command,
             call_id=call.call_id,
             log_path=str(call.log_path),
         )
         try:
-            shell.let_go(call.command)
+            shell.release(call.command)
         except OSError as error:
             pipe.close()
-            self._ledger.leave(shell.mark, left_running=(), pipe=pipe)
+            self._ledger.finish(shell.tag, left_running=(), pipe=pipe)
             self._shells.abandon(shell)
             raise _not_run(error) from error
         return shell, pipe
 
-    def _watch(self, shell: Shell, pipe: Pipe) -> None:
+    def _watch(self, shell: PooledShell, pipe: Pipe) -> None:
         """Nobody waits for it: the ledger tells when it has ended."""
         self._ledger.watch(
-            shell.child, mark=shell.mark, pipe=pipe, then=lambda: self._shells.finish(shell)
+            shell.child, tag=shell.tag, pipe=pipe, then=lambda: self._shells.finish(shell)
         )
 
-    def _post(self, call_id: str) -> Post:
-        return Post.at(self._cwd, self._confinement(call_id))
+    def _setup(self, call_id: str) -> ShellSetup:
+        return ShellSetup.at(self._cwd, self._confinement(call_id))
 
     def _new_log(self) -> tuple[Path, int]:
         """The next free number, also where an earlier run of the session used some."""
@@ -259,16 +261,16 @@ class Bash:
             why = "leads out of the workspace now"
         return (f"[{lost} {why}; this ran in {self._root}]",)
 
-    def _move_to(self, told: Note | None, before: Path) -> tuple[str, ...]:
+    def _move_to(self, note: ShellNote | None, before: Path) -> tuple[str, ...]:
         """Keeps the directory a command ended in, if the next one may start there."""
-        if told is None or told.directory == str(before):
+        if note is None or note.directory == str(before):
             return ()
-        after = told.directory
+        after = note.directory
         directory = _real(after)
         if directory is None:
             why = "the working directory is gone"
         elif not directory.is_relative_to(self._root):
-            why = f"{visible(after)} is outside the workspace"
+            why = f"{show_controls(after)} is outside the workspace"
         else:
             self._cwd = directory
             return ()

@@ -21,7 +21,7 @@ _SHIPPED = Path(__file__).with_name("contracts.json")
 
 
 @cache
-def _shipped() -> dict[str, ToolSpec]:
+def _load_shipped() -> dict[str, ToolSpec]:
     declared = json.loads(_SHIPPED.read_text(encoding="utf-8"))
     return {
         name: ToolSpec(name=name, description=entry["description"], schema=entry["schema"])
@@ -29,5 +29,5 @@ def _shipped() -> dict[str, ToolSpec]:
     }
 
 
-def contract(name: str) -> ToolSpec:
-    return _shipped()[name]
+def load_spec(name: str) -> ToolSpec:
+    return _load_shipped()[name]

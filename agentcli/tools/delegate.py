@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import Field
 
-from agentcli.tools.contracts import contract
+from agentcli.tools.contracts import load_spec
 from agentcli.tools.schema import Arguments, parse
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec
@@ -16,7 +16,7 @@ EffectOf: TypeAlias = Callable[[str], Effect]
 """What a child in that role may do at most."""
 
 
-class Args(Arguments):
+class DelegateArgs(Arguments):
     task: Annotated[str, Field(min_length=1, description="e.g. Where are retries decided?")]
     role: Annotated[str, Field(description="One you were told of")] = ""
 
@@ -35,16 +35,16 @@ class Delegate:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("delegate")
+        return load_spec("delegate")
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> DelegateArgs:
+        return parse(DelegateArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: DelegateArgs) -> Effect:
         return self._effect_of(args.role)
 
-    async def preview(self, args: Args, context: ToolContext) -> None:
+    async def preview(self, args: DelegateArgs, context: ToolContext) -> None:
         return None
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
+    async def run(self, args: DelegateArgs, context: ToolContext) -> Output:
         return await self._run_child(args.task, args.role, context)

@@ -6,17 +6,17 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from agentcli.machine.diff import Comparison, compare_spliced
-from agentcli.machine.text import spliced, to_lf
-from agentcli.machine.workspace import Place, Workspace
+from agentcli.machine.text import splice, to_lf
+from agentcli.machine.workspace import Workspace, WorkspacePath
 from agentcli.tools import rewriting
-from agentcli.tools.contracts import contract
-from agentcli.tools.editing.edit import Edit, Wish, edit
-from agentcli.tools.editing.near import SHOWN_LINES, numbered
+from agentcli.tools.contracts import load_spec
+from agentcli.tools.editing.edit import EditRequest, PlannedEdit, plan_edit
+from agentcli.tools.editing.near import SHOWN_LINES, number_lines
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.rewriting import Rewrite
+from agentcli.tools.rewriting import FileRewrite
 from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, carry_over, sha256
-from agentcli.tools.textfile import encoded, load
+from agentcli.tools.textfile import encode_text, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, Output, ToolContext, ToolSpec
@@ -24,7 +24,7 @@ from agentcli.types.tools import Diff, Effect, Output, ToolContext, ToolSpec
 LIMIT_CHARS = 4000
 
 
-class Args(Arguments):
+class EditFileArgs(Arguments):
     path: FilePath
     old_text: Annotated[str, Field(description="e.g. x = 1")]
     new_text: Annotated[str, Field(description="e.g. x = 2")]
@@ -57,34 +57,34 @@ class EditFile:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("edit_file")
+        return load_spec("edit_file")
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> EditFileArgs:
+        return parse(EditFileArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: EditFileArgs) -> Effect:
         return Effect.WRITE
 
-    async def preview(self, args: Args, context: ToolContext) -> Diff:
-        return await rewriting.preview(
+    async def preview(self, args: EditFileArgs, context: ToolContext) -> Diff:
+        return await rewriting.preview_rewrite(
             args.path, partial(self._plan, args), workspace=self._workspace
         )
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
-        return await rewriting.carry_out(
+    async def run(self, args: EditFileArgs, context: ToolContext) -> Output:
+        return await rewriting.rewrite_file(
             args.path, partial(self._plan, args), workspace=self._workspace, seen=self._seen
         )
 
-    def _plan(self, args: Args, place: Place) -> Rewrite:
+    def _plan(self, args: EditFileArgs, place: WorkspacePath) -> FileRewrite:
         self._workspace.require_writable(place)
-        before = load(self._workspace, place)
+        before = load_text(self._workspace, place)
         digest = sha256(before.data)
         knowledge = self._seen.knowledge(place.path, digest)
         restore = partial(self._hidden.restore, current=before.text, path=place.given)
         try:
-            found = edit(
+            found = plan_edit(
                 before.text,
-                Wish(
+                EditRequest(
                     path=place.given,
                     old=restore(args.old_text),
                     new=restore(args.new_text),
@@ -94,12 +94,14 @@ class EditFile:
             )
         except ToolError as error:
             raise ToolError(_cut(str(error)), kind=error.kind) from None
-        text = spliced(before.text, found.splices)
+        text = splice(before.text, found.splices)
         change = compare_spliced(before.text, found.splices, path=place.given)
-        return Rewrite(
+        return FileRewrite(
             before=before.data,
-            after=encoded(text, encoding=before.encoding, place=place),
-            told=_told_all(place, found) if args.replace_all else _told(place, found, change, text),
+            after=encode_text(text, encoding=before.encoding, path=place),
+            summary=_describe_all(place, found)
+            if args.replace_all
+            else _describe(place, found, change, text),
             diff=Diff(
                 path=place.given,
                 unified=change.unified,
@@ -115,21 +117,21 @@ class EditFile:
         )
 
 
-def _told_all(place: Place, found: Edit) -> str:
+def _describe_all(path: WorkspacePath, found: PlannedEdit) -> str:
     count = len(found.splices)
-    return f"Edited {place.given}: {count} replacement{'s' * (count != 1)}."
+    return f"Edited {path.given}: {count} replacement{'s' * (count != 1)}."
 
 
-def _told(place: Place, found: Edit, change: Comparison, text: str) -> str:
+def _describe(path: WorkspacePath, found: PlannedEdit, change: Comparison, text: str) -> str:
     """For the model: one line, and where its text was not exact, what stands there now."""
     first, last = change.first_line, change.last_line
     where = f"lines {first}-{last}" if last > first else f"line {first}"
-    told = f"Edited {place.given}: {where} (+{change.added} -{change.removed})."
+    told = f"Edited {path.given}: {where} (+{change.added} -{change.removed})."
     if not found.overlooked:
         return told
     told += f" old_text differed in {found.overlooked}; the file's own unchanged lines were kept."
     lines = to_lf(text).split("\n", last)[first - 1 : last]
-    return _cut(f"{told}\n{numbered(lines[:SHOWN_LINES], first)}")
+    return _cut(f"{told}\n{number_lines(lines[:SHOWN_LINES], first)}")
 
 
 def _cut(text: str) -> str:

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.contracts import contract
+from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Engine, Finish
-from agentcli.tools.searching.scope import Scope, covered, is_directory
+from agentcli.tools.searching.ripgrep import Ripgrep, SearchEnd
+from agentcli.tools.searching.scope import SearchScope, build_scope, is_directory
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
@@ -24,7 +24,7 @@ from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext
 OUTPUT_LIMIT_BYTES = 50_000
 
 
-class Args(Arguments):
+class FindFilesArgs(Arguments):
     glob: Annotated[str, Field(min_length=1, description="e.g. *.py or src/**/*.{ts,tsx}")]
     path: Annotated[str, Field(description="e.g. src")] = "."
     limit: Annotated[int, Field(ge=1, le=1000, description="e.g. 20; most 1000")] = 100
@@ -42,7 +42,7 @@ class Args(Arguments):
 
 class FindFiles:
     def __init__(
-        self, *, workspace: Workspace, engine: Engine, hidden: HiddenValues = NOTHING_HIDDEN
+        self, *, workspace: Workspace, engine: Ripgrep, hidden: HiddenValues = NOTHING_HIDDEN
     ) -> None:
         self._workspace = workspace
         self._engine = engine
@@ -50,21 +50,21 @@ class FindFiles:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("find_files")
+        return load_spec("find_files")
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> FindFilesArgs:
+        return parse(FindFilesArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: FindFilesArgs) -> Effect:
         return Effect.READ
 
-    async def preview(self, args: Args, context: ToolContext) -> None:
+    async def preview(self, args: FindFilesArgs, context: ToolContext) -> None:
         return None
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
+    async def run(self, args: FindFilesArgs, context: ToolContext) -> Output:
         path = args.path or "."
         glob = self._hidden.restore_glob(args.glob)
-        scope = await asyncio.to_thread(covered, self._workspace, path=path, glob=glob)
+        scope = await asyncio.to_thread(build_scope, self._workspace, path=path, glob=glob)
         if scope.target != ".":
             raise ToolError(f"{scope.where} is a file, not a directory.")
         dated: list[tuple[int, bytes]] = []
@@ -76,13 +76,13 @@ class FindFiles:
                     dated.append((-os.lstat(root + b"/" + record).st_mtime_ns, record))
             return True
 
-        finish = await ripgrep.run(
+        finish = await ripgrep.run_ripgrep(
             scope, ["--files"], engine=self._engine, separator=b"\0", take=take
         )
         if finish.failed:
             raise ToolError(f"The search failed: {finish.message}.")
         newest = heapq.nsmallest(args.limit, dated)
-        lines = _bounded(scope.shown(found) for _, found in newest)
+        lines = _limit_lines(scope.display(found) for _, found in newest)
         details = Matches(
             target=args.glob,
             path=path,
@@ -97,24 +97,24 @@ class FindFiles:
         lines += (f"[{note}]" for note in finish.notes())
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
-    async def _nothing(self, args: Args, scope: Scope, finish: Finish) -> str:
+    async def _nothing(self, args: FindFilesArgs, scope: SearchScope, finish: SearchEnd) -> str:
         told = f"No files match {printable(args.glob)} in {scope.where}"
         if finish.timed_out:
             raise ToolError(f"{told} so far: {next(finish.notes())}.", kind=ErrorKind.TIMEOUT)
         return f"{told}.{await self._hint(args, scope)}"
 
-    async def _hint(self, args: Args, scope: Scope) -> str:
+    async def _hint(self, args: FindFilesArgs, scope: SearchScope) -> str:
         """Why a file that was meant may not have been found."""
         if await asyncio.to_thread(is_directory, scope.cwd / args.glob):
             return f" It is a directory: use {printable(args.glob).removesuffix('/')}/**."
-        wider = scope.ignoring_nothing()
+        wider = scope.without_ignores()
         found: list[bytes] = []
 
         def take(record: bytes) -> bool:
             found.extend([record] if wider.admits(record) else [])
             return not found
 
-        await ripgrep.run(
+        await ripgrep.run_ripgrep(
             wider,
             ["--files", "--sort=path"],
             engine=self._engine.for_a_hint(),
@@ -124,11 +124,11 @@ class FindFiles:
         if not found:
             return ""
         if scope.admits(found[0]):
-            return f" {scope.shown(found[0])} does, but is ignored: set path to its directory."
-        return f" Case counts: did you mean {scope.shown(found[0])}?"
+            return f" {scope.display(found[0])} does, but is ignored: set path to its directory."
+        return f" Case counts: did you mean {scope.display(found[0])}?"
 
 
-def _bounded(lines: Iterable[str]) -> list[str]:
+def _limit_lines(lines: Iterable[str]) -> list[str]:
     bounded: list[str] = []
     left_bytes = OUTPUT_LIMIT_BYTES
     for line in lines:

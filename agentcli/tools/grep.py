@@ -8,14 +8,14 @@ from pydantic import Field
 
 from agentcli.machine.text import printable
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.contracts import contract
+from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, portable
-from agentcli.tools.searching.ripgrep import Engine, Finish
-from agentcli.tools.searching.rows import Rows, Tally
-from agentcli.tools.searching.scope import Scope, covered
+from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, translate_pattern
+from agentcli.tools.searching.ripgrep import Ripgrep, SearchEnd
+from agentcli.tools.searching.rows import FileCounts, MatchRows
+from agentcli.tools.searching.scope import SearchScope, build_scope
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec
@@ -25,7 +25,7 @@ COMPLAINT_LIMIT_CHARS = 600
 _COUNT = ("--count", "--with-filename")
 
 
-class Args(Arguments):
+class GrepArgs(Arguments):
     pattern: Annotated[str, Field(min_length=1, description=r"Regex, e.g. def \w+_test\(")]
     path: Annotated[str, Field(description="e.g. src")] = "."
     glob: Annotated[str | None, Field(description="e.g. *.{ts,tsx} or !*.md")] = None
@@ -56,7 +56,7 @@ class Args(Arguments):
 
 class Grep:
     def __init__(
-        self, *, workspace: Workspace, engine: Engine, hidden: HiddenValues = NOTHING_HIDDEN
+        self, *, workspace: Workspace, engine: Ripgrep, hidden: HiddenValues = NOTHING_HIDDEN
     ) -> None:
         self._workspace = workspace
         self._engine = engine
@@ -64,35 +64,35 @@ class Grep:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("grep")
+        return load_spec("grep")
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> GrepArgs:
+        return parse(GrepArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: GrepArgs) -> Effect:
         return Effect.READ
 
-    async def preview(self, args: Args, context: ToolContext) -> None:
+    async def preview(self, args: GrepArgs, context: ToolContext) -> None:
         return None
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
+    async def run(self, args: GrepArgs, context: ToolContext) -> Output:
         path = args.path or "."
-        scope = await asyncio.to_thread(covered, self._workspace, path=path, glob=args.glob)
-        found: Rows | Tally
+        scope = await asyncio.to_thread(build_scope, self._workspace, path=path, glob=args.glob)
+        found: MatchRows | FileCounts
         if args.mode == "content":
-            found = Rows(scope, limit=args.limit, context=args.context)
+            found = MatchRows(scope, limit=args.limit, context=args.context)
             options: Sequence[str] = ("--json", f"--context={args.context}")
         else:
-            found = Tally(scope, limit=args.limit, with_counts=args.mode == "count")
+            found = FileCounts(scope, limit=args.limit, with_counts=args.mode == "count")
             options = _COUNT
         wanted = self._hidden.restore_pattern(args.pattern, literal=args.literal)
-        pattern = portable(wanted, literal=args.literal)
-        searching = [*options, *_for(pattern, ignore_case=args.ignore_case)]
-        finish = await ripgrep.run(
+        pattern = translate_pattern(wanted, literal=args.literal)
+        searching = [*options, *_pattern_options(pattern, ignore_case=args.ignore_case)]
+        finish = await ripgrep.run_ripgrep(
             scope, searching, engine=self._engine, separator=b"\n", take=found.take
         )
         if finish.failed:
-            raise _refused(args, finish.message)
+            raise _make_refusal(args, finish.message)
         lines = [*found.lines(), *(f"[{note}]" for note in found.notes())]
         lines = lines or [await self._nothing(args, scope, finish)]
         lines += (f"[{note}]" for note in finish.notes())
@@ -106,7 +106,7 @@ class Grep:
         )
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
-    async def _nothing(self, args: Args, scope: Scope, finish: Finish) -> str:
+    async def _nothing(self, args: GrepArgs, scope: SearchScope, finish: SearchEnd) -> str:
         told = f"No matches for {printable(args.pattern)} in {scope.where}"
         told += f" ({printable(args.glob)})" if args.glob else ""
         if finish.timed_out:
@@ -115,13 +115,13 @@ class Grep:
             return f"{told}: no file there matches the glob."
         if not args.literal and may_be_meant_literally(args.pattern):
             plain = Pattern(text=args.pattern, literal=True, multiline=False)
-            searching = [*_COUNT, *_for(plain, ignore_case=args.ignore_case)]
+            searching = [*_COUNT, *_pattern_options(plain, ignore_case=args.ignore_case)]
             if await self._is_any(scope, searching, separator=b"\n"):
                 return f"{told}. The text itself is there: use literal=true."
         return f"{told}."
 
     async def _is_any(
-        self, scope: Scope, options: Sequence[str], *, separator: bytes
+        self, scope: SearchScope, options: Sequence[str], *, separator: bytes
     ) -> bool | None:
         """Whether there is any result; None: finding out would take long."""
         admitted: list[bytes] = []
@@ -132,11 +132,13 @@ class Grep:
             return not admitted
 
         engine = self._engine.for_a_hint()
-        finish = await ripgrep.run(scope, options, engine=engine, separator=separator, take=take)
+        finish = await ripgrep.run_ripgrep(
+            scope, options, engine=engine, separator=separator, take=take
+        )
         return None if finish.timed_out else bool(admitted)
 
 
-def _for(pattern: Pattern, *, ignore_case: bool) -> list[str]:
+def _pattern_options(pattern: Pattern, *, ignore_case: bool) -> list[str]:
     options = ["--sort=path", f"--regexp={pattern.text}"]
     options += ["--fixed-strings"] if pattern.literal else []
     options += ["--multiline"] if pattern.multiline else []
@@ -144,7 +146,7 @@ def _for(pattern: Pattern, *, ignore_case: bool) -> list[str]:
     return options
 
 
-def _refused(args: Args, message: str) -> ToolError:
+def _make_refusal(args: GrepArgs, message: str) -> ToolError:
     """ripgrep's complaint without the pattern it echoes and the options we do not have."""
     complaint = message.rpartition("error: ")[2].removeprefix("rg: ").partition("\n\n")[0]
     complaint = " ".join(complaint.split())[:COMPLAINT_LIMIT_CHARS].rstrip(".")

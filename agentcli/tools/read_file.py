@@ -8,15 +8,15 @@ from typing import Annotated, BinaryIO, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.images import READ_BYTES, NotShown, image_type, picture_of
+from agentcli.machine.images import READ_BYTES, ImageRefused, decode_picture, image_type
 from agentcli.machine.text import NotText, printable
-from agentcli.machine.workspace import Place, Workspace
-from agentcli.tools.contracts import contract
-from agentcli.tools.reading.bigfile import excerpt_of_big
-from agentcli.tools.reading.excerpt import Excerpt, excerpt_of, first_index
-from agentcli.tools.reading.magic import binary_name
+from agentcli.machine.workspace import Workspace, WorkspacePath
+from agentcli.tools.contracts import load_spec
+from agentcli.tools.reading.bigfile import read_big_excerpt
+from agentcli.tools.reading.excerpt import FileExcerpt, first_index, read_excerpt
+from agentcli.tools.reading.magic import name_binary
 from agentcli.tools.schema import Arguments, FilePath, parse
-from agentcli.tools.seen import joined, sha256
+from agentcli.tools.seen import join_ranges, sha256
 from agentcli.tools.textfile import LIMIT_BYTES
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, Text
@@ -30,7 +30,7 @@ AT_ONCE_BYTES = 256 * 1024
 PDF = b"%PDF-"
 
 
-class Args(Arguments):
+class ReadFileArgs(Arguments):
     path: FilePath
     offset: Annotated[int, Field(description="First line, e.g. 201; -50 for the last 50")] = 1
     limit: Annotated[int, Field(ge=1, description="Lines, e.g. 100")] = LIMIT_LINES
@@ -54,47 +54,47 @@ class ReadFile:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("read_file")
+        return load_spec("read_file")
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> ReadFileArgs:
+        return parse(ReadFileArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: ReadFileArgs) -> Effect:
         return Effect.READ
 
-    async def preview(self, args: Args, context: ToolContext) -> None:
+    async def preview(self, args: ReadFileArgs, context: ToolContext) -> None:
         return None
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
+    async def run(self, args: ReadFileArgs, context: ToolContext) -> Output:
         place = self._workspace.locate(args.path)
-        output = self._at_once(place, args)
+        output = self._read_small(place, args)
         if output is None:
             output = await asyncio.to_thread(self._read, place, args)
         return output
 
-    def _at_once(self, place: Place, args: Args) -> Output | None:
+    def _read_small(self, place: WorkspacePath, args: ReadFileArgs) -> Output | None:
         """A small text, which is read before a thread would have begun to; None: it is none."""
         found = self._workspace.stat(place)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > AT_ONCE_BYTES:
             return None
-        with self._opened(place) as file:
+        with self._open(place) as file:
             head = _head(file)
             return None if image_type(head) else _no_image(place, file, head, args=args)
 
-    def _read(self, place: Place, args: Args) -> Output:
+    def _read(self, place: WorkspacePath, args: ReadFileArgs) -> Output:
         found = self._workspace.stat(place)
         if found is not None and stat.S_ISDIR(found.st_mode):
             return self._listing(place, args)
-        with self._opened(place) as file:
+        with self._open(place) as file:
             head = _head(file)
             if media_type := image_type(head):
                 return self._image(place, media_type, file.read(READ_BYTES + 1))
             return _no_image(place, file, head, args=args)
 
-    def _opened(self, place: Place) -> BinaryIO:
+    def _open(self, place: WorkspacePath) -> BinaryIO:
         return os.fdopen(self._workspace.open_file(place), "rb")
 
-    def _listing(self, place: Place, args: Args) -> Output:
+    def _listing(self, place: WorkspacePath, args: ReadFileArgs) -> Output:
         with self._workspace.open_folder(place) as folder, folder.scan() as entries:
             names = sorted(
                 printable(entry.name) + "/" * entry.is_dir(follow_symlinks=False)
@@ -114,14 +114,14 @@ class ReadFile:
             truncated=is_cut,
         )
 
-    def _image(self, place: Place, media_type: str, data: bytes) -> Output:
+    def _image(self, place: WorkspacePath, media_type: str, data: bytes) -> Output:
         if not self._images():
             raise ToolError(
                 f"{place.given} is an image ({media_type}), and this model does not take images."
             )
         try:
-            picture = picture_of(data)
-        except NotShown as error:
+            picture = decode_picture(data)
+        except ImageRefused as error:
             raise ToolError(f"{place.given} {error}.") from error
         # Where a thing is in it the model tells in pixels of what it was shown.
         note = (Text(text=picture.label(place.given)),) if picture.is_smaller else ()
@@ -139,7 +139,7 @@ def _head(file: BinaryIO) -> bytes:
     return head
 
 
-def _no_image(place: Place, file: BinaryIO, head: bytes, *, args: Args) -> Output:
+def _no_image(place: WorkspacePath, file: BinaryIO, head: bytes, *, args: ReadFileArgs) -> Output:
     size_bytes = os.fstat(file.fileno()).st_size
     try:
         if head.startswith(PDF):
@@ -149,7 +149,7 @@ def _no_image(place: Place, file: BinaryIO, head: bytes, *, args: Args) -> Outpu
         return _binary(place, size_bytes, head)
 
 
-def _text(place: Place, file: BinaryIO, *, size_bytes: int, args: Args) -> Output:
+def _text(place: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> Output:
     part, digest = _excerpt(file, size_bytes=size_bytes, args=args)
     rows = list(_within(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first)))
     return Output.of(
@@ -163,24 +163,24 @@ def _text(place: Place, file: BinaryIO, *, size_bytes: int, args: Args) -> Outpu
             total_lines=part.total,
             encoding=part.encoding.name,
             sha256=digest,
-            shown=_shown(part, len(rows)) if digest else (),
+            shown=_find_shown(part, len(rows)) if digest else (),
         ),
         truncated=part.has_more or len(rows) < len(part.lines),
     )
 
 
-def _shown(part: Excerpt, count: int) -> LineRanges:
+def _find_shown(part: FileExcerpt, count: int) -> LineRanges:
     """Return the lines among the first so many that were not cut for their length."""
-    return joined((part.first + at,) * 2 for at in range(count) if at not in part.cut)
+    return join_ranges((part.first + at,) * 2 for at in range(count) if at not in part.cut)
 
 
-def _excerpt(file: BinaryIO, *, size_bytes: int, args: Args) -> tuple[Excerpt, str]:
+def _excerpt(file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> tuple[FileExcerpt, str]:
     """The lines, and the hash of the file where all of it was read."""
     limit = min(args.limit, LIMIT_LINES)
     if size_bytes <= LIMIT_BYTES:
         data = _whole(file, size_bytes)
-        return excerpt_of(data, offset=args.offset, limit=limit), sha256(data)
-    return excerpt_of_big(file, size_bytes=size_bytes, offset=args.offset, limit=limit), ""
+        return read_excerpt(data, offset=args.offset, limit=limit), sha256(data)
+    return read_big_excerpt(file, size_bytes=size_bytes, offset=args.offset, limit=limit), ""
 
 
 def _whole(file: BinaryIO, size_bytes: int) -> bytes:
@@ -201,7 +201,7 @@ def _within(rows: Iterable[str]) -> Iterator[str]:
         yield row
 
 
-def _footer(part: Excerpt, shown: int) -> Iterator[str]:
+def _footer(part: FileExcerpt, shown: int) -> Iterator[str]:
     """What the lines themselves do not tell, each in brackets, where there is anything."""
     if part.total == 0:
         yield "[empty file]"
@@ -225,8 +225,8 @@ def _go_on(offset: int, is_cut: bool) -> str:
     return f"; continue with offset={offset}" if is_cut else ""
 
 
-def _binary(place: Place, size_bytes: int, head: bytes) -> Output:
-    name = binary_name(head)
+def _binary(place: WorkspacePath, size_bytes: int, head: bytes) -> Output:
+    name = name_binary(head)
     size = f"{size_bytes:,}".replace(",", " ")
     return Output.of(
         f"binary file, {size} bytes" + (f" ({name})" if name else ""),

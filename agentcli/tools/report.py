@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.machine.bound import Bounded, Excerpt
-from agentcli.machine.process import Ended, killer
+from agentcli.machine.bound import BoundedOutput, OutputExcerpt
+from agentcli.machine.process import ProcessEnd, signal_of_death
 from agentcli.types.tools import Command, ErrorKind, Output
 
 SHOWN_BYTES = 30_000
@@ -14,11 +14,11 @@ CARD_TAIL_LINES = 10
 NAMED_PIDS = 10
 
 
-def report(
+def report_command(
     command: str,
-    ended: Ended,
+    ended: ProcessEnd,
     *,
-    kept: Bounded,
+    output: BoundedOutput,
     cwd: Path,
     timeout_s: float,
     notes: tuple[str, ...],
@@ -26,11 +26,11 @@ def report(
 ) -> Output:
     """Its last line always says how the command ended; `notes` are lines before that, and `remedy`
     is what the model can do about a timeout."""
-    shown, seen = _seen(command, kept, cwd)
+    shown, seen = _excerpt(command, output, cwd)
     details = replace(
         seen,
         exit_code=ended.returncode if ended.returncode >= 0 else None,
-        signal=killer(ended.returncode),
+        signal=signal_of_death(ended.returncode),
         timed_out=ended.timed_out,
         duration_s=ended.duration_s,
         left_running=ended.left_running,
@@ -38,19 +38,19 @@ def report(
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
         *_background(ended.left_running),
-        *_log(kept),
+        *_log(output),
         *notes,
         f"[{_status(ended, timeout_s, remedy)}]",
     )
     return Output.of("\n".join(lines), details=details, error=_error(ended), truncated=shown.is_cut)
 
 
-def report_interrupted(command: str, *, kept: Bounded, cwd: Path, ran_s: float) -> Output:
+def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s: float) -> Output:
     """What there was until somebody stopped it."""
-    shown, seen = _seen(command, kept, cwd)
+    shown, seen = _excerpt(command, output, cwd)
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
-        *_log(kept),
+        *_log(output),
         f"[interrupted after {ran_s:.1f} s, {shown.lines} lines until then]",
     )
     return Output.of(
@@ -61,14 +61,16 @@ def report_interrupted(command: str, *, kept: Bounded, cwd: Path, ran_s: float) 
     )
 
 
-def report_moved(command: str, *, kept: Bounded, cwd: Path, ran_s: float, pid: int) -> Output:
+def report_moved(
+    command: str, *, output: BoundedOutput, cwd: Path, ran_s: float, pid: int
+) -> Output:
     """What there was until a person sent it to the background, where it goes on."""
-    shown, seen = _seen(command, kept, cwd)
+    shown, seen = _excerpt(command, output, cwd)
     lines = (
         shown.text.removesuffix("\n") or "[no output yet]",
-        *_log(kept),
+        *_log(output),
         f"[the person moved it to the background after {ran_s:.1f} s, where it goes on: "
-        f"pid {pid}, all output in {kept.log_path}]",
+        f"pid {pid}, all output in {output.log_path}]",
         f"[read_file shows that log, kill {pid} stops it; you are told when it ends]",
     )
     return Output.of(
@@ -78,34 +80,34 @@ def report_moved(command: str, *, kept: Bounded, cwd: Path, ran_s: float, pid: i
     )
 
 
-def _seen(command: str, kept: Bounded, cwd: Path) -> tuple[Excerpt, Command]:
+def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:
     """The output as the model reads it, and as people are shown it."""
-    settled = kept.settled()
+    settled = output.finish()
     shown = settled.excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
     head, tail = settled.card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
     return shown, Command(
         command=command,
         cwd=str(cwd),
-        output_bytes=kept.size_bytes,
+        output_bytes=output.size_bytes,
         output_lines=shown.lines,
         shown_lines=shown.shown_lines,
         head=head,
         tail=tail,
-        log_path=str(kept.log_path),
+        log_path=str(output.log_path),
     )
 
 
-def _status(ended: Ended, timeout_s: float, remedy: str) -> str:
+def _status(ended: ProcessEnd, timeout_s: float, remedy: str) -> str:
     if ended.timed_out:
         return f"timed out after {timeout_s:g} s, killed; {remedy}"
-    death = killer(ended.returncode)
+    death = signal_of_death(ended.returncode)
     return f"killed by {death}" if death else f"exit code {ended.returncode}"
 
 
-def _error(ended: Ended) -> ErrorKind | None:
+def _error(ended: ProcessEnd) -> ErrorKind | None:
     if ended.timed_out:
         return ErrorKind.TIMEOUT
-    return ErrorKind.FAILED if killer(ended.returncode) else None
+    return ErrorKind.FAILED if signal_of_death(ended.returncode) else None
 
 
 def _background(pids: tuple[int, ...]) -> tuple[str, ...]:
@@ -120,5 +122,5 @@ def _background(pids: tuple[int, ...]) -> tuple[str, ...]:
             return (f"[background: pids {named}{more} still running]",)
 
 
-def _log(kept: Bounded) -> tuple[str, ...]:
-    return (f"[the log is not whole: {kept.log_fault}]",) if kept.log_fault else ()
+def _log(output: BoundedOutput) -> tuple[str, ...]:
+    return (f"[the log is not whole: {output.log_fault}]",) if output.log_fault else ()

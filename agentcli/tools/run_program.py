@@ -15,20 +15,25 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from agentcli.machine import process, tree
-from agentcli.machine.bound import Bounded
-from agentcli.machine.environment import child_environment
-from agentcli.machine.filtered import Filter, Filtered
-from agentcli.machine.ledger import Ledger
-from agentcli.machine.live import Live
-from agentcli.machine.process import Ended, Pipe
-from agentcli.tools.contracts import contract
-from agentcli.tools.programs.channel import Channel, Dispatch, NotACall, OutOfTime
-from agentcli.tools.report import CARD_TAIL_LINES, report, report_interrupted
+from agentcli.machine.bound import BoundedOutput
+from agentcli.machine.environment import build_child_environment
+from agentcli.machine.filtered import FilteredSink, OutputFilter
+from agentcli.machine.ledger import ProcessTable
+from agentcli.machine.live import LiveOutput
+from agentcli.machine.process import Pipe, ProcessEnd
+from agentcli.tools.contracts import load_spec
+from agentcli.tools.programs.channel import (
+    Dispatch,
+    InvalidProgramCall,
+    ProgramChannel,
+    ProgramTimeout,
+)
+from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interrupted
 from agentcli.tools.schema import Arguments, parse
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.types.verdicts import Grants, Sandbox
 
 LONGEST_S = 24 * 3600.0
 """With all that its calls and the questions about them may take."""
@@ -36,7 +41,7 @@ LONGEST_S = 24 * 3600.0
 _CHILD = Path(__file__).with_name("programs") / "child.py"
 
 
-class Args(Arguments):
+class RunProgramArgs(Arguments):
     program: str = Field(
         min_length=1,
         description="e.g. print(sum('TODO' in read_file(p) for p in find_files('*.py').split()))",
@@ -49,23 +54,23 @@ class Args(Arguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class ProgramHost:
     """What a program runs on."""
 
     workspace: Path
     out_dir: Path
     sandbox: Sandbox | None
     """None: the person has turned it off."""
-    confinement: Callable[[str], Confinement]
+    grants: Callable[[str], Grants]
     environ: Mapping[str, str]
-    ledger: Ledger
-    clean: Callable[[], Filter]
+    processes: ProcessTable
+    clean: Callable[[], OutputFilter]
 
 
 class RunProgram:
     def __init__(
         self,
-        ground: Ground,
+        ground: ProgramHost,
         *,
         dispatch: Dispatch,
         functions: Callable[[], Mapping[str, ToolSpec]],
@@ -77,49 +82,53 @@ class RunProgram:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("run_program")
+        return load_spec("run_program")
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> RunProgramArgs:
+        return parse(RunProgramArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: RunProgramArgs) -> Effect:
         return Effect.EXECUTE
 
-    async def preview(self, args: Args, context: ToolContext) -> Command:
+    async def preview(self, args: RunProgramArgs, context: ToolContext) -> Command:
         return Command(command=args.program, cwd=str(self._ground.workspace))
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
-        kept = Bounded(*self._new_log())
-        live = Live(kept, tell=context.progress, lines=CARD_TAIL_LINES)
-        pipe = Pipe(Filtered(live, self._ground.clean()))
-        mark = self._ground.ledger.new_mark()
-        channel = Channel(dispatch=self._dispatch, call_id=context.call_id, own_time_s=args.timeout)
+    async def run(self, args: RunProgramArgs, context: ToolContext) -> Output:
+        kept = BoundedOutput(*self._new_log())
+        live = LiveOutput(kept, report=context.progress, lines=CARD_TAIL_LINES)
+        pipe = Pipe(FilteredSink(live, self._ground.clean()))
+        mark = self._ground.processes.new_tag()
+        channel = ProgramChannel(
+            dispatch=self._dispatch, call_id=context.call_id, own_time_s=args.timeout
+        )
         with ExitStack() as undo:
             undo.callback(pipe.close)
             undo.callback(channel.abandon)
-            child = self._started(args, context, mark=mark, pipe=pipe, channel=channel, kept=kept)
+            child = self._start(args, context, tag=mark, pipe=pipe, channel=channel, output=kept)
             undo.pop_all()
         channel.close_child_ends()
         began = time.monotonic()
         remarks: tuple[str, ...] = ()
         left: tuple[int, ...] = ()
         try:
-            ended, note = await self._followed(args, child, channel, pipe=pipe, mark=mark)
+            ended, note = await self._follow(args, child, channel, pipe=pipe, tag=mark)
             left = ended.left_running
         except asyncio.CancelledError:
             ran_s = time.monotonic() - began
             raise asyncio.CancelledError(
-                report_interrupted(args.program, kept=kept, cwd=self._ground.workspace, ran_s=ran_s)
+                report_interrupted(
+                    args.program, output=kept, cwd=self._ground.workspace, ran_s=ran_s
+                )
             ) from None
         finally:
-            live.stop_telling()
+            live.stop_progress()
             if self._ground.sandbox:
                 remarks = self._ground.sandbox.finish(child)
-            left = self._ground.ledger.leave(mark, left_running=left, pipe=pipe)
-        output = report(
+            left = self._ground.processes.finish(mark, left_running=left, pipe=pipe)
+        output = report_command(
             args.program,
             replace(ended, left_running=left),
-            kept=kept,
+            output=kept,
             cwd=self._ground.workspace,
             timeout_s=args.timeout,
             notes=tuple(f"[{it}]" for it in (*remarks, *note, f"{channel.made} calls")),
@@ -127,45 +136,49 @@ class RunProgram:
         )
         return replace(output, origin=", ".join(channel.origins))
 
-    async def _followed(
-        self, args: Args, child: "Popen[bytes]", channel: Channel, *, pipe: Pipe, mark: str
-    ) -> tuple[Ended, tuple[str, ...]]:
+    async def _follow(
+        self,
+        args: RunProgramArgs,
+        child: "Popen[bytes]",
+        channel: ProgramChannel,
+        *,
+        pipe: Pipe,
+        tag: str,
+    ) -> tuple[ProcessEnd, tuple[str, ...]]:
         """How it ended, and what has to be said about that. Cancelled, it ends both sides."""
         tools = {name: _parameters(spec) for name, spec in self._functions().items()}
         serving = asyncio.ensure_future(channel.serve(args.program, tools))
-        running = asyncio.ensure_future(
-            process.run(child, pipe=pipe, mark=mark, timeout_s=LONGEST_S)
-        )
+        running = asyncio.ensure_future(process.run(child, pipe=pipe, tag=tag, timeout_s=LONGEST_S))
         try:
             await asyncio.wait([serving, running], return_when=asyncio.FIRST_COMPLETED)
             stopped = serving.exception() if serving.done() else None
-            if isinstance(stopped, OutOfTime | NotACall):
-                tree.tell_group(child.pid, tree.KILL)
+            if isinstance(stopped, ProgramTimeout | InvalidProgramCall):
+                tree.signal_group(child.pid, tree.KILL)
             elif stopped is not None:
                 raise stopped
             ended = await running
         finally:
-            await process.to_its_end(_both_ended(serving, running))
-        is_late = isinstance(stopped, OutOfTime)
-        note = (str(stopped),) if isinstance(stopped, NotACall) else ()
+            await process.run_to_completion(_both_ended(serving, running))
+        is_late = isinstance(stopped, ProgramTimeout)
+        note = (str(stopped),) if isinstance(stopped, InvalidProgramCall) else ()
         return replace(ended, timed_out=is_late), note
 
-    def _started(
+    def _start(
         self,
-        args: Args,
+        args: RunProgramArgs,
         context: ToolContext,
         *,
-        mark: str,
+        tag: str,
         pipe: Pipe,
-        channel: Channel,
-        kept: Bounded,
+        channel: ProgramChannel,
+        output: BoundedOutput,
     ) -> "Popen[bytes]":
         ground = self._ground
         python = shutil.which("python3", path=ground.environ.get("PATH")) or sys.executable
         argv = [python, "-I", "-u", "-c", _CHILD.read_text(encoding="utf-8")]
-        env = child_environment(ground.environ, mark=mark)
+        env = build_child_environment(ground.environ, tag=tag)
         try:
-            child = process.start_in(
+            child = process.start_sandboxed(
                 ground.sandbox,
                 argv,
                 cwd=ground.workspace,
@@ -173,16 +186,16 @@ class RunProgram:
                 stdin=channel.child_stdin,
                 stdout=pipe.writer,
                 stderr=channel.child_stderr,
-                confinement=ground.confinement(context.call_id),
+                grants=ground.grants(context.call_id),
             )
         except OSError as error:
             raise ToolError(f"The program was not run: {error.strerror or error}.") from error
-        ground.ledger.enter(
+        ground.processes.add(
             child,
-            mark=mark,
+            tag=tag,
             command="run_program",
             call_id=context.call_id,
-            log_path=str(kept.log_path),
+            log_path=str(output.log_path),
         )
         return child
 

@@ -73,13 +73,13 @@ def parse(model: type[A], raw: Json) -> A:
     if not isinstance(raw, dict):
         raise _invalid(f"the arguments must be one JSON object, not {_kind(raw)}.")
     try:
-        return model.model_validate(_renamed(model, raw))
+        return model.model_validate(_apply_aliases(model, raw))
     except ValidationError as error:
         faults = "; ".join(_sentence(model, fault) for fault in error.errors(include_url=False))
         raise _invalid(f"{faults}.") from None
 
 
-def _renamed(model: type[Arguments], raw: dict[str, Json]) -> dict[str, Json]:
+def _apply_aliases(model: type[Arguments], raw: dict[str, Json]) -> dict[str, Json]:
     """Aliases resolved; null for an optional field, which strict providers send, left out."""
     fields: dict[str, Json] = {}
     for key, value in raw.items():
@@ -95,7 +95,7 @@ def _renamed(model: type[Arguments], raw: dict[str, Json]) -> dict[str, Json]:
 
 def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
     name = ".".join(str(part) for part in fault["loc"]) or "the input"
-    shown = _shown(fault["input"])
+    shown = _display(fault["input"])
     match fault["type"]:
         case "missing":
             described = model.model_fields[name].description
@@ -116,7 +116,7 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
             return f"{name} must be {wanted}, not {shown}"
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     text = text.encode("utf-8", "backslashreplace").decode()  # half of a pair cannot be sent on
     return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "…"
@@ -148,7 +148,7 @@ def _kind(value: Json) -> str:
         case list():
             return "an array"
         case _:
-            return _shown(value)
+            return _display(value)
 
 
 def _invalid(message: str) -> ToolError:

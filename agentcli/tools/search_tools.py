@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import Field
 
-from agentcli.machine.tokens import rough
-from agentcli.tools.contracts import contract
+from agentcli.machine.tokens import estimate_fast
+from agentcli.tools.contracts import load_spec
 from agentcli.tools.ranking import Ranking
 from agentcli.tools.schema import Arguments, parse
 from agentcli.types.messages import Json, Text
@@ -23,7 +23,7 @@ ROOM_TOKENS = 6_000
 Declare: TypeAlias = Callable[[Sequence[str]], None]
 
 
-class Args(Arguments):
+class SearchToolsArgs(Arguments):
     query: Annotated[str, Field(min_length=1, description="e.g. create an issue on GitHub")]
 
     aliases: ClassVar[dict[str, str]] = {"q": "query", "search": "query", "task": "query"}
@@ -39,7 +39,7 @@ class SearchTools:
     ) -> None:
         """`deferred`: all that can be found. `declare`: tells the model of these from now on.
         `spec`: says how many there are, besides."""
-        self._spec = spec or contract("search_tools")
+        self._spec = spec or load_spec("search_tools")
         self._deferred = deferred
         self._declare = declare
 
@@ -47,19 +47,19 @@ class SearchTools:
     def spec(self) -> ToolSpec:
         return self._spec
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> SearchToolsArgs:
+        return parse(SearchToolsArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: SearchToolsArgs) -> Effect:
         return Effect.READ
 
-    async def preview(self, args: Args, context: ToolContext) -> None:
+    async def preview(self, args: SearchToolsArgs, context: ToolContext) -> None:
         return None
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
+    async def run(self, args: SearchToolsArgs, context: ToolContext) -> Output:
         specs = {spec.name: spec for spec in self._deferred()}
         texts = {name: f"{name} {name} {spec.description}" for name, spec in specs.items()}
-        found = _fitting([specs[name] for name in Ranking(texts).best(args.query, FOUND_MOST)])
+        found = _take_fitting([specs[name] for name in Ranking(texts).best(args.query, FOUND_MOST)])
         names = tuple(spec.name for spec in found)
         details = Raw(text="\n".join(names))
         if not found:
@@ -78,12 +78,12 @@ class SearchTools:
         )
 
 
-def _fitting(found: Sequence[ToolSpec]) -> list[ToolSpec]:
+def _take_fitting(found: Sequence[ToolSpec]) -> list[ToolSpec]:
     """From the best on, as many as there is room for, and at least one."""
     taken: list[ToolSpec] = []
     left = ROOM_TOKENS
     for spec in found:
-        left -= rough(f"{spec.description}{spec.schema}")
+        left -= estimate_fast(f"{spec.description}{spec.schema}")
         if left < 0 and taken:
             break
         taken.append(spec)

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from agentcli.machine.text import Splice, spliced
+from agentcli.machine.text import Splice, splice
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, CallJudged, Fact, ModelReplied, ResultsTrimmed
 from agentcli.types.tools import Diff, FileView, KnownFile, LineRanges, ToolResult
@@ -127,7 +127,7 @@ class Seen:
         path = self._path(view.path)
         if path is not None:
             before = self._lines(path, view.sha256)
-            lines = joined((*before, *view.shown))[:RANGES_MAX]
+            lines = join_ranges((*before, *view.shown))[:RANGES_MAX]
             self._known[path] = KnownFile(path=view.path, sha256=view.sha256, lines=lines)
 
     def _lines(self, path: Path, digest: str) -> LineRanges:
@@ -151,7 +151,7 @@ def all_lines(text: str) -> LineRanges:
     return ((1, count),) if count else ()
 
 
-def joined(ranges: Iterable[tuple[int, int]]) -> LineRanges:
+def join_ranges(ranges: Iterable[tuple[int, int]]) -> LineRanges:
     """Return them in order, those that meet as one."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
@@ -162,7 +162,7 @@ def joined(ranges: Iterable[tuple[int, int]]) -> LineRanges:
     return tuple(found)
 
 
-def missing(lines: LineRanges, count: int) -> LineRanges:
+def find_missing(lines: LineRanges, count: int) -> LineRanges:
     """Return the ranges of a file of so many lines that are not among these."""
     found: list[tuple[int, int]] = []
     after = 1
@@ -183,30 +183,30 @@ def carry_over(text: str, splices: Sequence[Splice], lines: LineRanges) -> LineR
     """Return the lines known after a change, where `lines` of the text were known before.
 
     A line is known if each of its characters was known or is new."""
-    after = spliced(text, splices)
-    gaps = missing(lines, count_lines(text))
+    after = splice(text, splices)
+    gaps = find_missing(lines, count_lines(text))
     if not gaps:
         return all_lines(after)
     starts, new_starts = _starts(text), _starts(after)
     unknown = [(starts[first - 1], starts[last]) for first, last in gaps]
-    touched = joined(
+    touched = join_ranges(
         (bisect_right(new_starts, start), bisect_right(new_starts, end - 1))
-        for start, end in _moved(unknown, _kept(splices, len(text)))
+        for start, end in _move_parts(unknown, _find_kept(splices, len(text)))
     )
-    return missing(touched, count_lines(after))[:RANGES_MAX]
+    return find_missing(touched, count_lines(after))[:RANGES_MAX]
 
 
-def _kept(splices: Sequence[Splice], size: int) -> Iterator[tuple[int, int, int]]:
+def _find_kept(splices: Sequence[Splice], size: int) -> Iterator[tuple[int, int, int]]:
     """Where each stretch that stays begins and ends, and where it begins afterwards."""
     at = new_at = 0
-    for splice in splices:
-        yield at, splice.start, new_at
-        new_at += splice.start - at + len(splice.text)
-        at = splice.end
+    for each in splices:
+        yield at, each.start, new_at
+        new_at += each.start - at + len(each.text)
+        at = each.end
     yield at, size, new_at
 
 
-def _moved(
+def _move_parts(
     parts: Sequence[tuple[int, int]], kept: Iterable[tuple[int, int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Where what is left of these parts stands afterwards. Both are in order."""

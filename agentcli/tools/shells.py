@@ -16,8 +16,8 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
 from agentcli.machine import process, tree
-from agentcli.machine.shell import Leash, Script, prepare
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.machine.shell import ShellHandle, ShellScript, prepare_shell
+from agentcli.types.verdicts import Grants, Sandbox
 
 _AHEAD = 2
 """A model that answers at once is back before one shell is ready; and some ask for two commands."""
@@ -25,37 +25,37 @@ _LEAVE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class ShellSetup:
     """Where a shell stands, and what it may reach."""
 
     cwd: Path
     directory: tuple[int, int]
     """Which one it is, whatever its name."""
-    confinement: Confinement
+    grants: Grants
 
     @classmethod
-    def at(cls, cwd: Path, confinement: Confinement) -> "Post":
+    def at(cls, cwd: Path, grants: Grants) -> "ShellSetup":
         found = cwd.stat()
-        return cls(cwd=cwd, directory=(found.st_dev, found.st_ino), confinement=confinement)
+        return cls(cwd=cwd, directory=(found.st_dev, found.st_ino), grants=grants)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
-    post: Post
-    mark: str
-    script: Script
+class PooledShell:
+    setup: ShellSetup
+    tag: str
+    script: ShellScript
     child: "Popen[bytes]"
     output: int
     """The reading end of what it will print."""
-    leash: Leash
+    handle: ShellHandle
 
-    def let_go(self, command: bytes) -> None:
+    def release(self, command: bytes) -> None:
         """OSError: it could not be."""
         self.script.write(command)
-        self.leash.let_go()
+        self.handle.release()
 
 
-class Shells:
+class ShellPool:
     """May be used from one thread; the next shells are made in another."""
 
     def __init__(
@@ -63,15 +63,15 @@ class Shells:
         *,
         directory: Path,
         sandbox: Sandbox | None,
-        new_mark: Callable[[], str],
+        new_tag: Callable[[], str],
         environment: Callable[[str], dict[str, str]],
     ) -> None:
         """`directory` is for the files of commands; `environment` has that of a mark."""
         self._directory = directory.resolve()
         self._sandbox = sandbox
-        self._new_mark = new_mark
+        self._new_mark = new_tag
         self._environment = environment
-        self._waiting: deque[Future[Shell]] = deque()
+        self._waiting: deque[Future[PooledShell]] = deque()
         self._due: asyncio.Handle | None = None
         """More are to be made."""
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="shells ahead")
@@ -80,103 +80,107 @@ class Shells:
     def are_confined(self) -> bool:
         return self._sandbox is not None
 
-    def take(self, post: Post, *, notes_directory: bool) -> Shell:
+    def take(self, setup: ShellSetup, *, notes_directory: bool) -> PooledShell:
         """One to let go at once, looked after by the sandbox from now on; OSError if none starts.
 
         A shell that does not note its directory is not made ahead: few are asked for.
         """
         while self._waiting and notes_directory:
             started = self._waiting.popleft()
-            if shell := self._fit(started, post):
+            if shell := self._match(started, setup):
                 return shell
             self._dismiss(started)
-        return self._start(post, notes_directory=notes_directory, waits=False)
+        return self._start(setup, notes_directory=notes_directory, waits=False)
 
-    def prepare(self, cwd: Path, confinement: Confinement) -> None:
+    def prepare(self, cwd: Path, grants: Grants) -> None:
         """Has the next ones made, while nobody waits for them.
 
         Not before there is nothing else to do: to start a process holds up all threads, and what
         comes first is to ask the model.
         """
-        self._due = asyncio.get_running_loop().call_soon(self._have_made, cwd, confinement)
+        self._due = asyncio.get_running_loop().call_soon(self._start_spares, cwd, grants)
 
-    def _have_made(self, cwd: Path, confinement: Confinement) -> None:
+    def _start_spares(self, cwd: Path, grants: Grants) -> None:
         while len(self._waiting) < _AHEAD:
-            self._waiting.append(self._maker.submit(self._start_ahead, cwd, confinement))
+            self._waiting.append(self._maker.submit(self._start_ahead, cwd, grants))
 
-    def finish(self, shell: Shell) -> tuple[str, ...]:
+    def finish(self, shell: PooledShell) -> tuple[str, ...]:
         """Clears up after one that has ended; what the sandbox has to say of it."""
         shell.script.remove()
-        shell.leash.close()
+        shell.handle.close()
         return self._sandbox.finish(shell.child) if self._sandbox else ()
 
-    def rest(self) -> None:
+    def release_spares(self) -> None:
         """Has those that wait sent away, without waiting for it."""
         if self._due is not None:
             self._due.cancel()
         while self._waiting:
             self._dismiss(self._waiting.popleft())
 
-    def abandon(self, shell: Shell) -> None:
+    def abandon(self, shell: PooledShell) -> None:
         """One that could not be let go."""
-        shell.leash.close()
-        self._maker.submit(self._see_off, shell)
+        shell.handle.close()
+        self._maker.submit(self._end, shell)
 
     def close(self) -> None:
-        self.rest()
+        self.release_spares()
         self._maker.shutdown()
 
-    def _fit(self, started: "Future[Shell]", post: Post) -> Shell | None:
+    def _match(self, started: "Future[PooledShell]", setup: ShellSetup) -> PooledShell | None:
         """The shell, if it was started there, lives, and its sandbox is still what it was."""
         if started.cancel() or started.exception():
             return None
         shell = started.result()
-        if shell.post != post or shell.child.poll() is not None:
+        if shell.setup != setup or shell.child.poll() is not None:
             return None
         return shell if not self._sandbox or self._sandbox.attend(shell.child) else None
 
-    def _dismiss(self, started: "Future[Shell]") -> None:
+    def _dismiss(self, started: "Future[PooledShell]") -> None:
         if not started.cancel():
-            self._maker.submit(self._sent_away, started)
+            self._maker.submit(self._dismiss_started, started)
 
-    def _sent_away(self, started: "Future[Shell]") -> None:
+    def _dismiss_started(self, started: "Future[PooledShell]") -> None:
         if started.exception():
             return  # a command that needs a shell will say why there is none
         shell = started.result()
-        shell.leash.close()
+        shell.handle.close()
         os.close(shell.output)
-        self._see_off(shell)
+        self._end(shell)
 
-    def _see_off(self, shell: Shell) -> None:
+    def _end(self, shell: PooledShell) -> None:
         try:
             shell.child.wait(_LEAVE_S)
         except TimeoutExpired:
-            tree.tell_group(shell.child.pid, tree.KILL)
+            tree.signal_group(shell.child.pid, tree.KILL)
             shell.child.wait()
         self.finish(shell)
 
-    def _start_ahead(self, cwd: Path, confinement: Confinement) -> Shell:
-        return self._start(Post.at(cwd, confinement), notes_directory=True, waits=True)
+    def _start_ahead(self, cwd: Path, grants: Grants) -> PooledShell:
+        return self._start(ShellSetup.at(cwd, grants), notes_directory=True, waits=True)
 
-    def _start(self, post: Post, *, notes_directory: bool, waits: bool) -> Shell:
+    def _start(self, setup: ShellSetup, *, notes_directory: bool, waits: bool) -> PooledShell:
         mark = self._new_mark()
-        script = prepare(directory=self._directory, name=mark, notes_directory=notes_directory)
-        leash = Leash()
+        script = prepare_shell(
+            directory=self._directory, name=mark, notes_directory=notes_directory
+        )
+        leash = ShellHandle()
         with ExitStack() as undo, ExitStack() as given:
             undo.callback(leash.close)
             given.callback(leash.shell_end.close)
             output, stdout = os.pipe()
             undo.callback(os.close, output)
             given.callback(os.close, stdout)
-            child = process.start_in(
+            child = process.start_sandboxed(
                 self._sandbox,
                 script.argv,
-                cwd=post.cwd,
+                cwd=setup.cwd,
                 env=self._environment(mark),
                 stdin=leash.shell_end.fileno(),
                 stdout=stdout,
-                confinement=post.confinement,
+                grants=setup.grants,
                 waits=waits,
             )
             undo.pop_all()
-        return Shell(post=post, mark=mark, script=script, child=child, output=output, leash=leash)
+        return PooledShell(
+            setup=setup, tag=mark, script=script, child=child, output=output, handle=leash
+        )

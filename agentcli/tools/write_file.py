@@ -6,22 +6,22 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from agentcli.machine.diff import compare
-from agentcli.machine.text import UTF8, majority_ending, with_ending
-from agentcli.machine.workspace import Place, Workspace
+from agentcli.machine.text import UTF8, majority_ending, set_line_ending
+from agentcli.machine.workspace import Workspace, WorkspacePath
 from agentcli.tools import rewriting
-from agentcli.tools.contracts import contract
+from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.reading.excerpt import LINE_CHARS
-from agentcli.tools.rewriting import Rewrite
+from agentcli.tools.rewriting import FileRewrite
 from agentcli.tools.schema import Arguments, FilePath, parse
-from agentcli.tools.seen import Seen, all_lines, count_lines, missing, sha256
-from agentcli.tools.textfile import TextFile, encoded, load
+from agentcli.tools.seen import Seen, all_lines, count_lines, find_missing, sha256
+from agentcli.tools.textfile import TextFile, encode_text, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, LineRanges, Output, ToolContext, ToolSpec
 
 
-class Args(Arguments):
+class WriteFileArgs(Arguments):
     path: FilePath
     content: Annotated[str, Field(description="All of it, e.g. x = 1\\n")]
 
@@ -46,37 +46,37 @@ class WriteFile:
 
     @property
     def spec(self) -> ToolSpec:
-        return contract("write_file")
+        return load_spec("write_file")
 
-    def parse(self, raw: Json) -> Args:
-        return parse(Args, raw)
+    def parse(self, raw: Json) -> WriteFileArgs:
+        return parse(WriteFileArgs, raw)
 
-    def effect(self, args: Args) -> Effect:
+    def effect(self, args: WriteFileArgs) -> Effect:
         return Effect.WRITE
 
-    async def preview(self, args: Args, context: ToolContext) -> Diff:
-        return await rewriting.preview(
+    async def preview(self, args: WriteFileArgs, context: ToolContext) -> Diff:
+        return await rewriting.preview_rewrite(
             args.path, partial(self._plan, args), workspace=self._workspace
         )
 
-    async def run(self, args: Args, context: ToolContext) -> Output:
-        return await rewriting.carry_out(
+    async def run(self, args: WriteFileArgs, context: ToolContext) -> Output:
+        return await rewriting.rewrite_file(
             args.path, partial(self._plan, args), workspace=self._workspace, seen=self._seen
         )
 
-    def _plan(self, args: Args, place: Place) -> Rewrite:
+    def _plan(self, args: WriteFileArgs, place: WorkspacePath) -> FileRewrite:
         self._workspace.require_writable(place)
         if args.path.endswith("/"):
             raise ToolError(f"Not written: {place.given} names a directory, not a file.")
         if self._workspace.stat(place) is None:
             content = self._hidden.restore(args.content, current="", path=place.given)
             return _rewrite(place, None, content)
-        before = load(self._workspace, place)
+        before = load_text(self._workspace, place)
         self._require_read(place, before)
         content = self._hidden.restore(args.content, current=before.text, path=place.given)
-        return _rewrite(place, before, _as_before(content, before))
+        return _rewrite(place, before, _restore_endings(content, before))
 
-    def _require_read(self, place: Place, before: TextFile) -> None:
+    def _require_read(self, place: WorkspacePath, before: TextFile) -> None:
         digest = sha256(before.data)
         match self._seen.knowledge(place.path, digest):
             case _ if self._seen.is_pending(place.path):
@@ -98,10 +98,10 @@ class WriteFile:
                 _require_all_shown(place, before, self._seen.lines(place.path, digest))
 
 
-def _require_all_shown(place: Place, before: TextFile, lines: LineRanges) -> None:
+def _require_all_shown(place: WorkspacePath, before: TextFile, lines: LineRanges) -> None:
     """What was not shown was not read, and would be lost unseen."""
     total = count_lines(before.text)
-    gaps = missing(lines, total)
+    gaps = find_missing(lines, total)
     if not gaps:
         return
     first, last = gaps[0]
@@ -118,10 +118,10 @@ def _require_all_shown(place: Place, before: TextFile, lines: LineRanges) -> Non
     )
 
 
-def _rewrite(place: Place, before: TextFile | None, text: str) -> Rewrite:
+def _rewrite(place: WorkspacePath, before: TextFile | None, text: str) -> FileRewrite:
     encoding = UTF8 if before is None else before.encoding
     data = None if before is None else before.data
-    after = encoded(text, encoding=encoding, place=place)
+    after = encode_text(text, encoding=encoding, path=place)
     change = compare(before.text if before else "", text, path=place.given, created=before is None)
     size = _size(text)
     if data is None:
@@ -130,10 +130,10 @@ def _rewrite(place: Place, before: TextFile | None, text: str) -> Rewrite:
         told = f"{place.given} already has exactly this content."
     else:
         told = f"Wrote {place.given}: {size} (+{change.added} -{change.removed})."
-    return Rewrite(
+    return FileRewrite(
         before=data,
         after=after,
-        told=told,
+        summary=told,
         diff=Diff(
             path=place.given,
             unified=change.unified,
@@ -147,11 +147,13 @@ def _rewrite(place: Place, before: TextFile | None, text: str) -> Rewrite:
     )
 
 
-def _as_before(content: str, before: TextFile) -> str:
+def _restore_endings(content: str, before: TextFile) -> str:
     """With the line endings of the file, and without a byte order mark that is not text."""
-    if before.encoding.mark:
+    if before.encoding.bom:
         content = content.removeprefix("\ufeff")
-    return with_ending(content, majority_ending(before.text)) if "\n" in before.text else content
+    return (
+        set_line_ending(content, majority_ending(before.text)) if "\n" in before.text else content
+    )
 
 
 def _size(text: str) -> str:

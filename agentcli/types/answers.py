@@ -6,7 +6,7 @@ of its parts in order, joined exactly as the model wrote them.
 
 from collections.abc import Iterable
 
-from agentcli.types.events import Event, ModelReplied, Told, TurnStarted, Why
+from agentcli.types.events import ContextNote, Event, ModelReplied, NoteReason, TurnStarted
 from agentcli.types.messages import AssistantMessage
 
 CONTINUED = ("length", "paused")
@@ -30,7 +30,7 @@ class AnswerParts:
         match event:
             case TurnStarted():
                 self._before, self._latest, self._has_calls, self._stop = "", "", False, ""
-            case Told(why=Why.WRAP_UP) if self._is_continued:
+            case ContextNote(why=NoteReason.WRAP_UP) if self._is_continued:
                 # A last word is a paragraph of its own, behind what it interrupts.
                 self._latest += "\n\n"
             case ModelReplied(message=message):

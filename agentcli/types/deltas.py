@@ -37,7 +37,7 @@ class CallProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenOff:
+class AttemptBrokenOff:
     """An attempt that a provider had taken on gave no reply. Whoever asked records what it used."""
 
     usage: Usage
@@ -63,15 +63,21 @@ class CommandEnded:
 
 
 Delta: TypeAlias = (
-    TextDelta | ThinkingDelta | CallDelta | CallProgress | BrokenOff | RetryDelta | CommandEnded
+    TextDelta
+    | ThinkingDelta
+    | CallDelta
+    | CallProgress
+    | AttemptBrokenOff
+    | RetryDelta
+    | CommandEnded
 )
 
 
-def joined(deltas: Iterable[Delta]) -> Iterator[Delta]:
+def join_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:
     """The same in fewer pieces: what came together need not be shown token by token."""
-    for _, group in groupby(deltas, key=_what_grows):
+    for _, group in groupby(deltas, key=_merge_key):
         first, *more = group
-        text = "".join(map(_piece, (first, *more)))
+        text = "".join(map(_delta_text, (first, *more)))
         match first:
             case TextDelta() | ThinkingDelta():
                 yield replace(first, text=text)
@@ -81,11 +87,11 @@ def joined(deltas: Iterable[Delta]) -> Iterator[Delta]:
                 yield from (first, *more)
 
 
-def _what_grows(delta: Delta) -> tuple[type, str]:
+def _merge_key(delta: Delta) -> tuple[type, str]:
     return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
 
 
-def _piece(delta: Delta) -> str:
+def _delta_text(delta: Delta) -> str:
     match delta:
         case TextDelta(text=text) | ThinkingDelta(text=text) | CallDelta(arguments=text):
             return text

@@ -75,7 +75,7 @@ _STATUS_OF_EXIT: dict[Exit, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """How a run ended: the one value behind the exit code, the JSON result and the last record."""
 
     ending: Ending
@@ -122,8 +122,8 @@ class AgentError(Exception):
         return EXIT_OF_ENDING[self.ending]
 
     @property
-    def outcome(self) -> Outcome:
-        return Outcome(ending=self.ending, message=str(self), hint=self.hint)
+    def outcome(self) -> RunOutcome:
+        return RunOutcome(ending=self.ending, message=str(self), hint=self.hint)
 
 
 class UsageError(AgentError):
@@ -138,7 +138,7 @@ class RecordError(SettingsError):
     """A fact cannot be recorded: nothing may go on."""
 
 
-class WireErrorKind(StrEnum):
+class ProviderErrorKind(StrEnum):
     """Why there is no reply, as far as it decides what happens next."""
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
@@ -153,12 +153,12 @@ class WireErrorKind(StrEnum):
     TOKEN_CAP = "token_cap"  # not sent: it could have taken more tokens than the person allows
 
 
-class WireError(AgentError):
+class ProviderError(AgentError):
     def __init__(
         self,
         message: str,
         *,
-        kind: WireErrorKind,
+        kind: ProviderErrorKind,
         hint: str = "",
         status: int | None = None,
         retry_after_s: float | None = None,
@@ -171,14 +171,14 @@ class WireError(AgentError):
 
     @property
     def was_sent(self) -> bool:
-        return self.kind not in (WireErrorKind.COST_CAP, WireErrorKind.TOKEN_CAP)
+        return self.kind not in (ProviderErrorKind.COST_CAP, ProviderErrorKind.TOKEN_CAP)
 
 
-_ENDING_OF_KIND: dict[WireErrorKind, Ending] = {
-    WireErrorKind.CREDENTIALS: Ending.MISCONFIGURED,
-    WireErrorKind.MODEL: Ending.MISCONFIGURED,
-    WireErrorKind.OVERFLOW: Ending.OVERFLOW,
-    WireErrorKind.REFUSED: Ending.REFUSED,
-    WireErrorKind.COST_CAP: Ending.COST_LIMIT,
-    WireErrorKind.TOKEN_CAP: Ending.TOKEN_LIMIT,
+_ENDING_OF_KIND: dict[ProviderErrorKind, Ending] = {
+    ProviderErrorKind.CREDENTIALS: Ending.MISCONFIGURED,
+    ProviderErrorKind.MODEL: Ending.MISCONFIGURED,
+    ProviderErrorKind.OVERFLOW: Ending.OVERFLOW,
+    ProviderErrorKind.REFUSED: Ending.REFUSED,
+    ProviderErrorKind.COST_CAP: Ending.COST_LIMIT,
+    ProviderErrorKind.TOKEN_CAP: Ending.TOKEN_LIMIT,
 }

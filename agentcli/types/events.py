@@ -121,10 +121,10 @@ class TurnWithdrawn:
     type: Literal["turn_withdrawn"] = "turn_withdrawn"
 
 
-class Why(StrEnum):
+class NoteReason(StrEnum):
     """What the model is told something for. `docs/reference/log.md` says when each of them is."""
 
-    PERSON = "person"
+    USER = "person"
     SHELL = "user ran"
     INSTRUCTIONS = "instructions"
     ROLE = "role"
@@ -144,11 +144,11 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ContextNote:
     """Said to the model in the middle of a turn: by the runtime, or by the person with files."""
 
     text: str
-    why: Why | str
+    why: NoteReason | str
     """A plain string in what is read back: another version may have had other reasons."""
     attached: Content = ()
     type: Literal["told"] = "told"
@@ -165,7 +165,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class FileAttached:
     """The person sent something from elsewhere along with the message that comes next."""
 
     name: str
@@ -352,9 +352,9 @@ Fact: TypeAlias = (
     | ModelChanged
     | TurnStarted
     | TurnWithdrawn
-    | Told
+    | ContextNote
     | Warned
-    | Attached
+    | FileAttached
     | ServerAsked
     | ModelReplied
     | ModelFailed

@@ -31,7 +31,7 @@ class FormField:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class ServerForm:
     """With neither fields nor an address it is a question for a yes."""
 
     server: str
@@ -42,11 +42,11 @@ class Form:
     """A page to be opened, if the person says yes."""
 
 
-Values: TypeAlias = dict[str, str | int | float | bool | list[str] | None]
+FormValues: TypeAlias = dict[str, str | int | float | bool | list[str] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormAnswer:
     action: Literal["accept", "decline", "cancel"]
     """Cancelled: the person gave no answer."""
-    values: Values | None = None
+    values: FormValues | None = None

@@ -19,32 +19,32 @@ else:
         """Two hold for every record, and are said for the type checker to know."""
         if not (slots and kw_only):
             raise TypeError("a record has slots, and takes keywords only")
-        return partial(_record, shared=_FROZEN if frozen else _OPEN)
+        return partial(_make_dataclass, shared=_FROZEN if frozen else _MUTABLE)
 
 
-def _record(cls: type, *, shared: dict[str, Any]) -> Any:
+def _make_dataclass(cls: type, *, shared: dict[str, Any]) -> Any:
     own = {**vars(cls)}
     cls.__doc__ = cls.__doc__ or cls.__name__  # or else a signature is worked out for it
     plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)
     made: Any = plain(cls)
-    for name, method in (("__init__", _LateInit(made)), *shared.items()):
+    for name, method in (("__init__", _LazyInit(made)), *shared.items()):
         if name not in own:
             setattr(made, name, method)
     return made
 
 
-class _LateInit:
+class _LazyInit:
     """Makes way for the real one: of most classes no value is made before the first request."""
 
     def __init__(self, cls: Any) -> None:
         self._cls = cls
 
     def __get__(self, value: Any, cls: Any) -> Any:
-        self._cls.__init__ = written = _init(self._cls)
+        self._cls.__init__ = written = _compile_init(self._cls)
         return written.__get__(value, cls)
 
 
-def _init(cls: Any) -> Any:
+def _compile_init(cls: Any) -> Any:
     """Written out, because it is called for every value there is."""
     scope: dict[str, Any] = {"put": object.__setattr__, "missing": MISSING}
     fields = dataclasses.fields(cls)
@@ -64,8 +64,8 @@ def _init(cls: Any) -> Any:
     return made
 
 
-def _values(record: Any) -> tuple[Any, ...]:
-    return tuple([getattr(record, name) for name in record.__dataclass_fields__])
+def _field_values(instance: Any) -> tuple[Any, ...]:
+    return tuple([getattr(instance, name) for name in instance.__dataclass_fields__])
 
 
 def _set(self: Any, name: str, value: Any) -> None:
@@ -79,17 +79,21 @@ def _delete(self: Any, name: str) -> None:
 
 
 def _equal(self: Any, other: Any) -> bool:
-    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+    return (
+        _field_values(self) == _field_values(other)
+        if other.__class__ is self.__class__
+        else NotImplemented
+    )
 
 
 def _hash(self: Any) -> int:
-    return hash(_values(self))
+    return hash(_field_values(self))
 
 
-def _shown(self: Any) -> str:
+def _format_repr(self: Any) -> str:
     shown = (it.name for it in dataclasses.fields(self) if it.repr)
     return f"{type(self).__qualname__}({', '.join(f'{it}={getattr(self, it)!r}' for it in shown)})"
 
 
-_OPEN: dict[str, Any] = {"__eq__": _equal, "__hash__": None, "__repr__": _shown}
-_FROZEN = _OPEN | {"__setattr__": _set, "__delattr__": _delete, "__hash__": _hash}
+_MUTABLE: dict[str, Any] = {"__eq__": _equal, "__hash__": None, "__repr__": _format_repr}
+_FROZEN = _MUTABLE | {"__setattr__": _set, "__delattr__": _delete, "__hash__": _hash}

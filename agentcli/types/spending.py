@@ -17,7 +17,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import Usage
 from agentcli.types.record import dataclass
 from agentcli.types.tools import ChildTurn
-from agentcli.types.words import counted
+from agentcli.types.words import pluralize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,50 +50,52 @@ class Spending:
         return self.usage.is_estimate
 
     @property
-    def about(self) -> str:
+    def estimate_prefix(self) -> str:
         """Before every sum of money, where a part of it is estimated."""
         return "about " if self.is_estimate else ""
 
     @property
-    def cost(self) -> str:
+    def cost_text(self) -> str:
         """For people."""
-        known = f"{self.about}${self.known_usd:.4f}"
+        known = f"{self.estimate_prefix}${self.known_usd:.4f}"
         if not self.unpriced:
             return known
-        unpriced = f"{counted(self.unpriced, 'request')} without a known price"
+        unpriced = f"{pluralize(self.unpriced, 'request')} without a known price"
         return f"{known} and {unpriced}" if self.known_usd else "price not known"
 
     @property
-    def asked(self) -> str:
+    def request_summary(self) -> str:
         """How often, for people: `3 requests`, `1 request, 2 attempts broken off`."""
-        broken = f", {counted(self.broken_off, 'attempt')} broken off" if self.broken_off else ""
-        return counted(self.requests, "request") + broken
+        broken = f", {pluralize(self.broken_off, 'attempt')} broken off" if self.broken_off else ""
+        return pluralize(self.requests, "request") + broken
 
 
-NOTHING = Spending()
+NO_SPENDING = Spending()
 
 
-def spent_on(event: Event) -> Spending:
+def compute_spending(event: Event) -> Spending:
     match event:
         case ModelReplied():
-            return _replied(event)
+            return _count_reply(event)
         case TokensSpent(why=why, usage=usage, cost_usd=cost_usd):
             is_broken = why == "broken_off"
-            return _spent(usage, cost_usd, requests=int(not is_broken), broken_off=int(is_broken))
+            return _build_spending(
+                usage, cost_usd, requests=int(not is_broken), broken_off=int(is_broken)
+            )
         case Compacted(usage=usage, cost_usd=cost_usd):
-            return _spent(usage, cost_usd, requests=1)
+            return _build_spending(usage, cost_usd, requests=1)
         case CallFinished(result=result) if isinstance(result.details, ChildTurn):
             return spent_by_child(result.details)
         case _:
-            return NOTHING
+            return NO_SPENDING
 
 
 def spent_by_child(child: ChildTurn) -> Spending:
-    return _spent(child.usage, child.cost_usd)
+    return _build_spending(child.usage, child.cost_usd)
 
 
-def total(events: Iterable[Event]) -> Spending:
-    return sum(map(spent_on, events), NOTHING)
+def sum_spending(events: Iterable[Event]) -> Spending:
+    return sum(map(compute_spending, events), NO_SPENDING)
 
 
 def own_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -104,15 +106,15 @@ def own_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     return facts
 
 
-def _replied(reply: ModelReplied) -> Spending:
+def _count_reply(reply: ModelReplied) -> Spending:
     usage, cost_usd = reply.message.usage, reply.cost_usd
     if reply.message.stop == "cancelled" and cost_usd is None and usage == Usage():
         # Logs had nothing to say of replies that were interrupted.
         return Spending(requests=1, usage=Usage(is_estimate=True))
-    return _spent(usage, cost_usd, requests=1)
+    return _build_spending(usage, cost_usd, requests=1)
 
 
-def _spent(
+def _build_spending(
     usage: Usage, cost_usd: float | None, *, requests: int = 0, broken_off: int = 0
 ) -> Spending:
     return Spending(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from agentcli.types.forms import Form
+from agentcli.types.forms import ServerForm
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.record import dataclass
 from agentcli.types.tools import Details, Effect, Output, Tool
@@ -20,14 +20,14 @@ By = Literal["mode", "rule", "hook", "evaluator", "person", "nobody"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confinement:
+class Grants:
     """What a command may reach beyond the workspace. Set by rules and people, never by a model."""
 
     network: bool = False
     writable: tuple[Path, ...] = ()
 
 
-CONFINED = Confinement()
+NO_GRANTS = Grants()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Verdict:
     """With `modify`: the arguments to run instead. The model is told."""
     remedy: str = ""
     """With `nobody`: the options of the command line that would have permitted the call."""
-    confinement: Confinement = CONFINED
+    confinement: Grants = NO_GRANTS
     """What a command gets beyond the workspace, if it runs."""
 
 
@@ -66,12 +66,12 @@ class Question:
     """The `ask` that led here, with its reason."""
     child: Delegation | None = None
     """None: the call is one of the session's own."""
-    form: Form | None = None
+    form: ServerForm | None = None
     """Where it is a server that asks: a yes is `modify`, with what was filled in as `input`, or
     `allow` where there is nothing to fill in; `ask` comes back where no answer was given."""
 
 
-class Asker(Protocol):
+class AskUser(Protocol):
     """A face that can put a question to a person."""
 
     async def __call__(self, question: Question) -> Verdict:
@@ -119,7 +119,7 @@ class Sandbox(Protocol):
         cwd: Path,
         env: dict[str, str],
         stdout: int,
-        confinement: Confinement,
+        grants: Grants,
         stdin: int = ...,
         stderr: int = ...,
         waits: bool = ...,

@@ -35,20 +35,20 @@ class Request:
     """Groups the requests of one conversation, for providers that route their cache by a key."""
 
 
-Show: TypeAlias = Callable[[Delta], None]
+OnDelta: TypeAlias = Callable[[Delta], None]
 Price: TypeAlias = Callable[[Usage], float | None]
 """What so many tokens cost in USD; None: it is not known."""
 
 
-class Wire(Protocol):
+class ModelProvider(Protocol):
     """A model that can be asked."""
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         """Raises WireError. Never returns a message with half a tool call in it."""
         ...
 
     async def close(self) -> None: ...
 
 
-Limit: TypeAlias = Callable[[Wire], Wire]
+ProviderWrapper: TypeAlias = Callable[[ModelProvider], ModelProvider]
 """Puts around a wire what may lower or refuse a request before it is sent."""

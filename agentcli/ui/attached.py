@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from agentcli.machine.home import from_home
-from agentcli.machine.images import ENDINGS, NotShown, picture_in
-from agentcli.machine.plain import visible
+from agentcli.machine.home import expand_home
+from agentcli.machine.images import ENDINGS, ImageRefused, load_picture
+from agentcli.machine.plain import show_controls
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Image
 from agentcli.types.record import dataclass
@@ -31,54 +31,56 @@ _PASTED = (
     r"|(?P<bare>(?:file://|~?/)(?:\\.|[^ \t\n\"'\\])+))"
 )
 _ESCAPED = r"\\(.)"
-_AFTER_A_NAME = ".,;:)!?"
+_TRAILING_PUNCTUATION = ".,;:)!?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class Attachments:
     """What goes to the model besides the message, and what the person is told of it."""
 
     parts: tuple[str | Image, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __add__(self, other: "Attached") -> "Attached":
-        return Attached(parts=self.parts + other.parts, notes=self.notes + other.notes)
+    def __add__(self, other: "Attachments") -> "Attachments":
+        return Attachments(parts=self.parts + other.parts, notes=self.notes + other.notes)
 
 
-def mentions(text: str) -> list[str]:
+def find_mentions(text: str) -> list[str]:
     """What stands behind an @ each, once."""
     found = re.finditer(_MENTION, text) if "@" in text else ()
-    return list(dict.fromkeys(it["quoted"] or it["bare"].rstrip(_AFTER_A_NAME) for it in found))
+    return list(
+        dict.fromkeys(it["quoted"] or it["bare"].rstrip(_TRAILING_PUNCTUATION) for it in found)
+    )
 
 
 def is_image_name(name: str) -> bool:
     return name.lower().endswith(ENDINGS)
 
 
-def image_at(path: Path, name: str) -> Attached:
+def attach_image(path: Path, name: str) -> Attachments:
     """Takes a moment: it is read and decoded."""
-    shown = visible(name)
+    shown = show_controls(name)
     try:
-        picture = picture_in(path)
-    except NotShown as error:
-        return not_attached(shown, str(error))
+        picture = load_picture(path)
+    except ImageRefused as error:
+        return report_not_attached(shown, str(error))
     label = picture.label(shown)
-    return Attached(parts=(label, picture.image), notes=(f"attached {label}",))
+    return Attachments(parts=(label, picture.image), notes=(f"attached {label}",))
 
 
-def not_attached(shown: str, why: str) -> Attached:
-    return Attached(
+def report_not_attached(shown: str, why: str) -> Attachments:
+    return Attachments(
         parts=(f"[The image {shown} could not be attached: it {why}.]",),
         notes=(f"{NOT_ATTACHED}{shown} {why}",),
     )
 
 
-def one_too_many(name: str) -> Attached:
+def report_too_many(name: str) -> Attachments:
     why = f"is one too many: a message may have {IMAGES_MAX} images"
-    return not_attached(visible(name), why)
+    return report_not_attached(show_controls(name), why)
 
 
-def named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
+def load_named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
     """Raises UsageError: whoever names one on a command line wants it to be seen."""
     if len(paths) > IMAGES_MAX:
         raise UsageError(
@@ -87,36 +89,38 @@ def named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
     parts: list[str | Image] = []
     for path in paths:
         try:
-            picture = picture_in(path)
-        except NotShown as error:
+            picture = load_picture(path)
+        except ImageRefused as error:
             raise UsageError(f"{path} {error}", hint="name a PNG, JPEG, GIF or WebP file") from None
-        parts += [picture.label(visible(path.name)), picture.image]
+        parts += [picture.label(show_controls(path.name)), picture.image]
     return tuple(parts)
 
 
-def mentioned_images(text: str, workspace: Path) -> Attached:
+def attach_mentioned_images(text: str, workspace: Path) -> Attachments:
     """Of a prompt that nobody may have typed: images of the workspace, and nothing else."""
-    named = [name for name in mentions(text) if is_image_name(name)]
+    named = [name for name in find_mentions(text) if is_image_name(name)]
     there = [name for name in named if os.path.lexists(workspace / name)]
-    return _all_of((workspace / name, name, workspace) for name in there)
+    return _attach_all((workspace / name, name, workspace) for name in there)
 
 
-def pasted_images(text: str) -> Attached:
+def attach_pasted_images(text: str) -> Attachments:
     """A terminal that a file is dragged into pastes its path: quoted, escaped, or as an address."""
-    return _all_of((path, path.name, None) for path in dict.fromkeys(pasted_paths(text)))
+    return _attach_all((path, path.name, None) for path in dict.fromkeys(find_pasted_paths(text)))
 
 
 def begins_with_image(text: str) -> bool:
     first = re.match(_PASTED, text)
-    return any(_path(written) for written in (text.strip(), _unquoted(first) if first else ""))
+    return any(
+        _resolve_image_path(written) for written in (text.strip(), _unquote(first) if first else "")
+    )
 
 
-def pasted_paths(text: str) -> Iterator[Path]:
+def find_pasted_paths(text: str) -> Iterator[Path]:
     if len(text) > PASTED_TEXT_CHARS:
         return
     # Not every terminal escapes a blank: then the path is all there is.
-    for written in (text.strip(), *map(_unquoted, re.finditer(_PASTED, text))):
-        if path := _path(written):
+    for written in (text.strip(), *map(_unquote, re.finditer(_PASTED, text))):
+        if path := _resolve_image_path(written):
             yield path
 
 
@@ -125,24 +129,24 @@ def leads_out(path: Path, workspace: Path) -> bool:
     return not Path(os.path.realpath(path)).is_relative_to(workspace)
 
 
-def _all_of(found: Iterator[tuple[Path, str, Path | None]]) -> Attached:
-    attached = Attached()
+def _attach_all(found: Iterator[tuple[Path, str, Path | None]]) -> Attachments:
+    attached = Attachments()
     for number, (path, name, workspace) in enumerate(found):
         if number == IMAGES_MAX:
-            return attached + one_too_many(name)
+            return attached + report_too_many(name)
         if workspace is not None and leads_out(path, workspace):
-            attached += not_attached(visible(name), "leads out of the workspace")
+            attached += report_not_attached(show_controls(name), "leads out of the workspace")
         else:
-            attached += image_at(path, name)
+            attached += attach_image(path, name)
     return attached
 
 
-def _unquoted(found: re.Match[str]) -> str:
+def _unquote(found: re.Match[str]) -> str:
     quoted: str | None = found["single"] or found["double"]
-    return quoted or re.sub(_ESCAPED, r"\1", found["bare"].rstrip(_AFTER_A_NAME))
+    return quoted or re.sub(_ESCAPED, r"\1", found["bare"].rstrip(_TRAILING_PUNCTUATION))
 
 
-def _path(written: str) -> Path | None:
+def _resolve_image_path(written: str) -> Path | None:
     """Where it is a whole path to something that is named like an image, and is there."""
     if not is_image_name(written) or "\0" in written:
         return None
@@ -150,5 +154,5 @@ def _path(written: str) -> Path | None:
         written = "/" + unquote(written).removeprefix("file://").partition("/")[2]
     if not written.startswith(("/", "~/")):
         return None
-    path = from_home(written)
+    path = expand_home(written)
     return path if os.path.lexists(path) else None

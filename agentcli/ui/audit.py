@@ -5,11 +5,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from agentcli.machine.plain import visible
-from agentcli.record.audit import Audit, Head, audit, read_head
-from agentcli.record.sessions import log_of
-from agentcli.record.signing import check
-from agentcli.record.signing import sign as sign_file
+from agentcli.machine.plain import show_controls
+from agentcli.record.audit import AuditResult, LogHead, audit_log, read_head
+from agentcli.record.sessions import find_log
+from agentcli.record.signing import sign_head as sign_file
+from agentcli.record.signing import verify_signature
 from agentcli.types.errors import Exit, SettingsError, UsageError
 
 SHOWN_FAULTS = 10
@@ -33,38 +33,38 @@ NO_HEAD = (
 )
 
 
-def verify(named: str | None, *, head: Path | None, key: Path | None, as_json: bool) -> Exit:
+def verify_log(named: str | None, *, head: Path | None, key: Path | None, as_json: bool) -> Exit:
     if key is not None and head is None:
         raise UsageError("--key needs the head it signed", hint="add --head FILE")
     kept = read_head(head) if head else None
-    signed = check(head, key) if head and key else ""
-    found = audit(log_of(named), kept=kept)
+    signed = verify_signature(head, key) if head and key else ""
+    found = audit_log(find_log(named), kept=kept)
     if as_json:
         _write_json(found, signed)
     else:
-        for line in _lines(found, kept, signed):
-            sys.stdout.write(visible(line) + "\n")
+        for line in _render_audit(found, kept, signed):
+            sys.stdout.write(show_controls(line) + "\n")
     return Exit.VERIFY_FAILED if found.status == "broken" else Exit.DONE
 
 
 def write_head(named: str | None, out: Path | None) -> None:
-    text = _head_text(_sound_head(named))
+    text = _head_text(_read_sound_head(named))
     if out is None:
         sys.stdout.write(text)
     else:
         _write(out, text)
 
 
-def sign(named: str, *, key: Path, out: Path | None) -> None:
-    head = _sound_head(named)
+def sign_head(named: str, *, key: Path, out: Path | None) -> None:
+    head = _read_sound_head(named)
     out = out or Path(f"{head.session}.head")
     _write(out, _head_text(head))
     signature = sign_file(out, key)
     sys.stdout.write(f"{out} and {signature}: keep both where the log is not\n")
 
 
-def _sound_head(named: str | None) -> Head:
-    found = audit(log_of(named))
+def _read_sound_head(named: str | None) -> LogHead:
+    found = audit_log(find_log(named))
     if found.status == "broken" or found.head is None:
         raise SettingsError(
             "this log has no sound head",
@@ -73,7 +73,7 @@ def _sound_head(named: str | None) -> Head:
     return found.head
 
 
-def _head_text(head: Head) -> str:
+def _head_text(head: LogHead) -> str:
     return json.dumps(asdict(head)) + "\n"
 
 
@@ -86,7 +86,7 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _lines(found: Audit, kept: Head | None, signed: str) -> list[str]:
+def _render_audit(found: AuditResult, stored_head: LogHead | None, signed: str) -> list[str]:
     faults = [f"record {fault.line}: {fault.reason}" for fault in found.faults[:SHOWN_FAULTS]]
     more = len(found.faults) - len(faults)
     if faults:
@@ -96,12 +96,12 @@ def _lines(found: Audit, kept: Head | None, signed: str) -> list[str]:
         *([signed] if signed else []),
         *found.notes,
         (CHAINED if found.is_closed else UNFINISHED) if found.records else EMPTY,
-        HELD.format(seq=kept.seq) if kept else NO_HEAD,
+        HELD.format(seq=stored_head.seq) if stored_head else NO_HEAD,
         NOT_PROVEN,
     ]
 
 
-def _write_json(found: Audit, signed: str) -> None:
+def _write_json(found: AuditResult, signed: str) -> None:
     report = {
         "status": found.status,
         "records": found.records,

@@ -15,106 +15,110 @@ from urllib.parse import urlsplit, urlunsplit
 
 from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.ui.outlets import FileOutlet, FolderOutlet
+from agentcli.ui.outlets import OutputFile, OutputFolder
 from agentcli.ui.reports import junit, markdown, sarif
-from agentcli.ui.reports.account import Account
+from agentcli.ui.reports.account import RunSummary
 from agentcli.ui.reports.github import write_job_files
 from agentcli.ui.streams import write_err
 
 
-class ReportForm(StrEnum):
+class ReportFormat(StrEnum):
     JUNIT = "junit"
     GITHUB = "github"
     MARKDOWN = "markdown"
     SARIF = "sarif"
 
 
-GITHUB = frozenset({ReportForm.GITHUB})
-_IN_THE_DIRECTORY = (ReportForm.JUNIT, ReportForm.MARKDOWN, ReportForm.SARIF)
+GITHUB = frozenset({ReportFormat.GITHUB})
+_DIRECTORY_FORMATS = (ReportFormat.JUNIT, ReportFormat.MARKDOWN, ReportFormat.SARIF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leavings:
+class ArtifactOptions:
     patch: Path | None = None
     last_message: Path | None = None
     directory: Path | None = None
-    reports: frozenset[ReportForm] = frozenset()
+    reports: frozenset[ReportFormat] = frozenset()
 
     @property
     def wants_patch(self) -> bool:
-        has_page = bool(self.reports & {ReportForm.MARKDOWN, ReportForm.GITHUB})
+        has_page = bool(self.reports & {ReportFormat.MARKDOWN, ReportFormat.GITHUB})
         return bool(self.patch or self.directory or has_page)
 
-    def opened(self) -> "Bundle":
+    def open_files(self) -> "ArtifactFiles":
         """Raises UsageError where something of it could not be written."""
-        for form in _IN_THE_DIRECTORY:
+        for form in _DIRECTORY_FORMATS:
             if form in self.reports and self.directory is None:
                 raise UsageError(
                     f"--report {form} needs a directory to write to", hint="add --output-dir DIR"
                 )
-        return Bundle(
-            directory=FolderOutlet(self.directory) if self.directory else None,
-            patch=FileOutlet(self.patch) if self.patch else None,
-            last_message=FileOutlet(self.last_message) if self.last_message else None,
+        return ArtifactFiles(
+            directory=OutputFolder(self.directory) if self.directory else None,
+            patch=OutputFile(self.patch) if self.patch else None,
+            last_message=OutputFile(self.last_message) if self.last_message else None,
             reports=self.reports,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class ArtifactFiles:
     """The same, ready to be written to."""
 
-    directory: FolderOutlet | None = None
-    patch: FileOutlet | None = None
-    last_message: FileOutlet | None = None
-    reports: frozenset[ReportForm] = frozenset()
+    directory: OutputFolder | None = None
+    patch: OutputFile | None = None
+    last_message: OutputFile | None = None
+    reports: frozenset[ReportFormat] = frozenset()
 
-    def write_named(self, *, answer: str, patch: str) -> None:
+    def write_named_files(self, *, answer: str, patch: str) -> None:
         """The files that have a name of their own. Raises SettingsError, also where the directory
         takes nothing any more: that is to be known before the log is closed."""
-        with _told("the answer or the patch"):
+        with _report_write_errors("the answer or the patch"):
             if self.last_message is not None:
-                self.last_message.put(answer.rstrip("\n") + "\n")
+                self.last_message.write(answer.rstrip("\n") + "\n")
             if self.patch is not None:
-                self.patch.put(patch)
-        with _told("to the output directory"):
+                self.patch.write(patch)
+        with _report_write_errors("to the output directory"):
             if self.directory is not None:
-                self.directory.probe()
+                self.directory.check_writable()
 
-    def write(self, account: Account, *, settings: Settings | None, log: Path | None) -> None:
+    def write(self, summary: RunSummary, *, settings: Settings | None, log: Path | None) -> None:
         """Raises SettingsError where the disk no longer takes what it did before."""
-        with _told("what the run leaves"):
+        with _report_write_errors("what the run leaves"):
             if self.directory is not None:
-                for name, text in self._files(account, settings, log):
-                    self.directory.put(name, text)
-        if ReportForm.GITHUB in self.reports:
-            self._tell_the_job(account)
+                for name, text in self._render_files(summary, settings, log):
+                    self.directory.write(name, text)
+        if ReportFormat.GITHUB in self.reports:
+            self._write_job_files(summary)
 
-    def _tell_the_job(self, account: Account) -> None:
+    def _write_job_files(self, summary: RunSummary) -> None:
         """Its files are the runner's: that they cannot be written is no failure of the run."""
         try:
-            write_job_files(account)
+            write_job_files(summary)
         except OSError as error:
             write_err(f"warning: the job was not told: {error.filename}: {error.strerror}\n")
 
-    def _files(
-        self, account: Account, settings: Settings | None, log: Path | None
+    def _render_files(
+        self, summary: RunSummary, settings: Settings | None, log: Path | None
     ) -> Iterator[tuple[str, str]]:
-        result = {"v": 1, "session": account.tally.session, **account.tally.result(account.outcome)}
-        yield "result.json", _json(result)
-        yield "answer.md", account.answer.rstrip("\n") + "\n"
-        yield "patch.diff", account.patch
+        result = {
+            "v": 1,
+            "session": summary.tally.session,
+            **summary.tally.build_result(summary.outcome),
+        }
+        yield "result.json", _format_json(result)
+        yield "answer.md", summary.answer.rstrip("\n") + "\n"
+        yield "patch.diff", summary.patch
         if settings is not None:
-            yield "settings.json", _json(settings_json(settings))
+            yield "settings.json", _format_json(build_settings_json(settings))
         if log is not None:
             yield "log.jsonl", log.read_text(encoding="utf-8", errors="replace")
-        for form in _IN_THE_DIRECTORY:
+        for form in _DIRECTORY_FORMATS:
             if form in self.reports:
-                yield _FILE_OF_FORM[form], _report(form, account)
+                yield _FILE_NAMES[form], _render_report(form, summary)
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _report_write_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -124,55 +128,55 @@ def _told(what: str) -> Iterator[None]:
         ) from error
 
 
-_FILE_OF_FORM = {
-    ReportForm.JUNIT: "junit.xml",
-    ReportForm.MARKDOWN: "report.md",
-    ReportForm.SARIF: "report.sarif",
+_FILE_NAMES = {
+    ReportFormat.JUNIT: "junit.xml",
+    ReportFormat.MARKDOWN: "report.md",
+    ReportFormat.SARIF: "report.sarif",
 }
 
 
-def parse_reports(given: Iterable[str]) -> frozenset[ReportForm]:
-    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
-    known = ", ".join(ReportForm)
+def parse_reports(texts: Iterable[str]) -> frozenset[ReportFormat]:
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    known = ", ".join(ReportFormat)
     for name in names:
-        if name not in list(ReportForm):
+        if name not in list(ReportFormat):
             raise UsageError(f"there is no report {name!r}", hint=f"--report takes {known}")
-    return frozenset(map(ReportForm, names))
+    return frozenset(map(ReportFormat, names))
 
 
-def settings_json(settings: Settings) -> dict[str, Any]:
+def build_settings_json(settings: Settings) -> dict[str, Any]:
     """The effective settings. No key is among them; addresses lose what may be a password."""
-    return {field.name: _plain(getattr(settings, field.name)) for field in fields(settings)}
+    return {field.name: _to_plain(getattr(settings, field.name)) for field in fields(settings)}
 
 
-def _report(form: ReportForm, account: Account) -> str:
+def _render_report(form: ReportFormat, summary: RunSummary) -> str:
     match form:
-        case ReportForm.JUNIT:
-            return junit.junit(account)
-        case ReportForm.SARIF:
-            return sarif.sarif(account)
+        case ReportFormat.JUNIT:
+            return junit.render_junit(summary)
+        case ReportFormat.SARIF:
+            return sarif.render_sarif(summary)
         case _:
-            return markdown.markdown(account)
+            return markdown.render_markdown(summary)
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     match value:
         case None | bool() | int() | float():
             return value
         case str():
             return _without_userinfo(value)
         case tuple() | list():
-            return [_plain(item) for item in value]
+            return [_to_plain(item) for item in value]
         case frozenset():
             return sorted(map(str, value))
         case Path():
             return str(value)
         case _:
-            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+            return {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
 
 
 def _without_userinfo(text: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.agent.size import IMAGE_TOKENS, spec_tokens
-from agentcli.app.context import Contents, contents_of
-from agentcli.app.first_request import Opening, body, opening
-from agentcli.machine.plain import visible
+from agentcli.agent.size import IMAGE_TOKENS, count_spec_tokens
+from agentcli.app.context import ContextReport, measure_saved_session
+from agentcli.app.first_request import FirstRequest, build_first_request, encode_first_request
+from agentcli.machine.plain import show_controls
 from agentcli.machine.tokens import estimate
 from agentcli.settings import Settings
 from agentcli.types.messages import Image, Text
@@ -21,15 +21,15 @@ PLACEHOLDER = "PROMPT"
 """What stands for a prompt that is not given."""
 
 
-def show_contents(named: str | None, workspace: Path, *, as_json: bool) -> None:
-    contents = contents_of(named, workspace)
+def show_context(named: str | None, workspace: Path, *, as_json: bool) -> None:
+    contents = measure_saved_session(named, workspace)
     if as_json:
-        sys.stdout.write(json.dumps(_as_data(contents)) + "\n")
+        sys.stdout.write(json.dumps(_context_json(contents)) + "\n")
     else:
-        sys.stdout.write("\n".join(chart(contents)) + "\n")
+        sys.stdout.write("\n".join(render_chart(contents)) + "\n")
 
 
-def chart(contents: Contents) -> list[str]:
+def render_chart(contents: ContextReport) -> list[str]:
     window = contents.window_tokens
     rows = [(source.name, source.tokens) for source in contents.sources]
     if window:
@@ -51,19 +51,21 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
 
     As JSON: the request itself, as it would be sent, but for the bytes of images."""
     prompt = prompt or PLACEHOLDER
-    attached = [*map(_shown, read_images(prompt, (), settings.workspace))]
+    attached = [*map(_shorten_image, read_images(prompt, (), settings.workspace))]
     if as_json:
-        shown = json.dumps(body(settings, prompt, attached), ensure_ascii=False, indent=2)
+        shown = json.dumps(
+            encode_first_request(settings, prompt, attached), ensure_ascii=False, indent=2
+        )
         sys.stdout.write(f"{shown}\n")
         return
     total = 0
-    for title, text, tokens in _parts(opening(settings), prompt, attached):
+    for title, text, tokens in _list_parts(build_first_request(settings), prompt, attached):
         total += tokens
-        sys.stdout.write(f"# {title} ({tokens} tokens)\n\n{visible(text)}\n\n")
+        sys.stdout.write(f"# {title} ({tokens} tokens)\n\n{show_controls(text)}\n\n")
     sys.stdout.write(f"# all: about {total} tokens\n")
 
 
-def _shown(part: str | Image) -> Text | Image:
+def _shorten_image(part: str | Image) -> Text | Image:
     """Of an image its beginning, for people, and what it costs."""
     if isinstance(part, str):
         return Text(text=part)
@@ -71,29 +73,29 @@ def _shown(part: str | Image) -> Text | Image:
     return replace(part, data=f"{part.data[:IMAGE_CHARS]}… ({size})")
 
 
-def _parts(
-    parts: Opening, prompt: str, attached: Sequence[Text | Image]
+def _list_parts(
+    parts: FirstRequest, prompt: str, attachments: Sequence[Text | Image]
 ) -> Iterator[tuple[str, str, int]]:
     yield "system prompt", parts.system, estimate(parts.system)
     for spec in parts.toolset.declared:
         declared = f"{spec.description}\n{json.dumps(spec.schema, ensure_ascii=False)}"
         source = "" if spec.source == "built-in" else f", {spec.source}"
-        yield f"tool {spec.name}{source}", declared, spec_tokens(spec)
-    for told in parts.told:
+        yield f"tool {spec.name}{source}", declared, count_spec_tokens(spec)
+    for told in parts.notes:
         yield told.why, told.text, estimate(told.text)
     yield "prompt", prompt, estimate(prompt)
-    for part in attached:
+    for part in attachments:
         if isinstance(part, Text):
             yield "attached", part.text, estimate(part.text)
         elif parts.takes_images:
             yield part.media_type, part.data, IMAGE_TOKENS
         else:
             yield part.media_type, "(not sent: the model takes no images)", 0
-    for told in parts.told_after:
+    for told in parts.notes_after:
         yield told.why, told.text, estimate(told.text)
 
 
-def _as_data(contents: Contents) -> dict[str, object]:
+def _context_json(contents: ContextReport) -> dict[str, object]:
     return {
         "session": contents.session,
         "model": contents.model,

@@ -11,19 +11,19 @@ from typing import TypeGuard
 from agentcli import __version__
 from agentcli.guard.secrets import Redactor
 from agentcli.types.errors import Exit
-from agentcli.ui.plain import say_error
+from agentcli.ui.plain import print_error
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def report(bug: Exception, *, is_debugging: bool = False) -> int:
+def report_crash(bug: Exception, *, is_debugging: bool = False) -> int:
     if is_debugging and not _is_full(bug):
-        sys.stderr.write(_traceback(bug))
-    say_error(*described(bug))
+        sys.stderr.write(_format_traceback(bug))
+    print_error(*describe_crash(bug))
     return Exit.INTERNAL
 
 
-def described(bug: Exception) -> tuple[str, str]:
+def describe_crash(bug: Exception) -> tuple[str, str]:
     """What happened and what to do about it, after the traceback was put into a file."""
     if _is_full(bug):
         where = bug.filename or "the output"
@@ -32,9 +32,9 @@ def described(bug: Exception) -> tuple[str, str]:
     with tempfile.NamedTemporaryFile(
         "w", prefix="agentcli-crash-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:
-        file.write(what + _traceback(bug))
+        file.write(what + _format_traceback(bug))
     return (
-        f"internal error: {type(bug).__name__}: {_clean(str(bug))}",
+        f"internal error: {type(bug).__name__}: {_mask_secrets(str(bug))}",
         f"report it with {file.name}",
     )
 
@@ -43,9 +43,9 @@ def _is_full(bug: Exception) -> TypeGuard[OSError]:
     return isinstance(bug, OSError) and bug.errno in _FULL
 
 
-def _traceback(bug: Exception) -> str:
-    return _clean("".join(traceback.format_exception(bug)))
+def _format_traceback(bug: Exception) -> str:
+    return _mask_secrets("".join(traceback.format_exception(bug)))
 
 
-def _clean(text: str) -> str:
-    return Redactor(environ=os.environ).text(text)
+def _mask_secrets(text: str) -> str:
+    return Redactor(environ=os.environ).mask(text)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
-from agentcli.ui.oneshot import Order, run_once
-from agentcli.ui.plain import PlainPage, Story, TextAnswer
+from agentcli.ui.oneshot import OneShotTask, run_once
+from agentcli.ui.plain import ProgressRenderer, StderrSink, TextAnswer
 
 SHIPPED = Path(__file__).parents[1] / "demo"
 PROMPT = "fix the failing test"
@@ -25,7 +25,7 @@ Next: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=… or GEMINI_API_KEY=…, an
 """
 
 
-def play() -> Exit:
+def play_demo() -> Exit:
     with tempfile.TemporaryDirectory(prefix="agentcli-demo-") as scratch:
         project = Path(scratch) / "project"
         shutil.copytree(
@@ -41,8 +41,8 @@ def play() -> Exit:
             sessions=Path(scratch) / "sessions",
         )
         sys.stderr.write(WHAT_IT_IS.format(prompt=PROMPT))
-        order = Order(settings=settings, prompt=PROMPT)
-        code = run_once(lambda: order, [Story(PlainPage(bodies=True)), TextAnswer()])
+        order = OneShotTask(settings=settings, prompt=PROMPT)
+        code = run_once(lambda: order, [ProgressRenderer(StderrSink(bodies=True)), TextAnswer()])
         if code is Exit.DONE:
             sys.stderr.write(WHAT_NEXT.format(prompt=PROMPT))
         return code

@@ -3,44 +3,44 @@
 import sys
 from pathlib import Path
 
-from agentcli.record.export.html import html
-from agentcli.record.export.json import json_document
-from agentcli.record.export.markdown import markdown
-from agentcli.record.export.transcript import transcript
-from agentcli.record.reading import read_what_fits
-from agentcli.record.sessions import log_of
+from agentcli.record.export.html import render_html
+from agentcli.record.export.json import render_json
+from agentcli.record.export.markdown import render_markdown
+from agentcli.record.export.transcript import build_transcript
+from agentcli.record.reading import read_valid_part
+from agentcli.record.sessions import find_log
 from agentcli.types.errors import SettingsError
 
 
-def export(named: str | None, *, form: str, out: Path | None) -> None:
-    log = log_of(named)
-    recorded = read_what_fits(log)
+def export_session(named: str | None, *, form: str, out: Path | None) -> None:
+    log = find_log(named)
+    recorded = read_valid_part(log)
     if not recorded.entries:
         raise SettingsError(
             f"{log} holds no session that could be exported",
             hint=f"see why: agentcli audit verify {log}",
         )
-    made = transcript(recorded.entries)
+    made = build_transcript(recorded.entries)
     match form:
         case "html":
-            text = html(made)
+            text = render_html(made)
         case "json":
-            text = json_document(made, recorded.entries)
+            text = render_json(made, recorded.entries)
         case _:
-            text = markdown(made)
+            text = render_markdown(made)
     data = text.encode("utf-8", "replace")
     if out is None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
     else:
-        _write(out, data)
+        _write_file(out, data)
     if recorded.fault is not None:
         fault = recorded.fault
         sys.stderr.write(f"read up to record {fault.line}, which does not fit: {fault.reason}\n")
 
 
-def _write(out: Path, data: bytes) -> None:
+def _write_file(out: Path, data: bytes) -> None:
     try:
         out.write_bytes(data)
     except OSError as error:

@@ -5,19 +5,19 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.app.fork import Branches, Fork, Wish, fork_session, go_on
-from agentcli.machine.plain import visible
-from agentcli.record.fork.course import Course
-from agentcli.record.sessions import Summary, find_session, summary_of
-from agentcli.settings import Settings, load
+from agentcli.app.fork import Fork, ForkChanges, ForkComparison, continue_fork, fork_session
+from agentcli.machine.plain import show_controls
+from agentcli.record.fork.course import CourseSummary
+from agentcli.record.sessions import SessionSummary, find_session, summarize
+from agentcli.settings import Settings, load_settings
 from agentcli.types.errors import Exit, SettingsError
-from agentcli.ui.plain import PlainPage, Story
+from agentcli.ui.plain import ProgressRenderer, StderrSink
 
 COLUMN = 34
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Otherwise:
+class ForkOptions:
     """What the command line changes."""
 
     model: str | None
@@ -25,34 +25,34 @@ class Otherwise:
     policy: Path | None
     result_file: Path | None
 
-    def settings(self, recorded: Summary, tree: Path) -> Settings:
+    def load_settings(self, recorded: SessionSummary, tree: Path) -> Settings:
         flags = {"model": self.model or recorded.model, "mode": self.mode or recorded.mode}
-        return load(flags, workspace=tree, policy=self.policy)
+        return load_settings(flags, workspace=tree, policy=self.policy)
 
 
-def fork_and_compare(named: str, *, at: str | None, prompt: str, otherwise: Otherwise) -> Exit:
+def fork_and_compare(named: str, *, at: str | None, prompt: str, options: ForkOptions) -> Exit:
     origin = find_session(named)
-    wish = Wish(at=at, prompt=prompt, result=_content(otherwise.result_file))
+    wish = ForkChanges(at=at, prompt=prompt, result=_read_result(options.result_file))
     made = fork_session(origin, wish)
     if at is None and not prompt:
-        sys.stdout.write(f"{made.place.id}\n")
-        sys.stderr.write(f"go on with it: agentcli run --resume {made.place.id} PROMPT\n")
+        sys.stdout.write(f"{made.paths.id}\n")
+        sys.stderr.write(f"go on with it: agentcli run --resume {made.paths.id} PROMPT\n")
         return Exit.DONE
-    recorded = summary_of(origin)
+    recorded = summarize(origin)
     branches = asyncio.run(
-        go_on(
+        continue_fork(
             made,
             wish,
-            lambda tree: otherwise.settings(recorded, tree),
-            listeners=[Story(PlainPage(bodies=False))],
+            lambda tree: options.load_settings(recorded, tree),
+            listeners=[ProgressRenderer(StderrSink(bodies=False))],
         )
     )
-    for line in _lines(made, branches):
-        sys.stdout.write(visible(line) + "\n")
+    for line in _render_comparison(made, branches):
+        sys.stdout.write(show_controls(line) + "\n")
     return branches.exit_code
 
 
-def _content(path: Path | None) -> str | None:
+def _read_result(path: Path | None) -> str | None:
     if path is None:
         return None
     try:
@@ -63,9 +63,9 @@ def _content(path: Path | None) -> str | None:
         ) from error
 
 
-def _lines(made: Fork, branches: Branches) -> list[str]:
-    rows = [("", "original", "fork"), ("session", made.origin.id, made.place.id)]
-    sides = [_cells(branches.original), _cells(branches.fork)]
+def _render_comparison(made: Fork, branches: ForkComparison) -> list[str]:
+    rows = [("", "original", "fork"), ("session", made.origin.id, made.paths.id)]
+    sides = [_format_cells(branches.original), _format_cells(branches.fork)]
     rows += [(name, sides[0][name], sides[1][name]) for name in sides[0]]
     table = [f"{name:<9} {_cut(one):<{COLUMN}}  {_cut(other)}" for name, one, other in rows]
     diff = branches.diff.splitlines() or ["both leave the same files"]
@@ -78,7 +78,7 @@ def _lines(made: Fork, branches: Branches) -> list[str]:
     ]
 
 
-def _cells(course: Course) -> dict[str, str]:
+def _format_cells(course: CourseSummary) -> dict[str, str]:
     spending, used = course.spending, course.spending.usage
     changed = ", ".join(f"{path} +{add} -{cut}" for path, (add, cut) in course.changed.items())
     return {
@@ -86,7 +86,7 @@ def _cells(course: Course) -> dict[str, str]:
         "ending": course.ending,
         "requests": str(spending.requests),
         "tokens": f"{used.prompt_tokens} in, {used.output_tokens} out",
-        "cost": spending.cost,
+        "cost": spending.cost_text,
         "calls": f"{course.calls}, {course.failed} failed, {course.denied} denied",
         "changed": changed or "nothing",
         "answer": " ".join(course.answer.split()),

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.loop import OnDeny
-from agentcli.app.errand import Errand
-from agentcli.settings import Settings, load
+from agentcli.app.errand import RunRequirements
+from agentcli.settings import Settings, load_settings
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
 from agentcli.ui.ci.detect import MAX_TURNS
-from agentcli.ui.oneshot import Order
-from agentcli.ui.prompt import read_attached, read_images, read_prompt, read_schema
+from agentcli.ui.oneshot import OneShotTask
+from agentcli.ui.prompt import read_images, read_prompt, read_schema, read_stdin_attachment
 
 if TYPE_CHECKING:
-    from agentcli.record.sessions import Summary
+    from agentcli.record.sessions import SessionSummary
 
 
-class OutputForm(StrEnum):
+class OutputFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
     STREAM_JSON = "stream-json"
@@ -32,16 +32,16 @@ class OutputForm(StrEnum):
 _ON_DENY: dict[str, OnDeny] = {"fail": "fail", "continue": "continue", "ignore": "ignore"}
 
 
-def output_form(word: str) -> OutputForm:
+def parse_output_format(word: str) -> OutputFormat:
     """Raises UsageError."""
     try:
-        return OutputForm(word)
+        return OutputFormat(word)
     except ValueError:
-        known = ", ".join(OutputForm)
+        known = ", ".join(OutputFormat)
         raise UsageError(f"there is no output {word!r}", hint=f"-o takes {known}") from None
 
 
-def denial_policy(word: str) -> OnDeny:
+def parse_on_deny(word: str) -> OnDeny:
     """Raises UsageError."""
     if word not in _ON_DENY:
         known = ", ".join(_ON_DENY)
@@ -50,7 +50,7 @@ def denial_policy(word: str) -> OnDeny:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class RunRequest:
     prompt: str | None
     prompt_file: Path | None = None
     images: tuple[Path, ...] = ()
@@ -63,9 +63,9 @@ class Given:
     pass_env: tuple[str, ...] = ()
     mask: tuple[str, ...] = ()
     trust_project: bool = False
-    past: "Callable[[], Summary] | None" = None
+    find_past: "Callable[[], SessionSummary] | None" = None
     """Finds the session that is to be continued."""
-    output: OutputForm = OutputForm.TEXT
+    output: OutputFormat = OutputFormat.TEXT
     partial: bool = False
     quiet: bool = False
     verbose: bool = False
@@ -81,13 +81,13 @@ class Given:
     output_dir: Path | None = None
     reports: tuple[str, ...] = ()
 
-    def settings(self, past: "Summary | None") -> Settings:
+    def load_settings(self, past: "SessionSummary | None") -> Settings:
         flags, workspace = dict(self.flags), self.workspace
         if past is not None:
             flags["model"] = flags.get("model") or past.model
             flags["mode"] = flags.get("mode") or past.mode
-            workspace = past.workspace_for(workspace)
-        return load(
+            workspace = past.choose_workspace(workspace)
+        return load_settings(
             flags,
             workspace=workspace,
             allow=self.allow,
@@ -99,29 +99,29 @@ class Given:
             defaults={"max_turns": MAX_TURNS} if self.is_ci else {},
         )
 
-    def order(self, *, check_schema: Callable[[Json], str]) -> Order:
+    def build_task(self, *, find_schema_fault: Callable[[Json], str]) -> OneShotTask:
         """Raises AgentError. `check_schema`: why a schema cannot be used; empty: it can."""
         self._refuse_conflicts()
-        past = self.past() if self.past else None
-        settings = self.settings(past)
+        past = self.find_past() if self.find_past else None
+        settings = self.load_settings(past)
         prompt = read_prompt(self.prompt, self.prompt_file)
-        schema = self._schema(check_schema)
+        schema = self._read_schema(find_schema_fault)
         is_from_pipe = self.prompt == "-"
-        return Order(
+        return OneShotTask(
             settings=settings,
             prompt=prompt,
-            attached=(
-                *(() if is_from_pipe else read_attached()),
+            attachments=(
+                *(() if is_from_pipe else read_stdin_attachment()),
                 *read_images(prompt, self.images, settings.workspace),
             ),
-            errand=Errand(
+            requirements=RunRequirements(
                 checks=self.checks,
                 answer_schema=schema,
                 claims_must_hold=self.check_claims,
                 on_deny=self.on_deny,
                 wraps_up=self.wraps_up,
             ),
-            resume=past.place if past else None,
+            resume=past.paths if past else None,
         )
 
     def _refuse_conflicts(self) -> None:
@@ -130,7 +130,7 @@ class Given:
                 self.quiet and self.verbose
             ),
             ("--partial needs -o stream-json", "add -o stream-json"): (
-                self.partial and self.output is not OutputForm.STREAM_JSON
+                self.partial and self.output is not OutputFormat.STREAM_JSON
             ),
             ("--strict-cost needs a limit to keep", "add --max-cost USD"): (
                 bool(self.flags.get("strict_cost")) and not self.flags.get("max_cost")
@@ -142,11 +142,11 @@ class Given:
         if any(not command.strip() for command in self.checks):
             raise UsageError("--verify needs a command", hint="--verify 'pytest -q'")
 
-    def _schema(self, fault_of: Callable[[Json], str]) -> Json:
+    def _read_schema(self, find_fault: Callable[[Json], str]) -> Json:
         if self.schema is None:
             return None
         schema = read_schema(self.schema)
-        if fault := fault_of(schema):
+        if fault := find_fault(schema):
             raise UsageError(
                 f"{self.schema} cannot be the form of an answer: {fault}",
                 hint=f"edit {self.schema}",

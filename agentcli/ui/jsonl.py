@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 from agentcli.machine import clock
 from agentcli.types.checks import Verified
 from agentcli.types.deltas import CallProgress, RetryDelta, TextDelta
-from agentcli.types.errors import Outcome
+from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
-    Attached,
     CallFinished,
     CallJudged,
     Compacted,
+    ContextNote,
     Event,
+    FileAttached,
     HookRan,
     ModelChanged,
     ModelReplied,
@@ -26,33 +27,32 @@ from agentcli.types.events import (
     SessionResumed,
     SessionStarted,
     TokensSpent,
-    Told,
     Warned,
 )
 from agentcli.types.messages import ToolCall
-from agentcli.types.spending import spent_on
+from agentcli.types.spending import compute_spending
 from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
 from agentcli.ui.streams import write_out
-from agentcli.ui.tally import Tally, cost_json, usage_json
+from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
 
 VERSION = 1
 
-Row: TypeAlias = dict[str, Any]
+JsonRow: TypeAlias = dict[str, Any]
 
 
-class JsonFace:
+class JsonRenderer:
     def __init__(
         self,
         *,
         stream: bool,
         partial: bool = False,
-        window_of: Callable[[str], int | None] = lambda model: None,
+        get_window: Callable[[str], int | None] = lambda model: None,
     ) -> None:
         """`stream`: every event, not the result alone. `partial`: deltas, too.
 
         `window_of`: tokens that a model takes, where it is known."""
         self._stream = stream
-        self._window_of = window_of
+        self._get_window = get_window
         self._model = ""
         self._partial = partial
         self._seq = 0
@@ -66,94 +66,100 @@ class JsonFace:
         if isinstance(event, SessionStarted | SessionResumed | ModelChanged):
             self._model = event.model
         if self._stream:
-            self._tell(event)
+            self._render_event(event)
 
-    def finish(self, outcome: Outcome, tally: Tally) -> None:
-        result = tally.result(outcome)
+    def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        result = tally.build_result(outcome)
         if self._stream:
-            self._line(result)
+            self._write_line(result)
         else:
-            self._write({"v": VERSION, "session": self._session, **result})
+            self._write_json({"v": VERSION, "session": self._session, **result})
 
-    def _tell(self, event: Event) -> None:
+    def _render_event(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
                 if self._partial:
                     self._begin_turn(self._replies + 1)
-                    self._line({"type": "message.delta", "turn": self._turn, "text": text})
+                    self._write_line({"type": "message.delta", "turn": self._turn, "text": text})
             case ModelReplied() | TokensSpent() | Compacted():
                 self._begin_turn(self._replies + 1)
-                self._used(event)
+                self._render_usage(event)
             case CallProgress():
                 if self._partial:
-                    self._line(_output(event))
+                    self._write_line(_build_output(event))
             case _:
-                for row in _rows(event):
-                    self._line(row)
+                for row in _build_rows(event):
+                    self._write_line(row)
 
-    def _used(self, event: ModelReplied | TokensSpent | Compacted) -> None:
+    def _render_usage(self, event: ModelReplied | TokensSpent | Compacted) -> None:
         if not isinstance(event, ModelReplied):
-            self._line(_usage(event, self._turn))
+            self._write_line(_build_usage(event, self._turn))
             return
         self._replies += 1
-        for row in _replied(event, self._turn, self._window_of(self._model)):
-            self._line(row)
+        for row in _build_reply(event, self._turn, self._get_window(self._model)):
+            self._write_line(row)
 
     def _begin_turn(self, turn: int) -> None:
         if turn != self._turn:
             self._turn = turn
-            self._line({"type": "turn.started", "turn": turn})
+            self._write_line({"type": "turn.started", "turn": turn})
 
-    def _line(self, fields: Row) -> None:
+    def _write_line(self, fields: JsonRow) -> None:
         self._seq += 1
         head = {"v": VERSION, "seq": self._seq, "ts": clock.now(), "session": self._session}
-        self._write({**head, **fields})
+        self._write_json({**head, **fields})
 
-    def _write(self, record: Row) -> None:
+    def _write_json(self, record: JsonRow) -> None:
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         # A CI that looks for commands in what it is shown finds them inside a line, too.
         write_out(text.replace("##[", "#\\u0023[") + "\n", encoding="utf-8")
 
 
-def _rows(event: Event) -> list[Row]:
+def _build_rows(event: Event) -> list[JsonRow]:
     """The lines of an event that stands for itself."""
     match event:
         case SessionStarted():
-            return [_started(event)]
+            return [_build_session_start(event)]
         case SessionResumed(repaired=repaired):
-            return [{**_started(event), "type": "session.resumed", "repaired": list(repaired)}]
+            return [
+                {
+                    **_build_session_start(event),
+                    "type": "session.resumed",
+                    "repaired": list(repaired),
+                }
+            ]
         case CallJudged():
-            return _judged(event)
+            return _build_approval(event)
         case CallFinished(result=result, duration_s=duration_s):
-            return [_finished(result, duration_s)]
+            return [_build_tool_result(result, duration_s)]
         case RetryDelta():
-            return [_retry(event)]
+            return [_build_retry(event)]
         case Verified():
-            return [_verified(event)]
+            return [_build_check(event)]
         case _:
-            return _remarks(event)
+            return _build_remarks(event)
 
 
-def _remarks(event: Event) -> list[Row]:
+def _build_remarks(event: Event) -> list[JsonRow]:
     match event:
-        case Told(text=text, why=why):
+        case ContextNote(text=text, why=why):
             return [{"type": "told", "text": text, "why": why}]
         case Warned(code=code, message=message):
             return [{"type": "warning", "code": code, "message": message}]
         case HookRan():
-            return [_hook(event)]
+            return [_build_hook(event)]
         case ResultsTrimmed(results=results, freed_tokens=freed_tokens):
             ids = [result.call_id for result in results]
             return [{"type": "shortened", "results": ids, "freed_tokens": freed_tokens}]
-        case Attached(name=name, origin=origin, size_bytes=size_bytes):
+        case FileAttached(name=name, origin=origin, size_bytes=size_bytes):
             return [{"type": "attached", "name": name, "origin": origin, "bytes": size_bytes}]
         case ServerAsked():
-            return [_server_asked(event)]
+            return [_build_server_question(event)]
         case _:
             return []
 
 
-def _server_asked(event: ServerAsked) -> Row:
+def _build_server_question(event: ServerAsked) -> JsonRow:
     return {
         "type": "server.asked",
         "server": event.server,
@@ -164,7 +170,7 @@ def _server_asked(event: ServerAsked) -> Row:
     }
 
 
-def _hook(event: HookRan) -> Row:
+def _build_hook(event: HookRan) -> JsonRow:
     return {
         "type": "hook",
         "event": event.event,
@@ -175,7 +181,7 @@ def _hook(event: HookRan) -> Row:
     }
 
 
-def _started(event: SessionStarted | SessionResumed) -> Row:
+def _build_session_start(event: SessionStarted | SessionResumed) -> JsonRow:
     return {
         "type": "session.started",
         "cwd": event.workspace,
@@ -187,42 +193,42 @@ def _started(event: SessionStarted | SessionResumed) -> Row:
     }
 
 
-def _replied(event: ModelReplied, turn: int, window_tokens: int | None) -> list[Row]:
+def _build_reply(event: ModelReplied, turn: int, window_tokens: int | None) -> list[JsonRow]:
     message = event.message
     said = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
     filled = message.usage.prompt_tokens + message.usage.output_tokens
     share_pct = round(100 * filled / window_tokens, 1) if window_tokens else None
     return [
         *said,
-        {**_usage(event, turn), "context_pct": share_pct},
-        *map(_requested, message.tool_calls),
+        {**_build_usage(event, turn), "context_pct": share_pct},
+        *map(_build_tool_request, message.tool_calls),
     ]
 
 
-_OF = {"model_replied": "reply", "compacted": "summary"}
+_USAGE_SOURCES = {"model_replied": "reply", "compacted": "summary"}
 
 
-def _usage(event: ModelReplied | TokensSpent | Compacted, turn: int) -> Row:
-    spent = spent_on(event)
+def _build_usage(event: ModelReplied | TokensSpent | Compacted, turn: int) -> JsonRow:
+    spent = compute_spending(event)
     return {
         "type": "usage",
         "turn": turn,
-        "of": event.why if isinstance(event, TokensSpent) else _OF[event.type],
-        **usage_json(spent.usage),
-        **cost_json(spent),
+        "of": event.why if isinstance(event, TokensSpent) else _USAGE_SOURCES[event.type],
+        **build_usage_json(spent.usage),
+        **build_cost_json(spent),
         "context_pct": None,
     }
 
 
-def _requested(call: ToolCall) -> Row:
-    row: Row = {"type": "tool.requested", "id": call.id, "tool": call.name, "input": call.input}
+def _build_tool_request(call: ToolCall) -> JsonRow:
+    row: JsonRow = {"type": "tool.requested", "id": call.id, "tool": call.name, "input": call.input}
     return {**row, "caller": call.caller} if call.caller else row
 
 
-def _judged(event: CallJudged) -> list[Row]:
+def _build_approval(event: CallJudged) -> list[JsonRow]:
     verdict, call_id = event.verdict, event.call.id
     allowed = verdict.decision in ("allow", "modify")
-    approval: Row = {
+    approval: JsonRow = {
         "type": "approval",
         "id": call_id,
         "decision": "allow" if allowed else "deny",
@@ -233,10 +239,10 @@ def _judged(event: CallJudged) -> list[Row]:
     if verdict.decision == "modify":
         approval["input"] = verdict.input
     rows = [approval, {"type": "tool.started", "id": call_id}] if allowed else [approval]
-    return [_requested(event.call), *rows] if event.call.caller else rows
+    return [_build_tool_request(event.call), *rows] if event.call.caller else rows
 
 
-def _verified(run: Verified) -> Row:
+def _build_check(run: Verified) -> JsonRow:
     return {
         "type": "verify",
         "cmd": run.command,
@@ -248,7 +254,7 @@ def _verified(run: Verified) -> Row:
     }
 
 
-def _output(event: CallProgress) -> Row:
+def _build_output(event: CallProgress) -> JsonRow:
     return {"type": "tool.output", "id": event.call_id, "stream": "stdout", "text": event.text}
 
 
@@ -259,9 +265,9 @@ _STATUS: dict[ErrorKind, str] = {
 }
 
 
-def _finished(result: ToolResult, duration_s: float) -> Row:
+def _build_tool_result(result: ToolResult, duration_s: float) -> JsonRow:
     status = "ok" if result.error is None else _STATUS.get(result.error, "failed")
-    fields: Row = {
+    fields: JsonRow = {
         "type": "tool.finished",
         "id": result.call_id,
         "status": status,
@@ -294,7 +300,7 @@ def _finished(result: ToolResult, duration_s: float) -> Row:
     return fields
 
 
-def _retry(event: RetryDelta) -> Row:
+def _build_retry(event: RetryDelta) -> JsonRow:
     return {
         "type": "retry",
         "reason": event.reason,

@@ -5,82 +5,82 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.app.session import Session
-from agentcli.machine.snapshot import Snapshot
+from agentcli.machine.snapshot import WorkspaceSnapshot
 from agentcli.types.errors import SettingsError
-from agentcli.ui.bundle import Bundle, Leavings
-from agentcli.ui.findings import FindingsOf
-from agentcli.ui.oneshot import Run
-from agentcli.ui.reports.account import Account
+from agentcli.ui.bundle import ArtifactFiles, ArtifactOptions
+from agentcli.ui.findings import CollectFindings
+from agentcli.ui.oneshot import RunState
+from agentcli.ui.reports.account import RunSummary
 from agentcli.ui.tally import Tally
 
 SNAPSHOT = "snapshot.git"
 """In the session's directory, while the run lasts."""
 
 
-class Leaving:
+class Artifacts:
     def __init__(
         self,
-        leavings_of: Callable[[], Leavings],
+        read_options: Callable[[], ArtifactOptions],
         *,
-        answer_of: Callable[[Tally], str],
-        findings_of: FindingsOf,
+        get_answer: Callable[[Tally], str],
+        collect_findings: CollectFindings,
     ) -> None:
-        self._leavings_of = leavings_of
-        self._answer_of = answer_of
-        self._leavings = Leavings()
-        self._bundle: Bundle | None = None
-        self._findings_of = findings_of
+        self._read_options = read_options
+        self._get_answer = get_answer
+        self._options = ArtifactOptions()
+        self._files: ArtifactFiles | None = None
+        self._collect_findings = collect_findings
         self._session: Session | None = None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: WorkspaceSnapshot | None = None
         self._patch = ""
-        self._is_gathered = False
+        self._is_collected = False
 
     def check(self) -> None:
         """Raises UsageError where it could not be left; then nothing will be."""
-        self._leavings = self._leavings_of()
-        self._bundle = self._leavings.opened()
+        self._options = self._read_options()
+        self._files = self._options.open_files()
 
     async def begin(self, session: Session) -> None:
         self._session = session
-        if not self._leavings.wants_patch:
+        if not self._options.wants_patch:
             return
-        directory: Path = session.place.directory / SNAPSHOT
+        directory: Path = session.paths.directory / SNAPSHOT
         try:
             self._snapshot = await asyncio.to_thread(
-                Snapshot, session.settings.workspace, directory
+                WorkspaceSnapshot, session.settings.workspace, directory
             )
         except SettingsError:
-            if self._leavings.patch is not None:
+            if self._options.patch is not None:
                 raise
             # Nobody insists on a patch: the reports show what the tools recorded.
 
-    def gather(self, tally: Tally) -> None:
+    def collect(self, tally: Tally) -> None:
         """Writes the files that were asked for by name. Raises SettingsError."""
-        if self._bundle is None or self._is_gathered:
+        if self._files is None or self._is_collected:
             return
-        self._is_gathered = True
-        fault = self._take_patch(tally)
-        self._bundle.write_named(answer=self._answer_of(tally), patch=self._patch)
-        if fault is not None and self._bundle.patch is not None:
+        self._is_collected = True
+        fault = self._collect_patch(tally)
+        self._files.write_named_files(answer=self._get_answer(tally), patch=self._patch)
+        if fault is not None and self._files.patch is not None:
             raise fault
 
-    def leave(self, run: Run) -> None:
+    def write(self, run: RunState) -> None:
         """Writes what tells of the outcome, too. Raises SettingsError."""
-        if self._bundle is None:
+        if self._files is None:
             return
-        self.gather(run.tally)
+        self.collect(run.tally)
         outcome, tally = run.outcome, run.tally
-        account = Account(
+        account = RunSummary(
             outcome=outcome,
             tally=tally,
-            findings=tuple(self._findings_of(tally, outcome)),
-            answer=self._answer_of(tally),
+            findings=tuple(self._collect_findings(tally, outcome)),
+            answer=self._get_answer(tally),
             patch=self._patch,
         )
-        settings = run.order.settings if run.order else None
-        self._bundle.write(account, settings=settings, log=run.log)
+        settings = run.task.settings if run.task else None
+        self._files.write(account, settings=settings, log=run.log)
 
-    def _take_patch(self, tally: Tally) -> SettingsError | None:
+    def _collect_patch(self, tally: Tally) -> SettingsError | None:
         """All that has changed; or what the tools have recorded of it, and why it is no more."""
         self._patch = "".join(diff.unified for diff in tally.diffs)
         if self._session is None or self._snapshot is None:

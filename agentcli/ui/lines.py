@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from agentcli.machine.home import home
-from agentcli.machine.plain import visible
+from agentcli.machine.plain import show_controls
 from agentcli.types.events import Compacted, ResultsTrimmed
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import (
@@ -19,39 +19,42 @@ from agentcli.types.tools import (
     ToolResult,
 )
 from agentcli.types.verdicts import Delegation
-from agentcli.types.words import counted
+from agentcli.types.words import pluralize
 
 TARGET_CHARS = 72
 TASK_CHARS = 300
 REASON_CHARS = 200
-SAID_NO = "the person said no"
-SAID_INSTEAD = f"{SAID_NO}, and: "
+USER_SAID_NO = "the person said no"
+USER_SAID_INSTEAD = f"{USER_SAID_NO}, and: "
 """Before what they want to be done instead."""
 
-_TELLING = ("command", "path", "pattern", "glob")
+_SUBJECT_ARGUMENTS = ("command", "path", "pattern", "glob")
 """Arguments that say by themselves what a call is about."""
 
 
-def call_line(call: ToolCall, result: ToolResult, duration_s: float) -> str:
-    return f"{call.name} {target(call)}: {_outcome(result)} ({duration(duration_s)})"
+def format_call(call: ToolCall, result: ToolResult, duration_s: float) -> str:
+    return (
+        f"{call.name} {format_target(call)}: {_format_outcome(result)} "
+        f"({format_duration(duration_s)})"
+    )
 
 
-def target(call: ToolCall) -> str:
+def format_target(call: ToolCall) -> str:
     """What the call is about, on one line, shortened in the middle."""
-    return shortened(visible(subject(call)), TARGET_CHARS)
+    return shorten_middle(show_controls(read_subject(call)), TARGET_CHARS)
 
 
-def child_name(child: Delegation) -> str:
+def format_child_name(child: Delegation) -> str:
     """Of the child agent that asks, in its role."""
-    return f"child agent {visible(child.role)}" if child.role else "child agent"
+    return f"child agent {show_controls(child.role)}" if child.role else "child agent"
 
 
-def child_task(child: Delegation) -> str:
+def format_child_task(child: Delegation) -> str:
     """What it was sent to do, on one line."""
-    return shortened(visible(" ".join(child.task.split())), TASK_CHARS)
+    return shorten_middle(show_controls(" ".join(child.task.split())), TASK_CHARS)
 
 
-def subject(call: ToolCall) -> str:
+def read_subject(call: ToolCall) -> str:
     """What the call is about, on one line: the argument that says it, or all of them.
 
     As it was written: what would act on a terminal is still in it.
@@ -59,27 +62,29 @@ def subject(call: ToolCall) -> str:
     given = call.input
     text = ""
     if isinstance(given, dict):
-        first = next((given[key] for key in _TELLING if isinstance(given.get(key), str)), None)
-        text = str(first) if first is not None else " ".join(map(_pair, given.items()))
+        first = next(
+            (given[key] for key in _SUBJECT_ARGUMENTS if isinstance(given.get(key), str)), None
+        )
+        text = str(first) if first is not None else " ".join(map(_format_argument, given.items()))
     elif isinstance(given, str):
         text = given
     return " ".join(text.split())
 
 
-def shortened(text: str, limit_chars: int) -> str:
+def shorten_middle(text: str, limit_chars: int) -> str:
     if len(text) <= limit_chars:
         return text
     half = limit_chars // 2
     return f"{text[:half]}…{text[-half + 1 :]}"
 
 
-def _pair(argument: tuple[str, Json]) -> str:
+def _format_argument(argument: tuple[str, Json]) -> str:
     key, value = argument
     is_word = isinstance(value, str) and value and not any(map(str.isspace, value))
     return f"{key}={value if is_word else json.dumps(value, ensure_ascii=False)}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 60:
@@ -87,56 +92,56 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 60)}m {int(seconds % 60):02}s"
 
 
-def _outcome(result: ToolResult) -> str:
+def _format_outcome(result: ToolResult) -> str:
     if result.error is not None and not isinstance(result.details, Command):
         word = _WORDS.get(result.error, "failed")
-        return f"{word}: {_first_line(result.said.removeprefix('Denied: '))}"
-    return "ok" if result.details is None else _size(result.details)
+        return f"{word}: {_first_line(result.unlabelled_text.removeprefix('Denied: '))}"
+    return "ok" if result.details is None else _format_size(result.details)
 
 
-def _size(details: Details) -> str:
+def _format_size(details: Details) -> str:
     match details:
         case Diff() as diff:
             return f"{'new file, ' if diff.created else ''}+{diff.added} -{diff.removed}"
         case Command() as command:
-            return _command(command)
+            return _format_command(command)
         case FileView() as view:
-            return view_size(view)
+            return format_view_size(view)
         case Matches() as found:
-            return found_size(found)
+            return format_match_count(found)
         case ChildTurn() as child:
-            return child_size(child)
+            return format_child_size(child)
         case Raw(text=text):
             return _first_line(text)
 
 
-def child_size(child: ChildTurn) -> str:
+def format_child_size(child: ChildTurn) -> str:
     tokens = child.usage.prompt_tokens + child.usage.output_tokens
-    return f"{counted(child.calls, 'call')}, {tokens} tokens"
+    return f"{pluralize(child.calls, 'call')}, {tokens} tokens"
 
 
-def view_size(view: FileView) -> str:
+def format_view_size(view: FileView) -> str:
     if view.media != "text":
         return view.media
-    return counted(view.last_line - view.first_line + 1 if view.last_line else 0, "line")
+    return pluralize(view.last_line - view.first_line + 1 if view.last_line else 0, "line")
 
 
-def found_size(found: Matches) -> str:
+def format_match_count(found: Matches) -> str:
     more = ", there are more" if found.more else ""
-    files = counted(found.files, "file")
+    files = pluralize(found.files, "file")
     if found.matches == found.files:
         return files + more
-    return f"{counted(found.matches, 'match', 'matches')} in {files}{more}"
+    return f"{pluralize(found.matches, 'match', 'matches')} in {files}{more}"
 
 
-def _command(command: Command) -> str:
-    ending = command_ending(command)
+def _format_command(command: Command) -> str:
+    ending = format_command_ending(command)
     if command.background_pid is not None:
         return ending
-    return f"{ending}, {counted(command.output_lines, 'line')}"
+    return f"{ending}, {pluralize(command.output_lines, 'line')}"
 
 
-def command_ending(command: Command) -> str:
+def format_command_ending(command: Command) -> str:
     if command.background_pid is not None:
         by_whom = "moved to the background by you" if command.was_moved else "in the background"
         return f"{by_whom}, pid {command.background_pid}"
@@ -147,7 +152,7 @@ def command_ending(command: Command) -> str:
     return f"killed by {command.signal}" if command.signal else f"exit {command.exit_code}"
 
 
-def short_path(path: Path) -> str:
+def shorten_home(path: Path) -> str:
     """With ~ for the home directory."""
     own = home()
     if not path.is_relative_to(own) or own == Path("/"):
@@ -156,7 +161,7 @@ def short_path(path: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    line = visible(text.strip().split("\n", 1)[0])
+    line = show_controls(text.strip().split("\n", 1)[0])
     return line if len(line) <= REASON_CHARS else line[:REASON_CHARS] + "…"
 
 
@@ -168,9 +173,9 @@ _WORDS: dict[ErrorKind, str] = {
 }
 
 
-def shortened_line(event: ResultsTrimmed | Compacted) -> str:
+def describe_shortening(event: ResultsTrimmed | Compacted) -> str:
     """Return what was taken out of what the model is sent, to make room in its window."""
     if isinstance(event, Compacted):
         return f"conversation shortened: a summary takes the place of {event.tokens_before} tokens"
-    results = counted(len(event.results), "result")
+    results = pluralize(len(event.results), "result")
     return f"conversation shortened: {results} left out or cut, {event.freed_tokens} tokens less"

@@ -6,28 +6,33 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.app.project import Project, open_project
-from agentcli.app.server_entries import approvals, trials
+from agentcli.app.project import Project, load_project
+from agentcli.app.server_entries import open_approvals, open_trials
 from agentcli.app.server_list import (
     NewServer,
     add_server,
-    entries,
-    entry_named,
+    find_entry,
+    load_entries,
+    open_server,
     remove_server,
-    visit,
 )
 from agentcli.app.server_logins import forget_logins
 from agentcli.app.servers import Servers
-from agentcli.machine.plain import visible
-from agentcli.mcp.approved import change
+from agentcli.machine.plain import show_controls
+from agentcli.mcp.approved import compare_tools
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.faults import ServerFault
-from agentcli.mcp.offered import Offered
-from agentcli.settings import Settings, load
+from agentcli.mcp.offered import OfferedTool
+from agentcli.settings import Settings, load_settings
 from agentcli.types.errors import Exit, SettingsError, UsageError
-from agentcli.types.words import counted
-from agentcli.ui.server_words import NO_SERVERS, cost, described, terms
-from agentcli.ui.sessions import age
+from agentcli.types.words import pluralize
+from agentcli.ui.server_words import (
+    NO_SERVERS,
+    describe_terms,
+    format_tool_cost,
+    shorten_description,
+)
+from agentcli.ui.sessions import format_age
 
 
 def add(name: str, new: NewServer) -> Exit:
@@ -43,13 +48,13 @@ def remove(name: str) -> Exit:
     return Exit.DONE
 
 
-def show(workspace: Path, *, config: str | None) -> Exit:
-    settings, project = surroundings(workspace, config)
-    found = entries(settings, project)
+def show_servers(workspace: Path, *, config: str | None) -> Exit:
+    settings, project = load_settings_and_project(workspace, config)
+    found = load_entries(settings, project)
     for entry in found.servers:
-        accepted = approvals().of(entry)
-        tools = _tried(entry) if accepted is None else cost(entry, accepted)
-        _say(f"{entry.name}  {entry.shown}\n  {tools}; {terms(entry)}")
+        accepted = open_approvals().find(entry)
+        tools = _describe_trial(entry) if accepted is None else format_tool_cost(entry, accepted)
+        _say(f"{entry.name}  {entry.shown}\n  {tools}; {describe_terms(entry)}")
     for problem in found.problems:
         _say(f"problem: {problem}")
     if project and project.warning:
@@ -59,93 +64,100 @@ def show(workspace: Path, *, config: str | None) -> Exit:
     return Exit.SETTINGS if found.problems else Exit.DONE
 
 
-def test(names: list[str], workspace: Path, *, config: str | None) -> Exit:
+def test_servers(names: list[str], workspace: Path, *, config: str | None) -> Exit:
     """All of them without a name, one after the other."""
-    settings, project = surroundings(workspace, config)
-    found = entries(settings, project)
-    wanted = [entry_named(name, found) for name in names] or list(found.servers)
+    settings, project = load_settings_and_project(workspace, config)
+    found = load_entries(settings, project)
+    wanted = [find_entry(name, found) for name in names] or list(found.servers)
     if not wanted:
         raise UsageError("there is no server to test", hint="agentcli mcp add --help")
-    results = [asyncio.run(_tested(settings, entry)) for entry in wanted]
+    results = [asyncio.run(_test_server(settings, entry)) for entry in wanted]
     return Exit.DONE if all(results) else Exit.PROVIDER
 
 
 def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exit:
-    settings, project = surroundings(workspace, config)
-    entry = entry_named(name, entries(settings, project))
-    tools = asyncio.run(_listed(settings, entry))
+    settings, project = load_settings_and_project(workspace, config)
+    entry = find_entry(name, load_entries(settings, project))
+    tools = asyncio.run(_list_tools(settings, entry))
     if tools is None:
         return Exit.PROVIDER
-    difference = change(approvals().of(entry) or (), tools)
+    difference = compare_tools(open_approvals().find(entry) or (), tools)
     if not difference:
-        _say(f"{name} offers what was accepted: {cost(entry, tools)}")
+        _say(f"{name} offers what was accepted: {format_tool_cost(entry, tools)}")
         return Exit.DONE
     for tool in tools:
         if tool.name in difference.added + difference.changed:
-            _say(f"{'changed' if tool.name in difference.changed else 'new    '}  {_line(tool)}")
+            _say(
+                f"{'changed' if tool.name in difference.changed else 'new    '}  "
+                f"{_format_tool(tool)}"
+            )
     for gone in difference.removed:
         _say(f"gone     {gone}")
-    if not yes and not _agrees(f"accept these tools of {name}?"):
+    if not yes and not _confirm(f"accept these tools of {name}?"):
         _say("not accepted")
         return Exit.DENIED
-    approvals().store(entry, tools)
-    _say(f"accepted {cost(entry, tools)}")
+    open_approvals().store(entry, tools)
+    _say(f"accepted {format_tool_cost(entry, tools)}")
     return Exit.DONE
 
 
-async def _tested(settings: Settings, entry: ServerEntry) -> bool:
+async def _test_server(settings: Settings, entry: ServerEntry) -> bool:
     began = time.monotonic()
-    async with visit(settings, entry) as servers:
+    async with open_server(settings, entry) as servers:
         try:
-            tools = await servers.listed(entry)
+            tools = await servers.list_tools(entry)
         except ServerFault as fault:
             _say(f"{entry.name}: {fault}")
             _say_log(servers, entry)
-            _remember(entry, None)
+            _store_trial(entry, None)
             return False
         took_ms = (time.monotonic() - began) * 1000
-        protocol = servers.link(entry).protocol
-        remarks = servers.link(entry).remarks
+        protocol = servers.connect(entry).protocol
+        remarks = servers.connect(entry).remarks
     for tool in tools:
-        _say(f"  {_line(tool)}")
-    accepted = approvals().of(entry)
-    difference = change(accepted, tools) if accepted is not None else None
-    _say(f"{entry.name}: {cost(entry, tools)}, protocol {protocol}, ready in {took_ms:.0f} ms")
+        _say(f"  {_format_tool(tool)}")
+    accepted = open_approvals().find(entry)
+    difference = compare_tools(accepted, tools) if accepted is not None else None
+    _say(
+        f"{entry.name}: {format_tool_cost(entry, tools)}, protocol {protocol}, ready in "
+        f"{took_ms:.0f} ms"
+    )
     _say_remarks(remarks)
     if difference:
         _say(f"  other than accepted ({difference}): agentcli mcp approve {entry.name}")
-    _remember(entry, len(tools))
+    _store_trial(entry, len(tools))
     return True
 
 
-def _remember(entry: ServerEntry, tools: int | None) -> None:
+def _store_trial(entry: ServerEntry, tools: int | None) -> None:
     try:
-        trials().store(entry, tools)
+        open_trials().store(entry, tools)
     except SettingsError as error:
         _say(f"  not kept for agentcli mcp list: {error}")
 
 
-def _tried(entry: ServerEntry) -> str:
+def _describe_trial(entry: ServerEntry) -> str:
     """What is known of a server whose tools nobody has accepted."""
-    trial = trials().of(entry)
+    trial = open_trials().find(entry)
     if trial is None:
         return "not asked yet"
     if trial.tools is None:
-        return f"failed when tested, {age(trial.at)}"
+        return f"failed when tested, {format_age(trial.at)}"
     return (
-        f"answered when tested, {age(trial.at)}: {counted(trial.tools, 'tool')}, not accepted yet"
+        f"answered when tested, {format_age(trial.at)}: "
+        f"{pluralize(trial.tools, 'tool')}, not accepted yet"
     )
 
 
-async def _listed(settings: Settings, entry: ServerEntry) -> tuple[Offered, ...] | None:
-    async with visit(settings, entry) as servers:
+async def _list_tools(settings: Settings, entry: ServerEntry) -> tuple[OfferedTool, ...] | None:
+    async with open_server(settings, entry) as servers:
         try:
-            tools = await servers.listed(entry)
+            tools = await servers.list_tools(entry)
         except ServerFault as fault:
             _say(f"{entry.name}: {fault}")
             _say_log(servers, entry)
             return None
-        _say_remarks(servers.link(entry).remarks)
+        _say_remarks(servers.connect(entry).remarks)
         return tools
 
 
@@ -155,20 +167,22 @@ def _say_remarks(remarks: Iterable[str]) -> None:
 
 
 def _say_log(servers: Servers, entry: ServerEntry) -> None:
-    for line in servers.said(entry).splitlines():
+    for line in servers.read_stderr(entry).splitlines():
         _say(f"  | {line}")
 
 
-def surroundings(workspace: Path, config: str | None) -> tuple[Settings, Project | None]:
-    settings = load({"mcp_config": config}, workspace=workspace)
-    return settings, open_project(settings.workspace)
+def load_settings_and_project(
+    workspace: Path, config: str | None
+) -> tuple[Settings, Project | None]:
+    settings = load_settings({"mcp_config": config}, workspace=workspace)
+    return settings, load_project(settings.workspace)
 
 
-def _line(tool: Offered) -> str:
-    return f"{tool.name}  {described(tool)}".rstrip()
+def _format_tool(tool: OfferedTool) -> str:
+    return f"{tool.name}  {shorten_description(tool)}".rstrip()
 
 
-def _agrees(question: str) -> bool:
+def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("nobody can be asked here", hint="agentcli mcp approve NAME --yes")
     sys.stdout.write(f"{question} [y/N] ")
@@ -177,4 +191,4 @@ def _agrees(question: str) -> bool:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.write(show_controls(text) + "\n")

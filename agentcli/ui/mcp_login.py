@@ -4,69 +4,73 @@ import asyncio
 import sys
 from pathlib import Path
 
-from agentcli.app.server_list import entries, entry_named
-from agentcli.app.server_logins import StoredLogins
-from agentcli.machine.browser import host_of, is_page, open_page
-from agentcli.machine.plain import visible
+from agentcli.app.server_list import find_entry, load_entries
+from agentcli.app.server_logins import ServerLoginStore
+from agentcli.machine.browser import is_page, open_page, parse_host
+from agentcli.machine.plain import show_controls
 from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.login import Browser, LoginError, log_in
+from agentcli.mcp.login import LoginBrowser, LoginError, log_in
 from agentcli.types.errors import Exit, SettingsError, UsageError
-from agentcli.ui.mcp import surroundings
+from agentcli.ui.mcp import load_settings_and_project
 from agentcli.ui.repl.line_reader import LineReader
 
 
 def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool) -> Exit:
     """Raises AgentError."""
-    entry = _remote(name, workspace, config)
+    entry = _find_remote_server(name, workspace, config)
     if entry.brings_key:
         raise UsageError(
             f"{name} gets an Authorization header in {entry.where}, so no login is used",
             hint=f"take the header out of {entry.where}",
         )
     try:
-        granted = asyncio.run(log_in(entry, _browser(entry, workspace, opens=opens_browser)))
+        granted = asyncio.run(
+            log_in(entry, _build_browser(entry, workspace, opens_browser=opens_browser))
+        )
     except LoginError as error:
         raise SettingsError(
             f"no login at {name}: {error}", hint=f"agentcli mcp login {name}"
         ) from None
     if granted is None:
-        _say(f"{name} wants no login")
+        _say_now(f"{name} wants no login")
         return Exit.DONE
-    store = StoredLogins(entry)
+    store = ServerLoginStore(entry)
     store.write(granted)
-    _say(f"logged in to {name}; the login is in {store.where}")
+    _say_now(f"logged in to {name}; the login is in {store.location}")
     return Exit.DONE
 
 
 def logout(name: str, workspace: Path, *, config: str | None) -> Exit:
-    was_there = StoredLogins(_remote(name, workspace, config)).forget()
-    _say(f"logged out of {name}" if was_there else f"there was no login at {name}")
+    was_there = ServerLoginStore(_find_remote_server(name, workspace, config)).forget()
+    _say_now(f"logged out of {name}" if was_there else f"there was no login at {name}")
     return Exit.DONE
 
 
-def _browser(entry: ServerEntry, workspace: Path, *, opens: bool) -> Browser:
+def _build_browser(entry: ServerEntry, workspace: Path, *, opens_browser: bool) -> LoginBrowser:
     reader = LineReader(sys.stdin.fileno()) if sys.stdin.isatty() else None
 
-    async def pasted() -> str | None:
-        return await reader.line() if reader else None
+    async def read_pasted_url() -> str | None:
+        return await reader.read_line() if reader else None
 
     def show(text: str) -> None:
         if not is_page(text):
-            _say(text)
+            _say_now(text)
             return
-        _say(f"log in to {entry.name} at {host_of(text)}:\n\n{text}\n")
-        if opens and open_page(text, beside=workspace):
-            _say("(opened in your browser)")
+        _say_now(f"log in to {entry.name} at {parse_host(text)}:\n\n{text}\n")
+        if opens_browser and open_page(text, beside=workspace):
+            _say_now("(opened in your browser)")
         if reader is not None:
-            _say("If that browser runs on another machine: its last page will not load. Paste the")
-            _say("address of that page here:")
+            _say_now(
+                "If that browser runs on another machine: its last page will not load. Paste the"
+            )
+            _say_now("address of that page here:")
 
-    return Browser(show=show, pasted=pasted)
+    return LoginBrowser(show=show, pasted=read_pasted_url)
 
 
-def _remote(name: str, workspace: Path, config: str | None) -> ServerEntry:
-    settings, project = surroundings(workspace, config)
-    entry = entry_named(name, entries(settings, project))
+def _find_remote_server(name: str, workspace: Path, config: str | None) -> ServerEntry:
+    settings, project = load_settings_and_project(workspace, config)
+    entry = find_entry(name, load_entries(settings, project))
     if not entry.is_remote:
         raise UsageError(
             f"{name} is a process on this machine, which takes no login",
@@ -75,6 +79,6 @@ def _remote(name: str, workspace: Path, config: str | None) -> ServerEntry:
     return entry
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(visible(text) + "\n")
+def _say_now(text: str) -> None:
+    sys.stdout.write(show_controls(text) + "\n")
     sys.stdout.flush()

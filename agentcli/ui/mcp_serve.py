@@ -2,20 +2,20 @@
 
 import asyncio
 
-from agentcli.app.serving import Serving
+from agentcli.app.serving import ToolServer
 from agentcli.mcp.server import serve as serve_tools
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
 
 
-def serve(settings: Settings) -> Exit:
-    return asyncio.run(_serve(settings))
+def run_server(settings: Settings) -> Exit:
+    return asyncio.run(_run_server(settings))
 
 
-async def _serve(settings: Settings) -> Exit:
-    serving = Serving(settings)
+async def _run_server(settings: Settings) -> Exit:
+    serving = ToolServer(settings)
     try:
-        await serve_tools(serving.specs, serving.call, instructions=serving.instructions)
+        await serve_tools(serving.specs, serving.call_tool, instructions=serving.instructions)
     finally:
         await serving.close()
     return Exit.DONE

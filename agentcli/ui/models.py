@@ -4,20 +4,20 @@ import asyncio
 import os
 import sys
 
-from agentcli.wire.catalogue import ALIASES, known_names, resolve
+from agentcli.wire.catalogue import ALIASES, list_model_names, resolve
 from agentcli.wire.dialect import Model
-from agentcli.wire.discovery import local_servers
-from agentcli.wire.providers import PROVIDERS, key_of
-from agentcli.wire.transport import dialect_of
+from agentcli.wire.discovery import find_local_servers
+from agentcli.wire.providers import PROVIDERS, find_key
+from agentcli.wire.transport import find_dialect
 
 
-def show(*, local: bool) -> None:
-    models = [resolve(name) for name in known_names()]
-    width = max(len(_name(model)) for model in models)
+def show_models(*, local: bool) -> None:
+    models = [resolve(name) for name in list_model_names()]
+    width = max(len(_format_name(model)) for model in models)
     for model in models:
-        mark, why = _usable(model)
-        facts = "  ".join((_limits(model), _price(model), why))
-        sys.stdout.write(f"{mark}  {_name(model):<{width}}  {facts}\n")
+        mark, why = _check_key(model)
+        facts = "  ".join((_format_limits(model), _format_price(model), why))
+        sys.stdout.write(f"{mark}  {_format_name(model):<{width}}  {facts}\n")
     aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
     sys.stdout.write(f"\nShort names: {aliases}\n")
     sys.stdout.write(f"Any other model of a provider: PROVIDER/NAME ({', '.join(PROVIDERS)})\n")
@@ -28,37 +28,40 @@ def show(*, local: bool) -> None:
 
 
 def _show_local() -> None:
-    dialect = dialect_of("openai-chat")
-    servers = asyncio.run(local_servers(dialect=dialect, environ=os.environ))
+    dialect = find_dialect("openai-chat")
+    servers = asyncio.run(find_local_servers(dialect=dialect, environ=os.environ))
     if not servers:
         sys.stdout.write("No server answered on the usual ports of this machine.\n")
     for server in servers:
         sys.stdout.write(f"\n{server.provider.name} at {server.base_url}\n")
         for model in server.models:
-            sys.stdout.write(f"ok  {_name(model)}\n")
+            sys.stdout.write(f"ok  {_format_name(model)}\n")
 
 
-def _name(model: Model) -> str:
+def _format_name(model: Model) -> str:
     return f"{model.provider}/{model.name}"
 
 
-def _usable(model: Model) -> tuple[str, str]:
+def _check_key(model: Model) -> tuple[str, str]:
     provider = PROVIDERS[model.provider]
-    key = key_of(provider, os.environ)
+    key = find_key(provider, os.environ)
     if key is not None:
         return "ok", f"key from {key.source}"
     return "--", f"no key: export {provider.key_env[0]}=…"
 
 
-def _limits(model: Model) -> str:
-    return f"{_thousands(model.window_tokens):>6} in {_thousands(model.output_tokens):>4} out"
+def _format_limits(model: Model) -> str:
+    return (
+        f"{_format_thousands(model.window_tokens):>6} in "
+        f"{_format_thousands(model.output_tokens):>4} out"
+    )
 
 
-def _thousands(tokens: int | None) -> str:
+def _format_thousands(tokens: int | None) -> str:
     return "?" if tokens is None else f"{tokens / 1000:.0f}k"
 
 
-def _price(model: Model) -> str:
+def _format_price(model: Model) -> str:
     if model.price is None:
         return f"{'unknown price':<16}"
     return f"${model.price.input:g} / ${model.price.output:g} per M".ljust(16)

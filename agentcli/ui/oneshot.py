@@ -12,71 +12,71 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentcli.app.errand import Errand
+from agentcli.app.errand import RunRequirements
 from agentcli.app.opening import open_session
 from agentcli.app.session import Session
-from agentcli.record.place import SessionPlace
+from agentcli.record.place import SessionPaths
 from agentcli.settings import Settings
-from agentcli.types.errors import AgentError, Exit, Outcome
+from agentcli.types.errors import AgentError, Exit, RunOutcome
 from agentcli.types.events import Ending, Event
 from agentcli.types.messages import Image
 from agentcli.types.record import dataclass
-from agentcli.ui.ci.heartbeat import heartbeat
-from agentcli.ui.plain import say_error
-from agentcli.ui.streams import ReaderLeft
+from agentcli.ui.ci.heartbeat import run_heartbeat
+from agentcli.ui.plain import print_error
+from agentcli.ui.streams import OutputClosed
 from agentcli.ui.tally import Tally
 
 
-class Face(Protocol):
+class RunRenderer(Protocol):
     """Shows a run while it happens, and has a last word."""
 
     def __call__(self, event: Event) -> None: ...
 
-    def finish(self, outcome: Outcome, tally: Tally) -> None:
+    def finish(self, outcome: RunOutcome, tally: Tally) -> None:
         """Called exactly once, after the last event, however the run ended."""
         ...
 
 
-class Leaver(Protocol):
+class ArtifactWriter(Protocol):
     """What is left behind by a run that has ended, besides what its faces say."""
 
     async def begin(self, session: Session) -> None:
         """Before the first request. Raises AgentError where it could not be left later."""
         ...
 
-    def gather(self, tally: Tally) -> None:
+    def collect(self, tally: Tally) -> None:
         """After the last turn, while the log is still open: a failure is the outcome then."""
         ...
 
-    def leave(self, run: "Run") -> None:
+    def write(self, run: "RunState") -> None:
         """Raises AgentError where something could not be left."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class OneShotTask:
     """One task, with what it must leave behind."""
 
     settings: Settings
     prompt: str
-    attached: tuple[str | Image, ...] = ()
-    errand: Errand = field(default_factory=Errand)
-    resume: SessionPlace | None = None
+    attachments: tuple[str | Image, ...] = ()
+    requirements: RunRequirements = field(default_factory=RunRequirements)
+    resume: SessionPaths | None = None
     beat: Callable[[float], None] | None = None
     """A sign of life, called now and then."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class RunState:
     """What has become of an order so far."""
 
-    order: Order | None = None
-    outcome: Outcome = field(default_factory=lambda: Outcome(ending=Ending.INTERNAL))
+    task: OneShotTask | None = None
+    outcome: RunOutcome = field(default_factory=lambda: RunOutcome(ending=Ending.INTERNAL))
     tally: Tally = field(default_factory=Tally)
     log: Path | None = None
 
 
-class Interrupted(AgentError):
+class InterruptedBySignal(AgentError):
     """A signal ended the run; what was done until then is recorded."""
 
     def __init__(self, name: str) -> None:
@@ -92,137 +92,148 @@ _ENDING_OF_SIGNAL = {
 
 
 def run_once(
-    order_of: Callable[[], Order], faces: Sequence[Face], leaver: Leaver | None = None
+    build_task: Callable[[], OneShotTask],
+    renderers: Sequence[RunRenderer],
+    artifacts: ArtifactWriter | None = None,
 ) -> Exit:
     """`order_of`: raises AgentError where there is nothing to be done, which is an outcome, too."""
-    run = Run()
-    _until_the_loop_listens()
+    run = RunState()
+    _raise_on_signals()
     try:
-        run.order = order_of()
-        run.outcome = asyncio.run(_Carrying(run, faces, leaver).out(run.order))
+        run.task = build_task()
+        run.outcome = asyncio.run(_TaskRunner(run, renderers, artifacts).run(run.task))
     except AgentError as error:
         run.outcome = error.outcome
     except KeyboardInterrupt:
-        run.outcome = Interrupted("SIGINT").outcome
+        run.outcome = InterruptedBySignal("SIGINT").outcome
     except BaseException as bug:
-        run.outcome = Outcome(
+        run.outcome = RunOutcome(
             ending=Ending.INTERNAL, message=f"internal error: {type(bug).__name__}"
         )
-        _finish(run, faces, leaver)
+        _finish(run, renderers, artifacts)
         raise
-    return _finish(run, faces, leaver)
+    return _finish(run, renderers, artifacts)
 
 
-def _finish(run: Run, faces: Sequence[Face], leaver: Leaver | None) -> Exit:
-    _let_the_last_word_be_said()
+def _finish(
+    run: RunState, renderers: Sequence[RunRenderer], artifacts: ArtifactWriter | None
+) -> Exit:
+    _ignore_first_signal()
     try:
-        if leaver is not None:
-            leaver.leave(run)
+        if artifacts is not None:
+            artifacts.write(run)
     except AgentError as error:
-        run.outcome = _worse(run.outcome, error)
+        run.outcome = _merge_outcome(run.outcome, error)
     try:
-        for face in faces:
+        for face in renderers:
             face.finish(run.outcome, run.tally)
-    except ReaderLeft as left:
+    except OutputClosed as left:
         return left.exit_code
     except AgentError as error:
-        say_error(str(error), error.hint)
+        print_error(str(error), error.hint)
         return error.exit_code
     return run.outcome.exit_code
 
 
-def _worse(outcome: Outcome, error: AgentError) -> Outcome:
+def _merge_outcome(outcome: RunOutcome, error: AgentError) -> RunOutcome:
     """What could not be left is the outcome only of a run that had no other trouble."""
     if outcome.exit_code is Exit.DONE:
         return error.outcome
-    say_error(str(error), error.hint)
+    print_error(str(error), error.hint)
     return outcome
 
 
-class _Carrying:
+class _TaskRunner:
     """An order on its way, and the signals that may stop it."""
 
-    def __init__(self, run: Run, faces: Sequence[Face], leaver: Leaver | None) -> None:
-        self._run = run
-        self._faces = faces
-        self._leaver = leaver
+    def __init__(
+        self, state: RunState, renderers: Sequence[RunRenderer], artifacts: ArtifactWriter | None
+    ) -> None:
+        self._state = state
+        self._renderers = renderers
+        self._artifacts = artifacts
         self._session: Session | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._why: Exception | None = None
+        self._interruption: Exception | None = None
         self._is_closing = False
 
-    async def out(self, order: Order) -> Outcome:
+    async def run(self, task: OneShotTask) -> RunOutcome:
         self._task = asyncio.current_task()
-        self._listen_to_signals()
+        self._handle_signals()
         session = self._session = open_session(
-            order.settings,
-            listeners=(self._run.tally, *(partial(self._tell, face) for face in self._faces)),
-            resume=order.resume,
-            errand=order.errand,
+            task.settings,
+            listeners=(
+                self._state.tally,
+                *(partial(self._notify, face) for face in self._renderers),
+            ),
+            resume=task.resume,
+            requirements=task.requirements,
         )
-        self._run.log = session.place.log
-        outcome = Outcome(ending=Ending.INTERNAL)
+        self._state.log = session.paths.log
+        outcome = RunOutcome(ending=Ending.INTERNAL)
         try:
-            outcome = await self._worked(session, order)
+            outcome = await self._run_turn(session, task)
         except AgentError as error:
             outcome = error.outcome
         finally:
             self._is_closing = True
-            outcome = await self._gathered(outcome)
+            outcome = await self._collect_artifacts(outcome)
             await session.close(outcome.exit_code, outcome=outcome)
         return outcome
 
-    async def _gathered(self, outcome: Outcome) -> Outcome:
-        if self._leaver is None:
+    async def _collect_artifacts(self, outcome: RunOutcome) -> RunOutcome:
+        if self._artifacts is None:
             return outcome
         try:
-            await asyncio.to_thread(self._leaver.gather, self._run.tally)
+            await asyncio.to_thread(self._artifacts.collect, self._state.tally)
         except AgentError as error:
-            return _worse(outcome, error)
+            return _merge_outcome(outcome, error)
         return outcome
 
-    async def _worked(self, session: Session, order: Order) -> Outcome:
+    async def _run_turn(self, session: Session, task: OneShotTask) -> RunOutcome:
         try:
-            if self._leaver is not None:
-                await self._leaver.begin(session)
-            if session.mode != "plan" and session.planning.proposed:
+            if self._artifacts is not None:
+                await self._artifacts.begin(session)
+            if session.mode != "plan" and session.plan_tracker.proposed:
                 # Who goes on in another mode, and cannot be asked, agrees to the plan.
-                session.accept_plan(session.planning.proposed, mode=session.mode)
-            async with heartbeat(order.beat):
-                attached = (*order.attached, *order.errand.notes)
-                ended = await session.turn(order.prompt, attached=attached)
+                session.accept_plan(session.plan_tracker.proposed, mode=session.mode)
+            async with run_heartbeat(task.beat):
+                attached = (*task.attachments, *task.requirements.notes)
+                ended = await session.run_turn(task.prompt, attachments=attached)
         except asyncio.CancelledError:
-            if self._why is None:
+            if self._interruption is None:
                 raise
-            raise self._why from None
-        if self._why is not None:  # it was too late to interrupt anything, but not to be told
-            raise self._why
-        return Outcome(ending=ended.ending, message=ended.message, hint=ended.hint)
+            raise self._interruption from None
+        if (
+            self._interruption is not None
+        ):  # it was too late to interrupt anything, but not to be told
+            raise self._interruption
+        return RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
 
-    def _tell(self, face: Face, event: Event) -> None:
+    def _notify(self, renderer: RunRenderer, event: Event) -> None:
         try:
-            face(event)
+            renderer(event)
         except Exception as lost:  # noqa: BLE001 - nobody reads, or a bug: it cannot tell the end
             self._stop(lost)
 
     def _stop(self, why: Exception) -> None:
-        if self._why is not None:
+        if self._interruption is not None:
             if self._session is not None:
                 self._session.kill_commands()  # asked twice: no more patience
             return
-        self._why = why
+        self._interruption = why
         if not self._is_closing and self._task is not None:
             self._task.cancel()
 
-    def _listen_to_signals(self) -> None:
+    def _handle_signals(self) -> None:
         if sys.platform == "win32":
             return  # there is only the keyboard, and asyncio.run listens to it
         loop = asyncio.get_running_loop()
-        for name in _heeded():
-            loop.add_signal_handler(signal.Signals[name], self._stop, Interrupted(name))
+        for name in _list_handled_signals():
+            loop.add_signal_handler(signal.Signals[name], self._stop, InterruptedBySignal(name))
 
 
-def _heeded() -> list[str]:
+def _list_handled_signals() -> list[str]:
     """What `nohup` or a shell in the background has told us to ignore stays ignored."""
     return [
         name
@@ -231,19 +242,19 @@ def _heeded() -> list[str]:
     ]
 
 
-def _until_the_loop_listens() -> None:
+def _raise_on_signals() -> None:
     def interrupt(number: int, frame: object) -> None:
-        raise Interrupted(signal.Signals(number).name)
+        raise InterruptedBySignal(signal.Signals(number).name)
 
-    for name in _heeded():
+    for name in _list_handled_signals():
         signal.signal(signal.Signals[name], interrupt)
 
 
-def _let_the_last_word_be_said() -> None:
+def _ignore_first_signal() -> None:
     """The first signal is too late to change anything; the second one ends us at once."""
 
     def wait(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
 
-    for name in _heeded():
+    for name in _list_handled_signals():
         signal.signal(signal.Signals[name], wait)

@@ -14,7 +14,7 @@ from agentcli.types.errors import UsageError
 _PROBE = ".agentcli-probe"
 
 
-class FileOutlet:
+class OutputFile:
     def __init__(self, path: Path) -> None:
         """What is in the file stays until `put`. Raises UsageError."""
         try:
@@ -24,7 +24,7 @@ class FileOutlet:
                 f"cannot write {path}: {error.strerror}", hint="name a file that can be written"
             ) from None
 
-    def put(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Raises OSError."""
         try:
             if stat.S_ISREG(os.fstat(self._handle).st_mode):
@@ -34,25 +34,25 @@ class FileOutlet:
             os.close(self._handle)
 
 
-class FolderOutlet:
+class OutputFolder:
     def __init__(self, path: Path) -> None:
         """Makes it where it is not. Raises UsageError."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._folder = Folder.open(path.resolve())
-            self.probe()
+            self.check_writable()
         except OSError as error:
             raise UsageError(
                 f"cannot write to the output directory {path}: {error.strerror}",
                 hint="name one that can be written: --output-dir DIR",
             ) from None
 
-    def probe(self) -> None:
+    def check_writable(self) -> None:
         """Raises OSError where nothing could be put."""
-        self.put(_PROBE, "")
+        self.write(_PROBE, "")
         self._folder.unlink(_PROBE)
 
-    def put(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str) -> None:
         """In place of whatever has that name. Raises OSError."""
         with suppress(FileNotFoundError):
             self._folder.unlink(name)

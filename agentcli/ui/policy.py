@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from agentcli.app.policy import Answer, Replay, explained, replayed
+from agentcli.app.policy import PolicyAnswer, PolicyReplay, explain_call, replay_policy
 from agentcli.guard.explain import Explanation
-from agentcli.guard.replay import Judged
-from agentcli.machine.plain import visible
+from agentcli.guard.replay import RejudgedCall
+from agentcli.machine.plain import show_controls
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
 from agentcli.types.messages import Json
@@ -25,35 +25,35 @@ _MOST_ROWS = 200
 
 
 def show_explanation(settings: Settings, query: str, *, as_json: bool) -> Exit:
-    answer = explained(settings, query)
+    answer = explain_call(settings, query)
     if as_json:
         _write_json(_explanation_json(answer))
     else:
-        _write_lines(_explanation_lines(answer))
+        _write_lines(_render_explanation(answer))
     return Exit.DONE
 
 
 def show_replay(settings: Settings, runs: str, *, mode: Mode | None, as_json: bool) -> Exit:
     """Exits with a code of its own when something would differ: for checks in CI."""
-    replay = replayed(settings, runs, mode=mode)
+    replay = replay_policy(settings, runs, mode=mode)
     for reason in replay.unreadable:
-        sys.stderr.write(f"warning: not all of a session was read: {visible(reason)}\n")
+        sys.stderr.write(f"warning: not all of a session was read: {show_controls(reason)}\n")
     if as_json:
         _write_json(_replay_json(replay))
     else:
-        _write_lines(_replay_lines(replay))
+        _write_lines(_render_replay(replay))
     return Exit.VERIFY_FAILED if replay.differences else Exit.DONE
 
 
-def _explanation_lines(answer: Answer) -> Iterator[str]:
+def _render_explanation(answer: PolicyAnswer) -> Iterator[str]:
     told = answer.explanation
-    yield f"{told.tool}: {_shown(told.input)}"
+    yield f"{told.tool}: {_format_input(told.input)}"
     yield f"{_VERDICTS[told.verdict.decision]}: {told.verdict.reason}"
-    for label, words in _facts(answer):
+    for label, words in _list_facts(answer):
         yield f"  {label:<{_LABEL}}  {words}"
 
 
-def _facts(answer: Answer) -> Iterator[tuple[str, str]]:
+def _list_facts(answer: PolicyAnswer) -> Iterator[tuple[str, str]]:
     told = answer.explanation
     yield "mode", told.mode
     if told.verdict.rule:
@@ -65,11 +65,11 @@ def _facts(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "part", f"{part.source}: {part.why}"
     yield "reading", "yes, this only reads" if told.why_not_read is None else told.why_not_read
     if told.tool == "bash":
-        yield "sandbox", _sandbox_words(answer)
-    yield from (("to allow", words) for words in _ways(told))
+        yield "sandbox", _describe_sandbox(answer)
+    yield from (("to allow", words) for words in _list_remedies(told))
 
 
-def _sandbox_words(answer: Answer) -> str:
+def _describe_sandbox(answer: PolicyAnswer) -> str:
     if not answer.layer:
         return f"none: {answer.why_no_layer}"
     given = answer.explanation.verdict.confinement
@@ -78,16 +78,16 @@ def _sandbox_words(answer: Answer) -> str:
     return f"{answer.layer}, {network}{also}"
 
 
-def _ways(told: Explanation) -> Iterator[str]:
-    if told.suggestion is None:
+def _list_remedies(explanation: Explanation) -> Iterator[str]:
+    if explanation.suggestion is None:
         return
-    if told.suggestion.rules:
-        yield told.suggestion.options
+    if explanation.suggestion.rules:
+        yield explanation.suggestion.options
     else:
-        yield f"no rule can: {told.suggestion.reason}"
+        yield f"no rule can: {explanation.suggestion.reason}"
 
 
-def _explanation_json(answer: Answer) -> dict[str, Any]:
+def _explanation_json(answer: PolicyAnswer) -> dict[str, Any]:
     told = answer.explanation
     verdict, suggestion = told.verdict, told.suggestion
     return {
@@ -118,10 +118,10 @@ def _explanation_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _replay_lines(replay: Replay) -> Iterator[str]:
+def _render_replay(replay: PolicyReplay) -> Iterator[str]:
     calls, differences = len(replay.judged), replay.differences
     for one in differences[:_MOST_ROWS]:
-        yield f"{one.past.was:<5} -> {one.would.decision:<5}  {_call(one)}"
+        yield f"{one.past.was:<5} -> {one.would.decision:<5}  {_format_call(one)}"
         yield f"{'':<16}{one.would.reason}"
     if len(differences) > _MOST_ROWS:
         yield f"… and {len(differences) - _MOST_ROWS} more (all of them with -o json)"
@@ -136,7 +136,7 @@ def _replay_lines(replay: Replay) -> Iterator[str]:
         yield f"  {relief.questions:>4}  {rules}"
 
 
-def _replay_json(replay: Replay) -> dict[str, Any]:
+def _replay_json(replay: PolicyReplay) -> dict[str, Any]:
     return {
         "sessions": replay.sessions,
         "calls": len(replay.judged),
@@ -162,17 +162,17 @@ def _replay_json(replay: Replay) -> dict[str, Any]:
     }
 
 
-def _call(one: Judged) -> str:
-    return f"{one.past.call.name}: {_shown(one.past.call.input)}"
+def _format_call(one: RejudgedCall) -> str:
+    return f"{one.past.call.name}: {_format_input(one.past.call.input)}"
 
 
-def _shown(tool_input: Json) -> str:
+def _format_input(tool_input: Json) -> str:
     """The one argument a call is about, or all of them."""
     text = json.dumps(tool_input, ensure_ascii=False)
     if isinstance(tool_input, dict):
         subject = tool_input.get("command") or tool_input.get("path")
         text = subject if isinstance(subject, str) else text
-    line = visible(text).replace("\n", "⏎")
+    line = show_controls(text).replace("\n", "⏎")
     return line if len(line) <= _MOST_CHARS else line[: _MOST_CHARS - 1] + "…"
 
 
@@ -182,4 +182,4 @@ def _write_json(value: dict[str, Any]) -> None:
 
 def _write_lines(lines: Iterator[str]) -> None:
     for line in lines:
-        sys.stdout.write(f"{visible(line)}\n")
+        sys.stdout.write(f"{show_controls(line)}\n")

@@ -14,10 +14,10 @@ from pathlib import Path
 from agentcli.machine.bound import cap
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import Image, Json
-from agentcli.ui.attached import NOT_ATTACHED, mentioned_images, named_images
+from agentcli.ui.attached import NOT_ATTACHED, attach_mentioned_images, load_named_images
 
 PROMPT_LIMIT_BYTES = 1024 * 1024
-ATTACHED_LIMIT_BYTES = 256 * 1024
+STDIN_LIMIT_BYTES = 256 * 1024
 READ_LIMIT_BYTES = 64 * 1024 * 1024
 """Of a pipe: its end is shown to the model, so it is read as far as it can be held."""
 FIRST_BYTE_S = 3.0
@@ -26,22 +26,22 @@ FIRST_BYTE_S = 3.0
 _EXAMPLE = "agentcli run 'fix the failing test'"
 
 
-def read_prompt(given: str | None, file: Path | None) -> str:
+def read_prompt(prompt: str | None, file: Path | None) -> str:
     """Raises UsageError where there is none, or none that could be meant."""
-    if given is not None and file is not None:
+    if prompt is not None and file is not None:
         raise UsageError("the prompt was given twice", hint=f"{_EXAMPLE}   or: -f FILE")
     if file is not None:
-        return _checked(_file(file), f"the prompt file {file}")
-    if given == "-":
-        return _checked(_piped(), "the prompt on stdin")
-    if given is None:
+        return _decode_prompt(_read_file(file), f"the prompt file {file}")
+    if prompt == "-":
+        return _decode_prompt(_read_piped_prompt(), "the prompt on stdin")
+    if prompt is None:
         raise UsageError("there is no prompt", hint=f"{_EXAMPLE}   or: -f FILE   or: -")
-    return _checked(given.encode("utf-8", "replace"), "the prompt")
+    return _decode_prompt(prompt.encode("utf-8", "replace"), "the prompt")
 
 
-def read_attached() -> tuple[str, ...]:
+def read_stdin_attachment() -> tuple[str, ...]:
     """What is piped in besides a prompt, within limits, or nothing. Raises UsageError."""
-    if not _is_piped() or not _begins():
+    if not _is_piped() or not _wait_for_input():
         return ()
     data = _read_all(sys.stdin.buffer.fileno())
     if not data:
@@ -51,27 +51,27 @@ def read_attached() -> tuple[str, ...]:
             "what is piped in is not text: it has NUL bytes in it",
             hint="put it into a file in the workspace, and name it in the prompt",
         )
-    text, was_cut = cap(data.decode("utf-8", "replace"), ATTACHED_LIMIT_BYTES)
+    text, was_cut = cap(data.decode("utf-8", "replace"), STDIN_LIMIT_BYTES)
     if was_cut:
         sys.stderr.write(
             f"warning: of {len(data):,} bytes on stdin the model gets the first and the last, "
-            f"{ATTACHED_LIMIT_BYTES // 1024} KB in all\n"
+            f"{STDIN_LIMIT_BYTES // 1024} KB in all\n"
         )
     return (f"<stdin>\n{text}\n</stdin>",)
 
 
 def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[str | Image, ...]:
     """Those that are named must be there; those that the prompt mentions are, where they can."""
-    mentioned = mentioned_images(prompt, workspace)
+    mentioned = attach_mentioned_images(prompt, workspace)
     for note in mentioned.notes:
         if note.startswith(NOT_ATTACHED):
             sys.stderr.write(f"warning: {note}\n")
-    return (*mentioned.parts, *named_images(named))
+    return (*mentioned.parts, *load_named_images(named))
 
 
 def read_schema(file: Path) -> Json:
     """JSON that may be a JSON Schema; whether it is one is not asked here."""
-    data = _file(file)
+    data = _read_file(file)
     try:
         schema: Json = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -79,7 +79,7 @@ def read_schema(file: Path) -> Json:
     return schema
 
 
-def _file(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(PROMPT_LIMIT_BYTES + 1)
@@ -88,7 +88,7 @@ def _file(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {reason}", hint="name a file you can read") from None
 
 
-def _piped() -> bytes:
+def _read_piped_prompt() -> bytes:
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError(
             "- reads the prompt from stdin, and nothing is piped into it",
@@ -102,7 +102,7 @@ def _piped() -> bytes:
         ) from error
 
 
-def _checked(data: bytes, what: str) -> str:
+def _decode_prompt(data: bytes, what: str) -> str:
     if len(data) > PROMPT_LIMIT_BYTES:
         limit = f"{PROMPT_LIMIT_BYTES // 1024} KB"
         raise UsageError(
@@ -128,7 +128,7 @@ def _is_piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def _begins() -> bool:
+def _wait_for_input() -> bool:
     if sys.platform == "win32":
         return True  # pipes cannot be waited for there
     readable, _, _ = select.select([sys.stdin.fileno()], [], [], FIRST_BYTE_S)

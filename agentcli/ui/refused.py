@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
-from agentcli.types.errors import Outcome
-from agentcli.ui.given import OutputForm
-from agentcli.ui.jsonl import JsonFace
+from agentcli.types.errors import RunOutcome
+from agentcli.ui.given import OutputFormat
+from agentcli.ui.jsonl import JsonRenderer
 from agentcli.ui.tally import Tally
 
 
-def say_result(outcome: Outcome, arguments: Sequence[str]) -> None:
+def write_refusal(outcome: RunOutcome, arguments: Sequence[str]) -> None:
     """Only where the arguments ask for JSON: the last `-o` among them counts."""
-    form = [OutputForm.TEXT.value, *_outputs(arguments)][-1]
-    if form in (OutputForm.JSON, OutputForm.STREAM_JSON):
-        JsonFace(stream=form == OutputForm.STREAM_JSON).finish(outcome, Tally())
+    form = [OutputFormat.TEXT.value, *_parse_outputs(arguments)][-1]
+    if form in (OutputFormat.JSON, OutputFormat.STREAM_JSON):
+        JsonRenderer(stream=form == OutputFormat.STREAM_JSON).finish(outcome, Tally())
 
 
-def _outputs(arguments: Sequence[str]) -> Iterator[str]:
+def _parse_outputs(arguments: Sequence[str]) -> Iterator[str]:
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in ("-o", "--output"):
             yield following

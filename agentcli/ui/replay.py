@@ -6,43 +6,45 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from agentcli.app.replay import Replayed, replay
-from agentcli.app.stage import Manner
-from agentcli.machine.plain import visible
-from agentcli.record.sessions import place_to_read
+from agentcli.app.replay import ReplayResult, replay_session
+from agentcli.app.stage import ReplayOptions
+from agentcli.machine.plain import show_controls
+from agentcli.record.sessions import find_session_to_read
 from agentcli.types.errors import Exit
 
 INDENT = "    "
 
 
-def replay_all(named: Sequence[str | None], manner: Manner, *, check: bool, as_json: bool) -> Exit:
-    places = {name: place_to_read(name) for name in named}
-    found = {name or place.id: replay(place, manner) for name, place in places.items()}
+def replay_sessions(
+    named: Sequence[str | None], options: ReplayOptions, *, check: bool, as_json: bool
+) -> Exit:
+    places = {name: find_session_to_read(name) for name in named}
+    found = {name or place.id: replay_session(place, options) for name, place in places.items()}
     if as_json:
         report = {name: {"same": one.is_same, **asdict(one)} for name, one in found.items()}
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:
         for name, one in found.items():
-            for line in _lines(name, one, manner):
-                sys.stdout.write(visible(line) + "\n")
+            for line in _render_replay(name, one, options):
+                sys.stdout.write(show_controls(line) + "\n")
     differs = any(not one.is_same for one in found.values())
     return Exit.VERIFY_FAILED if check and differs else Exit.DONE
 
 
-def _lines(name: str, found: Replayed, manner: Manner) -> list[str]:
+def _render_replay(name: str, found: ReplayResult, options: ReplayOptions) -> list[str]:
     counts = Counter(call.sameness for call in found.calls)
     sums = ", ".join(f"{count} {sameness}" for sameness, count in counts.items()) or "no calls"
-    judge = "the rules of today" if manner.judges_anew else "recorded verdicts"
+    judge = "the rules of today" if options.judges_anew else "recorded verdicts"
     lines = [
         f"{name}: {'same' if found.is_same else 'DIFFERS'} ({sums})",
         f"  in {found.tree}; judged by {judge}",
     ]
     for call in found.calls:
         if call.sameness == "not re-runnable":
-            lines.append(f"  {call.call_id} {call.name}: not re-runnable, {call.words}")
+            lines.append(f"  {call.call_id} {call.name}: not re-runnable, {call.explanation}")
         else:
             lines.append(f"  {call.call_id} {call.name}: {call.sameness}")
-            lines.extend(INDENT + line for line in call.words.splitlines())
+            lines.extend(INDENT + line for line in call.explanation.splitlines())
     if found.flow:
         lines.append("  the course differs")
         lines.extend(INDENT + line for line in found.flow.splitlines())

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agentcli.app.errand import Errand
+from agentcli.app.errand import RunRequirements
 from agentcli.machine.bound import cap
-from agentcli.machine.git import PLAIN_DIFF, git
-from agentcli.types.errors import Outcome, SettingsError, UsageError
+from agentcli.machine.git import PLAIN_DIFF, run_git
+from agentcli.types.errors import RunOutcome, SettingsError, UsageError
 from agentcli.types.messages import Json
-from agentcli.ui.findings import Finding, findings_of_run
-from agentcli.ui.given import Given
-from agentcli.ui.oneshot import Order
-from agentcli.ui.reports.markdown import code, fenced
+from agentcli.ui.findings import ReportFinding, collect_run_findings
+from agentcli.ui.given import RunRequest
+from agentcli.ui.oneshot import OneShotTask
+from agentcli.ui.reports.markdown import fence, quote_code
 from agentcli.ui.tally import Tally
 
 DIFF_BYTES = 200_000
@@ -66,7 +66,7 @@ SCHEMA: Json = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class ReviewScope:
     """Which change. Nothing given: what is not committed."""
 
     base: str | None = None
@@ -81,83 +81,85 @@ class Scope:
             )
 
 
-def review_order(given: Given, scope: Scope, wish: str | None) -> Order:
+def build_review_task(request: RunRequest, scope: ReviewScope, focus: str | None) -> OneShotTask:
     """Raises UsageError where there is no such change, or nothing in it."""
     scope.check()
-    settings = given.settings(None)
-    what, diff = _change(scope, settings.workspace)
+    settings = request.load_settings(None)
+    what, diff = _read_change(scope, settings.workspace)
     if not diff.strip():
         raise UsageError(f"there is nothing to review in {what}", hint="agentcli review --base REF")
     prompt = PROMPT.format(
         what=what,
-        wish=f"\nThe person wants in particular: {wish}\n" if wish else "",
-        diff="\n".join(fenced(cap(diff, DIFF_BYTES)[0], kind="diff")),
+        wish=f"\nThe person wants in particular: {focus}\n" if focus else "",
+        diff="\n".join(fence(cap(diff, DIFF_BYTES)[0], kind="diff")),
     )
-    errand = Errand(answer_schema=SCHEMA, on_deny="ignore")
-    return Order(settings=settings, prompt=prompt, errand=errand)
+    errand = RunRequirements(answer_schema=SCHEMA, on_deny="ignore")
+    return OneShotTask(settings=settings, prompt=prompt, requirements=errand)
 
 
-def _change(scope: Scope, workspace: Path) -> tuple[str, str]:
+def _read_change(scope: ReviewScope, workspace: Path) -> tuple[str, str]:
     """What it is called, and its diff."""
-    _said(
+    _run_git(
         *("rev-parse", "--git-dir"),
         cwd=workspace,
-        where="not a git repository",
-        else_say=f"{workspace} is in no git repository",
+        expected_error="not a git repository",
+        message=f"{workspace} is in no git repository",
         hint="agentcli review -C REPOSITORY, or git init",
     )
     try:
         if scope.base is not None:
-            base = _commit(scope.base, workspace)
+            base = _resolve_commit(scope.base, workspace)
             what = f"everything since it left {scope.base}"
-            return what, git("diff", *PLAIN_DIFF, f"{base}...HEAD", cwd=workspace)
+            return what, run_git("diff", *PLAIN_DIFF, f"{base}...HEAD", cwd=workspace)
         if scope.commit is not None:
-            commit = _commit(scope.commit, workspace)
-            show = git("show", "--format=%B", "--root", *PLAIN_DIFF, commit, cwd=workspace)
+            commit = _resolve_commit(scope.commit, workspace)
+            show = run_git("show", "--format=%B", "--root", *PLAIN_DIFF, commit, cwd=workspace)
             return f"the commit {scope.commit}", show
-        return "what is not committed yet", _uncommitted(workspace)
+        return "what is not committed yet", _diff_uncommitted(workspace)
     except SettingsError as error:
         raise UsageError(str(error), hint=error.hint or "name a commit that exists") from error
 
 
-def _said(*arguments: str, cwd: Path, where: str, else_say: str, hint: str) -> str:
+def _run_git(*arguments: str, cwd: Path, expected_error: str, message: str, hint: str) -> str:
     """`where`: what git says where there is no such thing, which is said in other words."""
     try:
-        return git(*arguments, cwd=cwd)
+        return run_git(*arguments, cwd=cwd)
     except SettingsError as error:
-        if where in str(error):
-            raise UsageError(else_say, hint=hint) from error
+        if expected_error in str(error):
+            raise UsageError(message, hint=hint) from error
         raise UsageError(str(error), hint=error.hint) from error
 
 
-def _commit(name: str, workspace: Path) -> str:
+def _resolve_commit(name: str, workspace: Path) -> str:
     asked = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
-    return _said(
+    return _run_git(
         *asked,
         cwd=workspace,
-        where="single revision",
-        else_say=f"there is no commit {name!r}",
+        expected_error="single revision",
+        message=f"there is no commit {name!r}",
         hint="git log shows what there is",
     ).split()[-1]
 
 
-def _uncommitted(workspace: Path) -> str:
-    has_commits = git("rev-list", "--all", "--max-count=1", cwd=workspace).strip()
-    changed = git("diff", *PLAIN_DIFF, *(["HEAD"] if has_commits else ["--cached"]), cwd=workspace)
-    untracked = git("ls-files", "--others", "--exclude-standard", "-z", cwd=workspace)
+def _diff_uncommitted(workspace: Path) -> str:
+    has_commits = run_git("rev-list", "--all", "--max-count=1", cwd=workspace).strip()
+    changed = run_git(
+        "diff", *PLAIN_DIFF, *(["HEAD"] if has_commits else ["--cached"]), cwd=workspace
+    )
+    untracked = run_git("ls-files", "--others", "--exclude-standard", "-z", cwd=workspace)
     new = [name for name in untracked.split("\0") if name]
     return changed + "".join(f"new file, read it: {name}\n" for name in new)
 
 
-def findings_of_review(tally: Tally, outcome: Outcome) -> list[Finding]:
-    return [*_findings(tally.structured), *findings_of_run(tally, outcome)]
+def collect_review_findings(tally: Tally, outcome: RunOutcome) -> list[ReportFinding]:
+    return [*_parse_findings(tally.structured), *collect_run_findings(tally, outcome)]
 
 
-def _findings(structured: Any) -> Iterator[Finding]:
+def _parse_findings(structured: Any) -> Iterator[ReportFinding]:
     for found in structured["findings"] if structured else ():
         path = PurePosixPath(found["path"])
         is_inside = not path.is_absolute() and ".." not in path.parts
-        yield Finding(
+        yield ReportFinding(
             rule=f"review/{found['category']}",
             level=found["severity"],
             title=found["title"],
@@ -168,19 +170,19 @@ def _findings(structured: Any) -> Iterator[Finding]:
         )
 
 
-def review_markdown(tally: Tally) -> str:
+def render_review(tally: Tally) -> str:
     """The review for people."""
     if tally.structured is None:
         return tally.answer
-    return "\n".join(_lines(tally.structured)).rstrip("\n") + "\n"
+    return "\n".join(_render_lines(tally.structured)).rstrip("\n") + "\n"
 
 
-def _lines(review: Any) -> Iterator[str]:
+def _render_lines(review: Any) -> Iterator[str]:
     count = len(review["findings"])
     yield f"# Review: {count} {'finding' if count == 1 else 'findings'}\n"
     yield review["summary"].strip() + "\n"
-    for finding in _findings(review):
+    for finding in _parse_findings(review):
         yield f"## {finding.level}: {finding.title}\n"
         place = f"{finding.path}:{finding.line}" if finding.line else finding.path
-        yield f"{code(place)} · {finding.rule.removeprefix('review/')}\n"
+        yield f"{quote_code(place)} · {finding.rule.removeprefix('review/')}\n"
         yield finding.message.strip() + "\n"

@@ -3,46 +3,46 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.size import spec_tokens
-from agentcli.app.server_logins import logins_of
+from agentcli.agent.size import count_spec_tokens
+from agentcli.app.server_logins import find_logins
 from agentcli.types.errors import SettingsError
-from agentcli.types.words import counted
-from agentcli.ui.lines import short_path
+from agentcli.types.words import pluralize
+from agentcli.ui.lines import shorten_home
 
 if TYPE_CHECKING:
     from agentcli.mcp.entries import ServerEntry
-    from agentcli.mcp.offered import Offered
+    from agentcli.mcp.offered import OfferedTool
 
-DESCRIBED_CHARS = 90
+DESCRIPTION_CHARS = 90
 NO_SERVERS = "no servers; add one: agentcli mcp add NAME -- COMMAND ARGS"
 
 
-def cost(entry: "ServerEntry", tools: "tuple[Offered, ...]") -> str:
-    tokens = sum(spec_tokens(tool.spec(entry.name)) for tool in tools)
-    return f"{counted(len(tools), 'tool')}, {tokens} tokens if all are declared"
+def format_tool_cost(entry: "ServerEntry", tools: "tuple[OfferedTool, ...]") -> str:
+    tokens = sum(count_spec_tokens(tool.spec(entry.name)) for tool in tools)
+    return f"{pluralize(len(tools), 'tool')}, {tokens} tokens if all are declared"
 
 
-def terms(entry: "ServerEntry") -> str:
+def describe_terms(entry: "ServerEntry") -> str:
     """Where it runs, which file says so, and what of that is not obeyed."""
     ignored = f", ignored: {', '.join(entry.ignored)}" if entry.ignored else ""
-    return f"{_confinement(entry)}; {short_path(Path(entry.where))}{ignored}"
+    return f"{_describe_sandbox(entry)}; {shorten_home(Path(entry.where))}{ignored}"
 
 
-def described(tool: "Offered") -> str:
-    return " ".join(tool.description.split())[:DESCRIBED_CHARS].rstrip()
+def shorten_description(tool: "OfferedTool") -> str:
+    return " ".join(tool.description.split())[:DESCRIPTION_CHARS].rstrip()
 
 
-def _login(entry: "ServerEntry") -> str:
-    logins = logins_of(entry)
+def _login_state(entry: "ServerEntry") -> str:
+    logins = find_logins(entry)
     try:
         return ", logged in" if logins is not None and logins.read() else ""
     except SettingsError as error:
         return f", {error}"
 
 
-def _confinement(entry: "ServerEntry") -> str:
+def _describe_sandbox(entry: "ServerEntry") -> str:
     if entry.is_remote:
-        return f"elsewhere{_login(entry)}"
+        return f"elsewhere{_login_state(entry)}"
     if not entry.is_confined:
         return "NOT confined"
     return "in the sandbox, with network" if entry.network else "in the sandbox, without network"

@@ -8,29 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.app.resume import add_fact
-from agentcli.machine.plain import visible
-from agentcli.record.checkpoint.keep import store_of
-from agentcli.record.lock import Lock, is_held
-from agentcli.record.place import SessionPlace, fork_tree, sessions_directory
-from agentcli.record.search import search
-from agentcli.record.sessions import Summary, find_session, list_sessions, summary_of
+from agentcli.machine.plain import show_controls
+from agentcli.record.checkpoint.keep import find_store
+from agentcli.record.lock import SessionLock, is_held
+from agentcli.record.place import SessionPaths, fork_tree, sessions_directory
+from agentcli.record.search import search_session
+from agentcli.record.sessions import SessionSummary, find_session, list_sessions, summarize
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.events import SessionNamed
-from agentcli.types.words import counted
+from agentcli.types.words import pluralize
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
-def show_list(workspace: Path | None, *, as_json: bool) -> None:
+def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
     """`workspace` None: of all of them."""
     everything = list_sessions()
     here = str(workspace)
     found = [one for one in everything if workspace is None or one.workspace == here]
     if as_json:
-        write_json([row(summary) for summary in found])
+        write_json([build_session_json(summary) for summary in found])
         return
     for summary in found:
-        sys.stdout.write(list_line(summary) + "\n")
+        sys.stdout.write(format_session_line(summary) + "\n")
     elsewhere = len(everything) - len(found)
     if elsewhere:
         sys.stderr.write(f"{elsewhere} of other workspaces: agentcli sessions list --all\n")
@@ -38,42 +38,47 @@ def show_list(workspace: Path | None, *, as_json: bool) -> None:
         sys.stderr.write("there are no sessions yet\n")
 
 
-def list_line(summary: Summary) -> str:
+def format_session_line(summary: SessionSummary) -> str:
     """One line: short id, age, turns, ending, title; also what a picker shows."""
-    turns = counted(summary.turns, "turn")
-    title = visible(summary.title) or "(nothing was asked)"
-    return f"{summary.id[-4:]}  {age(summary.last):>8}  {turns:>9}  {state(summary):<17}  {title}"
+    turns = pluralize(summary.turns, "turn")
+    title = show_controls(summary.title) or "(nothing was asked)"
+    return (
+        f"{summary.id[-4:]}  {format_age(summary.last):>8}  {turns:>9}  "
+        f"{describe_state(summary):<17}  {title}"
+    )
 
 
-def show_hits(words: str) -> Exit:
+def show_search_hits(words: str) -> Exit:
     if not words.strip():
         raise UsageError("there is nothing to look for", hint="agentcli sessions search 'timeout'")
     found = False
     for summary in list_sessions():
-        for hit in search(summary.place, words):
+        for hit in search_session(summary.paths, words):
             found = True
-            sys.stdout.write(f"{summary.id}  {hit.seq:>5} {hit.fact:<14} {visible(hit.excerpt)}\n")
+            sys.stdout.write(
+                f"{summary.id}  {hit.seq:>5} {hit.fact:<14} {show_controls(hit.excerpt)}\n"
+            )
     if not found:
         sys.stderr.write("nothing found\n")
     return Exit.DONE
 
 
-def rename(named: str, name: str) -> None:
+def rename_session(named: str, name: str) -> None:
     if not name.strip():
         raise UsageError("a name needs a letter", hint="agentcli sessions name 7f3a 'the parser'")
     add_fact(find_session(named), SessionNamed(name=" ".join(name.split())))
 
 
-def delete(named: str, *, sure: bool) -> Exit:
+def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     place = find_session(named)
     if place.directory.parent != sessions_directory().resolve():
         raise UsageError(
             f"{place.directory} is not among the sessions", hint=f"rm -r {place.directory}"
         )
-    if not sure and not _confirmed(place):
+    if not is_confirmed and not _confirm_deletion(place):
         return Exit.DONE
-    lock = Lock(place.directory)  # nobody may be working in it
-    undo = store_of(Path(summary_of(place).workspace), place.directory.parent)
+    lock = SessionLock(place.directory)  # nobody may be working in it
+    undo = find_store(Path(summarize(place).workspace), place.directory.parent)
     try:
         shutil.rmtree(place.directory)
         undo.forget(place.id)
@@ -88,7 +93,7 @@ def delete(named: str, *, sure: bool) -> Exit:
     return Exit.DONE
 
 
-def age(at: str) -> str:
+def format_age(at: str) -> str:
     """How long ago, in its largest unit."""
     try:
         then = datetime.fromisoformat(at.replace("Z", "+00:00"))
@@ -101,23 +106,23 @@ def age(at: str) -> str:
     return "just now"
 
 
-def _confirmed(place: SessionPlace) -> bool:
+def _confirm_deletion(paths: SessionPaths) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(
-            "nobody is here to be asked", hint=f"agentcli sessions delete {place.id} -y"
+            "nobody is here to be asked", hint=f"agentcli sessions delete {paths.id} -y"
         )
-    sys.stderr.write(f"{list_line(summary_of(place))}\ndelete it for good? [y/N] ")
+    sys.stderr.write(f"{format_session_line(summarize(paths))}\ndelete it for good? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def state(summary: Summary) -> str:
+def describe_state(summary: SessionSummary) -> str:
     if summary.is_closed:
         return summary.ending or "-"
-    return "running" if is_held(summary.place.directory) else "cut short"
+    return "running" if is_held(summary.paths.directory) else "cut short"
 
 
-def row(summary: Summary) -> dict[str, Any]:
+def build_session_json(summary: SessionSummary) -> dict[str, Any]:
     return {
         "session": summary.id,
         "title": summary.title,
@@ -128,9 +133,9 @@ def row(summary: Summary) -> dict[str, Any]:
         "last": summary.last,
         "turns": summary.turns,
         "ending": summary.ending,
-        "state": state(summary),
+        "state": describe_state(summary),
         "origin": summary.origin,
-        "log": str(summary.place.log),
+        "log": str(summary.paths.log),
     }
 
 

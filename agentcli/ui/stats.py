@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from agentcli.machine.plain import visible
+from agentcli.machine.plain import show_controls
 from agentcli.record.place import sessions_directory
-from agentcli.record.stats import Stats, Sums, now
+from agentcli.record.stats import DaySums, UsageStats, now
 from agentcli.types.errors import UsageError
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -18,43 +18,43 @@ CHART_DAYS = 60
 TOOLS_SHOWN = 12
 
 
-def show(since: str, *, as_json: bool) -> None:
-    stats, beginning = Stats(), _beginning(since)
+def show_stats(since: str, *, as_json: bool) -> None:
+    stats, beginning = UsageStats(), _parse_since(since)
     logs = sessions_directory().glob("*/log.jsonl")
     recent = [log for log in logs if log.stat().st_mtime >= beginning.timestamp()]
     stats.add(recent, since=beginning)
     if as_json:
-        sys.stdout.write(json.dumps(_as_json(stats), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(_stats_json(stats), ensure_ascii=False) + "\n")
         return
-    for line in report(stats, blocks=_drawable()):
+    for line in render_stats(stats, blocks=_choose_blocks()):
         sys.stdout.write(line + "\n")
 
 
-def report(stats: Stats, *, blocks: str) -> Iterator[str]:
+def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[str]:
     total = stats.total
     if not stats.sessions:
         yield "no session in this time"
         return
     spending, usage = total.spending, total.spending.usage
-    yield f"sessions  {stats.sessions:>10}     turns  {total.turns}, {spending.asked}"
+    yield f"sessions  {stats.sessions:>10}     turns  {total.turns}, {spending.request_summary}"
     yield f"tokens in {usage.prompt_tokens:>10,}     out    {usage.output_tokens:,}"
-    yield f"cache     {total.cache_share:>10.0%}     cost   {spending.cost}"
+    yield f"cache     {total.cache_share:>10.0%}     cost   {spending.cost_text}"
     yield f"calls     {total.calls:>10,}     failed {total.failures}, denied {total.denials}"
     yield ""
     days = stats.by_day()[-CHART_DAYS:]
     yield f"by day, {days[0][0]} to {days[-1][0]}, highest in brackets"
-    yield from _charts(days, blocks)
+    yield from _render_charts(days, blocks)
     yield ""
     for name, count in stats.tools.most_common(TOOLS_SHOWN):
         failed = f" {stats.failed_tools[name]} failed" if stats.failed_tools[name] else ""
-        yield f"{visible(name):<16} {_many(count, 'call')}{failed}"
+        yield f"{show_controls(name):<16} {_format_count(count, 'call')}{failed}"
     for name, count in stats.models.most_common(TOOLS_SHOWN):
-        yield f"{visible(name):<32} {_many(count, 'request')}"
+        yield f"{show_controls(name):<32} {_format_count(count, 'request')}"
 
 
-def _charts(days: Sequence[tuple[str, Sums]], blocks: str) -> Iterator[str]:
+def _render_charts(days: Sequence[tuple[str, DaySums]], blocks: str) -> Iterator[str]:
     rows: dict[str, tuple[list[float], str]] = {
-        "tokens": ([float(_tokens(day)) for _, day in days], "{:,.0f}"),
+        "tokens": ([float(_total_tokens(day)) for _, day in days], "{:,.0f}"),
         "cost": ([day.spending.known_usd for _, day in days], "${:.2f}"),
         "cache": ([day.cache_share for _, day in days], "{:.0%}"),
         "calls": ([float(day.calls) for _, day in days], "{:,.0f}"),
@@ -62,10 +62,10 @@ def _charts(days: Sequence[tuple[str, Sums]], blocks: str) -> Iterator[str]:
         "denied": ([float(day.denials) for _, day in days], "{:,.0f}"),
     }
     for name, (values, form) in rows.items():
-        yield f"{name:<8} {bars(values, blocks)}  [{form.format(max(values))}]"
+        yield f"{name:<8} {render_bars(values, blocks)}  [{form.format(max(values))}]"
 
 
-def bars(values: Sequence[float], blocks: str) -> str:
+def render_bars(values: Sequence[float], blocks: str) -> str:
     """One character a value; a blank is nothing at all, the lowest mark is not."""
     highest = max(values, default=0.0)
     if highest <= 0:
@@ -74,7 +74,7 @@ def bars(values: Sequence[float], blocks: str) -> str:
     return "".join(blocks[round(value / highest * steps)] if value > 0 else " " for value in values)
 
 
-def _drawable() -> str:
+def _choose_blocks() -> str:
     try:
         _BLOCKS.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -82,7 +82,7 @@ def _drawable() -> str:
     return _BLOCKS
 
 
-def _beginning(since: str) -> datetime:
+def _parse_since(since: str) -> datetime:
     if since == "all":
         return datetime.min.replace(tzinfo=UTC)
     found = re.fullmatch(r"(\d{1,6})([hdw])", since.strip())
@@ -94,7 +94,7 @@ def _beginning(since: str) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _as_json(stats: Stats) -> dict[str, object]:
+def _stats_json(stats: UsageStats) -> dict[str, object]:
     return {
         "v": 1,
         "sessions": stats.sessions,
@@ -108,16 +108,16 @@ def _as_json(stats: Stats) -> dict[str, object]:
     }
 
 
-def _many(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     """Numbers below each other, whatever follows them."""
     return f"{count:>7} {noun if count == 1 else noun + 's'}"
 
 
-def _tokens(sums: Sums) -> int:
+def _total_tokens(sums: DaySums) -> int:
     return sums.spending.usage.prompt_tokens + sums.spending.usage.output_tokens
 
 
-def _sums_json(sums: Sums) -> dict[str, object]:
+def _sums_json(sums: DaySums) -> dict[str, object]:
     spending, usage = sums.spending, sums.spending.usage
     return {
         "turns": sums.turns,

@@ -13,7 +13,7 @@ from agentcli.types.errors import AgentError, SettingsError
 from agentcli.types.events import Ending
 
 
-class ReaderLeft(AgentError):
+class OutputClosed(AgentError):
     """Whoever read stdout has closed it: `agentcli run … | head -1`."""
 
     ending = Ending.READER_LEFT
@@ -31,9 +31,9 @@ def write_out(text: str, *, encoding: str | None = None) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except OSError as error:
-        _forget(sys.stdout.fileno())
+        _redirect_to_null(sys.stdout.fileno())
         if error.errno == errno.EPIPE:
-            raise ReaderLeft from error
+            raise OutputClosed from error
         raise SettingsError(
             f"cannot write to stdout: {error.strerror}", hint="send it to a place with room"
         ) from error
@@ -46,7 +46,7 @@ def write_err(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        _forget(sys.stderr.fileno())
+        _redirect_to_null(sys.stderr.fileno())
 
 
 def out_is_terminal() -> bool:
@@ -72,7 +72,7 @@ def _is_kind(descriptor: int, is_kind: Callable[[int], bool]) -> bool:
         return False
 
 
-def _forget(descriptor: int) -> None:
+def _redirect_to_null(descriptor: int) -> None:
     """What is still buffered could not be flushed, not at exit either."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)

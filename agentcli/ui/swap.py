@@ -4,29 +4,29 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agentcli.app.swap import check_session
+from agentcli.app.swap import check_session_swap
 from agentcli.settings import Settings
 
 if TYPE_CHECKING:
-    from agentcli.wire.swap import Swap
+    from agentcli.wire.swap import SwapForecast
 
 
 def show_swap(session: str, settings: Settings) -> None:
-    for line in swap_lines(check_session(session, settings)):
+    for line in render_swap(check_session_swap(session, settings)):
         sys.stdout.write(f"{line}\n")
 
 
-def swap_lines(found: "Swap") -> Iterator[str]:
+def render_swap(found: "SwapForecast") -> Iterator[str]:
     name = f"{found.model.provider}/{found.model.name}"
     if found.dropped:
         yield f"{name} would not get:"
         yield from (f"  - {sentence}" for sentence in found.dropped)
     else:
         yield f"{name} would get all of it."
-    yield f"{_size(found)} {_cost(found)}"
+    yield f"{_format_size(found)} {_format_cost(found)}"
 
 
-def _size(found: "Swap") -> str:
+def _format_size(found: "SwapForecast") -> str:
     tokens = f"The next prompt has about {found.prompt_tokens:,} tokens"
     match found.fits:
         case None:
@@ -38,7 +38,7 @@ def _size(found: "Swap") -> str:
             return f"{tokens} and does not fit the {window} it takes: shorten it first, /compact."
 
 
-def _cost(found: "Swap") -> str:
+def _format_cost(found: "SwapForecast") -> str:
     if found.cost_usd is None:
         return "Its price is not known."
     return f"Sent once, with nothing in the cache, it costs about ${found.cost_usd:.4f}."

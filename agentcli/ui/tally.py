@@ -6,7 +6,7 @@ from typing import Any
 
 from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
-from agentcli.types.errors import Outcome
+from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -19,7 +19,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Json, ToolCall, Usage
 from agentcli.types.record import dataclass
-from agentcli.types.spending import NOTHING, Spending, spent_on
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
 
@@ -36,7 +36,7 @@ class Tally:
     """Requests that were answered: a turn of the model's."""
     said: AnswerParts = field(default_factory=AnswerParts)
     structured: Json = None
-    spending: Spending = NOTHING
+    spending: Spending = NO_SPENDING
     model_s: float = 0.0
     calls: int = 0
     failed_tools: int = 0
@@ -49,21 +49,21 @@ class Tally:
     warnings: list[str] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
-        self.spending += spent_on(event)
+        self.spending += compute_spending(event)
         self.said(event)
         match event:
             case SessionStarted() | SessionResumed():
-                self._opened(event)
+                self._add_session(event)
             case TurnStarted():
                 self.structured = None
             case ModelReplied():
-                self._replied(event)
+                self._add_reply(event)
             case CallJudged(call=call, verdict=verdict) if verdict.decision == "deny":
                 self.denials.append((call, verdict))
             case CallFinished():
-                self._finished(event)
+                self._add_call(event)
             case _:
-                self._checked(event)
+                self._add_check(event)
 
     @property
     def answer(self) -> str:
@@ -77,7 +77,7 @@ class Tally:
     def duration_s(self) -> float:
         return time.monotonic() - self.began
 
-    def result(self, outcome: Outcome) -> dict[str, Any]:
+    def build_result(self, outcome: RunOutcome) -> dict[str, Any]:
         """The `result` event of the JSON outputs."""
         return {
             "type": "result",
@@ -86,31 +86,31 @@ class Tally:
             "ending": outcome.ending,
             "answer": self.answer,
             "structured": self.structured,
-            "error": error_json(outcome),
+            "error": build_error_json(outcome),
             "turns": self.turns,
             "duration_ms": round(self.duration_s * 1000),
             "api_ms": round(self.model_s * 1000),
-            "usage": usage_json(self.usage),
-            **cost_json(self.spending),
+            "usage": build_usage_json(self.usage),
+            **build_cost_json(self.spending),
             "files_changed": [
                 {"path": path, "added": added, "removed": removed}
                 for path, (added, removed) in self.changed.items()
             ],
             "denials": [_denial_json(call, verdict) for call, verdict in self.denials],
             "failed_tools": self.failed_tools,
-            "verify": [_verified_json(run) for run in self.verified.values()],
+            "verify": [_check_json(run) for run in self.verified.values()],
             "claims": [_claim_json(claim) for claim in self.claims],
         }
 
-    def _opened(self, event: SessionStarted | SessionResumed) -> None:
+    def _add_session(self, event: SessionStarted | SessionResumed) -> None:
         self.session, self.model, self.mode = event.session, event.model, event.mode
         self.workspace, self.version = event.workspace, event.version
 
-    def _replied(self, event: ModelReplied) -> None:
+    def _add_reply(self, event: ModelReplied) -> None:
         self.turns += 1
         self.model_s += event.duration_s
 
-    def _finished(self, event: CallFinished) -> None:
+    def _add_call(self, event: CallFinished) -> None:
         result = event.result
         self.calls += 1
         self.failed_tools += result.status == "error"
@@ -120,7 +120,7 @@ class Tally:
             self.changed[diff.path] = (added + diff.added, removed + diff.removed)
             self.diffs.append(diff)
 
-    def _checked(self, event: Event) -> None:
+    def _add_check(self, event: Event) -> None:
         match event:
             case Verified(command=command):
                 self.verified[command] = event
@@ -134,17 +134,17 @@ class Tally:
                 pass
 
 
-def error_json(outcome: Outcome) -> dict[str, str] | None:
+def build_error_json(outcome: RunOutcome) -> dict[str, str] | None:
     if outcome.status == "ok":
         return None
     return {"code": outcome.ending, "message": outcome.message, "fix": outcome.hint}
 
 
-def cost_json(spending: Spending) -> dict[str, Any]:
+def build_cost_json(spending: Spending) -> dict[str, Any]:
     return {"cost_usd": spending.cost_usd, "cost_is_estimate": spending.is_estimate}
 
 
-def usage_json(usage: Usage) -> dict[str, int]:
+def build_usage_json(usage: Usage) -> dict[str, int]:
     return {
         "input": usage.prompt_tokens,
         "cached": usage.cache_read_tokens,
@@ -165,7 +165,7 @@ def _denial_json(call: ToolCall, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _verified_json(run: Verified) -> dict[str, Any]:
+def _check_json(run: Verified) -> dict[str, Any]:
     return {
         "cmd": run.command,
         "exit_code": run.exit_code,

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from agentcli.app.project import Project, open_project, revoke_trust, trusted_projects
-from agentcli.machine.plain import visible
+from agentcli.app.project import Project, list_trusted_projects, load_project, revoke_trust
+from agentcli.machine.plain import show_controls
 from agentcli.types.errors import Exit, UsageError
 
 _STANDING = {
@@ -15,8 +15,8 @@ _STANDING = {
 }
 
 
-def trust(directory: Path) -> Exit:
-    project = _project(directory)
+def trust_project(directory: Path) -> Exit:
+    project = _open_project(directory)
     if project is None or not project.files.needs_trust:
         _say(f"{directory.resolve()} brings nothing that needs trust")
         return Exit.DONE
@@ -26,8 +26,8 @@ def trust(directory: Path) -> Exit:
     return Exit.DONE
 
 
-def show(directory: Path) -> Exit:
-    project = _project(directory)
+def show_project(directory: Path) -> Exit:
+    project = _open_project(directory)
     if project is None:
         _say(f"{directory.resolve()} brings nothing for agentcli")
         return Exit.DONE
@@ -37,14 +37,14 @@ def show(directory: Path) -> Exit:
 
 
 def list_trusted() -> Exit:
-    for one in trusted_projects():
+    for one in list_trusted_projects():
         _say(f"{one.at[:10]}  {one.root}")
     return Exit.DONE
 
 
-def revoke(directory: Path) -> Exit:
+def revoke_project_trust(directory: Path) -> Exit:
     root = directory.resolve()
-    around = [one.root for one in trusted_projects() if root.is_relative_to(one.root)]
+    around = [one.root for one in list_trusted_projects() if root.is_relative_to(one.root)]
     if not around:
         raise UsageError(f"{root} is not trusted", hint="agentcli trust --list")
     nearest = max(around, key=lambda path: len(path.parts))
@@ -53,17 +53,17 @@ def revoke(directory: Path) -> Exit:
     return Exit.DONE
 
 
-def _project(directory: Path) -> Project | None:
+def _open_project(directory: Path) -> Project | None:
     root = directory.resolve()
     if not root.is_dir():
         raise UsageError(f"there is no directory {directory}", hint="agentcli trust DIR")
-    return open_project(root, environ={})
+    return load_project(root, environ={})
 
 
 def _say_contents(project: Project) -> None:
-    for line in project.contents():
+    for line in project.list_contents():
         _say(line)
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(visible(line) + "\n")
+    sys.stdout.write(show_controls(line) + "\n")

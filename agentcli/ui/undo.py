@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.app.undo import Report, Undoing, closed_session
-from agentcli.machine.plain import visible
-from agentcli.record.reading import read_what_fits
-from agentcli.record.sessions import past_session
+from agentcli.app.undo import UndoManager, UndoReport, open_closed_session
+from agentcli.machine.plain import show_controls
+from agentcli.record.reading import read_valid_part
+from agentcli.record.sessions import choose_session
 from agentcli.record.undo import CHANGED_BACK, MODE_PUT_BACK, PUT_BACK, REMOVED
-from agentcli.record.undo_stack import Changed, Stack, stack_of
+from agentcli.record.undo_stack import RecordedChange, UndoStack, build_undo_stack
 from agentcli.types.errors import Exit, UsageError
-from agentcli.ui.lines import target
+from agentcli.ui.lines import format_target
 
 PATHS_SHOWN = 3
 OUTCOMES_SHOWN = 40
@@ -27,55 +27,55 @@ _AGAIN = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class UndoRequest:
     call: str | None = None
     turn: int | None = None
     redo: bool = False
     dry_run: bool = False
 
 
-def show_list(session: str | None, workspace: Path) -> Exit:
-    recorded = read_what_fits(past_session(session, workspace).place.log)
-    for line in list_lines(stack_of(entry.fact for entry in recorded.entries)):
+def show_changes(session: str | None, workspace: Path) -> Exit:
+    recorded = read_valid_part(choose_session(session, workspace).paths.log)
+    for line in render_changes(build_undo_stack(entry.fact for entry in recorded.entries)):
         sys.stdout.write(line + "\n")
     return Exit.DONE
 
 
-def undo_or_redo(session: str | None, workspace: Path, wanted: Wanted) -> Exit:
+def undo_or_redo(session: str | None, workspace: Path, request: UndoRequest) -> Exit:
     given = None if workspace == Path() else workspace.resolve()
-    with closed_session(past_session(session, workspace).place, given) as undoing:
-        report = carry_out(undoing, wanted)
-        left = () if wanted.redo or wanted.dry_run else left_lines(undoing.stack())
+    with open_closed_session(choose_session(session, workspace).paths, given) as undoing:
+        report = apply_request(undoing, request)
+        left = () if request.redo or request.dry_run else render_remaining(undoing.build_stack())
     if report is None:
-        nothing = "put back" if wanted.redo else "take back"
+        nothing = "put back" if request.redo else "take back"
         sys.stdout.write(f"there is nothing to {nothing}\n")
         return Exit.DONE
-    for line in (*report_lines(report, dry_run=wanted.dry_run), *left):
+    for line in (*render_report(report, dry_run=request.dry_run), *left):
         sys.stdout.write(line + "\n")
     return Exit.VERIFY_FAILED if report.result.conflicts else Exit.DONE
 
 
-def carry_out(undoing: Undoing, wanted: Wanted) -> Report | None:
+def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | None:
     """None: there is nothing left to do. Raises UsageError for a call that is not there."""
-    stack = undoing.stack()
-    if wanted.redo:
+    stack = undoing.build_stack()
+    if request.redo:
         if not stack.redoable:
             return None
-        return undoing.redo(stack.redoable[-1], rehearsal=wanted.dry_run)
-    changes = _chosen(stack, wanted)
-    return undoing.undo(changes, rehearsal=wanted.dry_run) if changes else None
+        return undoing.redo(stack.redoable[-1], rehearsal=request.dry_run)
+    changes = _select_changes(stack, request)
+    return undoing.undo(changes, rehearsal=request.dry_run) if changes else None
 
 
-def _chosen(stack: Stack, wanted: Wanted) -> Sequence[Changed]:
-    if wanted.turn is not None:
-        return stack.since_turn(wanted.turn)
-    if wanted.call is None:
+def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[RecordedChange]:
+    if request.turn is not None:
+        return stack.since_turn(request.turn)
+    if request.call is None:
         latest = stack.latest()
         return [latest] if latest else []
-    named = stack.named(wanted.call)
+    named = stack.find(request.call)
     if named is None:
         raise UsageError(
-            f"no call {wanted.call!r} changed anything that was kept", hint="agentcli undo --list"
+            f"no call {request.call!r} changed anything that was kept", hint="agentcli undo --list"
         )
     if named.number not in stack.standing:
         raise UsageError(
@@ -84,22 +84,26 @@ def _chosen(stack: Stack, wanted: Wanted) -> Sequence[Changed]:
     return [named]
 
 
-def list_lines(stack: Stack) -> Iterator[str]:
+def render_changes(stack: UndoStack) -> Iterator[str]:
     """The latest last, as in the log."""
     if not stack.changes:
         yield "no call has changed anything that was kept"
     for each in stack.changes:
         state = "" if each.number in stack.standing else "  (taken back)"
-        call = f"{each.call.name} {target(each.call)}" if each.call else visible(each.fact.call_id)
+        call = (
+            f"{each.call.name} {format_target(each.call)}"
+            if each.call
+            else show_controls(each.fact.call_id)
+        )
         yield f"{each.number:>4}  turn {each.turn}  {call}{state}"
-        yield f"      {_paths(each)}"
+        yield f"      {_format_paths(each)}"
 
 
-def report_lines(report: Report, *, dry_run: bool) -> Iterator[str]:
+def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
     done, conflicts = report.result.done, report.result.conflicts
     calls = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in report.changes)
     changes = "change" if len(report.changes) == 1 else "changes"
-    yield f"{_did(report, dry_run=dry_run)} {changes} {calls}"
+    yield f"{_format_outcome(report, dry_run=dry_run)} {changes} {calls}"
     for outcome in done[:OUTCOMES_SHOWN]:
         words = outcome.words if report.action == "undo" else _AGAIN[outcome.words]
         yield f"  {outcome.path}: {words}"
@@ -110,20 +114,20 @@ def report_lines(report: Report, *, dry_run: bool) -> Iterator[str]:
     for outcome in conflicts:
         yield f"  CONFLICT {outcome.path}: {outcome.words}"
     if report.saved:
-        yield f"  what these were before is in {visible(str(report.saved))}"
+        yield f"  what these were before is in {show_controls(str(report.saved))}"
     not_kept = [path for change in report.changes for path in change.fact.not_kept]
     if not_kept:
         yield f"  not kept, and so left as they are: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
 
 
-def left_lines(stack: Stack) -> Iterator[str]:
+def render_remaining(stack: UndoStack) -> Iterator[str]:
     """What a person who thinks in tasks rather than calls may want to take back next."""
     latest = stack.latest()
     if latest:
-        yield f"{len(stack.standing)} more can be taken back, first {_paths(latest)}"
+        yield f"{len(stack.standing)} more can be taken back, first {_format_paths(latest)}"
 
 
-def _did(report: Report, *, dry_run: bool) -> str:
+def _format_outcome(report: UndoReport, *, dry_run: bool) -> str:
     verb = "take back" if report.action == "undo" else "put back"
     if report.result.conflicts and not report.result.done:
         return f"{'would not' if dry_run else 'could not'} {verb}"
@@ -131,7 +135,7 @@ def _did(report: Report, *, dry_run: bool) -> str:
     return f"{did} part of" if report.result.conflicts else did
 
 
-def _paths(changed: Changed) -> str:
+def _format_paths(changed: RecordedChange) -> str:
     fact = changed.fact
     shown = ", ".join(fact.paths[:PATHS_SHOWN])
     more = fact.paths_total - min(len(fact.paths), PATHS_SHOWN)

@@ -13,25 +13,25 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
 from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.discovery import name_of, rows
-from agentcli.wire.explain import usable
-from agentcli.wire.http.direct import Direct
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
-from agentcli.wire.limits import described
-from agentcli.wire.providers import Key, Provider, base_url_of
+from agentcli.wire.discovery import iterate_rows, read_name
+from agentcli.wire.explain import require_key
+from agentcli.wire.http.direct import DirectSocket
+from agentcli.wire.http.sockets import ConnectionBroken, HttpError, Timeouts
+from agentcli.wire.limits import apply_limits
+from agentcli.wire.providers import Key, Provider, find_base_url
 
 PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _ModelQuery:
     path: str
     is_native: bool = False
     """A server's own path, which stands beside the version of the protocol it imitates."""
     body: bytes = b""
 
 
-async def about(
+async def ask_provider_about(
     model: Model,
     provider: Provider,
     *,
@@ -40,50 +40,50 @@ async def about(
     environ: Mapping[str, str],
 ) -> Model:
     """The model with the limits and the price its provider tells, where it tells any."""
-    address = base_url_of(provider, environ)
+    address = find_base_url(provider, environ)
     if not address:
         return model
-    good_key = usable(key, provider)
+    good_key = require_key(key, provider)
     headers = dialect.headers(good_key.value if good_key else None)
     for question in _questions(model, provider):
         base_url = _origin(address) if question.is_native else address
         document = await _answer(question, base_url, environ=environ, headers=headers)
-        told = described(model, _row(document, model.name))
+        told = apply_limits(model, _row(document, model.name))
         if told.window_tokens is not None:
             return told
     return model
 
 
-def _questions(model: Model, provider: Provider) -> Sequence[_Question]:
+def _questions(model: Model, provider: Provider) -> Sequence[_ModelQuery]:
     """Local servers tell first how much they take as they run, then how much the model could."""
     name = quote(model.name)
     match provider:
         case Provider(name="ollama"):
             shown = json.dumps({"model": model.name}).encode()
             return (
-                _Question(path="/api/ps", is_native=True),
-                _Question(path="/api/show", is_native=True, body=shown),
+                _ModelQuery(path="/api/ps", is_native=True),
+                _ModelQuery(path="/api/show", is_native=True, body=shown),
             )
         case Provider(name="lmstudio"):
-            return (_Question(path=f"/api/v0/models/{name}", is_native=True),)
+            return (_ModelQuery(path=f"/api/v0/models/{name}", is_native=True),)
         case Provider(name="llamacpp"):
-            return (_Question(path="/props", is_native=True),)
+            return (_ModelQuery(path="/props", is_native=True),)
         case Provider(protocol="anthropic"):
-            return (_Question(path=f"/v1/models/{name}"),)
+            return (_ModelQuery(path=f"/v1/models/{name}"),)
         case Provider(protocol="gemini" | "gemini-interactions"):
-            return (_Question(path=f"/v1beta/models/{name}"),)
+            return (_ModelQuery(path=f"/v1beta/models/{name}"),)
         case _:
-            return (_Question(path="/v1/models"),)
+            return (_ModelQuery(path="/v1/models"),)
 
 
 async def _answer(
-    question: _Question, base_url: str, *, environ: Mapping[str, str], headers: Mapping[str, str]
+    question: _ModelQuery, base_url: str, *, environ: Mapping[str, str], headers: Mapping[str, str]
 ) -> Json:
     patience = replace(Timeouts.silent_for(PATIENCE_S), connect_s=PATIENCE_S)
-    socket = Direct(base_url, environ=environ, timeouts=patience)
+    socket = DirectSocket(base_url, environ=environ, timeouts=patience)
     try:
         return await socket.document(question.path, headers=headers, body=question.body)
-    except (HttpError, Broken, SettingsError):
+    except (HttpError, ConnectionBroken, SettingsError):
         return None
     finally:
         await socket.close()
@@ -91,7 +91,7 @@ async def _answer(
 
 def _row(document: Json, name: str) -> Mapping[str, Json]:
     """What tells of this model: its row of a list, or all of what is no list."""
-    listed = {name_of(row): row for row in rows(document)}
+    listed = {read_name(row): row for row in iterate_rows(document)}
     if listed or not isinstance(document, dict):
         return listed.get(name) or listed.get(f"{name}:latest") or {}
     return document

@@ -8,7 +8,7 @@ import json
 from typing import NoReturn
 
 from agentcli.types.messages import Json
-from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
 
 LIMIT_DEPTH = 100
 """Deeper nesting is no argument of any tool, and costs a recursion wherever it is walked."""
@@ -16,17 +16,17 @@ LIMIT_DEPTH = 100
 MALFORMED_KEY = "malformed_arguments"
 
 
-def parsed_arguments(text: str) -> Json:
+def parse_arguments(text: str) -> Json:
     """The mapping, {} for no text at all, or the text itself where it is no JSON object."""
     if not text.strip():
         return {}
     try:
         value: Json = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        return whole(text)
+        return replace_unpaired(text)
     if not isinstance(value, dict) or _is_too_deep(value):
-        return whole(text)
-    return whole_json(value)
+        return replace_unpaired(text)
+    return replace_unpaired_json(value)
 
 
 def object_arguments(value: Json) -> dict[str, Json]:

@@ -12,19 +12,26 @@ from dataclasses import replace
 
 from agentcli.machine.tokens import estimate
 from agentcli.types.deltas import (
-    BrokenOff,
+    AttemptBrokenOff,
     CallDelta,
     Delta,
     TextDelta,
     ThinkingDelta,
-    joined,
+    join_deltas,
 )
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Usage
-from agentcli.types.wire import Request, Show
+from agentcli.types.wire import OnDelta, Request
 from agentcli.wire.dialect import Decoder, Dialect, Model
-from agentcli.wire.http.body import BodyText
-from agentcli.wire.http.sockets import Body, Broken, HttpError, Socket, Timeouts, stalled
+from agentcli.wire.http.body import RequestBody
+from agentcli.wire.http.sockets import (
+    Body,
+    ConnectionBroken,
+    HttpError,
+    Socket,
+    Timeouts,
+    make_stall_error,
+)
 from agentcli.wire.http.sse import Event
 from agentcli.wire.length import request_tokens
 
@@ -32,7 +39,7 @@ _PART_OF_REPLY = ("type", "event_type", "index", "output_index", "item_id")
 """Where the protocols say what an event is and which part of a reply it belongs to."""
 
 
-class Attempt:
+class SingleAttempt:
     """A `Wire` that never tries again, and raises what its socket raises: HttpError and Broken."""
 
     def __init__(
@@ -49,17 +56,17 @@ class Attempt:
         self._socket = socket
         self._headers = headers
         self._timeouts = timeouts
-        self._body_text = BodyText()
+        self._body_text = RequestBody()
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+    async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
         encoded = self._dialect.encode(request, self._model)
-        heard = _Heard(self._dialect.decoder(self._model), show)
+        heard = _ReceivedReply(self._dialect.decoder(self._model), show)
         try:
-            await self._read(self._body_text.of(encoded, self._dialect.HISTORY_KEY), heard)
+            await self._read(self._body_text.write(encoded, self._dialect.HISTORY_KEY), heard)
             message = heard.decoder.message()
-        except (HttpError, Broken, WireError, asyncio.CancelledError) as error:
+        except (HttpError, ConnectionBroken, ProviderError, asyncio.CancelledError) as error:
             if heard.is_paid_for(error):
-                show(BrokenOff(usage=heard.usage(request)))
+                show(AttemptBrokenOff(usage=heard.usage(request)))
             raise
         if message.usage.prompt_tokens:
             return message
@@ -68,17 +75,17 @@ class Attempt:
     async def close(self) -> None:
         await self._socket.close()
 
-    async def _read(self, body: Body, heard: "_Heard") -> None:
+    async def _read(self, body: Body, heard: "_ReceivedReply") -> None:
         path = self._dialect.path(self._model)
         events = self._socket.exchange(path, headers=self._headers, body=body)
         try:
             await self._take_all(events, heard)
-        except Broken as broken:
-            if broken.kind is not WireErrorKind.CUT or not _is_complete(heard.decoder):
+        except ConnectionBroken as broken:
+            if broken.kind is not ProviderErrorKind.CUT or not _is_complete(heard.decoder):
                 raise  # else it broke after the last word
 
     async def _take_all(
-        self, events: AsyncGenerator[Sequence[Event], None], heard: "_Heard"
+        self, events: AsyncGenerator[Sequence[Event], None], heard: "_ReceivedReply"
     ) -> None:
         """Raises Broken where no content comes for too long, whatever bytes do."""
         loop, limit_s = asyncio.get_running_loop(), self._timeouts.content_s
@@ -91,14 +98,16 @@ class Attempt:
                         patience.reschedule(loop.time() + limit_s)
         except TimeoutError:
             if heard.is_taken_on:
-                raise stalled("the provider", f"sent no content for {limit_s:g} s") from None
-            raise stalled("the provider", "does not answer") from None
+                raise make_stall_error(
+                    "the provider", f"sent no content for {limit_s:g} s"
+                ) from None
+            raise make_stall_error("the provider", "does not answer") from None
 
 
-class _Heard:
+class _ReceivedReply:
     """What has come of an answer."""
 
-    def __init__(self, decoder: Decoder, show: Show) -> None:
+    def __init__(self, decoder: Decoder, show: OnDelta) -> None:
         self.decoder = decoder
         self._show = show
         self.is_taken_on = False
@@ -119,7 +128,7 @@ class _Heard:
                 deltas += shown
                 is_progress |= any(map(_says_something, shown)) or self._is_new(event)
         finally:
-            for delta in joined(deltas):
+            for delta in join_deltas(deltas):
                 self._note(delta)
                 self._show(delta)
         return is_progress
@@ -135,7 +144,10 @@ class _Heard:
         has only taken the request on will, unless it said in the end that it cannot answer it."""
         if self._pieces or self.decoder.usage() != Usage():
             return True
-        is_broken = not isinstance(error, Broken | WireError) or error.kind is WireErrorKind.CUT
+        is_broken = (
+            not isinstance(error, ConnectionBroken | ProviderError)
+            or error.kind is ProviderErrorKind.CUT
+        )
         return self.is_taken_on and is_broken
 
     def usage(self, request: Request) -> Usage:
@@ -169,6 +181,6 @@ def _says_something(delta: Delta) -> bool:
 def _is_complete(decoder: Decoder) -> bool:
     try:
         decoder.message()
-    except WireError:
+    except ProviderError:
         return False
     return True

@@ -14,13 +14,13 @@ from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Usage
 from agentcli.types.record import dataclass
 from agentcli.wire.dialect import Model, Price
-from agentcli.wire.providers import PROVIDERS, Provider, key_of
+from agentcli.wire.providers import PROVIDERS, Provider, find_key
 
 MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _CatalogEntry:
     """One row: everything of a Model that does not follow from its provider."""
 
     window_tokens: int
@@ -31,8 +31,8 @@ class _Entry:
     forced_tool_choice: bool = True
 
 
-def _claude(price: Price | None, *, forced_tool_choice: bool = True) -> _Entry:
-    return _Entry(
+def _claude(price: Price | None, *, forced_tool_choice: bool = True) -> _CatalogEntry:
+    return _CatalogEntry(
         window_tokens=MILLION,
         output_tokens=128_000,
         price=price,
@@ -40,28 +40,30 @@ def _claude(price: Price | None, *, forced_tool_choice: bool = True) -> _Entry:
     )
 
 
-def _cached(price: Price) -> Price:
+def _with_cache_prices(price: Price) -> Price:
     """With what reading and writing the cache costs where the list does not say."""
     return replace(price, cache_read=price.input * 0.1, cache_write=price.input * 1.25)
 
 
-def _gpt(price: Price) -> _Entry:
+def _gpt(price: Price) -> _CatalogEntry:
     long_prices = replace(
         price, long_input_tokens=272_000, long_input_factor=2.0, long_output_factor=1.5
     )
-    return _Entry(window_tokens=1_050_000, output_tokens=128_000, price=long_prices)
+    return _CatalogEntry(window_tokens=1_050_000, output_tokens=128_000, price=long_prices)
 
 
-_GEMINI_4 = _Entry(window_tokens=1_048_576, output_tokens=65_536)
+_GEMINI_4 = _CatalogEntry(window_tokens=1_048_576, output_tokens=65_536)
 
-_MODELS: Mapping[str, Mapping[str, _Entry]] = {
+_MODELS: Mapping[str, Mapping[str, _CatalogEntry]] = {
     "anthropic": {
         "claude-opus-5-5": _claude(
             Price(input=4, output=20, cache_read=0.2, cache_write=5), forced_tool_choice=False
         ),
-        "claude-sonnet-5-5": _claude(_cached(Price(input=2, output=10))),
-        "claude-haiku-5-5": _claude(_cached(Price(input=0.1, output=0.5))),
-        "claude-fable-5-1": _claude(_cached(Price(input=10, output=50)), forced_tool_choice=False),
+        "claude-sonnet-5-5": _claude(_with_cache_prices(Price(input=2, output=10))),
+        "claude-haiku-5-5": _claude(_with_cache_prices(Price(input=0.1, output=0.5))),
+        "claude-fable-5-1": _claude(
+            _with_cache_prices(Price(input=10, output=50)), forced_tool_choice=False
+        ),
         "claude-fable-5-2": _claude(None, forced_tool_choice=False),
     },
     "openai": {
@@ -157,7 +159,7 @@ def _split(name: str, providers: Mapping[str, Provider]) -> tuple[Provider, str]
         raise SettingsError(
             f"{prefix} is a provider: which of its models?", hint=f"--model {prefix}/NAME"
         )
-    near = get_close_matches(name, [*ALIASES, *known_names(), *providers], n=1)
+    near = get_close_matches(name, [*ALIASES, *list_model_names(), *providers], n=1)
     raise SettingsError(
         f"no model {name!r}: write it as provider/name, with one of {', '.join(providers)}",
         hint=f"Did you mean {near[0]}?" if near else "agentcli models",
@@ -198,13 +200,13 @@ def _takes_answer_schemas(protocol: str, name: str) -> bool:
     return not (protocol.startswith("gemini") and _GEMINI_BEFORE_3.search(name))
 
 
-def _entry(provider: Provider, name: str) -> _Entry | None:
+def _entry(provider: Provider, name: str) -> _CatalogEntry | None:
     table = _MODELS.get(_SAME_MODELS.get(provider.name, provider.name), {})
     dated = _DATED.match(name)
     return table.get(name) or (table.get(dated["name"]) if dated else None)
 
 
-def known_names() -> list[str]:
+def list_model_names() -> list[str]:
     """Every model of the table as `provider/name`, for lists and completion."""
     return [f"{provider}/{name}" for provider, table in _MODELS.items() for name in table]
 
@@ -215,7 +217,7 @@ def default_name(environ: Mapping[str, str], *, stored: Iterable[str] = ()) -> s
     for alias in _DEFAULTS:
         name = ALIASES[alias]
         provider = PROVIDERS[name.partition("/")[0]]
-        if provider.name in have_keys or key_of(provider, environ):
+        if provider.name in have_keys or find_key(provider, environ):
             return name
     return None
 

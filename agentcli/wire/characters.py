@@ -7,7 +7,7 @@ where both are there, and replaced where one is alone.
 from agentcli.types.messages import Json
 
 
-def whole(text: str) -> str:
+def replace_unpaired(text: str) -> str:
     if text.isascii():
         return text
     try:
@@ -17,16 +17,18 @@ def whole(text: str) -> str:
     return text
 
 
-def whole_json(value: Json) -> Json:
+def replace_unpaired_json(value: Json) -> Json:
     """The same object where nothing had to be replaced."""
     match value:
         case str():
-            return whole(value)
+            return replace_unpaired(value)
         case dict():
-            made = {whole(key): whole_json(item) for key, item in value.items()}
+            made = {
+                replace_unpaired(key): replace_unpaired_json(item) for key, item in value.items()
+            }
             return value if made == value else made
         case list():
-            items = [whole_json(item) for item in value]
+            items = [replace_unpaired_json(item) for item in value]
             return value if items == value else items
         case _:
             return value

@@ -20,9 +20,9 @@ from agentcli.types.messages import (
     UserMessage,
 )
 from agentcli.types.tools import ToolResult
-from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
 from agentcli.wire.dialect import Model
-from agentcli.wire.names import wire_id, wire_name
+from agentcli.wire.names import encode_id, encode_name
 
 T = TypeVar("T", bound=Block | AssistantMessage | ToolResult)
 
@@ -33,11 +33,11 @@ IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/we
 
 def clean_result(result: ToolResult, call_id: str, *, name: str, model: Model) -> ToolResult:
     content = _clean_content(result.content, model) or (Text(text=NO_OUTPUT),)
-    found = tuple(map(wire_name, result.found))
-    return amended(result, call_id=call_id, name=name, content=content, found=found)
+    found = tuple(map(encode_name, result.found))
+    return replace_values(result, call_id=call_id, name=name, content=content, found=found)
 
 
-def amended(record: T, **values: Any) -> T:
+def replace_values(record: T, **values: Any) -> T:
     """The record with these values; itself where it has them already, as nearly always."""
     is_same = all([getattr(record, name) == value for name, value in values.items()])
     return record if is_same else replace(record, **values)
@@ -49,15 +49,17 @@ def clean_user(message: UserMessage, model: Model) -> UserMessage:
 
 
 def _clean_content(content: Sequence[Text | Image], model: Model) -> tuple[Text | Image, ...]:
-    visible = (seen(block, model) if isinstance(block, Image) else block for block in content)
+    visible = (show_image(block, model) if isinstance(block, Image) else block for block in content)
     return tuple(
-        amended(block, text=whole(block.text), echo=None) if isinstance(block, Text) else block
+        replace_values(block, text=replace_unpaired(block.text), echo=None)
+        if isinstance(block, Text)
+        else block
         for block in visible
         if not isinstance(block, Text) or block.text.strip()
     )
 
 
-def seen(image: Image, model: Model) -> Text | Image:
+def show_image(image: Image, model: Model) -> Text | Image:
     if model.images and image.media_type in IMAGE_MEDIA_TYPES:
         return image
     return Text(text=f"[An image ({image.media_type}) stood here. This model cannot see it.]")
@@ -70,7 +72,7 @@ def clean_reply(message: AssistantMessage, model: Model) -> AssistantMessage:
         # Not every provider takes words between a call and its answer, unless they are its own.
         content = tuple(sorted(content, key=lambda block: isinstance(block, ToolCall)))
     echo = message.echo if is_own(message.echo, model) else None
-    return amended(message, content=content, echo=echo)
+    return replace_values(message, content=content, echo=echo)
 
 
 def _clean_block(block: Block, message: AssistantMessage, *, model: Model) -> Block | None:
@@ -81,19 +83,19 @@ def _clean_block(block: Block, message: AssistantMessage, *, model: Model) -> Bl
             own = block.echo if is_own(block.echo, model) else None
             if own is None and not block.text.strip():
                 return None
-            return amended(block, text=whole(block.text), echo=own)
+            return replace_values(block, text=replace_unpaired(block.text), echo=own)
         case ToolCall():
             return _clean_call(block, message, model=model)
 
 
 def _clean_call(call: ToolCall, message: AssistantMessage, *, model: Model) -> ToolCall:
     is_kept = is_by(message, model) and call.id and call.id.isprintable()
-    return amended(
+    return replace_values(
         call,
         # Who minted an id gets it back as it was, whatever alphabet it used.
-        id=call.id if is_kept else wire_id(call.id),
-        name=wire_name(call.name),
-        input=whole_json(call.input),
+        id=call.id if is_kept else encode_id(call.id),
+        name=encode_name(call.name),
+        input=replace_unpaired_json(call.input),
         echo=call.echo if is_own(call.echo, model) else None,
     )
 

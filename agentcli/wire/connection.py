@@ -11,27 +11,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.record import dataclass
 from agentcli.types.tools import ToolSpec
-from agentcli.types.wire import Limit, Message, Request, Show, Wire
-from agentcli.wire.attempt import Attempt
+from agentcli.types.wire import Message, ModelProvider, OnDelta, ProviderWrapper, Request
+from agentcli.wire.attempt import SingleAttempt
 from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.explain import Explainer, Failure, failure_of, reason
-from agentcli.wire.http.sockets import Broken, HttpError, Socket, Timeouts
-from agentcli.wire.learning import Learning
-from agentcli.wire.memo import remembered
-from agentcli.wire.names import own_names, wire_name
-from agentcli.wire.normalize import Normal, received
+from agentcli.wire.explain import AttemptFailure, FailureExplainer, describe_reason, to_failure
+from agentcli.wire.http.sockets import ConnectionBroken, HttpError, Socket, Timeouts
+from agentcli.wire.learning import LearnedModel
+from agentcli.wire.memo import memoize
+from agentcli.wire.names import decode_names, encode_name
+from agentcli.wire.normalize import NormalizedHistory, restore_names
 from agentcli.wire.providers import Key, Provider
 
-_MAY_BE_FORGOTTEN = (WireErrorKind.REJECTED, WireErrorKind.MODEL)
+_MAY_BE_FORGOTTEN = (ProviderErrorKind.REJECTED, ProviderErrorKind.MODEL)
 """How a server says that it has not what is continued: some as they say it of a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """How long a request that fails is worth waiting for."""
 
     max_wait_s: float = 60.0
@@ -40,7 +40,7 @@ class Patience:
     """Before the second attempt, the third and so on, where it asks for none."""
 
 
-class Connection:
+class ProviderConnection:
     """One model of one provider. Implements `types.wire.Wire`."""
 
     def __init__(
@@ -51,42 +51,42 @@ class Connection:
         socket: Socket,
         provider: Provider,
         key: Key | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         timeouts: Timeouts | None = None,
-        learning: Learning | None = None,
+        learning: LearnedModel | None = None,
     ) -> None:
         self.model = model
-        self._learning = learning or Learning(model)
+        self._learning = learning or LearnedModel(model)
         self._dialect = dialect
         self._socket = socket
         headers = dialect.headers(key.value if key else None)
-        self._attempt: Wire = Attempt(
+        self._attempt: ModelProvider = SingleAttempt(
             dialect=dialect,
             model=model,
             socket=socket,
             headers=headers,
             timeouts=timeouts or Timeouts(),
         )
-        self._explain = Explainer(provider=provider, model=model, key=key)
-        self._patience = patience or Patience()
-        self._normal = Normal(model)
+        self._explain = FailureExplainer(provider=provider, model=model, key=key)
+        self._patience = patience or RetryPolicy()
+        self._normal = NormalizedHistory(model)
         self._hurried: asyncio.Event | None = None
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        wired = on_wire(request, self._normal)
+    async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
+        wired = prepare_request(request, self._normal)
         taken = self._normal.ids
-        names = own_names(spec.name for spec in (*request.tools, *request.deferred))
+        names = decode_names(spec.name for spec in (*request.tools, *request.deferred))
         try:
-            message = await self._answered(wired, show, names)
-        except WireError as error:
+            message = await self._send_with_retries(wired, show, names)
+        except ProviderError as error:
             if error.kind not in _MAY_BE_FORGOTTEN or not _is_continued(wired.messages):
                 raise
             # The server may have forgotten the reply we continue: then it is told everything.
-            message = await self._answered(_from_the_start(wired), show, names)
+            message = await self._send_with_retries(_drop_continuation(wired), show, names)
         self._learning.note(message.usage)
-        return received(message, taken=taken, names=names)
+        return restore_names(message, taken=taken, names=names)
 
-    def limited(self, limit: Limit) -> Wire:
+    def wrap_attempts(self, limit: ProviderWrapper) -> ModelProvider:
         """This connection, of which every attempt passes through the limit from now on."""
         self._attempt = limit(self._attempt)
         return self
@@ -104,31 +104,33 @@ class Connection:
         await self._learning.close()
         await self._attempt.close()
 
-    async def _answered(
-        self, wired: Request, show: Show, names: Mapping[str, str]
+    async def _send_with_retries(
+        self, wired: Request, show: OnDelta, names: Mapping[str, str]
     ) -> AssistantMessage:
         """One request, tried again as often as it is worth."""
         attempt = 1
         while True:
-            screen = _Screen(show, names)
+            screen = _AttemptProgress(show, names)
             try:
-                return await self._attempt.ask(wired, screen.show)
-            except (HttpError, Broken, WireError) as error:
-                if isinstance(error, WireError) and not error.was_sent:
+                return await self._attempt.send(wired, screen.show)
+            except (HttpError, ConnectionBroken, ProviderError) as error:
+                if isinstance(error, ProviderError) and not error.was_sent:
                     raise
                 await self._wait(self._failure(error), attempt=attempt, screen=screen)
                 attempt += 1
 
-    def _failure(self, error: HttpError | Broken | WireError) -> Failure:
+    def _failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):
-            return failure_of(self._dialect.error(error.status, error.headers, error.body))
-        return failure_of(error)
+            return to_failure(self._dialect.error(error.status, error.headers, error.body))
+        return to_failure(error)
 
-    async def _wait(self, failure: Failure, *, attempt: int, screen: "_Screen") -> None:
+    async def _wait(
+        self, failure: AttemptFailure, *, attempt: int, screen: "_AttemptProgress"
+    ) -> None:
         """Returns when it is time to try again; raises where it is not worth it."""
         error = failure.error
         if attempt >= failure.attempts:
-            raise self._explain.final(error, attempts=attempt) from None
+            raise self._explain.explain_final(error, attempts=attempt) from None
         wait_s = error.retry_after_s
         if wait_s is None:
             waits_s = self._patience.waits_s
@@ -136,11 +138,11 @@ class Connection:
             wait_s = min(wait_s, self._patience.max_wait_s)
         elif wait_s > self._patience.max_wait_s:
             limit_s = self._patience.max_wait_s
-            raise self._explain.too_long_a_wait(error, max_wait_s=limit_s) from None
+            raise self._explain.explain_long_wait(error, max_wait_s=limit_s) from None
         self._hurried = asyncio.Event()
         screen.show(
             RetryDelta(
-                reason=self._explain.scrubbed(reason(error, shown_chars=screen.chars)),
+                reason=self._explain.remove_key(describe_reason(error, shown_chars=screen.chars)),
                 status=error.status,
                 wait_s=wait_s,
                 attempt=attempt + 1,
@@ -154,10 +156,10 @@ class Connection:
             return
 
 
-class _Screen:
+class _AttemptProgress:
     """Where one attempt shows itself; counts what would be lost if it broke."""
 
-    def __init__(self, show: Show, names: Mapping[str, str]) -> None:
+    def __init__(self, show: OnDelta, names: Mapping[str, str]) -> None:
         self.chars = 0
         self._show = show
         self._names = names
@@ -171,28 +173,28 @@ class _Screen:
         self._show(delta)
 
 
-def on_wire(request: Request, normal: Normal) -> Request:
+def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
     """The request as every dialect takes it."""
     choice = request.tool_choice
     return replace(
         request,
-        messages=normal.of(request.messages),
-        tools=_tools_on_wire(request.tools),
-        deferred=_tools_on_wire(request.deferred),
-        tool_choice=choice if choice in ("auto", "required", "none") else wire_name(choice),
+        messages=normal.normalize(request.messages),
+        tools=_rename_tools(request.tools),
+        deferred=_rename_tools(request.deferred),
+        tool_choice=choice if choice in ("auto", "required", "none") else encode_name(choice),
     )
 
 
-@remembered
-def _tools_on_wire(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-    return tuple(replace(spec, name=wire_name(spec.name)) for spec in specs)
+@memoize
+def _rename_tools(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    return tuple(replace(spec, name=encode_name(spec.name)) for spec in specs)
 
 
 def _is_continued(messages: Sequence[Message]) -> bool:
     return any(isinstance(message, AssistantMessage) and message.echo for message in messages)
 
 
-def _from_the_start(request: Request) -> Request:
+def _drop_continuation(request: Request) -> Request:
     """The same conversation without the replies' ids that a server may continue."""
     messages = tuple(
         replace(message, echo=None) if isinstance(message, AssistantMessage) else message

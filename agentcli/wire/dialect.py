@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from agentcli.types.deltas import Delta
-from agentcli.types.errors import WireError
+from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Json, Usage
 from agentcli.types.record import dataclass
 from agentcli.types.wire import Request
@@ -110,7 +110,7 @@ class Dialect(Protocol):
 
     def headers(self, key: str | None) -> dict[str, str]: ...
 
-    def error(self, status: int, headers: Mapping[str, str], body: Json) -> WireError:
+    def error(self, status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
         """An HTTP error as a sentence. `body` is a string where it was not JSON.
 
         Its kind decides whether it is tried again: RATE_LIMITED, UNAVAILABLE and CUT are.

@@ -6,13 +6,13 @@ characters.
 
 from math import ceil
 
-from agentcli.types.errors import SettingsError, WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.record import dataclass
 from agentcli.wire.dialect import Model
-from agentcli.wire.http.sockets import ATTEMPTS, Broken
+from agentcli.wire.http.sockets import ATTEMPTS, ConnectionBroken
 from agentcli.wire.providers import Key, Provider
 
-RETRIED = (WireErrorKind.RATE_LIMITED, WireErrorKind.UNAVAILABLE, WireErrorKind.CUT)
+RETRIED = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
 
 LATER = "try again later, or with another model: agentcli models lists them"
 
@@ -20,22 +20,22 @@ _SHORT_REASONS = {429: "rate limited", 529: "overloaded"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class AttemptFailure:
     """One attempt that gave no reply."""
 
-    error: WireError
+    error: ProviderError
     attempts: int
     """How many attempts such a failure is worth, over all; 1 where another would end the same."""
 
 
-def failure_of(error: WireError | Broken) -> Failure:
-    if isinstance(error, Broken):
-        wired = WireError(str(error), kind=error.kind, hint=error.hint)
-        return Failure(error=wired, attempts=error.attempts)
-    return Failure(error=error, attempts=ATTEMPTS if error.kind in RETRIED else 1)
+def to_failure(error: ProviderError | ConnectionBroken) -> AttemptFailure:
+    if isinstance(error, ConnectionBroken):
+        wired = ProviderError(str(error), kind=error.kind, hint=error.hint)
+        return AttemptFailure(error=wired, attempts=error.attempts)
+    return AttemptFailure(error=error, attempts=ATTEMPTS if error.kind in RETRIED else 1)
 
 
-def reason(error: WireError, *, shown_chars: int) -> str:
+def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
     """A clause for the line that announces another attempt."""
     words = _SHORT_REASONS.get(error.status or 0, str(error))
     if shown_chars:
@@ -44,58 +44,60 @@ def reason(error: WireError, *, shown_chars: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explainer:
+class FailureExplainer:
     provider: Provider
     model: Model
     key: Key | None
 
-    def final(self, error: WireError, *, attempts: int) -> WireError:
+    def explain_final(self, error: ProviderError, *, attempts: int) -> ProviderError:
         """The error that ends a request."""
-        said = self.scrubbed(str(error)).rstrip(".")
+        said = self.remove_key(str(error)).rstrip(".")
         message, hint = f"{self.provider.name}: {said}", error.hint
         if attempts > 1:
             message += f", after {attempts} attempts"
         match error.kind:
-            case WireErrorKind.CREDENTIALS if error.status == 401:
-                message, hint = self._rejected(error.status), hint or self._key_hint()
-            case WireErrorKind.CREDENTIALS:
+            case ProviderErrorKind.CREDENTIALS if error.status == 401:
+                message, hint = self._describe_rejection(error.status), hint or self._key_hint()
+            case ProviderErrorKind.CREDENTIALS:
                 message = f"{message} ({self._key_words()})"
                 hint = hint or (self._key_hint() if error.status in (400, 403) else "")
-            case WireErrorKind.UNAVAILABLE if hint and error.status is None and self._is_local():
+            case ProviderErrorKind.UNAVAILABLE if (
+                hint and error.status is None and self._is_local()
+            ):
                 hint = f"Is {self.provider.name} running?"
             case _ if error.kind in RETRIED:
                 hint = hint or LATER
-            case WireErrorKind.OVERFLOW:
+            case ProviderErrorKind.OVERFLOW:
                 hint = hint or "Shorten the prompt or the conversation, or begin another."
-            case WireErrorKind.MODEL if error.status == 404:
+            case ProviderErrorKind.MODEL if error.status == 404:
                 message = f"{self.provider.name} has no model {self.model.name}: {said}"
-        return WireError(
+        return ProviderError(
             message,
             kind=error.kind,
-            hint=self.scrubbed(hint),
+            hint=self.remove_key(hint),
             status=error.status,
             retry_after_s=error.retry_after_s,
         )
 
-    def too_long_a_wait(self, error: WireError, *, max_wait_s: float) -> WireError:
+    def explain_long_wait(self, error: ProviderError, *, max_wait_s: float) -> ProviderError:
         wait_s = error.retry_after_s or 0.0
         wait = _duration(wait_s)
-        return WireError(
+        return ProviderError(
             f"{self.provider.name} asks to wait {wait}, more than the {max_wait_s:g} s allowed:"
-            f" {self.scrubbed(str(error))}",
+            f" {self.remove_key(str(error))}",
             kind=error.kind,
             hint=f"Try again in {wait}, or allow it: --max-wait {ceil(wait_s)}",
             status=error.status,
             retry_after_s=error.retry_after_s,
         )
 
-    def scrubbed(self, text: str) -> str:
+    def remove_key(self, text: str) -> str:
         return text.replace(self.key.value, self.key.tail) if self.key else text
 
     def _is_local(self) -> bool:
         return not self.provider.needs_key and not self.provider.platform
 
-    def _rejected(self, status: int | None) -> str:
+    def _describe_rejection(self, status: int | None) -> str:
         return f"{self.provider.name} rejected the API key ({status}, {self._key_words()})"
 
     def _key_words(self) -> str:
@@ -107,7 +109,7 @@ class Explainer:
         return f"export {self.provider.key_env[0]}=…" if self.provider.key_env else ""
 
 
-def usable(key: Key | None, provider: Provider) -> Key | None:
+def require_key(key: Key | None, provider: Provider) -> Key | None:
     """The key as it may stand in a header, or a SettingsError that says where to put one."""
     variables = ", ".join(provider.key_env)
     hint = f"export {provider.key_env[0]}=…" if provider.key_env else ""

@@ -8,68 +8,68 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.characters import whole
+from agentcli.wire.characters import replace_unpaired
 
 LIMIT_CHARS = 400
 
 _KIND_OF_STATUS = {
-    401: WireErrorKind.CREDENTIALS,
-    402: WireErrorKind.CREDENTIALS,
-    403: WireErrorKind.CREDENTIALS,
-    404: WireErrorKind.MODEL,
-    408: WireErrorKind.UNAVAILABLE,
-    409: WireErrorKind.UNAVAILABLE,
-    413: WireErrorKind.OVERFLOW,
-    425: WireErrorKind.UNAVAILABLE,
-    429: WireErrorKind.RATE_LIMITED,
+    401: ProviderErrorKind.CREDENTIALS,
+    402: ProviderErrorKind.CREDENTIALS,
+    403: ProviderErrorKind.CREDENTIALS,
+    404: ProviderErrorKind.MODEL,
+    408: ProviderErrorKind.UNAVAILABLE,
+    409: ProviderErrorKind.UNAVAILABLE,
+    413: ProviderErrorKind.OVERFLOW,
+    425: ProviderErrorKind.UNAVAILABLE,
+    429: ProviderErrorKind.RATE_LIMITED,
 }
 
 
-def kind_of_status(status: int) -> WireErrorKind:
+def kind_of_status(status: int) -> ProviderErrorKind:
     if status >= 500:
-        return WireErrorKind.UNAVAILABLE
-    return _KIND_OF_STATUS.get(status, WireErrorKind.REJECTED)
+        return ProviderErrorKind.UNAVAILABLE
+    return _KIND_OF_STATUS.get(status, ProviderErrorKind.REJECTED)
 
 
-def http_error(
+def make_http_error(
     status: int,
     headers: Mapping[str, str],
     *,
     said: str,
-    kind: WireErrorKind | None = None,
+    kind: ProviderErrorKind | None = None,
     hint: str = "",
     retry_after_s: float | None = None,
-) -> WireError:
+) -> ProviderError:
     """An error in the provider's own words. `said` comes from `one_line`."""
-    return WireError(
+    return ProviderError(
         f"{said} (HTTP {status})" if said else f"HTTP {status}",
         kind=kind or kind_of_status(status),
         hint=hint,
         status=status,
-        retry_after_s=wait_s(headers) if retry_after_s is None else retry_after_s,
+        retry_after_s=read_wait_s(headers) if retry_after_s is None else retry_after_s,
     )
 
 
-def cut(what: str) -> WireError:
-    return WireError(f"the reply was cut off: {what}", kind=WireErrorKind.CUT)
+def make_cut_error(what: str) -> ProviderError:
+    return ProviderError(f"the reply was cut off: {what}", kind=ProviderErrorKind.CUT)
 
 
-def fault_in(body: Json) -> Mapping[str, Json]:
+def find_fault(body: Json) -> Mapping[str, Json]:
     """The error object of a body, however it is wrapped."""
     match body:
         case [first, *_]:
-            return fault_in(first)
+            return find_fault(first)
         case {"error": dict(inner)}:
-            return fault_in(inner)
+            return find_fault(inner)
         case dict():
             return body
         case _:
             return {}
 
 
-def wait_s(headers: Mapping[str, str]) -> float | None:
+def read_wait_s(headers: Mapping[str, str]) -> float | None:
     """How long the provider asks to wait. Header names are in lower case."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
@@ -91,13 +91,13 @@ def _until(date: str) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def one_line(body: Json) -> str:
+def summarize_body(body: Json) -> str:
     """What a body says about what went wrong, however it says it."""
     text = _message(body)
     if _is_page(text):
         title = _title(text)
         text = f"a web page came back: {title}" if title else "a web page came back"
-    line = " ".join(whole(text[: LIMIT_CHARS * 4]).split())
+    line = " ".join(replace_unpaired(text[: LIMIT_CHARS * 4]).split())
     return line if len(line) <= LIMIT_CHARS else line[:LIMIT_CHARS] + "…"
 
 

@@ -22,7 +22,7 @@ CONVERSATIONS = 8
 """So many are kept: a session's, and those of whoever works for it."""
 
 
-class _Kept(Generic[T]):
+class _EncodedHistory(Generic[T]):
     def __init__(self, model: Model) -> None:
         self.model = model
         self.messages: list[Message] = []
@@ -31,7 +31,7 @@ class _Kept(Generic[T]):
         """Where in `made` what became of each message ends."""
 
     def grow(self, messages: Sequence[Message], make: Make[T]) -> None:
-        start = common_start(self.messages, messages)
+        start = count_common_start(self.messages, messages)
         del self.messages[start:], self.ends[start:]
         del self.made[self.ends[-1] if self.ends else 0 :]
         before = self.messages[-1] if self.messages else None
@@ -42,24 +42,24 @@ class _Kept(Generic[T]):
             before = message
 
 
-class Grown(Protocol[T]):
+class IncrementalEncoder(Protocol[T]):
     def __call__(self, messages: Sequence[Message], model: Model, *, start: int = 0) -> list[T]:
         """What becomes of the messages from `start` on, in order. The list is the caller's."""
         ...
 
 
-def grown(make: Make[T]) -> Grown[T]:
+def incremental(make: Make[T]) -> IncrementalEncoder[T]:
     """For a whole conversation what `make` is for one of its messages."""
-    kept: list[_Kept[T]] = []
+    kept: list[_EncodedHistory[T]] = []
 
     @wraps(make)
-    def made(messages: Sequence[Message], model: Model, *, start: int = 0) -> list[T]:
+    def encode_new(messages: Sequence[Message], model: Model, *, start: int = 0) -> list[T]:
         if not messages:
             return []
         first = messages[0]
         found = next((it for it in kept if it.model is model and it.messages[0] is first), None)
         if found is None:
-            found = _Kept(model)
+            found = _EncodedHistory(model)
             kept[CONVERSATIONS - 1 :] = []
         else:
             kept.remove(found)
@@ -67,10 +67,10 @@ def grown(make: Make[T]) -> Grown[T]:
         found.grow(messages, make)
         return found.made[found.ends[start - 1] if start else 0 :]
 
-    return made
+    return encode_new
 
 
-def common_start(before: Sequence[Any], now: Sequence[Any]) -> int:
+def count_common_start(before: Sequence[Any], now: Sequence[Any]) -> int:
     """How many of the first items are the same objects in both."""
     same = bytes(map(is_, before, now))  # a byte each, so that the search is not ours
     first_other = same.find(0)

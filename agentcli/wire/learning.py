@@ -10,7 +10,7 @@ WORTH_ASKING_TOKENS = 2048
 """A shorter conversation fits every model, so nobody is asked for its sake."""
 
 
-class Learning:
+class LearnedModel:
     def __init__(self, model: Model, ask: Callable[[], Awaitable[Model]] | None = None) -> None:
         """`ask` None: all that can be known is known."""
         self.model = model

@@ -16,13 +16,13 @@ def request_tokens(request: Request) -> int:
     """All that is sent: what was counted already has the system prompt and the tools in it."""
     counted, new = _split(request.messages)
     around = 0 if counted else estimate(request.system) + sum(map(_spec_tokens, request.tools))
-    return counted + around + sum(map(_estimated, new))
+    return counted + around + sum(map(_estimate, new))
 
 
 def length_tokens(messages: Sequence[Message]) -> int:
     """From the last prompt a provider has counted on; all of it where none has."""
     counted, new = _split(messages)
-    return counted + sum(map(_estimated, new))
+    return counted + sum(map(_estimate, new))
 
 
 def _split(messages: Sequence[Message]) -> tuple[int, Sequence[Message]]:
@@ -39,13 +39,14 @@ def _spec_tokens(spec: ToolSpec) -> int:
     return estimate(spec.name + spec.description + json.dumps(spec.schema))
 
 
-def _estimated(message: Message) -> int:
+def _estimate(message: Message) -> int:
     return sum(
-        IMAGE_TOKENS if isinstance(part, Image) else estimate(part) for part in parts(message)
+        IMAGE_TOKENS if isinstance(part, Image) else estimate(part)
+        for part in iterate_parts(message)
     )
 
 
-def parts(message: Message) -> Iterator[str | Image]:
+def iterate_parts(message: Message) -> Iterator[str | Image]:
     """What of a message counts: its texts and its images."""
     match message:
         case AssistantMessage():
@@ -56,11 +57,11 @@ def parts(message: Message) -> Iterator[str | Image]:
                     case Text() | Thinking():
                         yield block.text
         case UserMessage():
-            yield from map(_said, message.content)
+            yield from map(_convert_part, message.content)
         case ToolMessage():
             for result in message.results:
-                yield from map(_said, result.content)
+                yield from map(_convert_part, result.content)
 
 
-def _said(part: Text | Image) -> str | Image:
+def _convert_part(part: Text | Image) -> str | Image:
     return part.text if isinstance(part, Text) else part

@@ -20,7 +20,7 @@ _OUTPUT = ("max_tokens", "outputTokenLimit", "max_completion_tokens", "max_outpu
 _MILLION = 1_000_000
 
 
-def described(model: Model, row: Mapping[str, Json]) -> Model:
+def apply_limits(model: Model, row: Mapping[str, Json]) -> Model:
     """The model with what the row tells of it; what it does not tell stays as it was."""
     told = dict(_fields(row))
     return replace(

@@ -9,30 +9,30 @@ from collections.abc import Iterator, Sequence
 from agentcli.types.tools import ToolMessage, ToolSpec
 from agentcli.types.wire import Message, Request
 from agentcli.wire.dialect import Model
-from agentcli.wire.memo import remembered
+from agentcli.wire.memo import memoize
 
 _SEPARATOR = "\n"
 """No tool's name has one."""
 
 
-def hidden(request: Request, model: Model) -> tuple[ToolSpec, ...]:
+def find_hidden_tools(request: Request, model: Model) -> tuple[ToolSpec, ...]:
     """The same value for as long as nothing about it changes; empty where nobody loads tools."""
     if not model.loads_tools or not request.deferred:
         return ()
-    named = set(_found(request.messages))
+    named = set(_find_loaded(request.messages))
     deferred = {spec.name for spec in request.deferred}
     lost = [it.name for it in request.tools if it.name in deferred and it.name not in named]
     return _without(request.deferred, _SEPARATOR.join(lost)) if lost else request.deferred
 
 
-def _found(messages: Sequence[Message]) -> Iterator[str]:
+def _find_loaded(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         if isinstance(message, ToolMessage):
             for result in message.results:
                 yield from result.found
 
 
-@remembered
+@memoize
 def _without(specs: tuple[ToolSpec, ...], names: str) -> tuple[ToolSpec, ...]:
     left_out = set(names.split(_SEPARATOR))
     return tuple(spec for spec in specs if spec.name not in left_out)

@@ -17,7 +17,7 @@ LIMIT_ENTRIES = 65_536
 """Far beyond one conversation. Past it everything is forgotten, which costs one slow step."""
 
 
-def remembered(make: Callable[[*A], R]) -> Callable[[*A], R]:
+def memoize(make: Callable[[*A], R]) -> Callable[[*A], R]:
     """Calls `make` once per arguments: strings are the same by value, all else by identity."""
     made: dict[tuple[Hashable, ...], tuple[tuple[Any, ...], R]] = {}
 

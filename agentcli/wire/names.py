@@ -14,7 +14,7 @@ _ID_CHARS = 40
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def wire_name(name: str) -> str:
+def encode_name(name: str) -> str:
     """The name itself where every provider accepts it; else a readable one with a digest."""
     if _ACCEPTED_NAME.fullmatch(name):
         return name
@@ -24,12 +24,12 @@ def wire_name(name: str) -> str:
     return _cut(readable, f"_{_digest(name)}", limit=_NAME_CHARS)
 
 
-def own_names(declared: Iterable[str]) -> Mapping[str, str]:
+def decode_names(declared: Iterable[str]) -> Mapping[str, str]:
     """From wire names back to ours. A name that is not in it was made up by the model."""
-    return {wire_name(name): name for name in declared}
+    return {encode_name(name): name for name in declared}
 
 
-def wire_id(call_id: str, *, suffix: str = "") -> str:
+def encode_id(call_id: str, *, suffix: str = "") -> str:
     """An id every provider accepts. Two ids may become one: uniqueness is the caller's."""
     readable = _FOREIGN.sub("_", call_id) or "call"
     if len(readable) + len(suffix) > _ID_CHARS:

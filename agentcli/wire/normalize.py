@@ -17,10 +17,10 @@ from typing import TypeAlias
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message
-from agentcli.wire.clean import amended, clean_reply, clean_result, clean_user, is_by
+from agentcli.wire.clean import clean_reply, clean_result, clean_user, is_by, replace_values
 from agentcli.wire.dialect import Model
-from agentcli.wire.growing import common_start
-from agentcli.wire.names import wire_id, wire_name
+from agentcli.wire.growing import count_common_start
+from agentcli.wire.names import encode_id, encode_name
 
 GO_ON = UserMessage(content=(Text(text="Continue."),))
 """Said where a reply would stand without anything before it to reply to."""
@@ -33,10 +33,10 @@ NOT_RUN = "Cancelled before it ran."
 
 def normalize(messages: Sequence[Message], model: Model) -> tuple[Message, ...]:
     """Messages that needed no change are the same objects again."""
-    return Normal(model).of(messages)
+    return NormalizedHistory(model).normalize(messages)
 
 
-class Normal:
+class NormalizedHistory:
     """A conversation's normal form, kept while it grows: a step costs what is new in it."""
 
     def __init__(self, model: Model) -> None:
@@ -49,16 +49,18 @@ class Normal:
         """What became of them."""
         self._times_wanted: dict[str, int] = {}
 
-    def of(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        if common_start(self._over, messages) < len(self._over):
+    def normalize(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        if count_common_start(self._over, messages) < len(self._over):
             self._over, self._normal, self._times_wanted = [], [], {}
         *over, last = _exchanges(messages[len(self._over) :])
         for exchange in over:
-            _settle(exchange, self._normal, times_wanted=self._times_wanted, model=self._model)
+            _append_exchange(
+                exchange, self._normal, times_wanted=self._times_wanted, model=self._model
+            )
             reply, followers = exchange
             self._over += [reply, *followers] if reply else followers
         normal, times_wanted = [*self._normal], dict(self._times_wanted)
-        _settle(last, normal, times_wanted=times_wanted, model=self._model)
+        _append_exchange(last, normal, times_wanted=times_wanted, model=self._model)
         if not _awaits_reply(normal, self._model):
             normal.append(GO_ON)
         self.ids = times_wanted
@@ -77,7 +79,7 @@ def _exchanges(messages: Sequence[Message]) -> Iterator[_Exchange]:
     yield reply, followers
 
 
-def _settle(
+def _append_exchange(
     exchange: _Exchange, normal: list[Message], *, times_wanted: dict[str, int], model: Model
 ) -> None:
     """Appends a reply with its answers, then what else was said until the next reply."""
@@ -88,9 +90,9 @@ def _settle(
         said = clean_reply(reply, model)
         ids = [_claim(call.id, times_wanted) for call in said.tool_calls]
         if said.content or said.echo:
-            normal.append(_renamed(said, ids))
+            normal.append(_rename_calls(said, ids))
         if ids:
-            results = _matched(reply, ids, followers=followers, model=model)
+            results = _match_results(reply, ids, followers=followers, model=model)
             normal.append(_answers(results, followers))
     normal.extend(clean_user(it, model) for it in followers if isinstance(it, UserMessage))
 
@@ -110,7 +112,7 @@ def _claim(wanted: str, times_wanted: dict[str, int]) -> str:
     claimed = wanted
     while claimed in times_wanted:
         times_wanted[wanted] += 1
-        claimed = wire_id(wanted, suffix=f"_{times_wanted[wanted]}")
+        claimed = encode_id(wanted, suffix=f"_{times_wanted[wanted]}")
     times_wanted[claimed] = 1
     return claimed
 
@@ -123,7 +125,7 @@ def _answers(results: tuple[ToolResult, ...], followers: Sequence[Message]) -> T
     return ToolMessage(results=results)
 
 
-def _matched(
+def _match_results(
     reply: AssistantMessage, ids: Sequence[str], *, followers: Sequence[Message], model: Model
 ) -> tuple[ToolResult, ...]:
     """One result for each call, in order; each result is used once, so twins get theirs in turn."""
@@ -134,7 +136,7 @@ def _matched(
     matched = []
     for call, call_id in zip(reply.tool_calls, ids, strict=True):
         found = waiting.get(call.id)
-        name = wire_name(call.name)
+        name = encode_name(call.name)
         if found:
             matched.append(clean_result(found.pop(0), call_id, name=name, model=model))
         else:
@@ -152,7 +154,7 @@ def _not_run(call_id: str, name: str) -> ToolResult:
     )
 
 
-def _renamed(message: AssistantMessage, ids: Sequence[str]) -> AssistantMessage:
+def _rename_calls(message: AssistantMessage, ids: Sequence[str]) -> AssistantMessage:
     if [call.id for call in message.tool_calls] == [*ids]:
         return message
     remaining = iter(ids)
@@ -163,7 +165,7 @@ def _renamed(message: AssistantMessage, ids: Sequence[str]) -> AssistantMessage:
     return replace(message, content=content)
 
 
-def received(
+def restore_names(
     message: AssistantMessage, *, taken: Mapping[str, int], names: Mapping[str, str]
 ) -> AssistantMessage:
     """A reply as the rest of the program knows it: our tool names, and ids that are new to it."""
@@ -171,9 +173,9 @@ def received(
         return message
     times_wanted = dict(taken)
     content = tuple(
-        amended(
+        replace_values(
             block,
-            id=_claim(block.id or wire_id(""), times_wanted),
+            id=_claim(block.id or encode_id(""), times_wanted),
             name=names.get(block.name, block.name),
         )
         if isinstance(block, ToolCall)
@@ -181,4 +183,4 @@ def received(
         for block in message.content
     )
     cut_off = tuple(names.get(name, name) for name in message.cut_off if name)
-    return amended(message, content=content, cut_off=cut_off)
+    return replace_values(message, content=content, cut_off=cut_off)

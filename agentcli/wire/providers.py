@@ -6,9 +6,9 @@ Looking something up here touches no network and no file: only the given environ
 from collections.abc import Mapping
 from dataclasses import field
 
-from agentcli.machine.numbers import whole_number
+from agentcli.machine.numbers import parse_whole_number
 from agentcli.types.record import dataclass
-from agentcli.wire.http.address import checked
+from agentcli.wire.http.address import check_base_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,23 +119,25 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
-def key_of(provider: Provider, environ: Mapping[str, str]) -> Key | None:
+def find_key(provider: Provider, environ: Mapping[str, str]) -> Key | None:
     for variable in provider.key_env:
         if value := environ.get(variable, "").strip():
             return Key(value=value, source=variable)
     return None
 
 
-def base_url_of(provider: Provider, environ: Mapping[str, str]) -> str:
+def find_base_url(provider: Provider, environ: Mapping[str, str]) -> str:
     """The address from the environment, or the provider's own; empty where its client knows it."""
     variable = provider.base_url_env
     value = environ.get(variable, "").strip() if variable else ""
     if not value:
         own = provider.base_url
-        return own if provider.platform else checked(own, source=f"{provider.name}'s base_url")
+        return (
+            own if provider.platform else check_base_url(own, source=f"{provider.name}'s base_url")
+        )
     if provider.name == "ollama":
         value = _as_client_address(value)
-    return checked(value, source=variable)
+    return check_base_url(value, source=variable)
 
 
 def _as_client_address(listening: str) -> str:
@@ -143,6 +145,6 @@ def _as_client_address(listening: str) -> str:
     if "://" in listening:
         return listening
     host, colon, port = listening.rstrip("/").rpartition(":")
-    if not colon or whole_number(port) is None:
+    if not colon or parse_whole_number(port) is None:
         host, port = listening.rstrip("/"), "11434"
     return f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"

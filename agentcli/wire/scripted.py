@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
-from agentcli.types.errors import SettingsError, WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -24,7 +24,7 @@ from agentcli.types.messages import (
     ToolCall,
     Usage,
 )
-from agentcli.types.wire import Request, Show
+from agentcli.types.wire import OnDelta, Request
 
 PROTOCOL = "script"
 
@@ -59,7 +59,7 @@ class ScriptedUsage(_Closed):
 
 
 class ScriptedError(_Closed):
-    kind: WireErrorKind = WireErrorKind.UNAVAILABLE
+    kind: ProviderErrorKind = ProviderErrorKind.UNAVAILABLE
     message: str = "the script says so"
     hint: str = ""
 
@@ -79,7 +79,7 @@ class ScriptedReply(_Closed):
         return {"text": data} if isinstance(data, str) else data
 
 
-class Script(_Closed):
+class ModelScript(_Closed):
     version: Literal[1] = 1
     title: str = ""
     prompt: str = ""
@@ -91,12 +91,12 @@ class Script(_Closed):
         return {"replies": data} if isinstance(data, list) else data
 
 
-def read_script(path: Path) -> Script:
+def read_script(path: Path) -> ModelScript:
     """Raises SettingsError that says what is wrong and where."""
     hint = "see docs/reference/scripts.md for the form of a script"
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
-        return TypeAdapter(Script).validate_python(data)
+        return TypeAdapter(ModelScript).validate_python(data)
     except OSError as error:
         raise SettingsError(
             f"cannot read the script {path}: {error.strerror}",
@@ -111,24 +111,24 @@ def read_script(path: Path) -> Script:
         raise SettingsError(f"the script {path}: {where}: {fault['msg']}", hint=hint) from error
 
 
-class ScriptedWire:
+class ScriptedProvider:
     """Gives the script's replies in order, whatever it is asked."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ModelScript) -> None:
         self._replies = script.replies
         self._next = 0
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+    async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
         if self._next >= len(self._replies):
-            raise WireError(
+            raise ProviderError(
                 f"the script has no reply number {self._next + 1}",
-                kind=WireErrorKind.MODEL,
+                kind=ProviderErrorKind.MODEL,
                 hint="add a reply without calls as its last one",
             )
         self._next += 1
         reply = self._replies[self._next - 1]
         if reply.error is not None:
-            raise WireError(reply.error.message, kind=reply.error.kind, hint=reply.error.hint)
+            raise ProviderError(reply.error.message, kind=reply.error.kind, hint=reply.error.hint)
         content = _blocks(reply, self._next)
         _play(content, show)
         return AssistantMessage(
@@ -168,7 +168,7 @@ def _input(call: ScriptedCall) -> Json:
     return parsed
 
 
-def _play(content: tuple[Block, ...], show: Show) -> None:
+def _play(content: tuple[Block, ...], show: OnDelta) -> None:
     for block in content:
         match block:
             case Text(text=text):

@@ -10,21 +10,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from importlib.util import find_spec
 from typing import Any
 
-from agentcli.types.errors import SettingsError, WireErrorKind
+from agentcli.types.errors import ProviderErrorKind, SettingsError
 from agentcli.types.record import dataclass
-from agentcli.wire.http.sockets import Body, Broken, HttpError, Timeouts
+from agentcli.wire.http.sockets import Body, ConnectionBroken, HttpError, Timeouts
 from agentcli.wire.http.sse import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sdk:
+class SdkSocket:
     """A `Socket`."""
 
     post: Callable[[str, Any], Awaitable[AsyncIterator[object]]]
     shut: Callable[[], Awaitable[None]]
     errors: tuple[type[Exception], ...]
     """What the SDK raises."""
-    translated: Callable[[Exception], HttpError | Broken | Event]
+    translate: Callable[[Exception], HttpError | ConnectionBroken | Event]
     """The same as ours, or as the event it was before the SDK made an exception of it."""
 
     async def exchange(
@@ -54,9 +54,9 @@ class Sdk:
                     read.put_nowait((event,))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             said = f"The reply holds an event that is not JSON: {error}"
-            raise Broken(said, kind=WireErrorKind.CUT) from None
+            raise ConnectionBroken(said, kind=ProviderErrorKind.CUT) from None
         except self.errors as error:
-            ours = self.translated(error)
+            ours = self.translate(error)
             if not isinstance(ours, dict):
                 raise ours from None
             read.put_nowait((ours,))
@@ -76,7 +76,7 @@ def timeout_s(timeouts: Timeouts | None) -> float:
     return max(given.first_byte_s, given.stall_s)
 
 
-def cause_of(error: Exception) -> str:
+def describe_cause(error: Exception) -> str:
     """Not every exception has words."""
     cause = error.__cause__ or error
     return str(cause) or type(cause).__name__

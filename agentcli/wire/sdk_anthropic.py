@@ -7,13 +7,13 @@ from typing import Any
 import anthropic
 import httpx2
 
-from agentcli.types.errors import SettingsError, WireErrorKind
-from agentcli.wire.failures import one_line
-from agentcli.wire.http.route import place_of
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts, redirected
+from agentcli.types.errors import ProviderErrorKind, SettingsError
+from agentcli.wire.failures import summarize_body
+from agentcli.wire.http.route import parse_endpoint
+from agentcli.wire.http.sockets import ConnectionBroken, HttpError, Timeouts, make_redirect_error
 from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
-from agentcli.wire.sdk import Sdk, cause_of, require, timeout_s
+from agentcli.wire.sdk import SdkSocket, describe_cause, require, timeout_s
 
 _Client = (
     anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock | anthropic.AsyncAnthropicVertex
@@ -27,7 +27,9 @@ _LIBRARIES = {
 """What the platforms' own libraries raise, besides errors of value, when nobody can sign."""
 
 
-def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None) -> Sdk:
+def open_anthropic_socket(
+    platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None
+) -> SdkSocket:
     options: dict[str, Any] = {"max_retries": 0, "timeout": timeout_s(timeouts)}
     if base_url:
         options["base_url"] = base_url.rstrip("/").removesuffix("/v1")
@@ -46,22 +48,24 @@ def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts 
             stream_cls=anthropic.AsyncStream[object],
         )
 
-    unsigned = _unsigned(platform)
+    unsigned = _credential_errors(platform)
 
-    def translated(error: Exception) -> HttpError | Broken | Event:
+    def translate(error: Exception) -> HttpError | ConnectionBroken | Event:
         if isinstance(error, unsigned):
-            return Broken(one_line(str(error)), kind=WireErrorKind.CREDENTIALS, attempts=1)
-        return _translated(error)
+            return ConnectionBroken(
+                summarize_body(str(error)), kind=ProviderErrorKind.CREDENTIALS, attempts=1
+            )
+        return _translate_error(error)
 
-    return Sdk(
+    return SdkSocket(
         post=post,
         shut=client.close,
         errors=(anthropic.APIError, httpx2.HTTPError, *unsigned),
-        translated=translated,
+        translate=translate,
     )
 
 
-def _unsigned(platform: str) -> tuple[type[Exception], ...]:
+def _credential_errors(platform: str) -> tuple[type[Exception], ...]:
     if platform not in _LIBRARIES:
         return ()
     module, name = _LIBRARIES[platform]
@@ -89,21 +93,25 @@ _PLATFORMS: dict[str, Callable[[Key | None, dict[str, Any]], _Client]] = {
 }
 
 
-def _translated(error: Exception) -> HttpError | Broken | Event:
+def _translate_error(error: Exception) -> HttpError | ConnectionBroken | Event:
     match error:
         case anthropic.APIStatusError(status_code=200, body=dict(event)):
             return event  # an error in the middle of the stream
         case anthropic.APIStatusError(response=response) if response.is_redirect:
-            return redirected(place_of(str(error.request.url)), response.headers.get("location"))
+            return make_redirect_error(
+                parse_endpoint(str(error.request.url)), response.headers.get("location")
+            )
         case anthropic.APIStatusError():
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             return HttpError(error.status_code, headers, _body(error))
         case anthropic.APITimeoutError() | httpx2.TimeoutException():
-            return Broken("the provider does not answer", kind=WireErrorKind.CUT)
+            return ConnectionBroken("the provider does not answer", kind=ProviderErrorKind.CUT)
         case anthropic.APIConnectionError():
-            return Broken(f"cannot reach the provider ({cause_of(error)})")
+            return ConnectionBroken(f"cannot reach the provider ({describe_cause(error)})")
         case _:
-            return Broken("the connection was closed in the middle", kind=WireErrorKind.CUT)
+            return ConnectionBroken(
+                "the connection was closed in the middle", kind=ProviderErrorKind.CUT
+            )
 
 
 def _body(error: anthropic.APIStatusError) -> Any:

@@ -6,15 +6,17 @@ from typing import Any
 import httpx2
 import openai
 
-from agentcli.types.errors import SettingsError, WireErrorKind
-from agentcli.wire.http.route import place_of
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts, redirected
+from agentcli.types.errors import ProviderErrorKind, SettingsError
+from agentcli.wire.http.route import parse_endpoint
+from agentcli.wire.http.sockets import ConnectionBroken, HttpError, Timeouts, make_redirect_error
 from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
-from agentcli.wire.sdk import Sdk, cause_of, timeout_s
+from agentcli.wire.sdk import SdkSocket, describe_cause, timeout_s
 
 
-def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None) -> Sdk:
+def open_openai_socket(
+    platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts | None
+) -> SdkSocket:
     options: dict[str, Any] = {
         "max_retries": 0,
         "timeout": timeout_s(timeouts),
@@ -35,11 +37,11 @@ def opened(platform: str, *, key: Key | None, base_url: str, timeouts: Timeouts 
             stream_cls=openai.AsyncStream[object],
         )
 
-    return Sdk(
+    return SdkSocket(
         post=post,
         shut=client.close,
         errors=(openai.APIError, httpx2.HTTPError),
-        translated=_translated,
+        translate=_translate,
     )
 
 
@@ -56,19 +58,23 @@ def _azure(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
     return openai.AsyncAzureOpenAI(**options)
 
 
-def _translated(error: Exception) -> HttpError | Broken | Event:
+def _translate(error: Exception) -> HttpError | ConnectionBroken | Event:
     match error:
         case openai.APIStatusError(response=response) if response.is_redirect:
-            return redirected(place_of(str(error.request.url)), response.headers.get("location"))
+            return make_redirect_error(
+                parse_endpoint(str(error.request.url)), response.headers.get("location")
+            )
         case openai.APIStatusError():
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             body: Any = {"error": error.body} if error.body is not None else error.message
             return HttpError(error.status_code, headers, body)
         case openai.APITimeoutError():
-            return Broken("the provider does not answer", kind=WireErrorKind.CUT)
+            return ConnectionBroken("the provider does not answer", kind=ProviderErrorKind.CUT)
         case openai.APIConnectionError():
-            return Broken(f"the connection failed ({cause_of(error)})")
+            return ConnectionBroken(f"the connection failed ({describe_cause(error)})")
         case openai.APIError(body=dict(said)):
             return {"type": "error", "error": said}  # an error in the middle of the stream
         case _:
-            return Broken("the connection was closed in the middle", kind=WireErrorKind.CUT)
+            return ConnectionBroken(
+                "the connection was closed in the middle", kind=ProviderErrorKind.CUT
+            )

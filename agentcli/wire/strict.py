@@ -22,7 +22,7 @@ _COMBINATORS = ("anyOf", "oneOf", "allOf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subset:
+class StrictSubset:
     """What a provider's strict mode understands."""
 
     keywords: frozenset[str]
@@ -62,8 +62,8 @@ _BOUNDS = {
     "default": "default {}",
 }
 
-ANTHROPIC = Subset(keywords=_SHARED, optional="taken")
-OPENAI = Subset(
+ANTHROPIC = StrictSubset(keywords=_SHARED, optional="taken")
+OPENAI = StrictSubset(
     keywords=_SHARED
     | {"pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
     | {"multipleOf", "minItems", "maxItems"},
@@ -77,14 +77,14 @@ def is_schema(value: Json) -> TypeGuard[Schema]:
     return isinstance(value, dict)
 
 
-def strict_of(spec: ToolSpec, subset: Subset, model: Model) -> Schema | None:
+def build_strict_schema(spec: ToolSpec, subset: StrictSubset, model: Model) -> Schema | None:
     """A tool's strict schema; None for a model without, and for other people's tools.
 
     In some subsets a strict tool gets null for what was left out. Ours know that, others do not.
     """
     if not model.strict_tools or spec.source != "built-in":
         return None
-    return strict(spec.schema, subset)
+    return to_strict(spec.schema, subset)
 
 
 def answer_schema(request: Request, model: Model) -> Schema | None:
@@ -95,27 +95,27 @@ def answer_schema(request: Request, model: Model) -> Schema | None:
     return {key: value for key, value in schema.items() if key != "$schema"}
 
 
-def strict(schema: Json, subset: Subset) -> Schema | None:
+def to_strict(schema: Json, subset: StrictSubset) -> Schema | None:
     """The schema inside the subset; None where the subset cannot say the same."""
     if not is_schema(schema) or schema.get("type") != "object":
         return None
     try:
         return _strict(schema, subset)
-    except _CannotSay:
+    except _NotExpressible:
         return None
 
 
-class _CannotSay(Exception):
+class _NotExpressible(Exception):
     pass
 
 
-def _strict(schema: Schema, subset: Subset) -> Schema:
+def _strict(schema: Schema, subset: StrictSubset) -> Schema:
     made: Schema = {key: value for key, value in schema.items() if key in subset.keywords}
     beyond = {key: value for key, value in schema.items() if key not in subset.keywords}
     if not _BOUNDS.keys() >= beyond.keys():
-        raise _CannotSay
+        raise _NotExpressible
     if beyond:
-        made["description"] = _described(schema.get("description"), beyond)
+        made["description"] = _describe_bounds(schema.get("description"), beyond)
     for keyword in ("properties", "$defs"):
         if keyword in schema:
             made[keyword] = _each(schema[keyword], subset)
@@ -124,38 +124,38 @@ def _strict(schema: Schema, subset: Subset) -> Schema:
     if isinstance(branches := schema.get("anyOf"), list):
         made["anyOf"] = [_inner(branch, subset) for branch in branches]
     if "object" in _types(schema):
-        _close(made, subset)
+        _close_object(made, subset)
     return made
 
 
-def _described(description: Json, bounds: Schema) -> str:
+def _describe_bounds(description: Json, bounds: Schema) -> str:
     words = ", ".join(_BOUNDS[key].format(json.dumps(value)) for key, value in bounds.items())
     return f"{description} ({words})" if isinstance(description, str) else words
 
 
-def _inner(schema: Json, subset: Subset) -> Json:
+def _inner(schema: Json, subset: StrictSubset) -> Json:
     if not is_schema(schema):
-        raise _CannotSay
+        raise _NotExpressible
     return _strict(schema, subset)
 
 
-def _each(schemas: Json, subset: Subset) -> Json:
+def _each(schemas: Json, subset: StrictSubset) -> Json:
     if not is_schema(schemas):
-        raise _CannotSay
+        raise _NotExpressible
     return {name: _inner(schema, subset) for name, schema in schemas.items()}
 
 
-def _close(made: Schema, subset: Subset) -> None:
+def _close_object(made: Schema, subset: StrictSubset) -> None:
     """Objects take no other properties; only what was closed, or said nothing, may be closed."""
     if made.get("additionalProperties", False) is not False or "properties" not in made:
-        raise _CannotSay
+        raise _NotExpressible
     made["additionalProperties"] = False
     properties = made["properties"]
     required = made.get("required", [])
     if subset.optional == "taken" or not is_schema(properties) or not isinstance(required, list):
         return
     if subset.optional == "refused" and properties.keys() - set(map(str, required)):
-        raise _CannotSay
+        raise _NotExpressible
     made["properties"] = {
         name: field if name in required else _nullable(field) for name, field in properties.items()
     }
@@ -164,7 +164,7 @@ def _close(made: Schema, subset: Subset) -> None:
 
 def _nullable(schema: Json) -> Json:
     if not is_schema(schema):
-        raise _CannotSay
+        raise _NotExpressible
     if "null" in _types(schema):
         return schema
     plain = isinstance(schema.get("type"), str) and "enum" not in schema and "const" not in schema
@@ -182,7 +182,7 @@ def _types(schema: Schema) -> list[Json]:
     return kind if isinstance(kind, list) else [kind]
 
 
-def rooted(schema: Json) -> Schema:
+def with_object_root(schema: Json) -> Schema:
     """An object at the root, without a union there: for tools of others, whose schemas are free.
 
     The properties of all branches stand side by side and none but the common ones are required:
@@ -195,7 +195,7 @@ def rooted(schema: Json) -> Schema:
     }
     branches = [branch for word in _COMBINATORS for branch in _branches(schema, word)]
     made["type"] = "object"
-    made["properties"] = _merged([schema, *branches])
+    made["properties"] = _merge_schemas([schema, *branches])
     return made
 
 
@@ -203,10 +203,10 @@ def _branches(schema: Schema, word: str) -> list[Schema]:
     found = schema.get(word)
     if not isinstance(found, list):
         return []
-    return [_resolved(branch, schema) for branch in found if is_schema(branch)]
+    return [_resolve(branch, schema) for branch in found if is_schema(branch)]
 
 
-def _resolved(branch: Schema, root: Schema) -> Schema:
+def _resolve(branch: Schema, root: Schema) -> Schema:
     """A branch that is only a reference into the root's definitions, as what it refers to."""
     reference = branch.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -217,7 +217,7 @@ def _resolved(branch: Schema, root: Schema) -> Schema:
     return found if is_schema(found) else {}
 
 
-def _merged(schemas: list[Schema]) -> Schema:
+def _merge_schemas(schemas: list[Schema]) -> Schema:
     merged: Schema = {}
     for schema in schemas:
         properties = schema.get("properties")

@@ -9,13 +9,13 @@ from agentcli.types.messages import AssistantMessage, Image, Opaque, Thinking, U
 from agentcli.types.record import dataclass
 from agentcli.types.wire import Message
 from agentcli.wire.catalogue import cost_usd
-from agentcli.wire.clean import is_own, seen
+from agentcli.wire.clean import is_own, show_image
 from agentcli.wire.dialect import Model
-from agentcli.wire.length import length_tokens, parts
+from agentcli.wire.length import iterate_parts, length_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swap:
+class SwapForecast:
     model: Model
     dropped: tuple[str, ...]
     """What would be lost, a sentence each; empty: nothing."""
@@ -27,19 +27,19 @@ class Swap:
     """Of sending that prompt once, with nothing of it in a cache; None: the price is not known."""
 
 
-def swap(messages: Sequence[Message], model: Model) -> Swap:
+def forecast_swap(messages: Sequence[Message], model: Model) -> SwapForecast:
     prompt_tokens = length_tokens(messages)
     window_tokens = model.window_tokens
-    return Swap(
+    return SwapForecast(
         model=model,
-        dropped=what_a_swap_drops(messages, model),
+        dropped=list_dropped(messages, model),
         prompt_tokens=prompt_tokens,
         fits=None if window_tokens is None else prompt_tokens < window_tokens,
         cost_usd=cost_usd(model, Usage(input_tokens=prompt_tokens)),
     )
 
 
-def what_a_swap_drops(messages: Sequence[Message], model: Model) -> tuple[str, ...]:
+def list_dropped(messages: Sequence[Message], model: Model) -> tuple[str, ...]:
     """What of the conversation this model would not get, in sentences for a person."""
     replies = [message for message in messages if isinstance(message, AssistantMessage)]
     foreign = [
@@ -47,7 +47,7 @@ def what_a_swap_drops(messages: Sequence[Message], model: Model) -> tuple[str, .
     ]
     thoughts = sum(isinstance(block, Thinking) for block in foreign)
     private = sum(isinstance(block, Opaque) for block in foreign)
-    images = sum(not isinstance(seen(image, model), Image) for image in _images(messages))
+    images = sum(not isinstance(show_image(image, model), Image) for image in _images(messages))
     sentences = (
         (thoughts, "thought", f"of another model: {model.name} cannot read them."),
         (private, "block", "only its own provider reads, such as searches it ran."),
@@ -61,5 +61,5 @@ def what_a_swap_drops(messages: Sequence[Message], model: Model) -> tuple[str, .
 
 
 def _images(messages: Sequence[Message]) -> Iterator[Image]:
-    every = (part for message in messages for part in parts(message))
+    every = (part for message in messages for part in iterate_parts(message))
     return (part for part in every if isinstance(part, Image))

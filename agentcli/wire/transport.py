@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.connection import Connection, Patience
+from agentcli.wire.connection import ProviderConnection, RetryPolicy
 from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.explain import usable
+from agentcli.wire.explain import require_key
 from agentcli.wire.http.route import check_proxies
 from agentcli.wire.http.sockets import Socket, Timeouts
-from agentcli.wire.learning import Learning
-from agentcli.wire.providers import PROVIDERS, Key, Provider, base_url_of
+from agentcli.wire.learning import LearnedModel
+from agentcli.wire.providers import PROVIDERS, Key, Provider, find_base_url
 
 SocketKind: TypeAlias = Literal["direct", "sdk"]
 
 PROTOCOLS = ("anthropic", "openai-responses", "openai-chat", "gemini", "gemini-interactions")
 
 
-def open_wire(
+def open_provider(
     model: Model,
     *,
     key: Key | None,
@@ -27,22 +27,22 @@ def open_wire(
     transport: SocketKind = "direct",
     environ: Mapping[str, str] | None = None,
     timeouts: Timeouts | None = None,
-    patience: Patience | None = None,
-    learning: Learning | None = None,
-) -> Connection:
+    patience: RetryPolicy | None = None,
+    learning: LearnedModel | None = None,
+) -> ProviderConnection:
     """Opens nothing yet: the first request does. Raises SettingsError where a key is missing."""
     environ = os.environ if environ is None else environ
     provider = provider or PROVIDERS[model.provider]
-    good_key = usable(key, provider)
-    address = base_url or base_url_of(provider, environ)
+    good_key = require_key(key, provider)
+    address = base_url or find_base_url(provider, environ)
     socket: Socket
     if provider.platform or transport == "sdk":
         check_proxies(environ)
         socket = _sdk_socket(model, provider, key=good_key, base_url=address, timeouts=timeouts)
     else:
         socket = _direct_socket(address, environ=environ, timeouts=timeouts)
-    return Connection(
-        dialect=dialect_of(model.protocol),
+    return ProviderConnection(
+        dialect=find_dialect(model.protocol),
         model=model,
         socket=socket,
         provider=provider,
@@ -53,7 +53,7 @@ def open_wire(
     )
 
 
-def dialect_of(protocol: str) -> Dialect:
+def find_dialect(protocol: str) -> Dialect:
     match protocol:
         case "anthropic":
             from agentcli.wire.anthropic import messages
@@ -83,9 +83,9 @@ def dialect_of(protocol: str) -> Dialect:
 def _direct_socket(
     base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None
 ) -> Socket:
-    from agentcli.wire.http.direct import Direct
+    from agentcli.wire.http.direct import DirectSocket
 
-    return Direct(base_url, environ=environ, timeouts=timeouts)
+    return DirectSocket(base_url, environ=environ, timeouts=timeouts)
 
 
 def _sdk_socket(
@@ -100,13 +100,13 @@ def _sdk_socket(
         case "anthropic":
             from agentcli.wire import sdk_anthropic
 
-            return sdk_anthropic.opened(
+            return sdk_anthropic.open_anthropic_socket(
                 provider.platform, key=key, base_url=base_url, timeouts=timeouts
             )
         case "openai-responses" | "openai-chat":
             from agentcli.wire import sdk_openai
 
-            return sdk_openai.opened(
+            return sdk_openai.open_openai_socket(
                 provider.platform, key=key, base_url=base_url, timeouts=timeouts
             )
     raise SettingsError(

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.guard.secrets import Redactor
-from agentcli.machine.ledger import Ledger
-from agentcli.tools.bash import Args, Bash
+from agentcli.machine.ledger import ProcessTable
+from agentcli.tools.bash import Bash, BashArgs
 from agentcli.types.tools import Command, ToolContext
-from agentcli.types.verdicts import Confinement
+from agentcli.types.verdicts import Grants
 from tests.bench.figures import Figure, in_turns, wall_ms
 from tests.support.bash import shells_in
 
@@ -26,11 +26,11 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as name, asyncio.Runner() as runner:
         home = Path(name)
         context = ToolContext(call_id="bench", workspace=home, progress=lambda text: None)
-        ledger = Ledger()
+        ledger = ProcessTable()
         tool = _tool(home, ledger)
 
         def run(command: str) -> None:
-            output = runner.run(tool.run(Args(command=command), context))
+            output = runner.run(tool.run(BashArgs(command=command), context))
             assert isinstance(output.details, Command) and output.details.exit_code == 0
 
         def bare(command: str) -> None:
@@ -63,12 +63,12 @@ def figures() -> Iterator[Figure]:
         runner.run(ledger.close())
 
 
-def _tool(home: Path, ledger: Ledger) -> Bash:
+def _tool(home: Path, ledger: ProcessTable) -> Bash:
     return Bash(
         workspace=home,
         out_dir=home / "out",
         shells=shells_in(home / "out", ledger),
-        confinement=lambda call_id: Confinement(),
-        ledger=ledger,
+        grants=lambda call_id: Grants(),
+        processes=ledger,
         clean=Redactor(environ={f"TOKEN_{n}": f"{n}" * 40 for n in range(4)}).bytes_stream,
     )

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.app.ignoring import Ignoring
-from agentcli.record.checkpoint.keep import Keeper
-from agentcli.record.checkpoint.store import Store
+from agentcli.app.ignoring import IgnoreRules
+from agentcli.record.checkpoint.keep import CheckpointKeeper
+from agentcli.record.checkpoint.store import ObjectStore
 from tests.bench.figures import Figure
 
 FILES = 20_000
@@ -57,7 +57,7 @@ CASES: dict[str, Callable[[Path, int], None]] = {
 
 def _kept(
     name: str,
-    keeper: Keeper,
+    keeper: CheckpointKeeper,
     root: Path,
     change: Callable[[Path, int], None],
     *,
@@ -75,8 +75,10 @@ def _kept(
     return Figure(what=f"checkpoint, {name}", value=statistics.median(times_ms), at_most=LIMIT_MS)
 
 
-def _first(root: Path, store: Path) -> tuple[float, Keeper]:
-    keeper = Keeper(Store(store), session="s", root=root, scope=lambda: Ignoring.of_workspace(root))
+def _first(root: Path, store: Path) -> tuple[float, CheckpointKeeper]:
+    keeper = CheckpointKeeper(
+        ObjectStore(store), session="s", root=root, scope=lambda: IgnoreRules.for_workspace(root)
+    )
     began = time.perf_counter()
     keeper.before("c", None)
     return (time.perf_counter() - began) * 1000, keeper

@@ -12,7 +12,7 @@ from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Engine
+from agentcli.tools.searching.ripgrep import Ripgrep
 from agentcli.types.messages import Json
 from agentcli.types.tools import Output, Tool, ToolContext
 from tests.bench.figures import Figure, in_turns, wall_ms
@@ -46,7 +46,7 @@ def plant(root: Path) -> None:
         (folder / f"file{number}.py").write_text(LINE * 40 + rare)
 
 
-def bare(engine: Engine, root: Path, options: list[str]) -> None:
+def bare(engine: Ripgrep, root: Path, options: list[str]) -> None:
     command = [*engine.command, *FLAGS, *options, "--", "."]
     subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -64,7 +64,7 @@ def row(name: str, reference: Callable[[], object], ours: Callable[[], object]) 
 
 
 def figures() -> Iterator[Figure]:
-    engine = ripgrep.engine(Path("/nonexistent"), start_reading)
+    engine = ripgrep.load_ripgrep(Path("/nonexistent"), start_reading)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         plant(root)

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.agent.journal import Journal
-from agentcli.record.audit import audit
-from agentcli.record.log import Log
-from agentcli.record.place import SessionPlace
-from agentcli.record.reading import read
-from agentcli.record.sessions import summary_of
+from agentcli.record.audit import audit_log
+from agentcli.record.log import LogWriter
+from agentcli.record.place import SessionPaths
+from agentcli.record.reading import read_log
+from agentcli.record.sessions import summarize
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -31,9 +31,9 @@ OUTPUT = "a line of a file that was read\n" * 60
 
 def write(path: Path) -> None:
     """Turns of three steps with two calls each, as sessions are."""
-    log = Log(path)
+    log = LogWriter(path)
     journal = Journal("bench", record=log.append)
-    journal.tell(
+    journal.append(
         SessionStarted(
             session="bench", version="0", workspace="/", model="m", mode="ask", tools=(),
             tools_sha256="",
@@ -45,14 +45,14 @@ def write(path: Path) -> None:
 
 
 def turn(journal: Journal) -> None:
-    journal.tell(TurnStarted(message=UserMessage(content=(Text(text="go on"),))))
+    journal.append(TurnStarted(message=UserMessage(content=(Text(text="go on"),))))
     for step in range(3):
         calls = [
             ToolCall(id=f"{len(journal.facts)}.{step}.{n}", name="read_file", input={"path": "a"})
             for n in range(2)
         ]
         content: tuple[Block, ...] = (Text(text="I will look."), *calls)
-        journal.tell(
+        journal.append(
             ModelReplied(
                 message=AssistantMessage(
                     content=content, stop="tool_calls", protocol="p", model="m"
@@ -61,8 +61,8 @@ def turn(journal: Journal) -> None:
         )
         for call in calls:
             verdict = Verdict(decision="allow", by="mode", reason="reading is allowed")
-            journal.tell(CallJudged(call=call, effect=Effect.READ, verdict=verdict))
-            journal.tell(
+            journal.append(CallJudged(call=call, effect=Effect.READ, verdict=verdict))
+            journal.append(
                 CallFinished(
                     result=ToolResult(
                         call_id=call.id,
@@ -73,17 +73,17 @@ def turn(journal: Journal) -> None:
                     )
                 )
             )
-    journal.tell(TurnEnded(ending=Ending.DONE))
+    journal.append(TurnEnded(ending=Ending.DONE))
 
 
 def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "log.jsonl"
         yield Figure(what=f"log, write {RECORDS} records", value=wall_ms(partial(write, path)))
-        place = SessionPlace(id="bench", directory=Path(scratch))
-        yield Figure(what="log, summarise", value=wall_ms(partial(summary_of, place)))
-        yield Figure(what="log, load", value=wall_ms(partial(read, path)), at_most=1000)
-        yield Figure(what="log, verify", value=wall_ms(partial(audit, path)))
-        entries = read(path).entries
-        journal = Journal("bench", record=lambda entry: None, before=entries)
-        yield Figure(what="log, fold into messages", value=wall_ms(journal.messages))
+        place = SessionPaths(id="bench", directory=Path(scratch))
+        yield Figure(what="log, summarise", value=wall_ms(partial(summarize, place)))
+        yield Figure(what="log, load", value=wall_ms(partial(read_log, path)), at_most=1000)
+        yield Figure(what="log, verify", value=wall_ms(partial(audit_log, path)))
+        entries = read_log(path).entries
+        journal = Journal("bench", record=lambda entry: None, past_entries=entries)
+        yield Figure(what="log, fold into messages", value=wall_ms(journal.build_messages))

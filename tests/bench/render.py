@@ -47,7 +47,7 @@ def figures() -> Iterator[Figure]:
             start = time.process_time()
             stream.feed(text[token * TOKEN_CHARS : (token + 1) * TOKEN_CHARS])
             if token % TAIL_EVERY_TOKENS == 0:
-                stream.tail(13)
+                stream.render_tail(13)
             slowest_s = max(slowest_s, time.process_time() - start)
         stream.finish()
         spent_s = time.process_time() - began

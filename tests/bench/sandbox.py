@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.guard.sandbox.choose import Ground, choose, describe
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
+from agentcli.types.verdicts import Grants, Sandbox
 from tests.bench.figures import Figure, in_turns, wall_ms
 
 RUNS = 100
 FIRST_RUNS = 20
 COMMAND = ["/bin/true"]
-CONFINEMENT = Confinement()
+CONFINEMENT = Grants()
 
 
 def bare(workspace: Path) -> None:
@@ -40,7 +40,7 @@ def confined(sandbox: Sandbox, workspace: Path) -> None:
         cwd=workspace,
         env={},
         stdout=subprocess.DEVNULL,
-        confinement=CONFINEMENT,
+        grants=CONFINEMENT,
     )
     if process.wait() != 0:
         raise SystemExit(f"{sandbox.name}: the command failed")
@@ -51,9 +51,9 @@ def figures() -> Iterator[Figure]:
     with TemporaryDirectory() as base:
         workspace = Path(base, "workspace")
         subprocess.run(["git", "init", "-q", workspace], check=True)
-        ground = Ground(workspace=workspace, private=Path(base, "private"))
-        layers = [finding.layer for finding in describe(ground) if finding.works]
-        boxes = {layer: choose(ground, only=layer) for layer in layers}
+        ground = SandboxScope(workspace=workspace, private=Path(base, "private"))
+        layers = [finding.layer for finding in describe_layers(ground) if finding.works]
+        boxes = {layer: choose_sandbox(ground, only=layer) for layer in layers}
         firsts = in_turns(
             {name: partial(_confined_ms, box, workspace) for name, box in boxes.items()},
             runs=FIRST_RUNS,
@@ -88,7 +88,7 @@ def _other_command(sandbox: Sandbox, workspace: Path) -> Iterator[None]:
         env={},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        confinement=CONFINEMENT,
+        grants=CONFINEMENT,
     )
     yield
     process.communicate()

@@ -14,10 +14,10 @@ from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
-from agentcli.wire.http.body import BodyText
-from agentcli.wire.normalize import Normal
+from agentcli.wire.http.body import RequestBody
+from agentcli.wire.normalize import NormalizedHistory
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import dialect_of, open_wire
+from agentcli.wire.transport import find_dialect, open_provider
 from tests.bench.figures import Figure
 from tests.support.anthropic_streams import call, calls
 from tests.support.provider import Provider
@@ -72,14 +72,17 @@ def median_ms(run: Callable[[], object], *, times: int) -> float:
 def next_request_ms(model: Model, steps: int) -> tuple[float, float]:
     """The first request of a resumed conversation, and each one after it."""
     history = conversation(model, steps + 30)
-    normal, writer = Normal(model), BodyText()
-    dialect = dialect_of(model.protocol)
+    normal, writer = NormalizedHistory(model), RequestBody()
+    dialect = find_dialect(model.protocol)
 
     def write(length: int) -> None:
         wired = Request(
-            model=model.name, system=SYSTEM, messages=normal.of(history[:length]), tools=TOOLS
+            model=model.name,
+            system=SYSTEM,
+            messages=normal.normalize(history[:length]),
+            tools=TOOLS,
         )
-        writer.of(dialect.encode(wired, model), dialect.HISTORY_KEY)
+        writer.write(dialect.encode(wired, model), dialect.HISTORY_KEY)
 
     cold = median_ms(lambda: write(2 * steps + 1), times=1)
     lengths = iter(range(2 * steps + 3, 2 * steps + 61, 2))
@@ -93,7 +96,7 @@ def round_trip_ms(steps: int) -> float:
 
     async def session(provider: Provider) -> None:
         model = resolve("opus")
-        wire = open_wire(
+        wire = open_provider(
             model,
             key=Key(value="sk-test-0123456789", source="TEST"),
             base_url=provider.base_url,
@@ -103,7 +106,7 @@ def round_trip_ms(steps: int) -> float:
         for _ in range(21):
             request = Request(model="", system=SYSTEM, messages=tuple(history), tools=TOOLS)
             start = time.perf_counter()
-            message = await wire.ask(request, lambda delta: None)
+            message = await wire.send(request, lambda delta: None)
             arrivals.append((time.perf_counter() - start) * 1000)
             results = tuple(
                 ToolResult(call_id=it.id, name=it.name, status="ok", content=(Text(text=OUTPUT),))

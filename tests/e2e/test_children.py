@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.children import OPENING
+from agentcli.agent.children import CHILD_INSTRUCTIONS
 from agentcli.app.children import STEPS_MAX
 from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
@@ -23,7 +23,7 @@ Answer = Callable[[Recorded], Reply]
 
 
 def is_childs(request: Recorded) -> bool:
-    return OPENING in str(request.json["messages"])
+    return CHILD_INSTRUCTIONS in str(request.json["messages"])
 
 
 def reads(number: int, path: str = "a.txt") -> Reply:
@@ -136,7 +136,9 @@ def test_child_makes_no_more_requests_than_its_parent_has_left(childhood: Childh
         "The child agent did not finish: the limit of 2 requests is reached. "
         "Its last words: Half of it.",
     )
-    assert [OPENING in str(body["messages"]) for body in childhood.bodies].count(True) == 3
+    assert [CHILD_INSTRUCTIONS in str(body["messages"]) for body in childhood.bodies].count(
+        True
+    ) == 3
 
 
 def test_parent_without_requests_left_starts_no_child(childhood: Childhood) -> None:
@@ -148,7 +150,7 @@ def test_parent_without_requests_left_starts_no_child(childhood: Childhood) -> N
         "error",
         "The limit of this run is reached: no child agent was started.",
     )
-    assert not any(OPENING in str(body["messages"]) for body in childhood.bodies)
+    assert not any(CHILD_INSTRUCTIONS in str(body["messages"]) for body in childhood.bodies)
 
 
 def test_children_that_read_work_at_the_same_time(childhood: Childhood) -> None:
@@ -175,7 +177,7 @@ def test_child_gets_the_instructions_and_its_log_is_a_session(childhood: Childho
         return next(said["toolu_child_1" in str(request.json["messages"])])
 
     childhood.run(child, delegates("find it"), says("Done."))
-    (first, *_) = [body for body in childhood.bodies if OPENING in str(body["messages"])]
+    (first, *_) = [body for body in childhood.bodies if CHILD_INSTRUCTIONS in str(body["messages"])]
     assert "Answer in French." in str(first["messages"])
     assert [tool["name"] for tool in first["tools"]] == ["read_file", "grep", "find_files"]
     session = session_log(childhood.home).parent.name
@@ -196,7 +198,7 @@ def shelf(home: Path, **more: Any) -> None:
 
 
 def tools_of_child(childhood: Childhood) -> list[str]:
-    (first, *_) = [body for body in childhood.bodies if OPENING in str(body["messages"])]
+    (first, *_) = [body for body in childhood.bodies if CHILD_INSTRUCTIONS in str(body["messages"])]
     return [tool["name"] for tool in first["tools"]]
 
 

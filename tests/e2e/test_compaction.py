@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.room import instruction
+from agentcli.agent.room import load_instruction
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli
 from tests.support.provider import Provider, Recorded, Reply, sse, stream
@@ -34,7 +34,7 @@ class Reader:
         self.summaries = 0
 
     def __call__(self, request: Recorded) -> Reply:
-        if json.dumps(instruction(), ensure_ascii=False)[1:-1] in told(request):
+        if json.dumps(load_instruction(), ensure_ascii=False)[1:-1] in told(request):
             self.summaries += 1
             return self._reply(request, anthropic.text(f"Summary {self.summaries}: read on."))
         self.steps += 1

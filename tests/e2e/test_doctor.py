@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.choose import Ground, describe
+from agentcli.guard.sandbox.choose import SandboxScope, describe_layers
 from tests.support.program import PROGRAM, agentcli, environment
 
 READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" doctor -C "$1"'
@@ -26,7 +26,7 @@ def working(tmp_path: Path) -> list[str]:
     """The layers of this machine, the strongest first."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    found = describe(Ground(workspace=workspace, private=tmp_path / "private"))
+    found = describe_layers(SandboxScope(workspace=workspace, private=tmp_path / "private"))
     return [one.layer for one in found if one.works]
 
 

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.children import OPENING
+from agentcli.agent.children import CHILD_INSTRUCTIONS
 from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, session_log
@@ -54,7 +54,7 @@ def test_child_goes_on_with_the_second_choice_and_so_does_its_parent(tmp_path: P
     tasks = [anthropic.call(f"toolu_{n}", "delegate", {"task": f"find {n}"}) for n in range(2)]
 
     def model(request: Recorded) -> Reply:
-        if OPENING in str(request.json["messages"]):
+        if CHILD_INSTRUCTIONS in str(request.json["messages"]):
             return says("Found.") if request.json["model"] == SECOND else OVERLOADED
         has_results = "toolu_0" in str(request.json["messages"])
         return says(f"Done by {request.json['model']}.") if has_results else anthropic.calls(*tasks)

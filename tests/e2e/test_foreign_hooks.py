@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.reading import read
-from agentcli.types.events import CallFinished, HookRan, Told, Warned
+from agentcli.record.reading import read_log
+from agentcli.types.events import CallFinished, ContextNote, HookRan, Warned
 from agentcli.types.tools import ErrorKind
 from tests.support.foreign_hooks import (
     BASH,
@@ -70,7 +70,7 @@ def run(home: Path, workspace: Path, *calls: Call, replies: int = 1) -> Ran:
 
 
 def facts_of(home: Path, kind: type[Any]) -> list[Any]:
-    return [one.fact for one in read(session_log(home)).entries if isinstance(one.fact, kind)]
+    return [one.fact for one in read_log(session_log(home)).entries if isinstance(one.fact, kind)]
 
 
 @pytest.mark.parametrize("hook", BEFORE, ids=lambda hook: hook.name)
@@ -138,7 +138,9 @@ def test_prompt_logger_and_context(home: Path, workspace: Path) -> None:
     install(home, program, event="UserPromptSubmit", matcher="*")
     assert run(home, workspace).code == 0
     assert (home / "log").read_text() == "the prompt"
-    assert [one.text for one in facts_of(home, Told) if one.why == "hook"] == ["it is friday"]
+    assert [one.text for one in facts_of(home, ContextNote) if one.why == "hook"] == [
+        "it is friday"
+    ]
 
 
 def test_prompt_blocker_in_json(home: Path, workspace: Path) -> None:
@@ -159,7 +161,9 @@ def test_stop_hook_sends_back_once(home: Path, workspace: Path) -> None:
     install(home, program, event="Stop", matcher="")
     ran = run(home, workspace, replies=2)
     assert (ran.code, ran.out) == (0, "Done 2.\n")
-    assert [one.text for one in facts_of(home, Told) if one.why == "hook"] == ["run the tests"]
+    assert [one.text for one in facts_of(home, ContextNote) if one.why == "hook"] == [
+        "run the tests"
+    ]
 
 
 def test_stop_hook_that_says_not_to_continue_lets_it_stop(home: Path, workspace: Path) -> None:

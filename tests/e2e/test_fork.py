@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.audit import audit
+from agentcli.record.audit import audit_log
 from tests.support.program import Ran, agentcli, script, session_log
 
 READ_THEN_EDIT: list[Any] = [
@@ -58,8 +58,8 @@ def test_fork_before_a_turn_begins_with_the_tree_of_that_time(
     assert "-1\n-two\n+one\n+2\n" in ran.out
     assert "only in the first: ran" in ran.out
     assert (workspace / "a.txt").read_text() == "1\ntwo\n"
-    assert audit(forked_log(tmp_path)).status == "intact"
-    assert audit(origin_log(tmp_path)).status == "intact"
+    assert audit_log(forked_log(tmp_path)).status == "intact"
+    assert audit_log(origin_log(tmp_path)).status == "intact"
 
 
 def test_fork_before_a_call_runs_it_again_under_other_rules(
@@ -69,7 +69,7 @@ def test_fork_before_a_call_runs_it_again_under_other_rules(
     rules.write_text('[[rule]]\ndecision = "deny"\nrule = "edit_file"\n')
     ran = fork(tmp_path, "--at", "call_2_1", "--policy", rules)
     assert "1, 0 failed, 0 denied               2, 0 failed, 2 denied" in ran.out
-    assert audit(forked_log(tmp_path)).status == "intact"
+    assert audit_log(forked_log(tmp_path)).status == "intact"
 
 
 def test_fork_with_another_result_never_runs_the_call(tmp_path: Path, workspace: Path) -> None:
@@ -79,7 +79,7 @@ def test_fork_with_another_result_never_runs_the_call(tmp_path: Path, workspace:
     assert "only in the first: ran" in ran.out
     log = forked_log(tmp_path)
     assert "it said this instead" in log.read_text()
-    assert audit(log).status == "intact"
+    assert audit_log(log).status == "intact"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.reading import read
-from agentcli.types.events import CallFinished, CallJudged, HookRan, Told, TurnEnded, Warned
+from agentcli.record.reading import read_log
+from agentcli.types.events import CallFinished, CallJudged, ContextNote, HookRan, TurnEnded, Warned
 from tests.support.processes import running, unique_seconds
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script, session_log
 
@@ -54,7 +54,7 @@ def run(home: Path, workspace: Path, *calls: Any, replies: int = 1, **env: str) 
 
 
 def facts(home: Path) -> list[Any]:
-    return [entry.fact for entry in read(session_log(home)).entries]
+    return [entry.fact for entry in read_log(session_log(home)).entries]
 
 
 def of(home: Path, kind: type[Any]) -> list[Any]:
@@ -190,7 +190,7 @@ def test_hooks_at_the_borders_of_session_and_turn(home: Path, workspace: Path) -
     assert told["Stop"]["stop_hook_active"] is False
     assert told["SessionEnd"]["cwd"] == str(workspace)
     assert told["SessionEnd"]["transcript_path"] == str(session_log(home))
-    by_hooks = [one.text for one in of(home, Told) if one.why == "hook"]
+    by_hooks = [one.text for one in of(home, ContextNote) if one.why == "hook"]
     assert by_hooks == ["the branch is main", "it is friday"]
 
 
@@ -219,7 +219,7 @@ def test_hook_at_the_end_sends_the_model_back_to_work(home: Path, workspace: Pat
     hook(home, "Stop", f"[ -e {home}/once ] || {{ touch {home}/once; echo test it >&2; exit 2; }}")
     ran = run(home, workspace, replies=2)
     assert (ran.code, ran.out) == (0, "Done 2.\n")
-    assert [one.text for one in of(home, Told) if one.why == "hook"] == ["test it"]
+    assert [one.text for one in of(home, ContextNote) if one.why == "hook"] == ["test it"]
 
 
 def test_hook_that_never_lets_the_model_stop_is_overruled(home: Path, workspace: Path) -> None:

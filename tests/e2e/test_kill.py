@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.history import messages
-from agentcli.record.audit import audit
-from agentcli.record.reading import read
+from agentcli.agent.history import build_messages
+from agentcli.record.audit import audit_log
+from agentcli.record.reading import read_log
 from agentcli.types.events import CallFinished, Fact, ModelReplied
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.tools import ToolMessage
@@ -78,7 +78,7 @@ def assert_every_call_is_answered_once(facts: list[Fact]) -> None:
                 answered[result.call_id] += 1
             case _:
                 pass
-    history = messages(facts)
+    history = build_messages(facts)
     for before, after in pairwise(history):
         if isinstance(before, AssistantMessage) and before.tool_calls:
             assert isinstance(after, ToolMessage)
@@ -96,7 +96,7 @@ def test_session_killed_at_any_moment_verifies_and_resumes(tmp_path: Path, seed:
     logs = list(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
     if not logs or not logs[0].read_bytes().count(b"\n"):
         return  # killed before it had a session: nothing is left to go on with
-    before = audit(logs[0])
+    before = audit_log(logs[0])
     assert before.faults == ()
     assert before.records == logs[0].read_bytes().count(b"\n")
 
@@ -105,6 +105,6 @@ def test_session_killed_at_any_moment_verifies_and_resumes(tmp_path: Path, seed:
         "run", "--resume", logs[0].parent, "-C", workspace, "--model", model, "and?", home=home
     )
     assert (ran.code, ran.out) == (0, "Back again.\n"), ran.err
-    after = audit(logs[0])
+    after = audit_log(logs[0])
     assert (after.status, after.faults, after.notes) == ("intact", (), ())
-    assert_every_call_is_answered_once([entry.fact for entry in read(logs[0]).entries])
+    assert_every_call_is_answered_once([entry.fact for entry in read_log(logs[0]).entries])

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.batch.trees import Trees
+from agentcli.app.batch.trees import TaskTrees
 from agentcli.machine import own_process
-from agentcli.machine.git import git
-from agentcli.machine.snapshot import Snapshot
-from agentcli.machine.worktree import Changes, branch_of
+from agentcli.machine.git import run_git
+from agentcli.machine.snapshot import WorkspaceSnapshot
+from agentcli.machine.worktree import UncommittedChanges, find_branch
 from agentcli.types.errors import AgentError
-from agentcli.ui.repl.commands.looking import _changes
+from agentcli.ui.repl.commands.looking import _read_changes
 from agentcli.ui.repl.mentions import list_files
-from agentcli.ui.review import Scope, _change
+from agentcli.ui.review import ReviewScope, _read_change
 from tests.support import hostile
 from tests.support.hostile import Traps, sh
 from tests.support.program import agentcli, script
@@ -38,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def take_snapshot(workspace: Path, base: Path) -> None:
-    snapshot = Snapshot(workspace, base / "kept.git")
+    snapshot = WorkspaceSnapshot(workspace, base / "kept.git")
     (workspace / "a.txt").write_text("four\n")
     with suppress(OSError):
         (workspace / "inner/a.txt").write_text("four\n")
@@ -46,19 +46,21 @@ def take_snapshot(workspace: Path, base: Path) -> None:
 
 
 def make_tree(workspace: Path, base: Path) -> None:
-    trees = Trees(workspace, out=base / "out")
+    trees = TaskTrees(workspace, out=base / "out")
     assert trees.lacks_changes in (True, False)
     trees.make("one")
     trees.remove("one")
 
 
 ACTIONS: dict[str, Callable[[Path, Path], object]] = {
-    "branch": lambda workspace, base: branch_of(workspace),
-    "work tree": lambda workspace, base: Changes(workspace).find_out(),
-    "review a commit": lambda workspace, base: _change(Scope(commit="HEAD"), workspace),
-    "review since a base": lambda workspace, base: _change(Scope(base="HEAD~1"), workspace),
-    "review what is new": lambda workspace, base: _change(Scope(), workspace),
-    "diff": lambda workspace, base: _changes(workspace, ""),
+    "branch": lambda workspace, base: find_branch(workspace),
+    "work tree": lambda workspace, base: UncommittedChanges(workspace).load(),
+    "review a commit": lambda workspace, base: _read_change(ReviewScope(commit="HEAD"), workspace),
+    "review since a base": lambda workspace, base: _read_change(
+        ReviewScope(base="HEAD~1"), workspace
+    ),
+    "review what is new": lambda workspace, base: _read_change(ReviewScope(), workspace),
+    "diff": lambda workspace, base: _read_changes(workspace, ""),
     "mentions": lambda workspace, base: list_files(workspace),
     "batch": make_tree,
     "patch": take_snapshot,
@@ -101,16 +103,16 @@ def test_our_reading_agrees_with_plain_git(tmp_path: Path) -> None:
             plain = subprocess.run(
                 ["git", "-c", "core.quotePath=false", *words], cwd=workspace, capture_output=True
             )
-            assert git(*words, cwd=workspace) == plain.stdout.decode()
+            assert run_git(*words, cwd=workspace) == plain.stdout.decode()
 
 
 def test_batch_leaves_a_worktree_that_git_knows(tmp_path: Path) -> None:
     repo = hostile.repository(tmp_path / "repo")
-    trees = Trees(repo, out=tmp_path / "out")
+    trees = TaskTrees(repo, out=tmp_path / "out")
     tree = trees.make("one")
     assert (tree / "a.txt").read_text() == "two\n"
     sh('git status; test -z "$(git status --porcelain)"; git commit -q --allow-empty -m x', tree)
-    assert git("worktree", "list", "--porcelain", cwd=repo).count("worktree ") == 2
+    assert run_git("worktree", "list", "--porcelain", cwd=repo).count("worktree ") == 2
     trees.remove("one")
     assert not tree.exists() and not list((repo / ".git/worktrees").glob("*"))
 

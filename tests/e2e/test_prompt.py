@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.prompt import system_prompt
+from agentcli.agent.prompt import load_system_prompt
 from agentcli.agent.size import IMAGE_TOKENS
 from agentcli.machine.tokens import estimate
 from tests.support.pictures import png
@@ -96,7 +96,7 @@ def test_prompt_declares_the_tools_of_plugins_and_servers(tmp_path: Path) -> Non
 
 
 def test_first_request_is_small(tmp_path: Path) -> None:
-    assert estimate(system_prompt()) <= SYSTEM_TOKENS_MAX
+    assert estimate(load_system_prompt()) <= SYSTEM_TOKENS_MAX
     ran = agentcli("prompt", "Say hello.", home=tmp_path)
     total = int(ran.out.splitlines()[-1].removeprefix("# all: about ").split()[0])
     assert total <= FIRST_REQUEST_TOKENS_MAX

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.reading import read
-from agentcli.types.events import Told
+from agentcli.record.reading import read_log
+from agentcli.types.events import ContextNote
 from tests.support.pictures import png
 from tests.support.program import agentcli
 from tests.support.provider import Recorded, Reply, Script
@@ -66,8 +66,8 @@ def test_image_in_a_message_to_the_running_turn_is_attached(tmp_path: Path) -> N
         ]
         assert session.model.requests[-1].body.decode().count(ENCODED) == 1
         (log,) = session.home.glob(".local/state/agentcli/sessions/*/log.jsonl")
-        facts = [entry.fact for entry in read(log).entries]
-        (steered,) = [fact for fact in facts if isinstance(fact, Told) and fact.attached]
+        facts = [entry.fact for entry in read_log(log).entries]
+        (steered,) = [fact for fact in facts if isinstance(fact, ContextNote) and fact.attached]
         assert (steered.why, [part.type for part in steered.attached]) == (
             "person",
             ["text", "image", "text"],

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.lock import Lock, is_held
+from agentcli.record.lock import SessionLock, is_held
 from tests.support.program import agentcli, script
 from tests.support.repl import live, says
 
@@ -24,7 +24,7 @@ def test_session_that_another_process_has_leaves_the_person_in_their_own(
         term.wait("One.")
         sessions = session.home / ".local/state/agentcli/sessions"
         (theirs,) = [one for one in sessions.iterdir() if not is_held(one)]
-        lock = Lock(theirs)
+        lock = SessionLock(theirs)
         term.send(f"/resume {theirs.name}")
         term.wait("in use by another process")
         lock.release()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.history import messages
-from agentcli.record.reading import read
+from agentcli.agent.history import build_messages
+from agentcli.record.reading import read_log
 from agentcli.types.tools import ToolMessage
 from tests.support.program import PROGRAM, agentcli, environment, script, session_log
 
@@ -129,7 +129,7 @@ def test_bad_call_is_answered_under_its_id_with_what_would_be_right(
     model = script(home / "s.json", [{"calls": [BAD_CALLS[case]]}, "ok"])
     ran = agentcli("run", "-C", workspace, "--model", model, "x", home=home)
     assert ran.code == 0, ran.err
-    history = messages(entry.fact for entry in read(session_log(home)).entries)
+    history = build_messages(entry.fact for entry in read_log(session_log(home)).entries)
     (answers,) = [message for message in history if isinstance(message, ToolMessage)]
     (answer,) = answers.results
     assert (answer.call_id, answer.status) == ("id-1", "error")
@@ -242,7 +242,7 @@ def test_disk_that_is_full_is_two_lines_and_nothing_is_lost(home: Path, workspac
     error, fix = ran.stderr.splitlines()
     assert error.startswith("error: cannot write ")
     assert fix.startswith("  fix: ")
-    kinds = [entry.fact.type for entry in read(session_log(home)).entries]
+    kinds = [entry.fact.type for entry in read_log(session_log(home)).entries]
     assert kinds[:2] == ["session_started", "turn_started"]
 
 
@@ -268,7 +268,7 @@ def test_signal_ends_the_run_with_its_code_and_answers_every_call(
     assert process.returncode == code
     assert [event["type"] for event in events].count("result") == 1
     assert (events[-1]["type"], events[-1]["status"]) == ("result", "interrupted")
-    facts = [entry.fact for entry in read(session_log(home)).entries]
+    facts = [entry.fact for entry in read_log(session_log(home)).entries]
     assert [fact.type for fact in facts[-3:]] == ["call_finished", "turn_ended", "session_ended"]
 
 
@@ -286,7 +286,7 @@ def test_two_runs_at_once_have_two_sessions(home: Path, workspace: Path) -> None
     assert [process.communicate(timeout=60)[0] for process in started] == [b"Hi.\n"] * 2
     logs = list(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
     assert len(logs) == 2
-    assert all(read(log).entries[-1].fact.type == "session_ended" for log in logs)
+    assert all(read_log(log).entries[-1].fact.type == "session_ended" for log in logs)
 
 
 def test_settings_come_from_file_environment_and_flags_in_that_order(home: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.history import messages
-from agentcli.record.reading import read
+from agentcli.agent.history import build_messages
+from agentcli.record.reading import read_log
 from agentcli.types.tools import ToolMessage
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import run_against, using
@@ -74,7 +74,7 @@ def test_stopped_at_any_moment_the_result_comes_last_and_once(
     assert code == 128 + number
     assert [row["type"] for row in rows].count("result") == 1
     assert (rows[-1]["type"], rows[-1]["exit_code"]) == ("result", code)
-    assert read(log_of(home)).entries[-1].fact.type == "session_ended"
+    assert read_log(log_of(home)).entries[-1].fact.type == "session_ended"
 
 
 @pytest.mark.parametrize("events", moments(11, 5))
@@ -85,16 +85,16 @@ def test_killed_at_any_moment_the_log_holds_and_the_session_goes_on(
     assert code == -signal.SIGKILL
     whole = [json.loads(line) for line in lines if line.endswith("\n")]
     assert "result" not in [row["type"] for row in whole]
-    entries = read(log_of(home)).entries
+    entries = read_log(log_of(home)).entries
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-    history = messages(entry.fact for entry in entries)
+    history = build_messages(entry.fact for entry in entries)
     assert all(message.results for message in history if isinstance(message, ToolMessage))
     asyncio.run(until(lambda: running(f"{home}/") == []))  # shells name files of the session
     with Provider([anthropic.says("Went on.")]) as provider:
         again = run_against(provider, "--continue", "go on", home=home)
         assert provider.complaints == []
     assert (again.code, again.out) == (0, "Went on.\n"), again.err
-    assert read(log_of(home)).entries[-1].fact.type == "session_ended"
+    assert read_log(log_of(home)).entries[-1].fact.type == "session_ended"
 
 
 def started(*options: str | Path, home: Path) -> "subprocess.Popen[bytes]":

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from agentcli.agent.history import History
-from agentcli.guard.sandbox.limits import Limits
-from agentcli.machine.ledger import Ledger
-from agentcli.record.reading import read
-from agentcli.tools.run_program import Ground as ProgramGround
+from agentcli.guard.sandbox.limits import CommandLimits
+from agentcli.machine.ledger import ProcessTable
+from agentcli.record.reading import read_log
+from agentcli.tools.run_program import ProgramHost as ProgramGround
 from agentcli.tools.run_program import RunProgram
 from agentcli.types.events import CallJudged
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Output, ToolContext, ToolResult
-from agentcli.types.verdicts import CONFINED
+from agentcli.types.verdicts import NO_GRANTS
 from tests.support.confined import LAYERS, Confined, confined
 from tests.support.files import ignore
 from tests.support.mcp_links import Unfiltered
@@ -67,10 +67,10 @@ def test_program_over_many_files_returns_one_short_result(ground: Ground) -> Non
     (whole,) = [event["id"] for event in requested if "caller" not in event]
     assert {event["caller"] for event in requested if "caller" in event} == {whole}
     assert ran.err.count("\n") < 20
-    facts = [entry.fact for entry in read(session_log(ground.home)).entries]
+    facts = [entry.fact for entry in read_log(session_log(ground.home)).entries]
     callers = [fact.call.caller for fact in facts if isinstance(fact, CallJudged)]
     assert callers == [None, *([whole] * 501)]
-    messages = str(History(facts).messages())
+    messages = str(History(facts).build_messages())
     assert ("10 of 500" in messages, "value = 499" in messages) == (True, False)
     assert len(messages) < 5000
 
@@ -142,18 +142,18 @@ def test_readers_of_the_record_know_whose_the_calls_were(ground: Ground) -> None
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_program_that_takes_too_much_memory_is_ended(layer: str, tmp_path: Path) -> None:
-    limits = Limits(memory_bytes=200 * 1024**2)
+    limits = CommandLimits(memory_bytes=200 * 1024**2)
     program = "import time\nkept = bytearray(b'x' * 600_000_000)\ntime.sleep(60)\nprint('alive')\n"
 
     async def scenario(place: Confined) -> Output:
-        ledger = Ledger()
+        ledger = ProcessTable()
         ground = ProgramGround(
             workspace=place.workspace,
             out_dir=tmp_path,
             sandbox=place.sandbox,
-            confinement=lambda call_id: CONFINED,
+            grants=lambda call_id: NO_GRANTS,
             environ=place.environ,
-            ledger=ledger,
+            processes=ledger,
             clean=Unfiltered,
         )
         tool = RunProgram(ground, dispatch=never, functions=dict)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.choose import Ground, choose
+from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox
 from tests.e2e.test_sandbox_protected import git, repository
 from tests.support.confined import LAYERS, LIMIT_S, Confined, confined
 from tests.support.program import agentcli, script
@@ -126,7 +126,9 @@ def test_repository_that_cannot_be_written_does_not_matter(
     with confined(layer, tmp_path):
         (inner / ".git").chmod(0o555)
     try:
-        choose(Ground(workspace=workspace, private=tmp_path / "own"), only=layer).close()
+        choose_sandbox(
+            SandboxScope(workspace=workspace, private=tmp_path / "own"), only=layer
+        ).close()
         with confined(layer, tmp_path) as place:
             ran = place.run("echo works; chmod u+w inner/.git && echo ../x > inner/.git/commondir")
             assert ran.output.splitlines()[0] == "works"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.sandbox import room
-from agentcli.guard.sandbox.bubblewrap import Bubblewrap
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.bubblewrap import BubblewrapSandbox
+from agentcli.types.verdicts import Grants
 from tests.support.confined import Confined, confined
 
 
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Iterator[Confined]:
 
 
 def is_in_rooms(place: Confined) -> bool:
-    return isinstance(place.sandbox, Bubblewrap) and place.sandbox.has_rooms
+    return isinstance(place.sandbox, BubblewrapSandbox) and place.sandbox.has_rooms
 
 
 def test_nothing_of_the_room_but_the_view_is_mounted_for_a_command(place: Confined) -> None:
@@ -104,7 +104,7 @@ def test_no_library_of_a_command_is_loaded_outside(place: Confined) -> None:
         cwd=place.workspace,
         env={"PATH": "/usr/bin:/bin", "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(outside)},
         stdout=writer,
-        confinement=Confinement(),
+        grants=Grants(),
     )
     os.close(writer)
     with os.fdopen(reader) as text:

@@ -9,8 +9,8 @@ import pytest
 
 from agentcli.guard.sandbox import landlock
 from agentcli.guard.sandbox.processes import kill_tree
-from agentcli.guard.sandbox.reduced import Reduced
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.reduced import LandlockSandbox
+from agentcli.types.verdicts import Grants
 from tests.support.confined import LAYERS, Confined, confined
 
 
@@ -97,14 +97,14 @@ def test_granted_network_does_not_open_the_persons_session(place: Confined) -> N
     server.bind(name.replace("@", "\0", 1))
     server.listen()
     with _listening(server) as reached:
-        place.python(SEND, "AF_UNIX", "SOCK_STREAM", name, confinement=Confinement(network=True))
+        place.python(SEND, "AF_UNIX", "SOCK_STREAM", name, confinement=Grants(network=True))
     assert reached == [b"own"]
 
 
 def test_server_of_one_command_is_reached_by_the_next_and_by_nobody_else(
     place: Confined,
 ) -> None:
-    if isinstance(place.sandbox, Reduced) and not place.sandbox.has_network:
+    if isinstance(place.sandbox, LandlockSandbox) and not place.sandbox.has_network:
         pytest.skip("without root, Landlock leaves no network at all")
     serve = "python3 -m http.server 8765 --bind 127.0.0.1"
     server, output = place.start(f"echo hello > index.html; exec {serve}")

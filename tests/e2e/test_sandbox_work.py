@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agentcli.guard.sandbox.limits import Limits
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.limits import CommandLimits
+from agentcli.types.verdicts import Grants
 from tests.support.confined import LAYERS, Confined, confined
 
 
@@ -65,7 +65,7 @@ def test_program_in_a_directory_to_read_is_run(place: Confined) -> None:
 def test_granted_directory_is_written(place: Confined) -> None:
     granted = place.outside / "granted"
     granted.mkdir()
-    confinement = Confinement(writable=(granted, place.outside / "missing"))
+    confinement = Grants(writable=(granted, place.outside / "missing"))
     place.run(f"echo 1 > {granted}/a; echo 2 > {place.outside}/b", confinement=confinement)
     place.run(f"echo 3 > {granted}/c")
     assert sorted(path.name for path in place.outside.rglob("*")) == ["a", "granted", "secret.txt"]
@@ -73,14 +73,14 @@ def test_granted_directory_is_written(place: Confined) -> None:
 
 def test_granted_tmp_is_the_machines(place: Confined) -> None:
     with TemporaryDirectory(dir="/tmp", prefix="agentcli-test-") as directory:
-        granted = Confinement(writable=(Path("/tmp"), Path("/")))
+        granted = Grants(writable=(Path("/tmp"), Path("/")))
         ran = place.run(f"echo 1 > {directory}/a; echo 2 > b; echo 3 > /new", confinement=granted)
         assert (Path(directory, "a").read_text(), ran.code) == ("1\n", 1)
         assert (place.workspace / "b").read_text() == "2\n"
 
 
 def test_granting_a_directory_above_does_not_open_what_is_protected(place: Confined) -> None:
-    confinement = Confinement(writable=(place.workspace.parent, place.workspace / ".agentcli"))
+    confinement = Grants(writable=(place.workspace.parent, place.workspace / ".agentcli"))
     place.run("mkdir -p .agentcli; echo x > .agentcli/settings.toml", confinement=confinement)
     assert not (place.workspace / ".agentcli").exists()
 
@@ -89,9 +89,7 @@ def test_granted_network_reaches_the_machine(place: Confined) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(20)
         port = server.getsockname()[1]
-        ran = place.run(
-            f"echo hello > /dev/tcp/127.0.0.1/{port}", confinement=Confinement(network=True)
-        )
+        ran = place.run(f"echo hello > /dev/tcp/127.0.0.1/{port}", confinement=Grants(network=True))
         connection, _ = server.accept()
         with connection:
             assert (ran.code, connection.recv(100)) == (0, b"hello\n")
@@ -288,7 +286,7 @@ def test_activated_environment_of_the_workspace_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_fork_bomb_is_stopped(layer: str, tmp_path: Path) -> None:
-    with confined(layer, tmp_path, limits=Limits(processes=150)) as place:
+    with confined(layer, tmp_path, limits=CommandLimits(processes=150)) as place:
         # Bounded, should nobody stop it.
         ran = place.run("for i in $(seq 600); do sleep 20 & done; wait; echo survived")
         [told] = ran.told
@@ -298,7 +296,7 @@ def test_fork_bomb_is_stopped(layer: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_memory_bomb_is_stopped(layer: str, tmp_path: Path) -> None:
-    limits = Limits(memory_bytes=200 * 1024**2)
+    limits = CommandLimits(memory_bytes=200 * 1024**2)
     with confined(layer, tmp_path, limits=limits) as place:
         ran = place.python(
             "import time\nkept = []\n"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.audit import audit
-from agentcli.record.reading import read
+from agentcli.record.audit import audit_log
+from agentcli.record.reading import read_log
 from agentcli.types.events import SessionResumed
 from tests.support.program import PROGRAM, agentcli, environment, script, session_log
 
@@ -49,10 +49,10 @@ def test_session_is_continued_with_all_that_was_said(desk: Desk) -> None:
     desk.run(["First answer."], prompt="first")
     ran = desk.run(["Second answer."], "--continue", "--mode", "auto", prompt="second")
     assert (ran.code, ran.out) == (0, "Second answer.\n")
-    entries = read(desk.log).entries
+    entries = read_log(desk.log).entries
     resumed = [entry.fact for entry in entries if isinstance(entry.fact, SessionResumed)]
     assert [(one.repaired, one.mode) for one in resumed] == [((), "auto")]
-    assert audit(desk.log).status == "intact"
+    assert audit_log(desk.log).status == "intact"
 
 
 def test_session_is_resumed_from_elsewhere_in_its_own_workspace(desk: Desk) -> None:
@@ -73,7 +73,7 @@ def test_damaged_session_is_repaired_and_says_so(desk: Desk) -> None:
     assert "its last turn had no end" in ran.err
     assert (desk.log.parent / "unfinished-5.txt").read_bytes() == lines[4][:37]
     assert desk.log.read_bytes().startswith(b"".join(lines[:4]))
-    assert audit(desk.log).status == "intact"
+    assert audit_log(desk.log).status == "intact"
 
 
 def test_second_process_is_refused_and_told_how_to_fork(desk: Desk) -> None:
@@ -181,7 +181,7 @@ def test_full_disk_ends_the_run_and_loses_nothing(desk: Desk) -> None:
     assert ran.returncode == 3
     assert "log.jsonl: File too large" in ran.stderr
     assert "df -h" in ran.stderr
-    before = audit(desk.log)
+    before = audit_log(desk.log)
     assert (before.faults, desk.log.read_bytes()[-1:]) == ((), b"\n")
     again = desk.run(["Room again."], "--resume", desk.log.parent.name)
     assert (again.code, again.out) == (0, "Room again.\n")
@@ -207,7 +207,7 @@ def test_sessions_are_listed_named_searched_shown_and_deleted(desk: Desk) -> Non
     shown = desk.ask("sessions", "show", "tea time").out
     assert shown.startswith("tea time\n")
     assert "> tell me about tea  [done]" in shown
-    assert audit(desk.log).status == "intact"
+    assert audit_log(desk.log).status == "intact"
     refused = desk.ask("sessions", "delete", name)
     assert (refused.code, desk.log.exists()) == (2, True)
     assert desk.ask("sessions", "delete", name, "-y").code == 0

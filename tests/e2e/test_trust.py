@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.reading import read
-from agentcli.types.events import CallJudged, HookRan, Told, Warned
+from agentcli.record.reading import read_log
+from agentcli.types.events import CallJudged, ContextNote, HookRan, Warned
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script
 
 MARK = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch %s"}]}]}}'
@@ -41,7 +41,7 @@ def run(home: Path, workspace: Path, *options: str, **env: str) -> Ran:
 
 def warnings(home: Path) -> list[str]:
     logs = sorted(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
-    facts = [entry.fact for entry in read(logs[-1]).entries]
+    facts = [entry.fact for entry in read_log(logs[-1]).entries]
     return [fact.code for fact in facts if isinstance(fact, Warned)]
 
 
@@ -70,7 +70,7 @@ def test_text_of_a_repository_is_told_before_it_is_trusted_and_runs_nothing(
         file.write_text(f"---\nname: {name}\ndescription: From the repository.\n---\n")
     run(home, repository)
     (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
-    told = "\n".join(e.fact.text for e in read(log).entries if isinstance(e.fact, Told))
+    told = "\n".join(e.fact.text for e in read_log(log).entries if isinstance(e.fact, ContextNote))
     assert "Instructions of this project, from AGENTS.md" in told
     assert "- release: From the repository." in told
     assert "- critic: From the repository." in told
@@ -120,7 +120,7 @@ def test_script_that_changes_during_the_session_is_not_run(
     assert ran.code == 5
     assert not ran_mark.exists()
     (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
-    facts = [entry.fact for entry in read(log).entries]
+    facts = [entry.fact for entry in read_log(log).entries]
     ran_hooks = [fact.decision for fact in facts if isinstance(fact, HookRan)]
     assert ran_hooks == ["observed", "observed", "failed"]
     assert "changed since they were trusted" in ran.err
@@ -208,7 +208,7 @@ def test_rules_of_a_project_refuse_without_trust_and_can_do_no_more(
     arguments = ("run", "-C", repository, "--mode", "auto", "--model", model, "x")
     assert agentcli(*arguments, home=home).code == 0
     (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
-    facts = [entry.fact for entry in read(log).entries]
+    facts = [entry.fact for entry in read_log(log).entries]
     judged = [fact.verdict for fact in facts if isinstance(fact, CallJudged)]
     assert [(one.decision, one.by) for one in judged] == [("deny", "rule"), ("allow", "mode")]
     assert f"{rules}:1" in judged[0].reason

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.history import messages
-from agentcli.record.audit import audit
-from agentcli.record.reading import read
+from agentcli.agent.history import build_messages
+from agentcli.record.audit import audit_log
+from agentcli.record.reading import read_log
 from agentcli.types.messages import UserMessage
 from tests.support.program import agentcli, script, session_log
 
@@ -79,7 +79,7 @@ def test_undo_takes_back_the_latest_call_then_the_one_before(home: Path, workspa
     for _ in range(2):
         assert agentcli("undo", "-C", workspace, "--redo", home=home).code == 0
     assert files(workspace) == after
-    assert audit(session_log(home)).status == "intact"
+    assert audit_log(session_log(home)).status == "intact"
 
 
 def test_session_with_an_undo_in_it_replays_as_it_was(home: Path, workspace: Path) -> None:
@@ -137,7 +137,7 @@ def test_dry_run_and_list_change_nothing(home: Path, workspace: Path) -> None:
 def test_model_is_told_of_an_undo(home: Path, workspace: Path) -> None:
     run(home, workspace, WRITE)
     agentcli("undo", "-C", workspace, home=home)
-    last = messages(entry.fact for entry in read(session_log(home)).entries)[-1]
+    last = build_messages(entry.fact for entry in read_log(session_log(home)).entries)[-1]
     assert isinstance(last, UserMessage)
     assert "took back the changes of your write_file call" in str(last.content)
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.reading import read
+from agentcli.record.reading import read_log
 from agentcli.types.events import CallFinished, CallJudged
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, script, session_log
@@ -38,7 +38,9 @@ def run(home: Path, workspace: Path, *steps: list[Any], options: tuple[str, ...]
 
 
 def facts(home: Path, kind: type[Any]) -> list[Any]:
-    return [entry.fact for entry in read(session_log(home)).entries if isinstance(entry.fact, kind)]
+    return [
+        entry.fact for entry in read_log(session_log(home)).entries if isinstance(entry.fact, kind)
+    ]
 
 
 @pytest.mark.parametrize(

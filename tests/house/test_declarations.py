@@ -4,14 +4,14 @@ import pytest
 from splintr import Tokenizer
 
 from agentcli.machine.tokens import estimate
-from agentcli.tools.contracts import BUILT_IN, contract
+from agentcli.tools.contracts import BUILT_IN, load_spec
 from tests.support.contracts import HELP, ROOT, SHIPPED, SNAPSHOTS, dumped, generated, help_pages
 
 LIMIT_TOKENS = 1000
 
 
 def declared(name: str) -> str:
-    spec = contract(name)
+    spec = load_spec(name)
     return json.dumps(
         {"name": spec.name, "description": spec.description, "parameters": spec.schema},
         ensure_ascii=False,
@@ -40,7 +40,7 @@ def test_snapshot_is_the_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_schema_is_closed_and_every_parameter_is_described_with_an_example(name: str) -> None:
-    schema = contract(name).schema
+    schema = load_spec(name).schema
     assert isinstance(schema, dict)
     assert schema["additionalProperties"] is False
     properties = schema["properties"]

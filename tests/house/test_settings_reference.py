@@ -3,7 +3,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from agentcli.settings import Settings, checked
+from agentcli.settings import Settings, check_values
 from agentcli.types.errors import SettingsError
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
@@ -12,7 +12,7 @@ ROW = re.compile(r"^\| `(\w+)` \| (.+?) \|", re.MULTILINE)
 
 def known_settings() -> list[str]:
     try:
-        checked({"nonsense": 1}, "", SettingsError)
+        check_values({"nonsense": 1}, "", SettingsError)
     except SettingsError as error:
         return error.hint.removeprefix("known: ").split(", ")
     raise AssertionError("a setting that does not exist was taken")

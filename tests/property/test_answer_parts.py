@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.finish import Finish
+from agentcli.agent.finish import CompletionChecks
 from agentcli.agent.journal import Journal
-from agentcli.agent.planning import Planning
-from agentcli.record.fork.course import course_of
+from agentcli.agent.planning import PlanTracker
+from agentcli.record.fork.course import summarize_course
 from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import Claim, Verified
 from agentcli.types.events import Ending, Fact, ModeChanged
@@ -27,14 +27,14 @@ def tallied(facts: Sequence[Fact]) -> str:
 
 
 def planned(facts: Sequence[Fact]) -> str:
-    planning = Planning([PLANS, *facts])
+    planning = PlanTracker([PLANS, *facts])
     return planning.proposed or planning.asked
 
 
 READERS: dict[str, Callable[[Sequence[Fact]], str]] = {
     "outputs of a run": tallied,
     "plan": planned,
-    "fork": lambda facts: course_of(facts).answer,
+    "fork": lambda facts: summarize_course(facts).answer,
     "last words": lambda facts: AnswerParts(facts).last_said,
 }
 
@@ -52,11 +52,11 @@ def test_every_part_is_in_the_answer_for_every_reader(
         checked.append(text)
         return ()
 
-    def finish(journal: Journal) -> Finish:
+    def finish(journal: Journal) -> CompletionChecks:
         async def nothing_to_run(command: str) -> Verified:
             raise AssertionError(command)
 
-        return Finish(
+        return CompletionChecks(
             journal,
             run_check=nothing_to_run,
             find_claims=find_claims,

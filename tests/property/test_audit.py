@@ -4,22 +4,22 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.record.audit import Audit, Head, audit
+from agentcli.record.audit import AuditResult, LogHead, audit_log
 from tests.support.record import SESSION, write
 
 with TemporaryDirectory() as scratch:
     write(Path(scratch) / "log.jsonl")
     WHOLE = (Path(scratch) / "log.jsonl").read_bytes()
-    KEPT = audit(Path(scratch) / "log.jsonl").head
+    KEPT = audit_log(Path(scratch) / "log.jsonl").head
 LINES = WHOLE.splitlines(keepends=True)
 RECORDS = st.integers(0, len(SESSION) - 1)
 
 
-def audited(data: bytes, kept: Head | None = None) -> Audit:
+def audited(data: bytes, kept: LogHead | None = None) -> AuditResult:
     with TemporaryDirectory() as place:
         path = Path(place) / "log.jsonl"
         path.write_bytes(data)
-        return audit(path, kept=kept)
+        return audit_log(path, kept=kept)
 
 
 @settings(deadline=None)

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.bound import Bounded, Excerpt, cap
-from agentcli.machine.plain import plain
+from agentcli.machine.bound import BoundedOutput, OutputExcerpt, cap
+from agentcli.machine.plain import to_plain_text
 
 TERMINAL = st.text(
     st.sampled_from("ab é😀\n\t\r\b\x1b[];?0189mKCDGP\\\x07\x00\x7f\x85\x9b\x9c\x9d\u2028"),
@@ -24,18 +24,18 @@ CHUNK = st.integers(500, 100_000)
 LEFT_OUT = re.compile(r"\[\.\.\. ([\d ]+) bytes left out \.\.\.\]")
 
 
-def fed(data: bytes, *, chunk_bytes: int) -> tuple[Bounded, bytes]:
+def fed(data: bytes, *, chunk_bytes: int) -> tuple[BoundedOutput, bytes]:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "1.log")
-        bounded = Bounded(Path("1.log"), os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        bounded = BoundedOutput(Path("1.log"), os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         for at in range(0, len(data), chunk_bytes):
             bounded.feed(data[at : at + chunk_bytes])
         bounded.close()
         return bounded, path.read_bytes()
 
 
-def excerpt(bounded: Bounded) -> Excerpt:
-    return bounded.settled().excerpt(limit_bytes=30_000, head_bytes=10_000)
+def excerpt(bounded: BoundedOutput) -> OutputExcerpt:
+    return bounded.finish().excerpt(limit_bytes=30_000, head_bytes=10_000)
 
 
 @given(PIECES, CHUNK)
@@ -46,7 +46,7 @@ def test_any_chunking_gives_the_same_excerpt(
     data = b"".join(piece * count for piece, count in pieces)
     in_chunks, logged = fed(data, chunk_bytes=chunk_bytes)
     at_once, _ = fed(data, chunk_bytes=len(data) or 1)
-    assert in_chunks.settled() == at_once.settled()
+    assert in_chunks.finish() == at_once.finish()
     assert logged == data
 
 
@@ -59,7 +59,7 @@ def test_excerpt_never_exceeds_its_limit_by_more_than_its_note(
     shown = excerpt(bounded)
     assert len(shown.text.encode()) <= 30_000 + 200
     assert shown.shown_lines <= shown.lines
-    assert plain(shown.text) == shown.text
+    assert to_plain_text(shown.text) == shown.text
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 1_000)), max_size=6))
@@ -95,13 +95,13 @@ def test_cap_never_exceeds_its_limit_and_counts_the_rest(text: str, limit_bytes:
 @given(TERMINAL)
 @settings(deadline=None)
 def test_plain_leaves_no_control_and_keeps_every_line(text: str) -> None:
-    result = plain(text)
+    result = to_plain_text(text)
     assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", result) is None
     assert result.count("\n") == text.count("\n")
-    assert plain(result) == result
+    assert to_plain_text(result) == result
 
 
 @given(TERMINAL, TERMINAL)
 @settings(deadline=None)
 def test_lines_are_made_plain_one_by_one(before: str, after: str) -> None:
-    assert plain(f"{before}\n{after}") == f"{plain(before)}\n{plain(after)}"
+    assert to_plain_text(f"{before}\n{after}") == f"{to_plain_text(before)}\n{to_plain_text(after)}"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agentcli.types.tools import Command, Details, Effect, ErrorKind, FileView, Matches, Raw
-from agentcli.ui.render.cards import Cards
+from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import DARK
 from tests.support.scenes import Step, diff_of, step
@@ -69,11 +69,11 @@ STEPS: st.SearchStrategy[Step] = st.builds(
 def test_cards_fit_the_screen_and_hold_nothing_that_acts_on_it(
     steps: list[Step], columns: int
 ) -> None:
-    cards = Cards(Paint(columns=columns, theme=DARK, color="truecolor"))
-    text = "".join(cards.finished(one.judged, one.finished) for one in steps) + cards.flush()
+    cards = CardRenderer(Paint(columns=columns, theme=DARK, color="truecolor"))
+    text = "".join(cards.add_finished(one.judged, one.finished) for one in steps) + cards.flush()
     rows = [SGR.sub("", row) for row in text.split("\n")]
     assert ACTIVE.findall("\n".join(rows)) == []
     assert [row for row in rows if cell_len(row) > columns - 1] == []
     for number in range(1, len(steps) + 1):
-        assert ACTIVE.findall(SGR.sub("", cards.show(number))) == []
-        assert ACTIVE.findall(cards.show(number, for_model=True)) == []
+        assert ACTIVE.findall(SGR.sub("", cards.render_card(number))) == []
+        assert ACTIVE.findall(cards.render_card(number, for_model=True)) == []

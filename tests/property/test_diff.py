@@ -2,8 +2,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
-from agentcli.machine.diff import Comparison, compare, compare_spliced, lines_of
-from agentcli.machine.text import Splice, spliced
+from agentcli.machine.diff import Comparison, compare, compare_spliced, split_lines
+from agentcli.machine.text import Splice, splice
 
 LINES = st.lists(
     st.sampled_from(["a", "b", "", "  ", "c\r", "\x0c", "\x85é", "\u2028", "-x", "+++ y", "@@"]),
@@ -15,7 +15,7 @@ TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_f
 def applied(comparison: Comparison, old: str) -> str:
     if not comparison.unified:
         return old
-    before = lines_of(old)
+    before = split_lines(old)
     after: list[str] = []
     reached = 0
     (patched,) = PatchSet.from_string(comparison.unified)
@@ -35,7 +35,7 @@ def applied(comparison: Comparison, old: str) -> str:
 def _new_lines(hunk: str) -> list[str]:
     lines: list[str] = []
     last_mark = ""
-    for line in lines_of(hunk)[1:]:
+    for line in split_lines(hunk)[1:]:
         if line.startswith("\\"):
             if last_mark in "+ ":
                 lines[-1] = lines[-1].removesuffix("\n")
@@ -61,4 +61,4 @@ def test_diff_of_splices_applied_to_the_old_text_gives_the_spliced(
         Splice(start=start, end=end, text=data.draw(TEXTS))
         for start, end in zip(borders[::2], borders[1::2], strict=False)
     ]
-    assert applied(compare_spliced(old, splices, path="x"), old) == spliced(old, splices)
+    assert applied(compare_spliced(old, splices, path="x"), old) == splice(old, splices)

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.text import decode, spliced, to_lf
-from agentcli.tools.editing.edit import Wish, edit
+from agentcli.machine.text import decode, splice, to_lf
+from agentcli.tools.editing.edit import EditRequest, plan_edit
 from agentcli.types.errors import ToolError
 from tests.support.files import bench, tree
 
@@ -47,13 +47,13 @@ def test_an_exact_edit_changes_no_byte_outside_its_span(
     assume(view.find(old, view.find(old) + 1) < 0)
     assume("\r\n" not in old)  # in an argument that is a line end, and no lone return before one
     try:
-        result = edit(raw, Wish(path="f", old=old, new=new))
+        result = plan_edit(raw, EditRequest(path="f", old=old, new=new))
     except ToolError:
         return
     assume(not result.overlooked)
-    after = encoding.encode(spliced(raw, result.splices))
+    after = encoding.encode(splice(raw, result.splices))
     head = encoding.encode(raw[: raw_position(raw, start)])
-    tail = encoding.encode(raw[raw_position(raw, start + len(old)) :])[len(encoding.mark) :]
+    tail = encoding.encode(raw[raw_position(raw, start + len(old)) :])[len(encoding.bom) :]
     assert after.startswith(head) and after.endswith(tail)
     middle = encoding.decode(after[len(head) : len(after) - len(tail)])
     assert to_lf(middle) == to_lf(new) or "\r" in new

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.text import decode, spliced
-from agentcli.tools.editing.edit import Wish, edit
+from agentcli.machine.text import decode, splice
+from agentcli.tools.editing.edit import EditRequest, plan_edit
 from agentcli.types.errors import ToolError
 from tests.support.drifts import DRIFTS
 
@@ -96,10 +96,10 @@ def _renamed(line: str, chance: random.Random) -> str:
 
 def outcome(change: Change, old: str, new: str) -> str:
     try:
-        result = edit(change.text, Wish(path="f", old=old, new=new))
+        result = plan_edit(change.text, EditRequest(path="f", old=old, new=new))
     except ToolError:
         return "refused"
-    after = spliced(change.text, result.splices)
+    after = splice(change.text, result.splices)
     if after == change.wanted:
         return "recovered"
     untouched = change.text[: change.start], change.text[change.start + len(change.old) :]
@@ -144,8 +144,8 @@ def test_exact_edits_one_after_another_lead_to_the_same_bytes(name: str) -> None
         for _ in range(EDITS_PER_FILE):
             change = next(changes(current, chance))
             raw, encoding = decode(data)
-            result = edit(raw, Wish(path="f", old=change.old, new=change.new))
-            data, current = encoding.encode(spliced(raw, result.splices)), change.wanted
+            result = plan_edit(raw, EditRequest(path="f", old=change.old, new=change.new))
+            data, current = encoding.encode(splice(raw, result.splices)), change.wanted
         raw, encoding = decode(data)
         assert raw.replace("\r\n", "\n") == current
         assert ("\r\n" in raw) == (name == "CRLF")

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from agentcli.record.log import as_json
+from agentcli.record.log import to_json
 from agentcli.types.events import Fact
 from agentcli.types.messages import Echo, ToolCall
 from agentcli.types.verdicts import Verdict
@@ -46,5 +46,5 @@ facts: st.SearchStrategy[Fact] = st.one_of([built(of) for of in get_args(Fact)])
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=200)
 @given(facts)
 def test_every_fact_survives_the_log(fact: Fact) -> None:
-    text = json.dumps(as_json(fact), ensure_ascii=False)
+    text = json.dumps(to_json(fact), ensure_ascii=False)
     assert reader.validate_python(json.loads(text)) == fact

@@ -58,7 +58,7 @@ class _Model:
         tool = ReadFile(workspace=self._workspace, images=lambda: False)
         (block,) = self._run(tool, {"path": "f.env"}).content
         assert isinstance(block, Text)
-        rows = REDACTOR.text(block.text).split("\n")
+        rows = REDACTOR.mask(block.text).split("\n")
         return [row.partition("\t")[2] for row in rows if not row.startswith("[")]
 
     def write(self, lines: list[str], ends: bool) -> None:
@@ -129,7 +129,7 @@ def test_line_that_is_changed_keeps_its_hidden_values(
 @settings(max_examples=100, deadline=None)
 @given(CONTENTS, st.sampled_from([*ONE_LINE, VALUE]))
 def test_token_never_reaches_the_disk(content: str, secret: str) -> None:
-    token = REDACTOR.text(secret)
+    token = REDACTOR.mask(secret)
     with tempfile.TemporaryDirectory() as folder:
         model = _Model(folder, content)
         model.shown_lines()

@@ -1,15 +1,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.history import History, messages
+from agentcli.agent.history import History, build_messages
 from agentcli.types.events import (
     CallFinished,
+    ContextNote,
     Ending,
     Fact,
     ModelFailed,
     ModelReplied,
     SessionStarted,
-    Told,
     TurnEnded,
     TurnStarted,
     TurnWithdrawn,
@@ -56,7 +56,7 @@ facts: st.SearchStrategy[Fact] = st.one_of(
         ),
     ),
     st.builds(TurnStarted, message=st.just(UserMessage(content=(Text(text="go"),)))),
-    st.builds(Told, text=st.just("note"), why=st.just("test")),
+    st.builds(ContextNote, text=st.just("note"), why=st.just("test")),
     st.just(TurnEnded(ending=Ending.CANCELLED)),
     st.just(ModelFailed(kind="cut", message="")),
     st.just(
@@ -71,7 +71,7 @@ all_facts = facts | st.just(TurnWithdrawn())
 @given(st.lists(all_facts, max_size=30))
 def test_every_call_of_any_log_is_answered_once_in_order_and_at_once(log: list[Fact]) -> None:
     for end in range(len(log) + 1):
-        history = messages(log[:end])
+        history = build_messages(log[:end])
         for index, message in enumerate(history):
             if isinstance(message, ToolMessage):
                 asked = history[index - 1]
@@ -88,8 +88,8 @@ def test_history_kept_as_it_grows_equals_the_fold(log: list[Fact]) -> None:
     growing = History()
     for fact in log:
         growing.add(fact)
-        growing.messages()
-    assert growing.messages() == messages(log)
+        growing.build_messages()
+    assert growing.build_messages() == build_messages(log)
 
 
 @given(st.lists(facts, max_size=30))
@@ -98,7 +98,7 @@ def test_settled_messages_that_nobody_withdraws_never_change(log: list[Fact]) ->
     before: tuple[Message, ...] = ()
     for fact in log:
         growing.add(fact)
-        now = growing.messages()
+        now = growing.build_messages()
         settled = before[:-1] if before and isinstance(before[-1], ToolMessage) else before
         assert now[: len(settled)] == settled
         before = now

@@ -6,10 +6,10 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.evaluator import Evaluator, Matter
-from agentcli.guard.hook_answer import Answer, HookEvent, understood
+from agentcli.guard.evaluator import EvaluationRequest, ModelEvaluator
+from agentcli.guard.hook_answer import HookAnswer, HookEvent, parse_answer
 from agentcli.guard.hook_process import HookProblem, HookRun
-from agentcli.machine.plain import inert, visible
+from agentcli.machine.plain import escape_controls, show_controls
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Verdict
@@ -47,22 +47,22 @@ runs = st.builds(HookRun, exit_code=st.integers(-9, 3), stdout=outputs, stderr=t
 @given(event=st.sampled_from(get_args(HookEvent)), ran=runs)
 @settings(max_examples=300, deadline=None)
 def test_whatever_a_hook_says_is_an_answer_or_a_problem(event: HookEvent, ran: HookRun) -> None:
-    answer = Answer()
+    answer = HookAnswer()
     with suppress(HookProblem):
-        answer = understood(event, ran, clean=str)
+        answer = parse_answer(event, ran, clean=str)
 
     assert answer.decision != "failed"
     said = answer.reason + answer.context + answer.message + (answer.output or "")
     assert not (ACTIVE - {"\n", "\t"}) & set(said)
     if ran.exit_code not in (0, 2):
-        assert answer == Answer()
+        assert answer == HookAnswer()
 
 
 @given(text=texts | opinions)
 @settings(max_examples=200, deadline=None)
 def test_only_the_word_itself_is_an_opinion_to_allow(text: str) -> None:
     asks = Verdict(decision="ask", by="evaluator", reason="x")
-    matter = Matter(
+    matter = EvaluationRequest(
         call=ToolCall(id="1", name="bash", input={}),
         effect=Effect.EXECUTE,
         workspace="/w",
@@ -70,7 +70,7 @@ def test_only_the_word_itself_is_an_opinion_to_allow(text: str) -> None:
         verdict=asks,
     )
 
-    verdict = asyncio.run(Evaluator(ListWire([reply(text)]), model="m")(matter))
+    verdict = asyncio.run(ModelEvaluator(ListWire([reply(text)]), model="m")(matter))
 
     if verdict.decision == "allow":
         assert json.loads(text)["decision"] == "allow"
@@ -79,6 +79,6 @@ def test_only_the_word_itself_is_an_opinion_to_allow(text: str) -> None:
 @given(st.text())
 @settings(max_examples=200, deadline=None)
 def test_text_made_inert_or_visible_has_nothing_a_terminal_acts_on(text: str) -> None:
-    assert not ACTIVE & set(inert(text)) - set("\n\t\r\f")
-    assert not (ACTIVE | TURNING) & set(visible(text)) - set("\n\t")
-    assert len(inert(text)) == len(visible(text)) == len(text)
+    assert not ACTIVE & set(escape_controls(text)) - set("\n\t\r\f")
+    assert not (ACTIVE | TURNING) & set(show_controls(text)) - set("\n\t")
+    assert len(escape_controls(text)) == len(show_controls(text)) == len(text)

@@ -75,7 +75,7 @@ def test_committed_text_is_the_same_however_the_source_was_cut(
     committed = []
     for start, end in pairwise(edges):
         committed.append(stream.feed(source[start:end]))
-        stream.tail(4)
+        stream.render_tail(4)
     assert "".join((*committed, stream.finish())) == whole(source)
 
 
@@ -95,7 +95,7 @@ def test_every_row_but_those_of_code_fits_the_screen(source: str, columns: int) 
 def test_tail_fits_its_rows_and_the_screen(source: str, rows: int) -> None:
     stream = MarkdownStream(paint())
     stream.feed(source)
-    shown = [SGR.sub("", row) for row in stream.tail(rows).split("\n")]
+    shown = [SGR.sub("", row) for row in stream.render_tail(rows).split("\n")]
     assert len(shown) <= rows
     assert [row for row in shown if cell_len(row) > 39] == []
 
@@ -111,7 +111,7 @@ def test_nothing_acts_on_the_terminal_but_our_own_styles(source: str) -> None:
 @given(SOURCES)
 def test_accessible_output_has_no_escapes(source: str) -> None:
     stream = MarkdownStream(Paint(columns=40, theme=DARK, color="truecolor", accessible=True))
-    assert "\x1b" not in stream.feed(source) + stream.tail(9) + stream.finish()
+    assert "\x1b" not in stream.feed(source) + stream.render_tail(9) + stream.finish()
 
 
 CODE = st.lists(

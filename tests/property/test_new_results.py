@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.journal import Journal
-from agentcli.agent.room import Room
+from agentcli.agent.room import Compactor
 from agentcli.agent.size import RequestSize
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import CallFinished, ModelReplied, TurnStarted
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import Command, Details, FileView, ToolMessage, ToolResult
-from agentcli.types.wire import Request, Show
+from agentcli.types.wire import OnDelta, Request
 
 KEPT = "/out/kept.txt"
 LEFT_OUT = "left out to make room, all of it is in"
@@ -30,9 +30,9 @@ class Summaries:
     def __init__(self, window: int) -> None:
         self._window = window
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        if RequestSize().of(request) > self._window:
-            raise WireError("too long", kind=WireErrorKind.OVERFLOW)
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        if RequestSize().measure(request) > self._window:
+            raise ProviderError("too long", kind=ProviderErrorKind.OVERFLOW)
         text = Text(text="What was done.")
         return AssistantMessage(content=(text,), stop="end", protocol="t", model="m")
 
@@ -86,16 +86,16 @@ def test_new_results_are_carried_and_the_request_fits(
     replied: list[list[tuple[str, int]]], window: int, has_same_ids: bool, overflows: bool
 ) -> None:
     journal = Journal("test", record=lambda entry: None)
-    room = Room(journal, window=lambda: window, keep=lambda result: KEPT)
+    room = Compactor(journal, window=lambda: window, store_result=lambda result: KEPT)
     wire = Summaries(window)
-    journal.tell(TurnStarted(message=UserMessage(content=(Text(text="Go."),))))
+    journal.append(TurnStarted(message=UserMessage(content=(Text(text="Go."),))))
     for step, calls in enumerate(replied):
         asked = [
             ToolCall(id=f"c{at}" if has_same_ids else f"c{step}_{at}", name=kind, input={})
             for at, (kind, _) in enumerate(calls)
         ]
         message = AssistantMessage(content=tuple(asked), stop="tool_calls", protocol="t", model="m")
-        journal.tell(ModelReplied(message=message))
+        journal.append(ModelReplied(message=message))
         new = [
             ToolResult(
                 call_id=call.id,
@@ -107,16 +107,16 @@ def test_new_results_are_carried_and_the_request_fits(
             for call, (kind, lines) in zip(asked, calls, strict=True)
         ]
         for result in new:
-            journal.tell(CallFinished(result=result))
-        request = Request(model="m", system="s", messages=journal.messages())
-        sent = asyncio.run(room.make(request, wire=wire, price=lambda usage: None))
-        assert RequestSize().of(sent) <= window
+            journal.append(CallFinished(result=result))
+        request = Request(model="m", system="s", messages=journal.build_messages())
+        sent = asyncio.run(room.fit_request(request, provider=wire, price=lambda usage: None))
+        assert RequestSize().measure(sent) <= window
         for result in new:
             assert_carried(results(sent)[result.call_id], result)
         if overflows and asyncio.run(
-            room.after_overflow(sent, wire=wire, price=lambda usage: None)
+            room.recover_from_overflow(sent, provider=wire, price=lambda usage: None)
         ):
-            again = Request(model="m", system="s", messages=journal.messages())
-            assert RequestSize().of(again) <= window
+            again = Request(model="m", system="s", messages=journal.build_messages())
+            assert RequestSize().measure(again) <= window
             for result in new:
                 assert_carried(results(again)[result.call_id], result)

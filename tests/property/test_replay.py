@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.app.opening import open_session
-from agentcli.app.replay import replay
-from agentcli.app.stage import Manner
-from agentcli.record.audit import audit
-from agentcli.record.place import SessionPlace
+from agentcli.app.replay import replay_session
+from agentcli.app.stage import ReplayOptions
+from agentcli.record.audit import audit_log
+from agentcli.record.place import SessionPaths
 from agentcli.settings import Settings
 
 NAMES = st.sampled_from(["a.txt", "b.txt", "sub/c.txt", "none.txt", "../out.txt", ""])
@@ -38,7 +38,7 @@ REPLIES = st.lists(
 MODES = st.sampled_from(["plan", "ask", "auto-edit", "auto"])
 
 
-def played(root: Path, replies: list[Any], mode: Any) -> SessionPlace:
+def played(root: Path, replies: list[Any], mode: Any) -> SessionPaths:
     workspace, script = root / "work", root / "script.json"
     workspace.mkdir()
     (workspace / "a.txt").write_text("one\ntwo\n")
@@ -50,11 +50,11 @@ def played(root: Path, replies: list[Any], mode: Any) -> SessionPlace:
         sessions=root / "state" / "sessions",
     )
 
-    async def run() -> SessionPlace:
+    async def run() -> SessionPaths:
         session = open_session(settings, listeners=())
-        await session.turn("go")
+        await session.run_turn("go")
         await session.close(0)
-        return session.place
+        return session.paths
 
     return asyncio.run(run())
 
@@ -64,7 +64,7 @@ def played(root: Path, replies: list[Any], mode: Any) -> SessionPlace:
 def test_replay_of_any_session_gives_that_session(replies: list[Any], mode: str) -> None:
     with TemporaryDirectory() as scratch:
         place = played(Path(scratch).resolve(), replies, mode)
-        assert audit(place.log).status == "intact"
-        found = replay(place, Manner())
-        assert found.is_same, (found.flow, [one for one in found.calls if one.words])
-        assert replay(place, Manner(stub_tools=True)).flow == ""
+        assert audit_log(place.log).status == "intact"
+        found = replay_session(place, ReplayOptions())
+        assert found.is_same, (found.flow, [one for one in found.calls if one.explanation])
+        assert replay_session(place, ReplayOptions(stub_tools=True)).flow == ""

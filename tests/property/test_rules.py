@@ -4,18 +4,18 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.decide import Decider
+from agentcli.guard.decide import PolicyDecider
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.rules import DECISIONS, Rule, Source, parse_rule
-from agentcli.guard.shell import Plain
-from agentcli.guard.subject import Subject, Subjects
+from agentcli.guard.rules import DECISIONS, PermissionRule, Source, parse_rule
+from agentcli.guard.shell import PlainLine
+from agentcli.guard.subject import CallSubject, SubjectFactory
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import MODES, Mode
 from tests.property.test_shell import LINES
 from tests.unit.guard import work
 
 ROOT = Path("/workspace")
-SUBJECTS = Subjects(workspace=ROOT, cwd=lambda: ROOT, real_path=lambda path: path)
+SUBJECTS = SubjectFactory(workspace=ROOT, cwd=lambda: ROOT, real_path=lambda path: path)
 PROVER = ReadProver(workspace=ROOT, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: ROOT)
 
 _TEXTS = [
@@ -26,7 +26,7 @@ _TEXTS = [
 _SOURCES: list[Source] = ["user", "policy", "command line", "session"]
 
 
-def _parsed(text: str, decision: int, source: Source) -> Rule:
+def _parsed(text: str, decision: int, source: Source) -> PermissionRule:
     return parse_rule(text, DECISIONS[decision], source=source)
 
 
@@ -34,25 +34,25 @@ RULES = st.builds(_parsed, st.sampled_from(_TEXTS), st.integers(0, 2), st.sample
 SUBJECT = st.one_of(
     st.sampled_from(
         ["git push", "git push -f", "pytest -q; git push", "rm x", "ls", "make lint", "$x", "make"]
-    ).map(lambda line: SUBJECTS.of("bash", {"command": line})),
+    ).map(lambda line: SUBJECTS.build("bash", {"command": line})),
     st.tuples(
         st.sampled_from(["edit_file", "write_file", "read_file"]),
         st.sampled_from(["a.py", "src/b.py", ".env", "../x", "src/../.env"]),
-    ).map(lambda pair: SUBJECTS.of(pair[0], {"path": pair[1]})),
-    st.sampled_from(["y", "z"]).map(lambda tool: SUBJECTS.of(tool, {}, source="mcp x")),
+    ).map(lambda pair: SUBJECTS.build(pair[0], {"path": pair[1]})),
+    st.sampled_from(["y", "z"]).map(lambda tool: SUBJECTS.build(tool, {}, source="mcp x")),
 )
 EFFECTS = st.sampled_from(list(Effect))
 
 
-def _decision(rules: list[Rule], subject: Subject, effect: Effect, mode: Mode) -> str:
-    decider = Decider(rules=rules, prover=PROVER, is_confined=True)
+def _decision(rules: list[PermissionRule], subject: CallSubject, effect: Effect, mode: Mode) -> str:
+    decider = PolicyDecider(rules=rules, prover=PROVER, is_confined=True)
     return decider.decide(subject, effect=effect, mode=mode).decision
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RULES, max_size=8), SUBJECT, EFFECTS, st.sampled_from(MODES), st.randoms())
 def test_order_of_rules_does_not_matter(
-    rules: list[Rule], subject: Subject, effect: Effect, mode: Mode, random: Random
+    rules: list[PermissionRule], subject: CallSubject, effect: Effect, mode: Mode, random: Random
 ) -> None:
     shuffled = list(rules)
     random.shuffle(shuffled)
@@ -63,7 +63,11 @@ def test_order_of_rules_does_not_matter(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RULES, max_size=8), RULES, SUBJECT, EFFECTS, st.sampled_from(MODES))
 def test_deny_wins_whatever_else_there_is(
-    rules: list[Rule], extra: Rule, subject: Subject, effect: Effect, mode: Mode
+    rules: list[PermissionRule],
+    extra: PermissionRule,
+    subject: CallSubject,
+    effect: Effect,
+    mode: Mode,
 ) -> None:
     if _decision(rules, subject, effect, mode) == "deny":
         assert _decision([extra, *rules], subject, effect, mode) == "deny"
@@ -75,7 +79,7 @@ def test_deny_wins_whatever_else_there_is(
     st.lists(RULES, max_size=6), SUBJECT, EFFECTS, st.sampled_from(MODES), st.sampled_from(_TEXTS)
 )
 def test_one_more_ask_or_deny_rule_never_allows_more(
-    rules: list[Rule], subject: Subject, effect: Effect, mode: Mode, text: str
+    rules: list[PermissionRule], subject: CallSubject, effect: Effect, mode: Mode, text: str
 ) -> None:
     order = ["allow", "ask", "deny"]
     before = order.index(_decision(rules, subject, effect, mode))
@@ -92,8 +96,8 @@ def test_what_is_added_to_an_allowed_line_must_be_allowed_itself(
     line: str, allowed: str, joiner: str
 ) -> None:
     rules = [parse_rule(text, "allow", source="user") for text in work.RULES]
-    subject = SUBJECTS.of("bash", {"command": f"{allowed}{joiner}{line}"})
+    subject = SUBJECTS.build("bash", {"command": f"{allowed}{joiner}{line}"})
 
     if _decision(rules, subject, Effect.EXECUTE, "ask") == "allow":
-        assert isinstance(subject.line, Plain)
+        assert isinstance(subject.line, PlainLine)
         assert not [part for part in subject.line.parts if part.program.startswith("zq")]

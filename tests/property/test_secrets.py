@@ -2,7 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.guard.secrets import Redactor
-from agentcli.machine.plain import plain
+from agentcli.machine.plain import to_plain_text
 from tests.unit.guard.test_secrets import SHAPED, VALUE
 
 REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_KEY": VALUE + "!"}, values=["aabaabaabaac"])
@@ -44,7 +44,7 @@ def test_stream_cut_anywhere_equals_the_whole_text(text: str, data: st.DataObjec
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     streamed = "".join(map(stream.feed, pieces)) + stream.close()
 
-    assert streamed == REDACTOR.text(text)
+    assert streamed == REDACTOR.mask(text)
 
 
 @settings(max_examples=300, deadline=None)
@@ -57,7 +57,7 @@ def test_bytes_cut_anywhere_are_masked_as_the_text_is(text: str, data: st.DataOb
     pieces = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
     streamed = b"".join(map(stream.feed, pieces)) + stream.close()
 
-    assert streamed.decode() == REDACTOR.text(text)
+    assert streamed.decode() == REDACTOR.mask(text)
 
 
 @settings(max_examples=200, deadline=None)
@@ -69,10 +69,10 @@ def test_no_secret_survives_with_sequences_inside_it(secret: str, data: st.DataO
     for place in places:
         hidden = hidden[:place] + data.draw(sequences) + hidden[place:]
 
-    assert secret not in plain(REDACTOR.text(f"x {hidden} y")).replace("\ufffd", "")
+    assert secret not in to_plain_text(REDACTOR.mask(f"x {hidden} y")).replace("\ufffd", "")
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from([*SHAPED, VALUE]))
 def test_no_secret_survives_between_any_words(before: str, after: str, secret: str) -> None:
-    assert secret not in REDACTOR.text(f"{before} {secret} {after}")
+    assert secret not in REDACTOR.mask(f"{before} {secret} {after}")

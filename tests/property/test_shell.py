@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.shell import NotPlain, Plain, parse
+from agentcli.guard.shell import OpaqueLine, PlainLine, parse_line
 
 # Programs that do not exist: bash hands each of them, with its words, to this function. The line
 # runs twice, first with every command succeeding and then with none: both sides of && are reached.
@@ -125,9 +125,9 @@ def _run_by_bash(line: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]
 @example("zqa a=b~c --x=~y zq^~ ~")
 @example("zqa 2>&1 &>/dev/null x </dev/null")
 def test_plain_lines_run_exactly_the_parsed_words_in_bash(line: str) -> None:
-    parsed = parse(line)
-    assume(isinstance(parsed, Plain))
-    assert isinstance(parsed, Plain)
+    parsed = parse_line(line)
+    assume(isinstance(parsed, PlainLine))
+    assert isinstance(parsed, PlainLine)
     programs = [part.program for part in parsed.parts]
     assume(all(name.startswith("zq") and "/" not in name for name in programs))
 
@@ -142,13 +142,13 @@ def test_plain_lines_run_exactly_the_parsed_words_in_bash(line: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=40))
 def test_parser_answers_any_text(line: str) -> None:
-    assert isinstance(parse(line), Plain | NotPlain)
+    assert isinstance(parse_line(line), PlainLine | OpaqueLine)
 
 
 @settings(max_examples=200, deadline=None)
 @given(LINES)
 def test_plain_parts_stand_in_the_line_and_parse_to_themselves(line: str) -> None:
-    parsed = parse(line)
-    for part in parsed.parts if isinstance(parsed, Plain) else ():
+    parsed = parse_line(line)
+    for part in parsed.parts if isinstance(parsed, PlainLine) else ():
         assert part.source in line
-        assert parse(part.source) == Plain((part,))
+        assert parse_line(part.source) == PlainLine((part,))

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.app.fork import Wish, fork_session
+from agentcli.app.fork import ForkChanges, fork_session
 from agentcli.app.opening import open_session
-from agentcli.record.place import SessionPlace
+from agentcli.record.place import SessionPaths
 from agentcli.settings import Settings
 from agentcli.types.events import Ending
-from agentcli.types.spending import Spending, own_facts, total
+from agentcli.types.spending import Spending, own_facts, sum_spending
 from agentcli.wire.catalogue import resolve
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import using
@@ -65,19 +65,19 @@ def environment(home: Path, provider: Provider) -> Iterator[None]:
 
 
 async def play(
-    chosen: Settings, processes: set[int], place: SessionPlace | None = None
-) -> tuple[list[Ending], Spending, SessionPlace]:
+    chosen: Settings, processes: set[int], place: SessionPaths | None = None
+) -> tuple[list[Ending], Spending, SessionPaths]:
     """Ask turn by turn, in a session that is closed and resumed where a process begins."""
     session = open_session(chosen, listeners=(), resume=place)
     endings = []
     for turn in range(TURNS):
         if turn in processes:
             await session.close(0)
-            session = open_session(chosen, listeners=(), resume=session.place)
-        endings.append((await session.turn(f"turn {turn}")).ending)
-    spent = total(own_facts(session.facts))
+            session = open_session(chosen, listeners=(), resume=session.paths)
+        endings.append((await session.run_turn(f"turn {turn}")).ending)
+    spent = sum_spending(own_facts(session.facts))
     await session.close(0)
-    return endings, spent, session.place
+    return endings, spent, session.paths
 
 
 @settings(deadline=None, max_examples=12)
@@ -110,7 +110,7 @@ def test_fork_has_paid_for_nothing_that_it_took_over(tmp_path: Path) -> None:
     whole = [Ending.DONE] * 3 + [Ending.TOKEN_LIMIT] * (TURNS - 3)
     with Provider(replies([1] * TURNS)) as provider, environment(tmp_path, provider):
         first, _, place = asyncio.run(play(chosen, set()))
-        forked = fork_session(place, Wish(), sessions=chosen.sessions).place
+        forked = fork_session(place, ForkChanges(), sessions=chosen.sessions).paths
         again, spent, _ = asyncio.run(play(chosen, {1, 2, 3}, forked))
     assert first == again == whole
     assert spent.usage.output_tokens == 3 * UNIT_TOKENS

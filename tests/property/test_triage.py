@@ -5,13 +5,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.plain import visible
-from agentcli.record.triage.checks import findings
-from agentcli.record.triage.finding import Case
-from agentcli.record.triage.trace import read_trace, trace_of
+from agentcli.machine.plain import show_controls
+from agentcli.record.triage.checks import run_checks
+from agentcli.record.triage.finding import TriageCase
+from agentcli.record.triage.trace import build_trace, read_trace
 from agentcli.types.events import Entry, Fact
 from agentcli.types.messages import Text, ToolCall
-from agentcli.ui.trace import lines
+from agentcli.ui.trace import render_trace
 from tests.support.sick_logs import HERE, STARTED, asked, judged, replied
 
 LOG = (HERE / "circling.jsonl").read_bytes()
@@ -34,8 +34,8 @@ def test_any_damage_is_told_and_breaks_nothing(log: bytes) -> None:
         path = Path(directory, "log.jsonl")
         path.write_bytes(log)
         trace = read_trace(path)
-    found = findings(Case(trace=trace))
-    assert len(list(lines(trace))) >= len(trace.entries)
+    found = run_checks(TriageCase(trace=trace))
+    assert len(list(render_trace(trace))) >= len(trace.entries)
     if log != LOG and not LOG.startswith(log):
         assert found[0].check in ("damage", "crash")
 
@@ -50,6 +50,6 @@ def test_trace_shows_nothing_that_a_terminal_would_obey(text: str) -> None:
         Entry(seq=seq, at=text, session=text, parent=None, fact=fact)
         for seq, fact in enumerate(facts, start=1)
     ]
-    for line in lines(trace_of(entries)):
-        assert line == visible(line)
+    for line in render_trace(build_trace(entries)):
+        assert line == show_controls(line)
         assert "\n" not in line

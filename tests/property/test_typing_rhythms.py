@@ -24,11 +24,18 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Question, Verdict
 from agentcli.ui.repl.answer_keys import AnswerKeys
-from agentcli.ui.repl.approval import GRACE_S, PAUSE_S, Approvals, Asked, Offer, PlanAnswer
+from agentcli.ui.repl.approval import (
+    GRACE_S,
+    PAUSE_S,
+    ApprovalPrompt,
+    PendingApproval,
+    PlanAnswer,
+    RuleOffer,
+)
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.foreign import Foreign
-from agentcli.ui.repl.keys import TABLE, bindings
-from agentcli.ui.repl.mentions import Files
+from agentcli.ui.repl.foreign import ServerCompletions
+from agentcli.ui.repl.keys import TABLE, build_bindings
+from agentcli.ui.repl.mentions import WorkspaceFiles
 from agentcli.ui.repl.rhythm import ALONE_S, Rhythm
 from tests.support.virtual_time import run_virtually
 
@@ -61,13 +68,13 @@ QUESTION = Question(
     preview=Command(command="pytest", cwd="/w"),
     verdict=Verdict(decision="ask", by="mode", reason="no rule matches"),
 )
-OFFER = Offer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
-FILES = Files(Path("/nowhere"))
+OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
+FILES = WorkspaceFiles(Path("/nowhere"))
 Kind = Literal["call", "plan"]
 
 
 class NoMenu:
-    def offers(self, typed: str) -> Iterator[tuple[str, str, int]]:
+    def list_completions(self, typed: str) -> Iterator[tuple[str, str, int]]:
         return iter(())
 
 
@@ -75,7 +82,7 @@ class NoMenu:
 class Desk:
     """The real keys, input and question; a screen that is drawn at once."""
 
-    files: Files
+    files: WorkspaceFiles
     answers: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
 
@@ -85,15 +92,15 @@ class Desk:
             history=InMemoryHistory(),
             menu=NoMenu(),
             files=self.files,
-            foreign=Foreign(lambda: None),
+            server_completions=ServerCompletions(lambda: None),
             rhythm=Rhythm(clock),
         )
-        self.approvals = Approvals(
+        self.approvals = ApprovalPrompt(
             is_composing=lambda: self.composer.is_used,
-            quiet_s=self.composer.rhythm.quiet_s,
-            offer=lambda question: OFFER,
-            position=lambda question: (1, 1),
-            changed=self._draw,
+            measure_quiet_s=self.composer.rhythm.quiet_s,
+            build_offer=lambda question: OFFER,
+            find_position=lambda question: (1, 1),
+            on_change=self._draw,
             clock=clock,
         )
         self.answer_keys = AnswerKeys(
@@ -118,7 +125,7 @@ class Desk:
             actions[name] = lambda: None
         actions["submit"] = self._submit
         actions["complete"] = self.approvals.open_now
-        return bindings(
+        return build_bindings(
             actions,
             approvals=self.approvals,
             paste=self._paste,
@@ -129,14 +136,14 @@ class Desk:
 
     def _draw(self) -> None:
         """What is drawn shows all of the question."""
-        if isinstance(self.approvals.asked, Asked):
-            self.approvals.asked.is_cut = False
-        self.approvals.shown()
+        if isinstance(self.approvals.pending, PendingApproval):
+            self.approvals.pending.is_cut = False
+        self.approvals.note_shown()
 
     def _key_pressed(self) -> None:
         if not self.approvals.takes_keys:
             self.composer.rhythm.touch()
-            self.approvals.step_back()
+            self.approvals.postpone()
 
     def _answer(self, letter: str) -> None:
         self.answers.append(letter)
@@ -159,7 +166,7 @@ class Desk:
 
     def ask(self, kind: Kind) -> "asyncio.Future[object]":
         if kind == "plan":
-            return asyncio.ensure_future(self.approvals.about_plan("1. Go."))
+            return asyncio.ensure_future(self.approvals.ask_about_plan("1. Go."))
         return asyncio.ensure_future(self.approvals(QUESTION))
 
     def press(self, *keys: str) -> None:

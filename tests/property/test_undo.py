@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentcli.record.checkpoint.keep import Keeper
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.undo import Change, TakenBack, take_back
+from agentcli.record.checkpoint.keep import CheckpointKeeper
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.undo import StateChange, UndoResult, undo_changes
 from agentcli.types.events import Checkpointed
 from tests.support.actions import (
     ACTIONS,
@@ -42,8 +42,8 @@ initial = st.dictionaries(
 @dataclass
 class Ground:
     root: Path
-    store: Store
-    keeper: Keeper
+    store: ObjectStore
+    keeper: CheckpointKeeper
     facts: list[Checkpointed] = field(default_factory=list)
 
     def call(self, *batch: Action) -> None:
@@ -56,13 +56,13 @@ class Ground:
         for act, name, text in batch:
             act(self.root, name, text)
 
-    def undo(self) -> TakenBack:
-        changes = [Change(before=one.before, after=one.after) for one in reversed(self.facts)]
-        return take_back(self.store, self.root, changes)
+    def undo(self) -> UndoResult:
+        changes = [StateChange(before=one.before, after=one.after) for one in reversed(self.facts)]
+        return undo_changes(self.store, self.root, changes)
 
-    def redo(self, undone: TakenBack) -> TakenBack:
-        change = Change(before=undone.before, after=undone.after)
-        return take_back(self.store, self.root, [change])
+    def redo(self, undone: UndoResult) -> UndoResult:
+        change = StateChange(before=undone.before, after=undone.after)
+        return undo_changes(self.store, self.root, [change])
 
 
 @contextmanager
@@ -72,8 +72,8 @@ def ground(files: dict[str, bytes]) -> Iterator[Ground]:
         root.mkdir()
         for name, text in files.items():
             write(root, name, text)
-        store = Store(Path(made, "kept.git"))
-        keeper = Keeper(store, session="s", root=root, scope=KeepsAll)
+        store = ObjectStore(Path(made, "kept.git"))
+        keeper = CheckpointKeeper(store, session="s", root=root, scope=KeepsAll)
         try:
             yield Ground(root, store, keeper)
         finally:
@@ -143,7 +143,7 @@ def test_watched_scan_sees_what_a_fresh_one_sees(
     with ground(files) as here:
         for batch in done:
             here.call(*batch)
-            fresh = Keeper(here.store, session="f", root=here.root, scope=KeepsAll)
+            fresh = CheckpointKeeper(here.store, session="f", root=here.root, scope=KeepsAll)
             expected = fresh.before("fresh", None).tree
             fresh.close()
             assert here.keeper.before("c", None).tree == expected

@@ -20,9 +20,9 @@ from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
-from agentcli.wire.http.body import BodyText
+from agentcli.wire.http.body import RequestBody
 from agentcli.wire.normalize import normalize
-from agentcli.wire.transport import dialect_of
+from agentcli.wire.transport import find_dialect
 from tests.support.anthropic_fixtures import body as anthropic_body
 from tests.support.anthropic_fixtures import request
 from tests.support.provider import Recorded
@@ -136,7 +136,7 @@ def _sent(history: Sequence[Message]) -> Recorded:
             "x-api-key": "k",
             "content-type": "application/json",
         },
-        body=b"".join(BodyText().of(anthropic_body(history), "messages")),
+        body=b"".join(RequestBody().write(anthropic_body(history), "messages")),
         connection=0,
     )
 
@@ -144,7 +144,7 @@ def _sent(history: Sequence[Message]) -> Recorded:
 @settings(max_examples=60, deadline=None)
 @given(history=histories, model=st.sampled_from(MODELS))
 def test_every_dialect_encodes_every_history(history: list[Message], model: Model) -> None:
-    dialect = dialect_of(model.protocol)
+    dialect = find_dialect(model.protocol)
     asked = replace(request([]), messages=normalize(history, model))
-    text = BodyText().of(dialect.encode(asked, model), dialect.HISTORY_KEY)
+    text = RequestBody().write(dialect.encode(asked, model), dialect.HISTORY_KEY)
     assert isinstance(json.loads(b"".join(text)), dict)

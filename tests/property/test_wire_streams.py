@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.types.errors import WireError, WireErrorKind
-from agentcli.wire.http.http1 import Response
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.wire.http.http1 import ResponseReader
 from agentcli.wire.http.sse import Event, EventStream
 from tests.support.anthropic_fixtures import cases, decoded
 
@@ -48,11 +48,11 @@ def test_stream_cut_anywhere_gives_the_same_message(case: Path, places: list[int
 def test_events_do_not_depend_on_cuts_or_line_ends(
     lines: list[bytes], end: bytes, places: list[int]
 ) -> None:
-    def events(chunks: list[bytes]) -> list[Event] | WireErrorKind:
+    def events(chunks: list[bytes]) -> list[Event] | ProviderErrorKind:
         stream = EventStream()
         try:
             return [event for chunk in chunks for event in stream.feed(chunk)]
-        except WireError as error:
+        except ProviderError as error:
             return error.kind
 
     with_feeds = b"".join(line + b"\n" for line in lines)
@@ -77,6 +77,6 @@ def test_chunked_body_cut_anywhere_is_the_same(
         piece, rest = rest[:size], rest[size:]
         raw += b"%X\r\n%s\r\n" % (len(piece), piece)
     raw += b"0\r\n\r\n"
-    response = Response()
+    response = ResponseReader()
     assert b"".join(response.feed(piece) for piece in cut(bytes(raw), places)) == body
     assert response.finished

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message, Request
 from agentcli.wire.catalogue import resolve
-from agentcli.wire.connection import Connection, Patience
+from agentcli.wire.connection import ProviderConnection, RetryPolicy
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_wire
+from agentcli.wire.transport import open_provider
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.anthropic_streams import call, calls, events, says, text, thinking, whole
 from tests.support.provider import Provider, Recorded, Reply, Script, answer, sse, stream
@@ -53,11 +53,13 @@ def output(message: AssistantMessage) -> ToolMessage:
     return ToolMessage(results=tuple(results))
 
 
-async def turn(wire: Connection, history: list[Message], *, steps: int = 400) -> AssistantMessage:
+async def turn(
+    wire: ProviderConnection, history: list[Message], *, steps: int = 400
+) -> AssistantMessage:
     """The plainest loop there can be."""
     for _ in range(steps):
         request = Request(model="", system="Work.", messages=tuple(history), tools=TOOLS)
-        message = await wire.ask(request, lambda delta: None)
+        message = await wire.send(request, lambda delta: None)
         history.append(message)
         if message.tool_calls:
             history.append(output(message))
@@ -66,13 +68,13 @@ async def turn(wire: Connection, history: list[Message], *, steps: int = 400) ->
     raise AssertionError("it never ends")
 
 
-def connected(provider: Provider) -> Connection:
-    return open_wire(
+def connected(provider: Provider) -> ProviderConnection:
+    return open_provider(
         resolve("opus"),
         key=Key(value="sk-ant-test-0123456789", source="ANTHROPIC_API_KEY"),
         base_url=provider.base_url,
         environ={},
-        patience=Patience(waits_s=(0.0,)),
+        patience=RetryPolicy(waits_s=(0.0,)),
     )
 
 
@@ -187,7 +189,7 @@ def test_interrupted_call_is_answered_in_the_next_turn() -> None:
         wire = connected(provider)
         history: list[Message] = [said("Go")]
         request = Request(model="", system="Work.", messages=tuple(history), tools=TOOLS)
-        history.append(await wire.ask(request, lambda delta: None))
+        history.append(await wire.send(request, lambda delta: None))
         history.append(said("Stop, do something else."))
         await turn(wire, history)
 
@@ -237,7 +239,7 @@ def test_checker_sees_what_is_wrong(change: Callable[[Any], None], words: str) -
 
 def test_complaint_ends_the_turn_after_one_request() -> None:
     with Provider([], check=lambda request: "messages.0: you are wrong") as provider:
-        with pytest.raises(WireError, match="you are wrong") as caught:
+        with pytest.raises(ProviderError, match="you are wrong") as caught:
             asyncio.run(turn(connected(provider), [said("Go")]))
-        assert caught.value.kind is WireErrorKind.REJECTED
+        assert caught.value.kind is ProviderErrorKind.REJECTED
         assert len(provider.requests) == 1

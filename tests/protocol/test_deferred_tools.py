@@ -17,7 +17,7 @@ from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Request
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.normalize import normalize
-from agentcli.wire.transport import dialect_of
+from agentcli.wire.transport import find_dialect
 from tests.e2e.test_providers import Server, anthropic_server, chat_server, responses_server
 from tests.protocol.test_mcp_sessions import config, home, results, workspace
 from tests.support.program import Ran, agentcli
@@ -137,7 +137,7 @@ def test_official_types_take_what_is_sent() -> None:
             tools=(search, replace(hidden, deferred=False)),
             deferred=(hidden,),
         )
-        body = dialect_of(model.protocol).encode(request, model)
+        body = find_dialect(model.protocol).encode(request, model)
         parameters.validate_python(body)
         told = json.dumps(body)
         assert (told.count(f'"{FOUND}"'), "gone__tool" in told) == (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentcli.types.deltas import TextDelta, ThinkingDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Thinking
 from tests.support.gemini_fixtures import DIALECTS, cases, decoded, made, model
 
@@ -47,9 +47,9 @@ def test_stream_that_breaks_anywhere_is_cut(case: Path) -> None:
     data, asked = streamed(case), model(case.parent.name)
     ending = data.rindex(b'"event_type"') if b'"event_type"' in data else data.rindex(b"data: ")
     for size in range(0, data.index(b"\n", ending) - 1):
-        with pytest.raises(WireError) as caught:
+        with pytest.raises(ProviderError) as caught:
             decoded([data[:size]], asked)
-        assert caught.value.kind is WireErrorKind.CUT
+        assert caught.value.kind is ProviderErrorKind.CUT
 
 
 @pytest.mark.parametrize("case", REPLIES, ids=named)

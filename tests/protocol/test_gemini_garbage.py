@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.types.errors import WireError
+from agentcli.types.errors import ProviderError
 from tests.support.gemini_fixtures import DIALECTS, answered, encoded, model, said
 
 WORDS = {
@@ -53,7 +53,7 @@ def test_any_events_give_a_message_that_can_go_back_or_an_error(
     event = st.dictionaries(st.sampled_from(words), values(words), max_size=5)
     asked = model(protocol)
     decoder = DIALECTS[protocol].decoder(asked)
-    with suppress(WireError):
+    with suppress(ProviderError):
         for it in data.draw(st.lists(event, max_size=6)):
             decoder.feed(it)
         message = decoder.message()

@@ -8,11 +8,11 @@ from agentcli.types.deltas import Delta, RetryDelta
 from agentcli.types.messages import AssistantMessage, Text, Thinking, ToolCall
 from agentcli.types.tools import ToolMessage
 from agentcli.types.wire import Message, Request
-from agentcli.wire.connection import Connection, Patience
+from agentcli.wire.connection import ProviderConnection, RetryPolicy
 from agentcli.wire.dialect import Model
-from agentcli.wire.names import wire_name
+from agentcli.wire.names import encode_name
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_wire
+from agentcli.wire.transport import open_provider
 from tests.support.gemini_fixtures import BASH, READ_FILE, answered, model, said
 from tests.support.provider import Provider, Reply, answer, error_of_gemini
 from tests.support.strict_gemini import StrictGemini
@@ -50,14 +50,18 @@ def step(call_id: str, name: str, **arguments: Any) -> Object:
 
 
 async def turn(
-    wire: Connection, history: list[Message], *, show: Callable[[Delta], None], steps: int = 12
+    wire: ProviderConnection,
+    history: list[Message],
+    *,
+    show: Callable[[Delta], None],
+    steps: int = 12,
 ) -> None:
     """Asks until the model is done, and answers its calls meanwhile."""
     for _ in range(steps):
         request = Request(
             model="", system="Be brief.", messages=tuple(history), tools=(READ_FILE, BASH)
         )
-        message = await wire.ask(request, show)
+        message = await wire.send(request, show)
         history += answered(message) if message.stop == "tool_calls" else [message]
         if message.stop not in ("tool_calls", "paused"):
             return
@@ -71,12 +75,12 @@ def conversation(
     shown: list[Delta] = []
 
     async def talk() -> None:
-        wire = open_wire(
+        wire = open_provider(
             asked,
             key=Key(value="test-key", source="a test"),
             base_url=provider.base_url,
             environ={},
-            patience=Patience(waits_s=(0.0,)),
+            patience=RetryPolicy(waits_s=(0.0,)),
         )
         for prompt in prompts:
             history.append(said(prompt))
@@ -340,7 +344,7 @@ def test_call_of_a_name_that_gemini_refuses_goes_back_under_another() -> None:
     conversation(provider, GEMINI, ["Go."])
     _, called, answers = provider.bodies[1]["contents"]
     sent = [part["functionCall"]["name"] for part in called["parts"]]
-    assert sent == [wire_name(names[0]), names[1]]
+    assert sent == [encode_name(names[0]), names[1]]
     assert [part["functionResponse"]["name"] for part in answers["parts"]] == sent
     assert called["parts"][0]["thoughtSignature"] == "QQ=="
 

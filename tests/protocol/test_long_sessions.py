@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.app.opening import open_session
 from agentcli.settings import Settings
-from agentcli.types.events import Ending, Told, TurnEnded, Why
+from agentcli.types.events import ContextNote, Ending, NoteReason, TurnEnded
 from tests.support.pictures import png
 from tests.support.provider import Reply
 from tests.support.voices import VOICES, Called, Voice, choir
@@ -68,11 +68,11 @@ async def talk(settings: Settings) -> list[TurnEnded]:
     ended = []
     for turn in range(TURNS):
         if turn % 10 == 7:
-            session.tell(f"[the person ran: make {turn}]", why=Why.SHELL)
+            session.add_note(f"[the person ran: make {turn}]", reason=NoteReason.SHELL)
         if turn == TURNS * 3 // 5:
             on_branch(settings.workspace, "other")
-        ended.append(await session.turn(f"Turn {turn}, please.", attached=["[a.py:]\n1\n"]))
-    told = [fact for fact in session.facts if isinstance(fact, Told)]
+        ended.append(await session.run_turn(f"Turn {turn}, please.", attachments=["[a.py:]\n1\n"]))
+    told = [fact for fact in session.facts if isinstance(fact, ContextNote)]
     assert sum(RULE in fact.text for fact in told) == 1
     assert sum("git branch other" in fact.text for fact in told) == 1
     await session.close(0)

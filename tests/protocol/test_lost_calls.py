@@ -134,7 +134,7 @@ def turn(
 
     async def talked() -> tuple[TurnEnded, Sequence[Fact]]:
         session = open_session(settings, listeners=())
-        ended = await session.turn("Go.")
+        ended = await session.run_turn("Go.")
         await session.close(0)
         return ended, session.facts
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.faults import ServerFault
-from agentcli.mcp.link import Link
+from agentcli.mcp.link import ServerConnection
 from agentcli.mcp.remote import RemoteServer
 from tests.support.files import ignore
 from tests.support.mcp_links import MODERN, served
@@ -18,12 +18,12 @@ from tests.support.mcp_servers.web import web
 T = TypeVar("T")
 
 
-def linked(url: str, scenario: Callable[[Link], Awaitable[T]], **entry: Any) -> T:
+def linked(url: str, scenario: Callable[[ServerConnection], Awaitable[T]], **entry: Any) -> T:
     server = ServerEntry(name="web", url=url, **entry)
 
     async def use() -> T:
         remote = RemoteServer(server)
-        link = Link(
+        link = ServerConnection(
             server,
             open_transport=remote.transport,
             witness=remote.witness,
@@ -37,7 +37,7 @@ def linked(url: str, scenario: Callable[[Link], Awaitable[T]], **entry: Any) -> 
     return asyncio.run(use())
 
 
-async def called(link: Link) -> tuple[list[str], str, int]:
+async def called(link: ServerConnection) -> tuple[list[str], str, int]:
     tools = list(await link.tools())
     result = await link.call("echo", {}, show=ignore)
     (block,) = result.content
@@ -60,7 +60,7 @@ def test_large_event_is_taken() -> None:
 def test_forgotten_session_is_opened_again() -> None:
     with web() as server:
 
-        async def scenario(link: Link) -> int:
+        async def scenario(link: ServerConnection) -> int:
             await called(link)
             server.expire()
             return (await called(link))[2]
@@ -87,7 +87,7 @@ def test_address_where_nobody_listens_is_named() -> None:
         linked(url, called)
 
 
-async def until_heard(link: Link) -> None:
+async def until_heard(link: ServerConnection) -> None:
     """A change is told on a stream of its own, so it may come after the answer."""
     async with asyncio.timeout(20):
         for _ in count():
@@ -97,7 +97,7 @@ async def until_heard(link: Link) -> None:
 
 
 def test_newer_server_is_called_and_its_changes_are_heard() -> None:
-    async def scenario(link: Link) -> tuple[str, list[str], list[str]]:
+    async def scenario(link: ServerConnection) -> tuple[str, list[str], list[str]]:
         before = list(await link.tools())
         await link.call("grow", {}, show=ignore)
         await until_heard(link)

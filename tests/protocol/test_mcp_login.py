@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentcli.app.server_logins import StoredLogins
+from agentcli.app.server_logins import ServerLoginStore
 from agentcli.mcp.entries import OAuthClient, ServerEntry
 from agentcli.mcp.faults import ServerFault
-from agentcli.mcp.link import Link
-from agentcli.mcp.login import Browser, LoginError, log_in
+from agentcli.mcp.link import ServerConnection
+from agentcli.mcp.login import LoginBrowser, LoginError, log_in
 from agentcli.mcp.logins import Login, StoredLogin
-from agentcli.mcp.loopback import NotTheAnswer, loopback
+from agentcli.mcp.loopback import WrongRedirect, open_redirect_listener
 from agentcli.mcp.remote import RemoteServer
 from agentcli.types.errors import SettingsError
 from tests.support.hidden import starred
@@ -60,8 +60,8 @@ class Person:
         self._visit: asyncio.Task[None] | None = None
 
     @property
-    def browser(self) -> Browser:
-        return Browser(show=self.show, pasted=self._to_paste.get)
+    def browser(self) -> LoginBrowser:
+        return LoginBrowser(show=self.show, pasted=self._to_paste.get)
 
     def show(self, text: str) -> None:
         self.shown.append(text)
@@ -101,7 +101,7 @@ def refused(mode: str, person: Person | None = None) -> str:
 def listed(entry: ServerEntry, login: StoredLogin | None) -> list[str]:
     async def scenario() -> list[str]:
         remote = RemoteServer(entry, login)
-        link = Link(
+        link = ServerConnection(
             entry,
             open_transport=remote.transport,
             workspace=Path("/"),
@@ -115,9 +115,9 @@ def listed(entry: ServerEntry, login: StoredLogin | None) -> list[str]:
     return asyncio.run(scenario())
 
 
-def stored(resource: Web, authority: Authority) -> tuple[ServerEntry, StoredLogins]:
+def stored(resource: Web, authority: Authority) -> tuple[ServerEntry, ServerLoginStore]:
     entry = entry_of(resource)
-    store = StoredLogins(entry)
+    store = ServerLoginStore(entry)
     store.write(logged_in(entry, Person()))
     return entry, store
 
@@ -179,9 +179,9 @@ def test_login_belongs_to_one_address() -> None:
     with guarded() as (resource, authority):
         entry, store = stored(resource, authority)
         moved = replace(entry, url="http://127.0.0.1:9/mcp")
-        assert StoredLogins(moved).read() is None
-        store.path.replace(StoredLogins(moved).path)
-        assert StoredLogins(moved).read() is None
+        assert ServerLoginStore(moved).read() is None
+        store.path.replace(ServerLoginStore(moved).path)
+        assert ServerLoginStore(moved).read() is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such permissions here")
@@ -216,13 +216,13 @@ def test_code_cannot_be_used_again() -> None:
             got(person.led_to)
 
         async def replayed() -> None:
-            async with loopback("issues") as listening:
+            async with open_redirect_listener("issues") as listening:
                 listening.expect("another-state")
                 address = (
                     f"{listening.redirect_uri}?code={used['code'][0]}&state={used['state'][0]}"
                 )
                 assert (await asyncio.to_thread(got, address))[0] == 400
-                with pytest.raises(NotTheAnswer, match="does not belong to this login"):
+                with pytest.raises(WrongRedirect, match="does not belong to this login"):
                     listening.take(address)
 
         asyncio.run(replayed())
@@ -316,7 +316,7 @@ def test_client_of_the_settings_is_used_as_it_is() -> None:
         client = OAuthClient(client_id="ours", client_secret="hidden-secret")
 
         async def scenario() -> Login | None:
-            async with loopback("free") as free:
+            async with open_redirect_listener("free") as free:
                 port = urlsplit(free.redirect_uri).port
             assert port is not None
             authority.clients["ours"] = [f"http://127.0.0.1:{port}/callback"]
@@ -389,8 +389,8 @@ def test_sdk_s_own_authorization_server_is_logged_in_to_and_tokens_are_renewed()
     with served(MEMBERS) as url:
         entry = ServerEntry(name="members", url=url)
         with pytest.raises(ServerFault, match="wants you to log in: agentcli mcp login members"):
-            listed(entry, StoredLogin(StoredLogins(entry)))
-        store = StoredLogins(entry)
+            listed(entry, StoredLogin(ServerLoginStore(entry)))
+        store = ServerLoginStore(entry)
         first = logged_in(entry, Person())
         store.write(first)
         assert listed(entry, StoredLogin(store)) == ["greet"]
@@ -438,7 +438,7 @@ def test_keyring_is_used_where_there_is_one(
     monkeypatch.delitem(sys.modules, "keyring", raising=False)
     with guarded() as (resource, authority):
         entry, store = stored(resource, authority)
-        assert store.where == "the keyring of this system"
+        assert store.location == "the keyring of this system"
         assert not any(secret in store.path.read_text() for secret in authority.given)
         assert listed(entry, StoredLogin(store)) == ["echo"]
         assert store.forget()

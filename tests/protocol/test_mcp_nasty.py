@@ -9,7 +9,7 @@ from mcp_types import CreateMessageResult, TextContent
 from agentcli.mcp.faults import ServerFault
 from agentcli.mcp.host import SampleAnswer, SampleRequest
 from agentcli.types.errors import ToolError
-from agentcli.types.forms import Form, FormAnswer
+from agentcli.types.forms import FormAnswer, ServerForm
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ErrorKind, Output
 from tests.support.mcp_links import Nasty
@@ -253,7 +253,7 @@ def test_question_is_declined_and_told(tmp_path: Path) -> None:
 
     output = asyncio.run(server.use(scenario))
     assert said(output) == '{"action": "decline"}'
-    assert server.asked == [Form(server="nasty", kind="form", message="Your password?")]
+    assert server.asked == [ServerForm(server="nasty", kind="form", message="Your password?")]
 
 
 def test_question_that_belongs_to_nothing_is_declined_unseen(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ class Thinking(Nasty):
 
     was_dismissed = False
 
-    async def fill_in(self, form: Form) -> FormAnswer:
+    async def fill_in(self, form: ServerForm) -> FormAnswer:
         self.asked.append(form)
         try:
             await asyncio.sleep(60)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.server_list import visit
+from agentcli.app.server_list import open_server
 from agentcli.mcp import library
-from agentcli.mcp.content import Keeping, output_of
+from agentcli.mcp.content import ContentStore, convert_result
 from agentcli.mcp.entries import ServerEntry
 from agentcli.settings import Settings
 from agentcli.types.messages import Image, Text
@@ -38,15 +38,15 @@ def workspace(tmp_path: Path) -> Path:
 def answers(program: str, workspace: Path, calls: Calls, *args: str, **env: str) -> list[Output]:
     command = installed(program)
     entry = ServerEntry(name="real", command=command, args=args, env=tuple(env.items()))
-    keeping = Keeping(directory=workspace, takes_images=lambda: True)
+    keeping = ContentStore(directory=workspace, takes_images=lambda: True)
 
     async def scenario() -> list[Output]:
-        async with visit(Settings(workspace=workspace), entry) as servers:
-            offered = {tool.name for tool in await servers.listed(entry)}
+        async with open_server(Settings(workspace=workspace), entry) as servers:
+            offered = {tool.name for tool in await servers.list_tools(entry)}
             assert offered >= {name for name, _ in calls}
-            link = servers.link(entry)
+            link = servers.connect(entry)
             results = [await link.call(name, given, show=ignore) for name, given in calls]
-            return [output_of(result, keeping) for result in results]
+            return [convert_result(result, keeping) for result in results]
 
     return asyncio.run(scenario())
 
@@ -72,15 +72,15 @@ def test_everything(workspace: Path) -> None:
 
 def test_everything_has_resources_and_prompts(workspace: Path) -> None:
     entry = ServerEntry(name="real", command=installed("mcp-server-everything"))
-    keeping = Keeping(directory=workspace, takes_images=lambda: True)
+    keeping = ContentStore(directory=workspace, takes_images=lambda: True)
 
     async def scenario() -> tuple[list[str], list[str], Output, Output]:
-        async with visit(Settings(workspace=workspace), entry) as servers:
-            link = servers.link(entry)
+        async with open_server(Settings(workspace=workspace), entry) as servers:
+            link = servers.connect(entry)
             return (
-                [one.uri for one in await library.resources(link)],
-                [f"{one.name} {one.usage}".strip() for one in await library.prompts(link)],
-                await library.read(link, "demo://resource/dynamic/text/7", keeping),
+                [one.uri for one in await library.list_resources(link)],
+                [f"{one.name} {one.usage}".strip() for one in await library.list_prompts(link)],
+                await library.read_resource(link, "demo://resource/dynamic/text/7", keeping),
                 await library.run_prompt(link, "args-prompt", {"city": "Oslo"}, keeping),
             )
 

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 
-from agentcli.record.reading import read
+from agentcli.record.reading import read_log
 from agentcli.types.events import CallFinished, SessionEnded
 from tests.support.confined import LAYERS, confined
 from tests.support.mcp_links import NASTY
@@ -54,7 +54,7 @@ def said(result: CallToolResult) -> str:
 
 def results(home: Path) -> list[list[Any]]:
     logs = sorted(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
-    told = [[entry.fact for entry in read(log).entries] for log in logs]
+    told = [[entry.fact for entry in read_log(log).entries] for log in logs]
     assert all(isinstance(facts[-1], SessionEnded) for facts in told)
     return [[fact.result for fact in facts if isinstance(fact, CallFinished)] for facts in told]
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.server_list import visit
-from agentcli.mcp.content import Keeping, output_of
+from agentcli.app.server_list import open_server
+from agentcli.mcp.content import ContentStore, convert_result
 from agentcli.mcp.entries import ServerEntry
-from agentcli.record.reading import read
+from agentcli.record.reading import read_log
 from agentcli.settings import Settings
 from agentcli.types.events import CallFinished, CallJudged, SessionEnded
 from agentcli.types.messages import Text
@@ -41,18 +41,18 @@ def answers(home: Path, workspace: Path, calls: Calls, *options: str) -> list[st
         env=(("HOME", str(home)), ("XDG_STATE_HOME", ""), ("XDG_CONFIG_HOME", "")),
         is_confined=False,
     )
-    keeping = Keeping(directory=home, takes_images=lambda: True)
+    keeping = ContentStore(directory=home, takes_images=lambda: True)
 
     async def scenario() -> list[str]:
-        async with visit(Settings(workspace=workspace), entry) as servers:
-            names = [tool.name for tool in await servers.listed(entry)]
+        async with open_server(Settings(workspace=workspace), entry) as servers:
+            names = [tool.name for tool in await servers.list_tools(entry)]
             assert names == [
                 *("read_file", "write_file", "edit_file", "grep", "find_files", "bash", "run")
             ]
             told = []
             for name, given in calls:
-                output = output_of(
-                    await servers.link(entry).call(name, given, show=ignore), keeping
+                output = convert_result(
+                    await servers.connect(entry).call(name, given, show=ignore), keeping
                 )
                 text = "".join(one.text for one in output.content if isinstance(one, Text))
                 told.append(f"{'error: ' if output.error else ''}{text}")
@@ -76,7 +76,7 @@ def test_calls_pass_the_same_guard_and_record(home: Path, workspace: Path) -> No
     assert told[3].startswith("error: ")
 
     (log,) = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
-    facts = [entry.fact for entry in read(log).entries]
+    facts = [entry.fact for entry in read_log(log).entries]
     judged = [fact.verdict.decision for fact in facts if isinstance(fact, CallJudged)]
     assert judged[:3] == ["allow", "allow", "deny"]
     assert len([fact for fact in facts if isinstance(fact, CallFinished)]) == 4

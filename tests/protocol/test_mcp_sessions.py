@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from splintr import Tokenizer
 
-from agentcli.record.reading import read
+from agentcli.record.reading import read_log
 from agentcli.types.events import CallFinished, Warned
 from agentcli.types.tools import ErrorKind
 from tests.e2e.test_providers import SERVERS, Server
@@ -49,7 +49,7 @@ def run(home: Path, workspace: Path, replies: list[Any], *options: str | Path, *
 def facts(home: Path) -> list[Any]:
     logs = home.glob(".local/state/agentcli/sessions/*/log.jsonl")
     log = max(logs, key=lambda path: path.stat().st_mtime_ns)
-    return [entry.fact for entry in read(log).entries]
+    return [entry.fact for entry in read_log(log).entries]
 
 
 def results(home: Path) -> list[str]:

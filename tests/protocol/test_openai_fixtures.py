@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.types.deltas import TextDelta, ThinkingDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json, Text, Thinking
 from agentcli.wire.http.sse import EventStream
 from tests.support.openai_fixtures import DIALECTS, PROMPT, answered, cases, decoded, made, request
@@ -45,9 +45,9 @@ def test_stream_cut_into_chunks_at_any_byte_gives_the_same_message(
 )
 def test_responses_stream_without_its_last_event_is_cut(case: Path) -> None:
     events = (case / "stream.sse").read_bytes().split(b"\n\n")
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         decoded([b"\n\n".join([*events[:-2], b""])], "openai-responses")
-    assert caught.value.kind is WireErrorKind.CUT
+    assert caught.value.kind is ProviderErrorKind.CUT
 
 
 @settings(max_examples=40, deadline=None)
@@ -58,9 +58,9 @@ def test_chat_stream_that_ends_before_its_finish_reason_is_cut(
     stream = (cases("openai-chat")[0].parent / case / "stream.sse").read_bytes()
     finish = stream.index(b'"finish_reason":"')
     end = data.draw(st.integers(0, stream.rindex(b"data: ", 0, finish)))
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         decoded([stream[:end]], "openai-chat")
-    assert caught.value.kind is WireErrorKind.CUT
+    assert caught.value.kind is ProviderErrorKind.CUT
 
 
 # Half a character is shown as it comes, before its other half is there.
@@ -106,7 +106,7 @@ def test_spoilt_stream_is_an_error_or_a_message_that_can_be_sent_back(
             for _ in range(random.choice([0, 1, 1, 1, 1, 2])):
                 decoder.feed(bad if isinstance(bad, dict) else {})
         message = decoder.message()
-    except WireError:
+    except ProviderError:
         return
     body = dialect.encode(request([PROMPT, *answered(message)], model), model)
     for value in (body, asdict(message)):

@@ -4,14 +4,14 @@ from dataclasses import replace
 import pytest
 
 from agentcli.types.deltas import Delta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message, Request
-from agentcli.wire.connection import Connection, Patience
+from agentcli.wire.connection import ProviderConnection, RetryPolicy
 from agentcli.wire.dialect import Model
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_wire
+from agentcli.wire.transport import open_provider
 from tests.support import strict_chat
 from tests.support.openai_fixtures import CHAT, PROMPT, RESPONSES, SYSTEM, TOOLS
 from tests.support.provider import Provider, Reply, answer, error_of_openai
@@ -22,13 +22,13 @@ from tests.support.strict_responses import StrictResponses
 IMAGE = Image(media_type="image/png", data="aGk=")
 
 
-def opened(model: Model, provider: Provider) -> Connection:
-    return open_wire(
+def opened(model: Model, provider: Provider) -> ProviderConnection:
+    return open_provider(
         model,
         key=Key(value="sk-test-0123456789", source="test"),
         base_url=provider.base_url,
         environ={},
-        patience=Patience(waits_s=(0.0,)),
+        patience=RetryPolicy(waits_s=(0.0,)),
     )
 
 
@@ -70,7 +70,7 @@ async def talked(
                 output_limit_tokens=4,
                 session="s" * 80,
             )
-            reply = await wire.ask(request, shown.append)
+            reply = await wire.send(request, shown.append)
             messages.append(reply)
             messages.append(
                 results(reply)
@@ -280,6 +280,6 @@ def test_chat_arguments_that_are_no_json_never_go_back_as_they_came() -> None:
 @pytest.mark.parametrize("model", [RESPONSES, CHAT])
 def test_error_of_the_provider_becomes_its_kind(model: Model) -> None:
     body = {"error": {"message": "Too long.", "type": "x", "code": "context_length_exceeded"}}
-    with Provider([answer(body, status=400)]) as provider, pytest.raises(WireError) as caught:
+    with Provider([answer(body, status=400)]) as provider, pytest.raises(ProviderError) as caught:
         asyncio.run(talked(provider, model, steps=1))
-    assert caught.value.kind is WireErrorKind.OVERFLOW
+    assert caught.value.kind is ProviderErrorKind.OVERFLOW

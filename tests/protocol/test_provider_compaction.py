@@ -34,7 +34,7 @@ def talked(
         workspace.mkdir()
         settings = Settings(workspace=workspace, model=model, sessions=tmp_path / "sessions")
         session = open_session(settings, listeners=())
-        ended = [(await session.turn(prompt)).ending for prompt in ("Hello.", "And now?")]
+        ended = [(await session.run_turn(prompt)).ending for prompt in ("Hello.", "And now?")]
         await session.close(0)
         return ended
 

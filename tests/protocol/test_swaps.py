@@ -63,7 +63,7 @@ async def travel(legs: Sequence[Voice], settings: Settings) -> list[TurnEnded]:
             await session.use_model(voice.model)
         prompt = f"Go through leg {leg}: @said.png"
         attached = attach(prompt, settings.workspace).parts
-        ended.append(await session.turn(prompt, attached=attached))
+        ended.append(await session.run_turn(prompt, attachments=attached))
     await session.close(0)
     return ended
 

@@ -14,7 +14,7 @@ Action = tuple[Callable[[Path, str, bytes], None], str, bytes]
 
 
 class KeepsAll:
-    def leaves_out(self, name: bytes, *, is_dir: bool) -> bool:
+    def ignores(self, name: bytes, *, is_dir: bool) -> bool:
         return False
 
     def enter(self, name: bytes) -> "KeepsAll":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.types.deltas import Delta
-from agentcli.types.errors import WireError
+from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
@@ -93,7 +93,7 @@ def made(case: Path) -> dict[str, Any]:
     """What the case's stream leads to, by file name."""
     try:
         message, _ = decoded([(case / "stream.sse").read_bytes()])
-    except WireError as error:
+    except ProviderError as error:
         return {"error.json": {"kind": error.kind, "message": str(error)}}
     return {"message.json": asdict(message), "request.json": body([PROMPT, *answered(message)])}
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from agentcli.machine.environment import child_environment
-from agentcli.machine.ledger import Ledger
-from agentcli.tools.bash import Args, Bash
-from agentcli.tools.shells import Shells
+from agentcli.machine.environment import build_child_environment
+from agentcli.machine.ledger import ProcessTable
+from agentcli.tools.bash import Bash, BashArgs
+from agentcli.tools.shells import ShellPool
 from agentcli.types.messages import Text
 from agentcli.types.tools import Command, Output, ToolContext
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.types.verdicts import Grants, Sandbox
 
 T = TypeVar("T")
 
@@ -21,24 +21,24 @@ T = TypeVar("T")
 @dataclass
 class Session:
     tool: Bash
-    shells: Shells
-    ledger: Ledger
+    shells: ShellPool
+    ledger: ProcessTable
     workspace: Path
     out_dir: Path
     told: list[str] = field(default_factory=list)
 
     async def run(self, command: str, *, timeout: int = 60, background: bool = False) -> Output:
-        args = Args(command=command, timeout=timeout, background=background)
+        args = BashArgs(command=command, timeout=timeout, background=background)
         context = ToolContext(call_id="c", workspace=self.workspace, progress=self.told.append)
         return await self.tool.run(args, context)
 
 
-def shells_in(out_dir: Path, ledger: Ledger, sandbox: Sandbox | None = None) -> Shells:
-    return Shells(
+def shells_in(out_dir: Path, ledger: ProcessTable, sandbox: Sandbox | None = None) -> ShellPool:
+    return ShellPool(
         directory=out_dir,
         sandbox=sandbox,
-        new_mark=ledger.new_mark,
-        environment=lambda mark: child_environment(os.environ, mark=mark),
+        new_tag=ledger.new_tag,
+        environment=lambda mark: build_child_environment(os.environ, tag=mark),
     )
 
 
@@ -46,14 +46,14 @@ def in_session(
     home: Path, scenario: Callable[[Session], Awaitable[T]], sandbox: Sandbox | None = None
 ) -> T:
     async def main() -> T:
-        ledger = Ledger()
+        ledger = ProcessTable()
         shells = shells_in(home / "out", ledger, sandbox)
         tool = Bash(
             workspace=workspace,
             out_dir=home / "out",
             shells=shells,
-            confinement=lambda call_id: Confinement(network=True, writable=(home,)),
-            ledger=ledger,
+            grants=lambda call_id: Grants(network=True, writable=(home,)),
+            processes=ledger,
         )
         try:
             return await scenario(Session(tool, shells, ledger, workspace, home / "out"))

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.choose import Ground, choose
-from agentcli.guard.sandbox.environment import allowed_environment
-from agentcli.guard.sandbox.limits import Limits
+from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox
+from agentcli.guard.sandbox.environment import build_environment
+from agentcli.guard.sandbox.limits import CommandLimits
 from agentcli.guard.sandbox.processes import kill_tree
 from agentcli.types.errors import SettingsError
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.types.verdicts import Grants, Sandbox
 
 LAYERS = ("bubblewrap", "landlock")
 LIMIT_S = 60.0
-ALONE = Confinement()
+ALONE = Grants()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Confined:
     def secret(self) -> Path:
         return self.outside / "secret.txt"
 
-    def run(self, script: str, *, confinement: Confinement = ALONE, cwd: str = ".") -> Ran:
+    def run(self, script: str, *, confinement: Grants = ALONE, cwd: str = ".") -> Ran:
         process, output = self.start(script, confinement=confinement, cwd=cwd)
         try:
             process.wait(LIMIT_S)
@@ -58,7 +58,7 @@ class Confined:
             return Ran(process.returncode, text.read(), told)
 
     def start(
-        self, script: str, *, confinement: Confinement = ALONE, cwd: str = "."
+        self, script: str, *, confinement: Grants = ALONE, cwd: str = "."
     ) -> tuple["subprocess.Popen[bytes]", int]:
         """The process, and a file to read its output from; it does not hold a pipe open."""
         reader, writer = _file()
@@ -66,15 +66,15 @@ class Confined:
             process = self.sandbox.start(
                 ["/bin/bash", "-c", script],
                 cwd=self.workspace / cwd,
-                env=allowed_environment(self.environ, workspace=self.workspace),
+                env=build_environment(self.environ, workspace=self.workspace),
                 stdout=writer,
-                confinement=confinement,
+                grants=confinement,
             )
         finally:
             os.close(writer)
         return process, reader
 
-    def python(self, program: str, *arguments: object, confinement: Confinement = ALONE) -> Ran:
+    def python(self, program: str, *arguments: object, confinement: Grants = ALONE) -> Ran:
         path = self.workspace / "attack.py"
         path.write_text(program, encoding="utf-8")
         words = " ".join(f"'{argument}'" for argument in arguments)
@@ -93,7 +93,7 @@ def confined(
     base: Path,
     *,
     environ: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
+    limits: CommandLimits | None = None,
     session: Path | None = None,
 ) -> Iterator[Confined]:
     """Skips the test where the layer does not work, and says why."""
@@ -108,11 +108,11 @@ def confined(
         **os.environ,
         "PATH": f"{sys.base_prefix}/bin:{os.environ['PATH']}",
     }
-    ground = Ground(
-        workspace=workspace, private=private, readable=(kept,), limits=limits or Limits()
+    ground = SandboxScope(
+        workspace=workspace, private=private, readable=(kept,), limits=limits or CommandLimits()
     )
     try:
-        sandbox = choose(ground, environ=environ, only=layer)
+        sandbox = choose_sandbox(ground, environ=environ, only=layer)
     except SettingsError as error:
         pytest.skip(f"{layer} does not work here: {error}")
     try:

@@ -15,10 +15,10 @@ from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from agentcli.cli.help_pages import COLUMNS, page_name
+from agentcli.cli.help_pages import COLUMNS, build_page_name
 from agentcli.cli.program import app
 from agentcli.tools.contracts import ALSO, BUILT_IN
-from agentcli.tools.schema import schema_of
+from agentcli.tools.schema import Arguments, schema_of
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "agentcli/tools/contracts.json"
@@ -29,7 +29,12 @@ SNAPSHOTS = ROOT / "fixtures/tools"
 def generated(name: str) -> dict[str, Any]:
     """A tool's contract from its sources: the `.md` and the argument model."""
     description = (ROOT / f"agentcli/tools/{name}.md").read_text(encoding="utf-8").strip()
-    arguments = import_module(f"agentcli.tools.{name}").Args
+    module = import_module(f"agentcli.tools.{name}")
+    (arguments,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Arguments) and value is not Arguments
+    )
     return {"description": description, "schema": schema_of(arguments)}
 
 
@@ -37,7 +42,7 @@ def help_pages() -> dict[str, str]:
     """By file name, as the commands themselves tell it."""
     runner = CliRunner(env={"COLUMNS": str(COLUMNS)})
     return {
-        page_name(path): runner.invoke(app, [*path, "--help"], prog_name="agentcli").output
+        build_page_name(path): runner.invoke(app, [*path, "--help"], prog_name="agentcli").output
         for path in _commands(get_command(app), ())
     }
 

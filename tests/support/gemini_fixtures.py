@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.types.deltas import Delta
-from agentcli.types.errors import WireError
+from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
@@ -107,7 +107,7 @@ def made(case: Path) -> dict[str, Any]:
     asked = model(case.parent.name)
     try:
         message, _ = decoded([(case / "stream.sse").read_bytes()], asked)
-    except WireError as error:
+    except ProviderError as error:
         fields = {"kind": error.kind, "message": str(error), "retry_after_s": error.retry_after_s}
         return {"error.json": {**fields, "status": error.status}}
     body = encoded(asked, said("Fix the bug."), *answered(message))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import THEMES, ColorDepth, ThemeName, themed
+from agentcli.ui.render.palette import THEMES, ColorDepth, ThemeName, build_theme
 from tests.support.scenes import SCENES
 
 SCREENS = Path(__file__).parents[2] / "fixtures" / "screens"
@@ -17,7 +17,7 @@ NAMES = [
 def paint_of(theme: ThemeName, columns: int) -> Paint:
     depths: dict[ThemeName, ColorDepth] = {"ansi": "16", "none": "none"}
     depth = depths.get(theme, "truecolor")
-    return Paint(columns=columns, rows=40, theme=themed(theme, depth=depth), color=depth)
+    return Paint(columns=columns, rows=40, theme=build_theme(theme, depth=depth), color=depth)
 
 
 def drawn(name: str) -> str:
@@ -27,7 +27,7 @@ def drawn(name: str) -> str:
         paint = Paint(
             columns=int(columns),
             rows=40,
-            theme=themed("none"),
+            theme=build_theme("none"),
             color="none",
             ascii=True,
             accessible=True,

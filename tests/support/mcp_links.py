@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentcli.machine import process
-from agentcli.machine.environment import child_environment
-from agentcli.mcp.content import Keeping
+from agentcli.machine.environment import build_child_environment
+from agentcli.mcp.content import ContentStore
 from agentcli.mcp.entries import ServerEntry
 from agentcli.mcp.host import Sample
-from agentcli.mcp.link import Link
-from agentcli.mcp.local import LocalServer
-from agentcli.mcp.offered import Offered
-from agentcli.mcp.stdio import Handles, Started
+from agentcli.mcp.link import ServerConnection
+from agentcli.mcp.local import LocalMcpServer
+from agentcli.mcp.offered import OfferedTool
+from agentcli.mcp.stdio import Handles, StartedServer
 from agentcli.mcp.tool import ServerTool
-from agentcli.types.forms import Form, FormAnswer
+from agentcli.types.forms import FormAnswer, ServerForm
 from agentcli.types.tools import Output, ToolContext
 from tests.support.processes import until
 
@@ -82,12 +82,14 @@ class Nasty:
         self.entry = ServerEntry(
             name="nasty", command=sys.executable, args=(str(script), mode, *more), **entry
         )
-        self.asked: list[Form] = []
+        self.asked: list[ServerForm] = []
         self.answer = FormAnswer(action="decline")
-        self.accepted: Mapping[str, Offered] = {}
+        self.accepted: Mapping[str, OfferedTool] = {}
         self.shown: list[str] = []
-        self.local = LocalServer(self._launch, log_path=directory / "nasty.log", clean=Unfiltered)
-        self.link = Link(
+        self.local = LocalMcpServer(
+            self._launch, log_path=directory / "nasty.log", clean=Unfiltered
+        )
+        self.link = ServerConnection(
             self.entry,
             open_transport=self.local.transport,
             workspace=directory,
@@ -96,7 +98,7 @@ class Nasty:
             sample=sample,
         )
 
-    async def fill_in(self, form: Form) -> FormAnswer:
+    async def fill_in(self, form: ServerForm) -> FormAnswer:
         self.asked.append(form)
         return self.answer
 
@@ -116,21 +118,21 @@ class Nasty:
         return ToolContext(call_id="c", workspace=self.directory, progress=self.shown.append)
 
     async def tool(self, name: str) -> ServerTool:
-        keeping = Keeping(directory=self.directory, takes_images=lambda: True)
+        keeping = ContentStore(directory=self.directory, takes_images=lambda: True)
         offered = (await self.link.tools())[name]
         return ServerTool(offered, self.link, keeping=keeping, review=self._reviewed)
 
-    async def _reviewed(self, now: Mapping[str, Offered]) -> Mapping[str, Offered]:
+    async def _reviewed(self, now: Mapping[str, OfferedTool]) -> Mapping[str, OfferedTool]:
         return self.accepted
 
-    def _launch(self, handles: Handles) -> Started:
+    def _launch(self, handles: Handles) -> StartedServer:
         mark = f"agentcli-{secrets.token_hex(8)}"
         child = process.start(
             [self.entry.command, *self.entry.args],
             cwd=self.directory,
-            env=child_environment({"PATH": "/usr/bin:/bin"}, mark=mark),
+            env=build_child_environment({"PATH": "/usr/bin:/bin"}, tag=mark),
             stdin=handles.stdin,
             stdout=handles.stdout,
             stderr=handles.stderr,
         )
-        return Started(process=child, mark=mark, finish=tuple)
+        return StartedServer(process=child, tag=mark, finish=tuple)

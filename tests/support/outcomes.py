@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentcli.record.reading import read
+from agentcli.record.reading import read_log
 from agentcli.types.events import Fact, SessionEnded
 from tests.support.program import Ran, agentcli
 from tests.support.provider import Provider
@@ -48,7 +48,7 @@ class Told:
 
 def last_fact(home: Path) -> Fact:
     log = max(home.glob(".local/state/agentcli/sessions/*/log.jsonl"))
-    return read(log).entries[-1].fact
+    return read_log(log).entries[-1].fact
 
 
 def told_by_result(result: dict[str, Any]) -> Told:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.agent.journal import Journal
-from agentcli.record.log import Log
+from agentcli.record.log import LogWriter
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -90,7 +90,7 @@ SESSION: tuple[Fact, ...] = (
 def write(path: Path, facts: Iterable[Fact] = SESSION) -> list[Entry]:
     """A log of these facts, as a journal writes it."""
     entries: list[Entry] = []
-    log = Log(path)
+    log = LogWriter(path)
 
     def record(entry: Entry) -> None:
         entries.append(entry)
@@ -98,7 +98,7 @@ def write(path: Path, facts: Iterable[Fact] = SESSION) -> list[Entry]:
 
     journal = Journal("s", record=record)
     for fact in facts:
-        journal.tell(fact)
+        journal.append(fact)
     log.close()
     return entries
 
@@ -109,7 +109,7 @@ def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     facts = [record["fact"] for record in records]
     change(facts)
     path.unlink()
-    log = Log(path)
+    log = LogWriter(path)
     for number, fact in enumerate(facts, start=1):
         log.append(Entry(seq=number, at="", session="s", parent=None, fact=fact))
     log.close()

@@ -49,21 +49,21 @@ Play = Callable[[Session, asyncio.Event], Awaitable[None]]
 
 
 async def one_turn(session: Session, printed: asyncio.Event) -> None:
-    await session.turn("go")
+    await session.run_turn("go")
 
 
 async def two_turns(session: Session, printed: asyncio.Event) -> None:
-    await session.turn("go")
-    await session.turn("go on")
+    await session.run_turn("go")
+    await session.run_turn("go on")
 
 
 async def interrupted(session: Session, printed: asyncio.Event) -> None:
     """The first turn is interrupted while its command runs, and the second goes on."""
-    turn = asyncio.ensure_future(session.turn("go"))
+    turn = asyncio.ensure_future(session.run_turn("go"))
     await printed.wait()
     turn.cancel()
     await asyncio.gather(turn, return_exceptions=True)
-    await session.turn("go on")
+    await session.run_turn("go on")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +211,7 @@ async def record(case: Case, *, workspace: Path, sessions: Path, script: Path) -
     session = open_session(settings, listeners=[listen])
     await case.play(session, printed)
     await session.close(0)
-    return session.place.log
+    return session.paths.log
 
 
 def write(name: str, case: Case) -> None:

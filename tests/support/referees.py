@@ -15,9 +15,9 @@ from agentcli.types.messages import Json, Text, UserMessage
 from agentcli.types.wire import Message, Request
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.http.body import BodyText
+from agentcli.wire.http.body import RequestBody
 from agentcli.wire.normalize import normalize
-from agentcli.wire.transport import dialect_of
+from agentcli.wire.transport import find_dialect
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.conversations import NAMES, conversation
 from tests.support.provider import Checker, Recorded
@@ -49,7 +49,7 @@ class Referee:
 
     @property
     def dialect(self) -> Dialect:
-        return dialect_of(self.model.protocol)
+        return find_dialect(self.model.protocol)
 
     @property
     def folder(self) -> Path:
@@ -71,7 +71,7 @@ class Referee:
             method="POST",
             path=self.dialect.path(self.model),
             headers={name.lower(): value for name, value in headers.items()},
-            body=b"".join(BodyText().of(body, self.dialect.HISTORY_KEY)),
+            body=b"".join(RequestBody().write(body, self.dialect.HISTORY_KEY)),
             connection=0,
         )
 

@@ -18,7 +18,7 @@ from agentcli.types.tools import (
     ToolResult,
 )
 from agentcli.types.verdicts import By, Decision, Verdict
-from agentcli.ui.render.cards import Cards
+from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
 
@@ -282,17 +282,17 @@ def prose(paint: Paint, source: str) -> str:
 
 def card_text(paint: Paint, taken: list[Step]) -> str:
     """Cards one below the other, an empty line between them."""
-    cards = Cards(paint)
-    shown = [cards.finished(one.judged, one.finished) for one in taken]
+    cards = CardRenderer(paint)
+    shown = [cards.add_finished(one.judged, one.finished) for one in taken]
     return "\n".join(card for card in (*shown, cards.flush()) if card)
 
 
 def _session(paint: Paint) -> Iterator[str]:
-    cards = Cards(paint)
-    yield paint.styled("> fix the divide bug in @calc.py", paint.theme.strong) + "\n"
+    cards = CardRenderer(paint)
+    yield paint.apply_style("> fix the divide bug in @calc.py", paint.theme.strong) + "\n"
     yield prose(paint, INTRO)
     for one in (read("calc.py"), edit(), failing()):
-        yield cards.finished(one.judged, one.finished)
+        yield cards.add_finished(one.judged, one.finished)
     yield cards.flush()
     yield prose(
         paint, "`divide` now raises `ValueError`. The suite exits 3 for a warning filter.\n"

@@ -14,17 +14,17 @@ from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Engine, start_freely
+from agentcli.tools.searching.ripgrep import Ripgrep, start_unconfined
 from agentcli.types.tools import Matches, Output, Tool, ToolContext
 
 CAN_HOLD = sys.platform == "linux" and landlock.version() > 0
 
 
-def installed() -> list[Engine]:
+def installed() -> list[Ripgrep]:
     """Every ripgrep on this machine, held: versions must not differ in their answers."""
     found = [shutil.which("rg"), shutil.which("rg", path=sysconfig.get_path("scripts"))]
-    start = start_reading if CAN_HOLD else start_freely
-    return [ripgrep.at(Path(path), start) for path in dict.fromkeys(found) if path]
+    start = start_reading if CAN_HOLD else start_unconfined
+    return [ripgrep.ripgrep_at(Path(path), start) for path in dict.fromkeys(found) if path]
 
 
 ENGINES = installed()
@@ -49,9 +49,9 @@ def text_of(output: Output) -> str:
     return "".join(block.text for block in output.content if block.type == "text")
 
 
-def grep(root: Path, engine: Engine, **arguments: Any) -> str:
+def grep(root: Path, engine: Ripgrep, **arguments: Any) -> str:
     return text_of(answer(Grep(workspace=Workspace(root), engine=engine), arguments))
 
 
-def find(root: Path, engine: Engine, **arguments: Any) -> str:
+def find(root: Path, engine: Ripgrep, **arguments: Any) -> str:
     return text_of(answer(FindFiles(workspace=Workspace(root), engine=engine), arguments))

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.asking import Asking
+from agentcli.agent.asking import ModelClient
 from agentcli.agent.budget import Budget
-from agentcli.agent.dispatch import After, Clean, Dispatcher
-from agentcli.agent.finish import Finish
+from agentcli.agent.dispatch import Clean, Dispatcher, ResultHook
+from agentcli.agent.finish import CompletionChecks
 from agentcli.agent.journal import Journal
-from agentcli.agent.limits import Breaker, Limits, Pace
+from agentcli.agent.limits import Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop, OnDeny
 from agentcli.agent.toolset import Toolset
 from agentcli.types.errors import ToolError
@@ -29,7 +29,7 @@ from agentcli.types.messages import (
 )
 from agentcli.types.tools import Details, Effect, ErrorKind, Output, Tool, ToolContext, ToolSpec
 from agentcli.types.verdicts import Judge, Preview, Verdict
-from agentcli.types.wire import Request, Show
+from agentcli.types.wire import OnDelta, Request
 
 Reply = AssistantMessage | Exception
 
@@ -57,7 +57,7 @@ class ListWire:
         self._replies = list(replies)
         self.requests: list[Request] = []
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         self.requests.append(request)
         answer = self._replies.pop(0)
         if isinstance(answer, Exception):
@@ -113,14 +113,14 @@ class Bench:
     """Everything a test wants to look at after a turn."""
 
     wire: ListWire
-    asking: Asking
+    asking: ModelClient
     loop: Loop
     journal: Journal
     entries: list[Entry]
     events: list[Event]
 
     def turn(self, prompt: str = "go") -> TurnEnded:
-        return asyncio.run(self.loop.turn(UserMessage(content=(Text(text=prompt),))))
+        return asyncio.run(self.loop.run_turn(UserMessage(content=(Text(text=prompt),))))
 
 
 def bench(
@@ -128,43 +128,43 @@ def bench(
     tools: Sequence[Tool] = (),
     *,
     judge: Judge = allow,
-    limits: Limits | None = None,
-    after: Sequence[After] = (),
+    limits: TurnLimits | None = None,
+    after: Sequence[ResultHook] = (),
     parallel: bool = True,
     price: Callable[[Usage], float | None] = lambda usage: None,
     clean: Clean = str,
     budget: Budget | None = None,
-    finish: Callable[[Journal], Finish] | None = None,
+    finish: Callable[[Journal], CompletionChecks] | None = None,
     on_deny: OnDeny = "continue",
     wraps_up: bool = False,
     listeners: Sequence[Callable[[Event], None]] = (),
 ) -> Bench:
     entries: list[Entry] = []
     events: list[Event] = []
-    wire, breaker, limits = ListWire(replies), Breaker(), limits or Limits()
+    wire, breaker, limits = ListWire(replies), Breaker(), limits or TurnLimits()
     journal = Journal("test", record=entries.append, listeners=[events.append, *listeners])
     toolset = Toolset((tool.spec, partial(_itself, tool)) for tool in tools)
     dispatcher = Dispatcher(
         toolset=toolset,
         judge=judge,
-        tell=journal.tell,
+        emit=journal.append,
         workspace=Path(),
         breaker=breaker,
         pace=Pace(limits.calls_per_minute),
-        after=after,
+        result_hooks=after,
         clean=clean,
     )
     template = Request(model="test/model", system="", messages=(), tools=toolset.specs)
-    asked = budget.wire(wire, price=price, output_limit=lambda: None) if budget else wire
-    asking = Asking(wire=asked, template=template, journal=journal, price=price)
+    asked = budget.wrap_provider(wire, price=price, output_limit=lambda: None) if budget else wire
+    asking = ModelClient(provider=asked, template=template, journal=journal, price=price)
     loop = Loop(
-        asking=asking,
+        model_client=asking,
         journal=journal,
         dispatcher=dispatcher,
         breaker=breaker,
         limits=limits,
         parallel=parallel,
-        finish=finish(journal) if finish else None,
+        completion_checks=finish(journal) if finish else None,
         on_deny=on_deny,
         wraps_up=wraps_up,
     )

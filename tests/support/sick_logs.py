@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from agentcli.record.log import Log
+from agentcli.record.log import LogWriter
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -26,7 +26,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, Usage, UserMessage
 from agentcli.types.tools import Command, Effect, ErrorKind, FileView, ToolResult
 from agentcli.types.verdicts import By, Decision, Verdict
-from agentcli.ui.triage import show
+from agentcli.ui.triage import show_triage
 
 HERE = Path(__file__).parents[2] / "fixtures" / "triage"
 
@@ -154,7 +154,7 @@ def healthy() -> list[Fact]:
 
 def write(path: Path, facts: Sequence[Fact]) -> None:
     path.unlink(missing_ok=True)
-    log = Log(path)
+    log = LogWriter(path)
     for seq, fact in enumerate(facts, start=1):
         at = f"2026-01-01T09:00:{seq:02}.000Z"
         log.append(
@@ -174,7 +174,7 @@ def damage(path: Path) -> None:
 
 def told(log: Path) -> str:
     with redirect_stdout(io.StringIO()) as out:
-        show(str(log), expected=(), is_strict=False, as_json=False)
+        show_triage(str(log), expected=(), is_strict=False, as_json=False)
     return out.getvalue()
 
 

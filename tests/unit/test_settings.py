@@ -4,7 +4,7 @@ from typing import Any, get_args
 import pytest
 
 import agentcli
-from agentcli.settings import OwnProvider, SandboxChoice, load
+from agentcli.settings import CustomProvider, SandboxChoice, load_settings
 from agentcli.types.errors import SettingsError, UsageError
 
 
@@ -23,8 +23,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_providers_of_the_file_are_read(home: Path) -> None:
     write(home, '[providers.lab]\nprotocol = "openai-chat"\nbase_url = "http://x"\n')
-    assert load({}, workspace=home, environ={}).providers == (
-        OwnProvider(name="lab", protocol="openai-chat", base_url="http://x"),
+    assert load_settings({}, workspace=home, environ={}).providers == (
+        CustomProvider(name="lab", protocol="openai-chat", base_url="http://x"),
     )
 
 
@@ -45,7 +45,7 @@ def test_providers_of_the_file_are_read(home: Path) -> None:
 def test_wrong_value_is_refused_with_what_would_be_right(home: Path, text: str) -> None:
     write(home, text)
     with pytest.raises(SettingsError, match="must be") as raised:
-        load({}, workspace=home, environ={})
+        load_settings({}, workspace=home, environ={})
     assert "settings.toml" in str(raised.value)
 
 
@@ -54,12 +54,12 @@ def test_wrong_value_is_refused_with_what_would_be_right(home: Path, text: str) 
 )
 def test_wrong_flag_is_a_usage_error(home: Path, flags: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="must be"):
-        load(flags, workspace=home, environ={})
+        load_settings(flags, workspace=home, environ={})
 
 
 def test_environment_speaks_in_words(home: Path) -> None:
     environ = {"AGENTCLI_PARALLEL": "no", "AGENTCLI_MAX_TURNS": "7", "AGENTCLI_TIMEOUT": "1.5"}
-    settings = load({}, workspace=home, environ=environ)
+    settings = load_settings({}, workspace=home, environ=environ)
     assert (settings.parallel, settings.max_turns, settings.timeout) == (False, 7, 1.5)
 
 
@@ -70,13 +70,13 @@ def test_environment_speaks_in_words(home: Path) -> None:
 def test_durations_are_written_as_people_write_them(
     text: str, seconds: float, tmp_path: Path
 ) -> None:
-    assert load({"timeout": text}, workspace=tmp_path, environ={}).timeout == seconds
+    assert load_settings({"timeout": text}, workspace=tmp_path, environ={}).timeout == seconds
 
 
 @pytest.mark.parametrize("text", ["", "m", "5x", "-5s", "0", "0s", "1m1h", "inf", "nan", "1 h"])
 def test_duration_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        load({"timeout": text}, workspace=tmp_path, environ={})
+        load_settings({"timeout": text}, workspace=tmp_path, environ={})
 
 
 def test_help_names_every_sandbox() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agentcli.machine.process import to_its_end
+from agentcli.machine.process import run_to_completion
 
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 30.0
@@ -15,17 +15,17 @@ PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class WorkerJob:
     argv: tuple[str, ...]
     stdin: bytes
-    events: Path
+    stdout_path: Path
     """Gets stdout."""
-    story: Path
+    stderr_path: Path
     """Gets stderr."""
 
 
-class Engine(Protocol):
-    async def run(self, work: Work, heard: Callable[[bytes], None]) -> int:
+class BatchEngine(Protocol):
+    async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
         """Tells every line of stdout; returns as Popen does. Cancelled, it stops the worker."""
         ...
 
@@ -33,13 +33,13 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    async def run(self, work: Work, heard: Callable[[bytes], None]) -> int:
-        with work.story.open("wb") as story, work.events.open("wb") as events:
-            async with _started(work, story.fileno()) as worker:
+    async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
+        with job.stderr_path.open("wb") as story, job.stdout_path.open("wb") as events:
+            async with _start_worker(job, story.fileno()) as worker:
                 assert worker.stdout is not None
                 async for line in worker.stdout:
                     events.write(line)
-                    heard(line)
+                    on_line(line)
                 return await worker.wait()
 
     def close(self) -> None:
@@ -47,9 +47,9 @@ class LocalEngine:
 
 
 @asynccontextmanager
-async def _started(work: Work, stderr: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _start_worker(job: WorkerJob, stderr: int) -> AsyncIterator[asyncio.subprocess.Process]:
     worker = await asyncio.create_subprocess_exec(
-        *work.argv,
+        *job.argv,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=stderr,
@@ -59,15 +59,15 @@ async def _started(work: Work, stderr: int) -> AsyncIterator[asyncio.subprocess.
     try:
         assert worker.stdin is not None
         with suppress(ConnectionError):
-            worker.stdin.write(work.stdin)
+            worker.stdin.write(job.stdin)
             await worker.stdin.drain()
         worker.stdin.close()
         yield worker
     finally:
-        await to_its_end(_stop(worker))
+        await run_to_completion(_stop_worker(worker))
 
 
-async def _stop(worker: asyncio.subprocess.Process) -> None:
+async def _stop_worker(worker: asyncio.subprocess.Process) -> None:
     """One that still runs is told to stop, and killed where it does not."""
     if worker.returncode is not None:
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 import ray
 
-from agentcli.app.batch.engine import PATIENCE_S, Work
+from agentcli.app.batch.engine import PATIENCE_S, WorkerJob
 
 
 class RayEngine:
@@ -25,10 +25,10 @@ class RayEngine:
             ray.init(**quiet)
         else:
             ray.init(num_cpus=workers, include_dashboard=False, **quiet)
-        self._carry_out = ray.remote(num_cpus=1, max_retries=0)(carry_out)
+        self._run_job = ray.remote(num_cpus=1, max_retries=0)(run_job)
 
-    async def run(self, work: Work, heard: Callable[[bytes], None]) -> int:
-        promised = self._carry_out.remote(work, dict(os.environ))
+    async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
+        promised = self._run_job.remote(job, dict(os.environ))
         try:
             code: int = await asyncio.wrap_future(promised.future())
         except ray.exceptions.RayError:
@@ -37,26 +37,26 @@ class RayEngine:
             ray.cancel(promised)
             ray.wait([promised], timeout=PATIENCE_S)
             raise
-        for line in work.events.read_bytes().splitlines(keepends=True):
-            heard(line)
+        for line in job.stdout_path.read_bytes().splitlines(keepends=True):
+            on_line(line)
         return code
 
     def close(self) -> None:
         ray.shutdown()
 
 
-def carry_out(work: Work, environ: dict[str, str]) -> int:
+def run_job(job: WorkerJob, environ: dict[str, str]) -> int:
     """On some node. What the worker says comes through a pipe: it ends when nobody reads on."""
-    with work.story.open("wb") as story, work.events.open("wb") as events:
+    with job.stderr_path.open("wb") as story, job.stdout_path.open("wb") as events:
         worker = subprocess.Popen(
-            work.argv,
+            job.argv,
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=story,
         )
         assert worker.stdin is not None and worker.stdout is not None
-        Thread(target=_give, args=(worker, work.stdin), daemon=True).start()
+        Thread(target=_write_stdin, args=(worker, job.stdin), daemon=True).start()
         try:
             for line in worker.stdout:
                 events.write(line)
@@ -67,7 +67,7 @@ def carry_out(work: Work, environ: dict[str, str]) -> int:
                 worker.wait(PATIENCE_S)
 
 
-def _give(worker: "subprocess.Popen[bytes]", data: bytes) -> None:
+def _write_stdin(worker: "subprocess.Popen[bytes]", data: bytes) -> None:
     assert worker.stdin is not None
     try:
         worker.stdin.write(data)

@@ -25,7 +25,7 @@ LISTS = ("allow", "deny", "verify")
 KEYS = ("id", "prompt", *VALUES, *LISTS)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_HOW = 'write one on each line, as {"id": "fix-1", "prompt": "fix the failing test"}'
+_EXAMPLE = 'write one on each line, as {"id": "fix-1", "prompt": "fix the failing test"}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,25 +59,25 @@ def read_tasks(path: Path) -> TaskFile:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_HOW) from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_EXAMPLE) from error
     tasks: dict[str, Task] = {}
     bad: list[BadLine] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            task = _task(line, number)
+            task = _parse_task(line, number)
             if task.id.lower() in tasks:
                 raise ValueError(f"another task is called {task.id}, too")
             tasks[task.id.lower()] = task
         except ValueError as error:
             bad.append(BadLine(number=number, message=str(error)))
     if not tasks and not bad:
-        raise UsageError(f"there is no task in {path}", hint=_HOW)
+        raise UsageError(f"there is no task in {path}", hint=_EXAMPLE)
     return TaskFile(tasks=tuple(tasks.values()), bad=tuple(bad))
 
 
-def _task(line: bytes, number: int) -> Task:
+def _parse_task(line: bytes, number: int) -> Task:
     """Raises ValueError with what is wrong."""
     try:
         given = json.loads(line.decode("utf-8-sig"))
@@ -93,23 +93,23 @@ def _task(line: bytes, number: int) -> Task:
         raise ValueError("it has no prompt")
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise ValueError(f"{name!r} is no id: letters, digits, dots, - and _, 100 at most")
-    return Task(id=name, prompt=prompt, options=tuple(_options(given)))
+    return Task(id=name, prompt=prompt, options=tuple(_iter_options(given)))
 
 
-def _options(given: dict[str, Any]) -> Iterator[str]:
+def _iter_options(fields: dict[str, Any]) -> Iterator[str]:
     for key in VALUES:
-        value = given.get(key)
+        value = fields.get(key)
         if value is not None:
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise ValueError(f"{key} must be a text or a number, not {json.dumps(value)}")
-            yield f"{_option(key)}={value}"
+            yield f"{_format_option(key)}={value}"
     for key in LISTS:
-        values = given.get(key) or ()
+        values = fields.get(key) or ()
         values = (values,) if isinstance(values, str) else values
         if not isinstance(values, list | tuple) or not all(isinstance(it, str) for it in values):
             raise ValueError(f"{key} must be a text or several, not {json.dumps(values)}")
-        yield from (f"{_option(key)}={value}" for value in values)
+        yield from (f"{_format_option(key)}={value}" for value in values)
 
 
-def _option(key: str) -> str:
+def _format_option(key: str) -> str:
     return f"--{key.replace('_', '-')}"

@@ -11,24 +11,24 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from agentcli.machine.git import NOT_INTO_OTHERS, add_worktree, git
+from agentcli.machine.git import NOT_INTO_OTHERS, add_worktree, run_git
 from agentcli.types.errors import SettingsError
 
 
-class Trees:
+class TaskTrees:
     def __init__(self, workspace: Path, *, out: Path) -> None:
         self._workspace = workspace
         self._out = out
         key = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
         self._directory = user_cache_path("agentcli", appauthor=False) / "trees" / key
-        self._root, self.commit = _repository(workspace)
+        self._root, self.commit = _find_repository(workspace)
 
     @property
     def lacks_changes(self) -> bool:
         """Whether what the person has not committed is in none of them."""
         return bool(
             self.commit
-            and git("status", "--porcelain", NOT_INTO_OTHERS, cwd=self._workspace).strip()
+            and run_git("status", "--porcelain", NOT_INTO_OTHERS, cwd=self._workspace).strip()
         )
 
     def make(self, name: str) -> Path:
@@ -40,7 +40,7 @@ class Trees:
             if self.commit:
                 add_worktree(tree, self.commit, root=self._root)
             else:
-                shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._left_out)
+                shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._ignore_names)
         except (OSError, shutil.Error) as error:
             raise SettingsError(f"cannot make {tree}: {error}", hint="free some space") from error
         return tree / self._workspace.relative_to(self._root)
@@ -51,12 +51,12 @@ class Trees:
             return
         if self.commit:
             with suppress(SettingsError):  # one that was made halfway: it goes as a directory does
-                git("worktree", "remove", "--force", "--force", str(tree), cwd=self._root)
+                run_git("worktree", "remove", "--force", "--force", str(tree), cwd=self._root)
         shutil.rmtree(tree, ignore_errors=True)
         if self.commit:
-            git("worktree", "prune", cwd=self._root)
+            run_git("worktree", "prune", cwd=self._root)
 
-    def _left_out(self, directory: str, names: list[str]) -> list[str]:
+    def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
         """What the batch itself writes, and what can be read by nobody: sockets and pipes."""
         places = {name: Path(directory, name) for name in names}
         return [
@@ -68,13 +68,13 @@ class Trees:
         ]
 
 
-def _repository(workspace: Path) -> tuple[Path, str]:
+def _find_repository(workspace: Path) -> tuple[Path, str]:
     """Its root and its commit; the workspace and nothing where there is no commit to start from."""
     try:
-        root = Path(git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
-        commit = git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
+        root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
+        commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
         if workspace != root:
-            git("ls-tree", "-d", f"{commit}:{workspace.relative_to(root).as_posix()}", cwd=root)
+            run_git("ls-tree", "-d", f"{commit}:{workspace.relative_to(root).as_posix()}", cwd=root)
     except (SettingsError, ValueError):
         return workspace, ""
     return root, commit

@@ -6,50 +6,55 @@ The layers differ in how they confine a command, not in how they look after it.
 from dataclasses import dataclass
 from subprocess import Popen
 
-from agentcli.guard.sandbox.grip import Grip
-from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for
-from agentcli.guard.sandbox.newcomers import Newcomers
-from agentcli.guard.sandbox.original import Original
-from agentcli.guard.sandbox.restore import Keeper, Snapshot
-from agentcli.guard.sandbox.watch import Watch
+from agentcli.guard.sandbox.grip import MountCheck
+from agentcli.guard.sandbox.limits import CommandLimits, count_tasks, limit_processes
+from agentcli.guard.sandbox.newcomers import NewRepositoryScan
+from agentcli.guard.sandbox.original import OriginalState
+from agentcli.guard.sandbox.restore import GuardedPaths, Snapshot
+from agentcli.guard.sandbox.watch import CommandWatch
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class MachineBefore:
     """The machine and the guarded places before a command."""
 
     tasks: int
     snapshot: Snapshot
-    grip: Grip | None
+    mount_check: MountCheck | None
 
 
-class Attendance:
+class CommandSupervisor:
     def __init__(
-        self, original: Original, *, keeper: Keeper, newcomers: Newcomers, limits: Limits
+        self,
+        original: OriginalState,
+        *,
+        keeper: GuardedPaths,
+        newcomers: NewRepositoryScan,
+        limits: CommandLimits,
     ) -> None:
         self._keeper = keeper
         self._newcomers = newcomers
         self._limits = limits
         self._original = original
-        self._watch = Watch(limits)
-        self._before: dict[Popen[bytes], Before] = {}
+        self._watch = CommandWatch(limits)
+        self._before: dict[Popen[bytes], MachineBefore] = {}
 
-    def prepare(self, grip: Grip | None = None) -> Before:
+    def prepare(self, mount_check: MountCheck | None = None) -> MachineBefore:
         """Just before a command starts: then `begin` is due, or `give_up`.
 
         What the grip is on is the person's to change; once it is lost, the command is stopped.
         """
         tasks = count_tasks()
-        leave_room_for(self._limits, tasks_now=tasks)
-        return Before(tasks, self._original.begin(self._keeper), grip)
+        limit_processes(self._limits, tasks_now=tasks)
+        return MachineBefore(tasks, self._original.begin(self._keeper), mount_check)
 
     def give_up(self) -> None:
         """There is no command after all."""
         self._original.end()
 
-    def begin(self, process: "Popen[bytes]", before: Before) -> None:
+    def begin(self, process: "Popen[bytes]", before: MachineBefore) -> None:
         self._before[process] = before
-        self._watch.add(process, tasks_before=before.tasks, grip=before.grip)
+        self._watch.add(process, tasks_before=before.tasks, mount_check=before.mount_check)
 
     def end(self, process: "Popen[bytes]") -> tuple[str, ...]:
         """Why the command was stopped, if it was, and what of its doings was undone."""
@@ -58,12 +63,12 @@ class Attendance:
             return ()
         try:
             stopped = self._watch.remove(process)
-            grip, snapshot = before.grip, before.snapshot
-            wanted = grip.to_undo(snapshot, self._keeper) if grip else snapshot
+            grip, snapshot = before.mount_check, before.snapshot
+            wanted = grip.select_to_undo(snapshot, self._keeper) if grip else snapshot
             told = (*stopped, *self._keeper.undo(wanted))
         finally:
             self._original.end()
-        found = self._newcomers.told()
+        found = self._newcomers.take_notes()
         self._newcomers.look()
         return (*told, *found)
 

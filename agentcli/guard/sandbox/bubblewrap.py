@@ -11,26 +11,26 @@ from select import select
 from subprocess import DEVNULL, STDOUT, Popen
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
-from agentcli.guard.sandbox.attendance import Attendance, Before
+from agentcli.guard.sandbox.attendance import CommandSupervisor, MachineBefore
 from agentcli.guard.sandbox.entrance import Entrance
-from agentcli.guard.sandbox.grip import Grips
-from agentcli.guard.sandbox.holding import Holding
+from agentcli.guard.sandbox.grip import MountChecks
+from agentcli.guard.sandbox.holding import PlaceholderHolder
 from agentcli.guard.sandbox.kinds import exists, is_directory
 from agentcli.guard.sandbox.launcher import Launcher
-from agentcli.guard.sandbox.limits import Limits, allowed_tasks
-from agentcli.guard.sandbox.mounts import MountState, View
+from agentcli.guard.sandbox.limits import CommandLimits, count_allowed_tasks
+from agentcli.guard.sandbox.mounts import MountState, MountView
 from agentcli.guard.sandbox.mounttable import MountTable
 from agentcli.guard.sandbox.network import make_private_network
-from agentcli.guard.sandbox.newcomers import Newcomers
-from agentcli.guard.sandbox.original import original_of
-from agentcli.guard.sandbox.places import Places
-from agentcli.guard.sandbox.protect import Guarded, of_new_repository, protections
-from agentcli.guard.sandbox.restore import Keeper
-from agentcli.guard.sandbox.room import Rooms
-from agentcli.guard.sandbox.settling import settled
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.newcomers import NewRepositoryScan
+from agentcli.guard.sandbox.original import find_original
+from agentcli.guard.sandbox.places import SandboxPaths
+from agentcli.guard.sandbox.protect import GuardedPath, find_protection, guard_new_repository
+from agentcli.guard.sandbox.restore import GuardedPaths
+from agentcli.guard.sandbox.room import MountNamespaceCache
+from agentcli.guard.sandbox.settling import wrap_command
+from agentcli.types.verdicts import Grants
 
-_FILTER = seccomp.Filter(
+_FILTER = seccomp.SyscallFilter(
     families=(seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK),
     sees_others=False,
 )
@@ -50,47 +50,49 @@ class _Status:
     """Of bubblewrap itself, by which its processes are known."""
 
 
-class Bubblewrap:
+class BubblewrapSandbox:
     def __init__(
         self,
-        places: Places,
+        places: SandboxPaths,
         *,
         program: Path,
         version: tuple[int, ...],
-        limits: Limits,
+        limits: CommandLimits,
         has_rooms: bool = True,
     ) -> None:
         """Without rooms everything is mounted anew for each command."""
-        protection = protections(places.workspace, (*places.protected, *places.records))
+        protection = find_protection(places.workspace, (*places.protected, *places.records))
         held = tuple(filter(_can_be_held, protection.guarded))[:_MOUNTED_GUARDS]
         self._network = make_private_network(program)
-        self._view = View(
+        self._view = MountView(
             places,
             protection=replace(protection, guarded=held),
             version=version,
             has_private_network=self._network is not None,
         )
         self._mount_table = MountTable()
-        self._rooms = Rooms(self._view, program=program, network=self._network)
+        self._rooms = MountNamespaceCache(self._view, program=program, network=self._network)
         self.has_rooms = has_rooms
         self._places = places
         self._program = program
         self._limits = limits
-        self._holding = Holding(held)
+        self._holding = PlaceholderHolder(held)
         roots = (places.workspace, *protection.writable)
-        keeper = Keeper(
+        keeper = GuardedPaths(
             (*protection.guarded, *_new_ones(places.workspace, held)),
             roots=roots,
             rejected=places.rejected,
         )
-        self._grips = Grips((*(one.path for one in held), *places.hidden))
-        original = original_of(places.workspace)
-        newcomers = Newcomers(places.workspace, original=original, rejected=places.rejected)
-        self._attendance = Attendance(original, keeper=keeper, newcomers=newcomers, limits=limits)
-        self._launcher = Launcher(_leave_the_session_alone, name="bubblewrap launcher")
-        self._inside = Launcher(_leave_the_session_alone, name="bubblewrap launcher in its network")
+        self._grips = MountChecks((*(one.path for one in held), *places.hidden))
+        original = find_original(places.workspace)
+        newcomers = NewRepositoryScan(places.workspace, original=original, rejected=places.rejected)
+        self._attendance = CommandSupervisor(
+            original, keeper=keeper, newcomers=newcomers, limits=limits
+        )
+        self._launcher = Launcher(_block_session_sockets, name="bubblewrap launcher")
+        self._inside = Launcher(_block_session_sockets, name="bubblewrap launcher in its network")
         self._status: dict[Popen[bytes], _Status] = {}
-        self._waiting: dict[Popen[bytes], tuple[Confinement, MountState]] = {}
+        self._waiting: dict[Popen[bytes], tuple[Grants, MountState]] = {}
 
     @property
     def name(self) -> str:
@@ -103,20 +105,20 @@ class Bubblewrap:
         cwd: Path,
         env: dict[str, str],
         stdout: int,
-        confinement: Confinement,
+        grants: Grants,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
         self._holding.take()
-        before: Before | None = None
+        before: MachineBefore | None = None
         try:
             grip = self._grips.take()
-            mounted = self._state(confinement)
+            mounted = self._state(grants)
             before = None if waits else self._attendance.prepare(grip)
-            with self._entrance(confinement, mounted) as entrance:
-                process, status = self._started(
-                    argv, cwd, env, confinement, entrance, stdio=(stdin, stdout, stderr)
+            with self._entrance(grants, mounted) as entrance:
+                process, status = self._launch(
+                    argv, cwd, env, grants, entrance, stdio=(stdin, stdout, stderr)
                 )
         except BaseException:
             self._holding.release()
@@ -127,7 +129,7 @@ class Bubblewrap:
         if before:
             self._attendance.begin(process, before)
         else:
-            self._waiting[process] = confinement, mounted
+            self._waiting[process] = grants, mounted
         return process
 
     def attend(self, process: "Popen[bytes]") -> bool:
@@ -161,42 +163,42 @@ class Bubblewrap:
             self._network.close()
             self._network = None
 
-    def _state(self, confinement: Confinement) -> MountState:
-        return ((self._mount_table.changes(),), *self._view.state(confinement))
+    def _state(self, grants: Grants) -> MountState:
+        return ((self._mount_table.changes(),), *self._view.state(grants))
 
     @contextmanager
-    def _entrance(self, confinement: Confinement, mounted: MountState) -> Iterator[Entrance]:
+    def _entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
         if self.has_rooms:
-            with self._rooms.entrance(confinement, mounted) as entrance:
+            with self._rooms.entrance(grants, mounted) as entrance:
                 yield entrance
         else:
-            yield (None if confinement.network else self._network) or Entrance()
+            yield (None if grants.network else self._network) or Entrance()
 
-    def _started(
+    def _launch(
         self,
         argv: Sequence[str],
         cwd: Path,
         env: dict[str, str],
-        confinement: Confinement,
+        grants: Grants,
         entrance: Entrance,
         *,
         stdio: tuple[int, int, int],
     ) -> tuple["Popen[bytes]", "_Status"]:
         status = os.memfd_create("agentcli-status")
-        filter_file = _memory_file(seccomp.program(_FILTER))
+        filter_file = _memory_file(seccomp.build_program(_FILTER))
         view = self._view
         variables = {**env, **self._places.variables, "TMPDIR": str(view.temporary)}
         loaders = [name for name in variables if name.startswith(_LOADERS)]
         options = [
-            *(view.options_in_room if self.has_rooms else view.options)(confinement),
+            *(view.options_in_room if self.has_rooms else view.options)(grants),
             *(word for name in loaders for word in ("--setenv", name, variables.pop(name))),
             *("--chdir", str(cwd)),
             *("--seccomp", str(filter_file)),
             *("--json-status-fd", str(status)),
         ]
         options_file = _memory_file(b"".join(os.fsencode(word) + b"\0" for word in options))
-        command = settled(
-            argv, descriptors=entrance.descriptors, most_tasks=allowed_tasks(self._limits)
+        command = wrap_command(
+            argv, descriptors=entrance.descriptors, most_tasks=count_allowed_tasks(self._limits)
         )
         words = [str(self._program), "--args", str(options_file), "--", *command]
         launcher = self._inside if entrance.network is not None else self._launcher
@@ -221,7 +223,7 @@ class Bubblewrap:
         return process, _Status(status, tuple(words))
 
 
-def _can_be_held(one: Guarded) -> bool:
+def _can_be_held(one: GuardedPath) -> bool:
     """What is not there must be made: a directory that git does not see, or a file of git's own."""
     if one.kind == "entry" or exists(one.path):
         return one.kind != "entry"
@@ -230,14 +232,14 @@ def _can_be_held(one: Guarded) -> bool:
     return is_unseen and is_directory(directory) and os.access(directory, os.W_OK)
 
 
-def _new_ones(workspace: Path, held: Iterable[Guarded]) -> tuple[Guarded, ...]:
+def _new_ones(workspace: Path, held: Iterable[GuardedPath]) -> tuple[GuardedPath, ...]:
     """Where there is no repository, a command may make one, and is watched then."""
     git = workspace / ".git"
     has_repository = any(one.path.is_relative_to(git) for one in held)
-    return () if has_repository else of_new_repository(workspace)
+    return () if has_repository else guard_new_repository(workspace)
 
 
-def _leave_the_session_alone() -> None:
+def _block_session_sockets() -> None:
     """With a shared network, abstract sockets of the person's session are in reach otherwise."""
     kernel.forbid_new_privileges()
     landlock.restrict_scope()
@@ -252,7 +254,7 @@ def _memory_file(content: bytes) -> int:
 
 def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
     """Waits until everything of the command is gone; tells whether there was a command at all."""
-    told = _told(os.pread(status.memory, _STATUS_BYTES, 0))
+    told = _read_status(os.pread(status.memory, _STATUS_BYTES, 0))
     os.close(status.memory)
     if "child-pid" in told:
         _end_namespace(told["child-pid"], status.words)
@@ -285,7 +287,7 @@ def _end_namespace(first: int, words: Sequence[str]) -> None:
         os.close(handle)
 
 
-def _told(status: bytes) -> dict[str, int]:
+def _read_status(status: bytes) -> dict[str, int]:
     told: dict[str, int] = {}
     for line in status.splitlines():
         with suppress(ValueError):

@@ -15,20 +15,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 from agentcli.guard.sandbox import landlock, remedies, seccomp
-from agentcli.guard.sandbox.bubblewrap import Bubblewrap
-from agentcli.guard.sandbox.limits import Limits, lower_own_limits
-from agentcli.guard.sandbox.places import Places, survey
+from agentcli.guard.sandbox.bubblewrap import BubblewrapSandbox
+from agentcli.guard.sandbox.limits import CommandLimits, lower_own_limits
+from agentcli.guard.sandbox.places import SandboxPaths, survey_paths
 from agentcli.guard.sandbox.processes import kill_tree
-from agentcli.guard.sandbox.reduced import OLDEST_VERSION, Reduced
+from agentcli.guard.sandbox.reduced import OLDEST_VERSION, LandlockSandbox
 from agentcli.guard.sandbox.remedies import Remedy
 from agentcli.guard.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
-from agentcli.guard.sandbox.seatbelt import Seatbelt
+from agentcli.guard.sandbox.seatbelt import SeatbeltSandbox
 from agentcli.machine import own_process
 from agentcli.machine.environment import MARK
-from agentcli.machine.last_will import LastWill
-from agentcli.machine.tree import new_mark
+from agentcli.machine.last_will import OrphanReaper
+from agentcli.machine.tree import new_tag
 from agentcli.types.errors import SettingsError
-from agentcli.types.verdicts import Confinement, Sandbox
+from agentcli.types.verdicts import Grants, Sandbox
 
 _PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
 _PROBE_LIMIT_S = 10.0
@@ -37,7 +37,7 @@ _WITHOUT = "--sandbox off, if commands may do everything that you can"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class SandboxScope:
     """What there is to confine."""
 
     workspace: Path
@@ -51,11 +51,11 @@ class Ground:
     """What agentcli writes while commands run: held, but not put back over its own writing."""
     rejected: Path | None = None
     """Where to keep what was taken away; None: only as long as the session."""
-    limits: Limits = field(default_factory=Limits)
+    limits: CommandLimits = field(default_factory=CommandLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LayerFinding:
     """What is known about one layer on this machine."""
 
     layer: str
@@ -74,21 +74,21 @@ class _Unusable(Exception):
         self.remedy = remedy
 
 
-_Build = Callable[[Places, Limits, Mapping[str, str]], Sandbox]
+_Build = Callable[[SandboxPaths, CommandLimits, Mapping[str, str]], Sandbox]
 
 
-def choose(
-    ground: Ground,
+def choose_sandbox(
+    scope: SandboxScope,
     *,
     environ: Mapping[str, str] = os.environ,
     only: str | None = None,
-    broken: Callable[[Finding], None] = lambda finding: None,
+    broken: Callable[[LayerFinding], None] = lambda finding: None,
 ) -> Sandbox:
     """The strongest layer that works, or the one that is asked for; SettingsError if none does.
 
     `broken`: told of a stronger one that is installed, and yet does not work."""
-    failures: list[Finding] = []
-    for sandbox, finding in _attempts(ground, environ, only):
+    failures: list[LayerFinding] = []
+    for sandbox, finding in _attempts(scope, environ, only):
         if sandbox is not None:
             for failure in failures:
                 if failure.reason != remedies.not_installed().reason:
@@ -102,10 +102,12 @@ def choose(
     )
 
 
-def describe(ground: Ground, *, environ: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
+def describe_layers(
+    scope: SandboxScope, *, environ: Mapping[str, str] = os.environ
+) -> tuple[LayerFinding, ...]:
     """Every layer that a machine of this kind could have, the strongest first."""
     findings = []
-    for sandbox, finding in _attempts(ground, environ, None):
+    for sandbox, finding in _attempts(scope, environ, None):
         findings.append(finding)
         if sandbox is not None:
             sandbox.close()
@@ -113,44 +115,47 @@ def describe(ground: Ground, *, environ: Mapping[str, str] = os.environ) -> tupl
 
 
 def _attempts(
-    ground: Ground, environ: Mapping[str, str], only: str | None
-) -> Iterator[tuple[Sandbox | None, Finding]]:
+    scope: SandboxScope, environ: Mapping[str, str], only: str | None
+) -> Iterator[tuple[Sandbox | None, LayerFinding]]:
     builders = _builders()
     if not builders:
         return
-    if os.path.realpath(ground.workspace) == os.sep:
+    if os.path.realpath(scope.workspace) == os.sep:
         raise SettingsError(
             "The workspace is the root directory: everything would be in it.",
             hint="Start agentcli in the directory of a project.",
         )
     lower_own_limits()
-    places = survey(
-        workspace=ground.workspace,
-        private=ground.private,
-        readable=ground.readable,
-        protected=ground.protected,
-        records=ground.records,
-        rejected=ground.rejected,
+    places = survey_paths(
+        workspace=scope.workspace,
+        private=scope.private,
+        readable=scope.readable,
+        protected=scope.protected,
+        records=scope.records,
+        rejected=scope.rejected,
         environ=environ,
     )
     for layer, build in builders.items():
         if only in (None, layer):
             try:
-                sandbox = build(places, ground.limits, environ)
+                sandbox = build(places, scope.limits, environ)
             except _Unusable as error:
                 remedy = error.remedy
-                yield None, Finding(layer=layer, works=False, reason=remedy.reason, fix=remedy.fix)
+                yield (
+                    None,
+                    LayerFinding(layer=layer, works=False, reason=remedy.reason, fix=remedy.fix),
+                )
             else:
-                yield sandbox, Finding(layer=layer, works=True, gaps=_gaps(sandbox, places))
+                yield sandbox, LayerFinding(layer=layer, works=True, gaps=_gaps(sandbox, places))
 
 
-def _gaps(sandbox: Sandbox, places: Places) -> tuple[str, ...]:
+def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
     match sandbox:
-        case Reduced(has_view=has_view, has_network=has_network):
-            return remedies.reduced_gaps(
-                has_view=has_view, has_network=has_network, is_home=places.is_home
+        case LandlockSandbox(has_view=has_view, has_network=has_network):
+            return remedies.list_landlock_gaps(
+                has_view=has_view, has_network=has_network, is_home=paths.is_home
             )
-        case Seatbelt():
+        case SeatbeltSandbox():
             return ("Memory and the number of processes are not limited.",)
     return ()
 
@@ -163,33 +168,35 @@ def _builders() -> dict[str, _Build]:
     return {}
 
 
-def _bubblewrap(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
-    program = _find_bubblewrap(environ, places.workspace)
+def _bubblewrap(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
+    program = _find_bubblewrap(environ, paths.workspace)
     if program is None:
         raise _Unusable(remedies.not_installed())
     version = _version(program)
     if version is None or not seccomp.is_supported():
         raise _Unusable(Remedy(f"{program} cannot be used on this machine."))
-    make = partial(Bubblewrap, places, program=program, version=version, limits=limits)
+    make = partial(BubblewrapSandbox, paths, program=program, version=version, limits=limits)
     try:
-        return _proven(make(), places, Remedy)
+        return _prove(make(), paths, Remedy)
     except _Unusable:
         sandbox = make(has_rooms=False)
-        return _proven(sandbox, places, lambda said: remedies.bubblewrap_failed(said, program))
+        return _prove(sandbox, paths, lambda said: remedies.bubblewrap_failed(said, program))
 
 
-def _landlock(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
+def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
     version = landlock.version()
     if version < OLDEST_VERSION or not seccomp.is_supported():
         raise _Unusable(remedies.landlock_missing(version, OLDEST_VERSION))
-    sandbox = Reduced(places, limits=limits)
-    return _proven(sandbox, places, lambda said: Remedy(f"Landlock failed ({said})."))
+    sandbox = LandlockSandbox(paths, limits=limits)
+    return _prove(sandbox, paths, lambda said: Remedy(f"Landlock failed ({said})."))
 
 
-def _seatbelt(places: Places, limits: Limits, environ: Mapping[str, str]) -> Sandbox:
+def _seatbelt(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
     if not SANDBOX_EXEC.exists():
         raise _Unusable(Remedy(f"There is no {SANDBOX_EXEC}."))
-    return _proven(Seatbelt(places), places, lambda said: Remedy(f"sandbox-exec failed ({said})."))
+    return _prove(
+        SeatbeltSandbox(paths), paths, lambda said: Remedy(f"sandbox-exec failed ({said}).")
+    )
 
 
 def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None:
@@ -208,17 +215,17 @@ def _version(program: Path) -> tuple[int, ...] | None:
     return tuple(map(int, numbers.groups())) if numbers else None
 
 
-def _proven(sandbox: Sandbox, places: Places, remedy: Callable[[str], Remedy]) -> Sandbox:
+def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy]) -> Sandbox:
     """Has a program try to write outside and inside, and looks what came of it."""
-    inside = places.temporary / "probe"
+    inside = paths.temporary / "probe"
     inside.unlink(missing_ok=True)
-    with TemporaryDirectory(prefix="agentcli-", dir=_beside(places.workspace)) as directory:
+    with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
         outside = Path(directory, "probe")
         try:
-            code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=places.workspace)
+            code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=paths.workspace)
         except OSError as error:
             sandbox.close()
-            unwritable = remedies.workspace_unwritable(error, places.workspace)
+            unwritable = remedies.workspace_unwritable(error, paths.workspace)
             raise _Unusable(unwritable or remedy(str(error))) from error
         works = code == 0 and inside.exists() and not outside.exists()
     inside.unlink(missing_ok=True)
@@ -238,20 +245,18 @@ def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]
     """Run a program to its end; return its exit code and the beginning of what it said.
 
     It has a mark, by which it is ended should we be killed meanwhile."""
-    mark = new_mark(confined=True)
-    will = LastWill(mark)
+    mark = new_tag(confined=True)
+    will = OrphanReaper(mark)
     try:
         return _run_marked(sandbox, argv, cwd=cwd, mark=mark)
     finally:
-        will.revoke()
+        will.dismiss()
 
 
 def _run_marked(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path, mark: str) -> tuple[int, str]:
     reader, writer = os.pipe()
     try:
-        process = sandbox.start(
-            argv, cwd=cwd, env={MARK: mark}, stdout=writer, confinement=Confinement()
-        )
+        process = sandbox.start(argv, cwd=cwd, env={MARK: mark}, stdout=writer, grants=Grants())
     except OSError:
         os.close(reader)
         raise

@@ -32,7 +32,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class FileContent:
     mode: int
     content: bytes
     has_other_names: bool = False
@@ -40,24 +40,24 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkContent:
     target: str
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class DirectoryContent:
     mode: int
     children: Mapping[str, "Entry"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadContent:
     """What is no file, may not be read, or is too much to keep: told apart, never written back."""
 
     identity: tuple[int, ...]
 
 
-Entry: TypeAlias = File | Link | Directory | Unread
+Entry: TypeAlias = FileContent | LinkContent | DirectoryContent | UnreadContent
 
 
 class _TooMuch(Exception):
@@ -78,7 +78,7 @@ class _Budget:
             raise _TooMuch
 
 
-class Reader:
+class ContentReader:
     """Reads entries; what was read before is not read again while nothing about it changed."""
 
     def __init__(self) -> None:
@@ -93,22 +93,22 @@ class Reader:
         try:
             return self._entry(name, parent, found, budget=_Budget(), depth=0)
         except (OSError, _TooMuch):
-            return Unread(_identity(found))
+            return UnreadContent(_identity(found))
 
     def _entry(
         self, name: str, parent: int, found: os.stat_result, *, budget: _Budget, depth: int
     ) -> Entry:
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISREG(found.st_mode) and found.st_size > _FILE_LIMIT_BYTES:
-            return Unread(_identity(found))
+            return UnreadContent(_identity(found))
         budget.spend(found, depth)
         if stat.S_ISLNK(found.st_mode):
-            return Link(os.readlink(name, dir_fd=parent))
+            return LinkContent(os.readlink(name, dir_fd=parent))
         if stat.S_ISDIR(found.st_mode):
-            return Directory(mode, self._children(name, parent, budget, depth))
+            return DirectoryContent(mode, self._children(name, parent, budget, depth))
         if stat.S_ISREG(found.st_mode):
-            return File(mode, self._content(name, parent, found), found.st_nlink > 1)
-        return Unread(_identity(found))
+            return FileContent(mode, self._content(name, parent, found), found.st_nlink > 1)
+        return UnreadContent(_identity(found))
 
     def _children(self, name: str, parent: int, budget: _Budget, depth: int) -> dict[str, Entry]:
         handle = os.open(name, DIRECTORY, dir_fd=parent)
@@ -145,17 +145,17 @@ def outline(name: str, parent: int) -> Entry | None:
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(found.st_mode):
-        return Directory(0, {})
+        return DirectoryContent(0, {})
     if stat.S_ISLNK(found.st_mode):
-        return Link(os.readlink(name, dir_fd=parent))
-    return File(0, b"") if stat.S_ISREG(found.st_mode) else Unread((found.st_mode,))
+        return LinkContent(os.readlink(name, dir_fd=parent))
+    return FileContent(0, b"") if stat.S_ISREG(found.st_mode) else UnreadContent((found.st_mode,))
 
 
 def put_back(name: str, parent: int, *, before: Entry | None, after: Entry | None) -> None:
     """Makes an entry what it was before. What was not read is left as it is."""
-    if before == after or isinstance(before, Unread):
+    if before == after or isinstance(before, UnreadContent):
         return
-    if isinstance(before, Directory) and isinstance(after, Directory):
+    if isinstance(before, DirectoryContent) and isinstance(after, DirectoryContent):
         _put_back_below(name, parent, before, after)
         return
     _remove(name, parent)
@@ -163,7 +163,9 @@ def put_back(name: str, parent: int, *, before: Entry | None, after: Entry | Non
         _write(name, parent, before)
 
 
-def _put_back_below(name: str, parent: int, before: Directory, after: Directory) -> None:
+def _put_back_below(
+    name: str, parent: int, before: DirectoryContent, after: DirectoryContent
+) -> None:
     handle = os.open(name, DIRECTORY, dir_fd=parent)
     try:
         for child in before.children.keys() | after.children.keys():
@@ -207,13 +209,13 @@ def keep_copy(entry: Entry, directory: Path) -> Path:
 
 def _write(name: str, parent: int, entry: Entry) -> None:
     match entry:
-        case File(mode=mode, content=content):
+        case FileContent(mode=mode, content=content):
             with os.fdopen(os.open(name, _CREATE, mode, dir_fd=parent), "wb") as file:
                 file.write(content)
                 os.fchmod(file.fileno(), mode)
-        case Link(target=target):
+        case LinkContent(target=target):
             os.symlink(target, name, dir_fd=parent)
-        case Directory(mode=mode, children=children):
+        case DirectoryContent(mode=mode, children=children):
             os.mkdir(name, 0o700, dir_fd=parent)
             handle = os.open(name, DIRECTORY, dir_fd=parent)
             try:

@@ -57,7 +57,7 @@ class Enclosure:
         """`restrict` is what the launcher gives up; before Linux 6.12 nothing is enclosed."""
         self._is_entered = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name} enclosure")
-        self.launcher = self._thread.submit(self._enclosed, restrict, name).result()
+        self.launcher = self._thread.submit(self._enclose, restrict, name).result()
 
     def clear(self, outsider: Outsider) -> None:
         """Kills what is left of the command, and waits until it is gone."""
@@ -68,7 +68,7 @@ class Enclosure:
         self.launcher.close()
         self._thread.shutdown(wait=False)
 
-    def _enclosed(self, restrict: Restrict, name: str) -> Launcher:
+    def _enclose(self, restrict: Restrict, name: str) -> Launcher:
         """Its thread is made by this one, and is in the domain from its beginning."""
         if landlock.version() >= landlock.SCOPE_VERSION:
             # What hinders this hinders the launcher, too, and is told when it shall start.
@@ -86,13 +86,13 @@ def _kill_all(outsider: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(-1, signal.SIGKILL)
     deadline = time.monotonic() + _LONGEST_WAIT_S
-    while any(map(tree.born, _reached())) and time.monotonic() < deadline:
+    while any(map(tree.start_time, _reach())) and time.monotonic() < deadline:
         time.sleep(_LOOK_AGAIN_S)
 
 
-def _reached() -> Iterator[int]:
+def _reach() -> Iterator[int]:
     """All processes, living or not, that the calling thread can signal; but not its own."""
-    return (pid for pid in tree.pids() if pid != os.getpid() and _reaches(pid))
+    return (pid for pid in tree.list_pids() if pid != os.getpid() and _reaches(pid))
 
 
 def _reaches(pid: int) -> bool | None:

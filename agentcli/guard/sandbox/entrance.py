@@ -85,12 +85,12 @@ def namespaces_of(
             start_new_session=True,
         )
         with holder:
-            return _taken(holder, status, names)
+            return _take_handle(holder, status, names)
     finally:
         os.close(status)
 
 
-def _taken(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> tuple[int, ...]:
+def _take_handle(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> tuple[int, ...]:
     assert holder.stdin is not None
     assert holder.stdout is not None
     assert holder.stderr is not None
@@ -100,12 +100,12 @@ def _taken(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> tuple[i
         if holder.stdout.read(1) != _ECHO:
             raise OSError(holder.stderr.read().decode(errors="replace").strip())
         pid = json.loads(os.pread(status, 4096, 0).splitlines()[0])["child-pid"]
-        return _opened([f"/proc/{pid}/ns/{name}" for name in names])
+        return _open([f"/proc/{pid}/ns/{name}" for name in names])
     finally:
         holder.stdin.close()
 
 
-def _opened(paths: Sequence[str]) -> tuple[int, ...]:
+def _open(paths: Sequence[str]) -> tuple[int, ...]:
     handles: list[int] = []
     try:
         for path in paths:

@@ -66,7 +66,7 @@ _SET = {
 }
 
 
-def allowed_environment(
+def build_environment(
     environ: Mapping[str, str], *, workspace: Path, pass_env: Iterable[str] = ()
 ) -> dict[str, str]:
     """`pass_env` are names the person has given, and only a person may give them."""
@@ -81,11 +81,11 @@ def allowed_environment(
 
 def clean_path(environ: Mapping[str, str], workspace: Path) -> str:
     activated = environ.get("VIRTUAL_ENV", "")
-    kept = dict.fromkeys(_kept_entries(environ.get("PATH", ""), Path(workspace), activated))
+    kept = dict.fromkeys(_filter_entries(environ.get("PATH", ""), Path(workspace), activated))
     return os.pathsep.join(kept) or _DEFAULT_PATH
 
 
-def _kept_entries(search_path: str, workspace: Path, activated: str) -> Iterator[str]:
+def _filter_entries(search_path: str, workspace: Path, activated: str) -> Iterator[str]:
     root = os.path.realpath(workspace)
     for entry in search_path.split(os.pathsep):
         inside = Path(os.path.realpath(entry)).is_relative_to(root)

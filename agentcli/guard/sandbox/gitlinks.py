@@ -26,7 +26,7 @@ _LONGEST_PATH_BYTES = 4096
 _IS_SHA256 = re.compile(r"^\s*(?:\[.*\]\s*)?objectformat\s*=\s*\"?sha256", re.I | re.M)
 
 
-def gitlinks(git: Path) -> tuple[str, ...]:
+def find_gitlinks(git: Path) -> tuple[str, ...]:
     """Paths relative to the top of the worktree, of the index in this git directory."""
     try:
         files = [path for path in (git / "index", *git.glob("sharedindex.*")) if is_file(path)]
@@ -34,28 +34,28 @@ def gitlinks(git: Path) -> tuple[str, ...]:
             return ()
         is_sha256 = _IS_SHA256.search(small_text(common_directory(git) / "config"))
         hash_bytes = 32 if is_sha256 else 20
-        return tuple(path for file in files for path in _links_of(file, hash_bytes))
+        return tuple(path for file in files for path in _read_links(file, hash_bytes))
     except OSError:
         return ()
 
 
-def _links_of(file: Path, hash_bytes: int) -> tuple[str, ...]:
+def _read_links(file: Path, hash_bytes: int) -> tuple[str, ...]:
     found = file.stat()
-    return _links_at(file, hash_bytes, (found.st_ino, found.st_size, found.st_ctime_ns))
+    return _read_links_cached(file, hash_bytes, (found.st_ino, found.st_size, found.st_ctime_ns))
 
 
 @lru_cache(maxsize=64)
-def _links_at(file: Path, hash_bytes: int, _stamp: tuple[int, ...]) -> tuple[str, ...]:
+def _read_links_cached(file: Path, hash_bytes: int, _stamp: tuple[int, ...]) -> tuple[str, ...]:
     """Read again only once it is another file: nobody can set back when it changed."""
     with file.open("rb") as opened:
         data = opened.read(_MOST_BYTES)
     version = int.from_bytes(data[4:8], "big")
-    find = _compressed_links if version == _COMPRESSED_VERSION else _plain_links
+    find = _read_compressed_links if version == _COMPRESSED_VERSION else _read_plain_links
     names = find(data, hash_bytes) if _LINK in data else ()
     return tuple(name.decode("utf-8", "surrogateescape") for name in names)
 
 
-def _plain_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
+def _read_plain_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
     """By their mode, without a look at all other entries; what else looks like it names nothing."""
     mode_at = data.find(_LINK, _HEADER_BYTES)
     while mode_at >= 0:
@@ -66,7 +66,7 @@ def _plain_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
         mode_at = data.find(_LINK, mode_at + 1)
 
 
-def _compressed_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
+def _read_compressed_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
     """Each name is told by what it shares with the one before."""
     at, name, length = _HEADER_BYTES, b"", 0
     while True:

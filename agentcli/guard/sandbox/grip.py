@@ -10,15 +10,15 @@ import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.guard.sandbox.contents import Directory, Entry, File
+from agentcli.guard.sandbox.contents import DirectoryContent, Entry, FileContent
 from agentcli.guard.sandbox.gitsettings import risky_lines
-from agentcli.guard.sandbox.restore import Keeper, Snapshot
+from agentcli.guard.sandbox.restore import GuardedPaths, Snapshot
 
 _SETTINGS = ("config", "config.worktree")
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
 
-class Grip:
+class MountCheck:
     """On places as they are now; it ends with the last command that was started on it."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -30,17 +30,17 @@ class Grip:
             handles.append(os.open(path, _PLACE))
             self._found[path] = os.fstat(handles[-1])
 
-    def lost(self) -> tuple[Path, ...]:
+    def find_stale(self) -> tuple[Path, ...]:
         """Where another file stands by now, or none."""
         return tuple(path for path, was in self._found.items() if not _is_at(path, was))
 
-    def to_undo(self, before: Snapshot, keeper: Keeper) -> Snapshot:
+    def select_to_undo(self, before: Snapshot, keeper: GuardedPaths) -> Snapshot:
         """What a command can have changed: all that was not held, and what was lost.
 
         Who replaced a place cannot be told from who then wrote to it. So of what is there instead
         only that stays which can do no harm.
         """
-        lost = self.lost()
+        lost = self.find_stale()
         now = keeper.snapshot() if lost else {}
         return {
             one: was
@@ -50,18 +50,18 @@ class Grip:
         }
 
 
-class Grips:
+class MountChecks:
     """On all that is held from the commands of a sandbox or hidden from them."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = tuple(paths)
-        self._latest: Grip | None = None
+        self._latest: MountCheck | None = None
 
-    def take(self) -> Grip:
+    def take(self) -> MountCheck:
         """Before anything is mounted, so that whatever happens from then on shows."""
         latest = self._latest
-        if latest is None or latest.lost():
-            latest = self._latest = Grip(self._paths)
+        if latest is None or latest.find_stale():
+            latest = self._latest = MountCheck(self._paths)
         return latest
 
 
@@ -70,13 +70,13 @@ def _is_harmless(path: Path, before: Entry | None, after: Entry | None) -> bool:
     match before, after:
         case _, None:
             return True
-        case ((Directory() | None), Directory(children=children)):
-            known = before.children if isinstance(before, Directory) else {}
+        case ((DirectoryContent() | None), DirectoryContent(children=children)):
+            known = before.children if isinstance(before, DirectoryContent) else {}
             return children.items() <= known.items()
-        case ((File() | None), File(content=content, has_other_names=False)) if (
+        case ((FileContent() | None), FileContent(content=content, has_other_names=False)) if (
             path.name in _SETTINGS
         ):
-            known_text = _text(before.content) if isinstance(before, File) else ""
+            known_text = _text(before.content) if isinstance(before, FileContent) else ""
             return risky_lines(_text(content)) == risky_lines(known_text)
     return False
 

@@ -15,9 +15,9 @@ from functools import cache
 from threading import Lock
 
 from agentcli.guard.sandbox import leavings
-from agentcli.guard.sandbox.leavings import Leaving
-from agentcli.guard.sandbox.protect import Guarded
-from agentcli.machine.last_will import Executor
+from agentcli.guard.sandbox.leavings import Placeholder
+from agentcli.guard.sandbox.protect import GuardedPath
+from agentcli.machine.last_will import ReaperProcess
 
 _TRIES = 10
 _WILL = (
@@ -26,10 +26,10 @@ _WILL = (
 )
 
 
-class Holding:
-    def __init__(self, guarded: Iterable[Guarded]) -> None:
-        self._places = tuple(Leaving(one.path, one.kind, one.filler) for one in guarded)
-        self._claims: dict[Leaving, int] = {}
+class PlaceholderHolder:
+    def __init__(self, guarded: Iterable[GuardedPath]) -> None:
+        self._places = tuple(Placeholder(one.path, one.kind, one.filler) for one in guarded)
+        self._claims: dict[Placeholder, int] = {}
         self._has_will = False
         self._holders = 0
         self._lock = Lock()
@@ -42,7 +42,7 @@ class Holding:
                 for place in self._places:
                     self._hold(place)
                 if self._claims and not self._has_will:
-                    self._make_will()
+                    self._arm_reaper()
             except BaseException:
                 self._leave()
                 raise
@@ -51,7 +51,7 @@ class Holding:
         with self._lock:
             self._leave()
 
-    def _hold(self, place: Leaving) -> None:
+    def _hold(self, place: Placeholder) -> None:
         for _ in range(_TRIES):
             try:
                 if _is_missing(place):
@@ -73,20 +73,20 @@ class Holding:
             place, handle = self._claims.popitem()
             place.give_up(handle)
 
-    def _make_will(self) -> None:
+    def _arm_reaper(self) -> None:
         """For all that it may ever hold: what is not there, or a person's, is left alone."""
         self._has_will = True
         with suppress(OSError):  # there is none, or somebody has ended it
-            _executor().tell([word for one in self._places for word in one.words])
+            _start_reaper().send([word for one in self._places for word in one.words])
 
-    def _forget(self, place: Leaving) -> None:
+    def _forget(self, place: Placeholder) -> None:
         """One that somebody has taken away, whoever held it."""
         handle = self._claims.pop(place, None)
         if handle is not None:
             os.close(handle)
 
 
-def _is_missing(place: Leaving) -> bool:
+def _is_missing(place: Placeholder) -> bool:
     try:
         mode = place.path.lstat().st_mode
     except FileNotFoundError:
@@ -98,8 +98,8 @@ def _is_missing(place: Leaving) -> bool:
 
 
 @cache
-def _executor() -> Executor:
+def _start_reaper() -> ReaperProcess:
     """One for all sessions of this process."""
-    executor = Executor(_WILL)
+    executor = ReaperProcess(_WILL)
     atexit.register(executor.dismiss)
     return executor

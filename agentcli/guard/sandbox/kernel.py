@@ -47,7 +47,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int) -> int:
+def _check(result: int) -> int:
     if result == -1:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
@@ -59,12 +59,12 @@ def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -
     registers = [
         ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
     ]
-    return _checked(int(_libc().syscall(ctypes.c_long(number), *registers)))
+    return _check(int(_libc().syscall(ctypes.c_long(number), *registers)))
 
 
 def prctl(option: int, *arguments: int) -> int:
     registers = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
-    return _checked(int(_libc().prctl(ctypes.c_int(option), *registers)))
+    return _check(int(_libc().prctl(ctypes.c_int(option), *registers)))
 
 
 def forbid_inspection() -> None:
@@ -84,7 +84,7 @@ def drop_capabilities(*, but_override: bool = False) -> None:
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     kept = 1 << _CAP_DAC_OVERRIDE if but_override else 0
-    _checked(int(_libc().capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
+    _check(int(_libc().capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
 
 
 def make_private_network() -> int | None:
@@ -95,7 +95,7 @@ def make_private_network() -> int | None:
 
 def _make_private_network() -> int | None:
     try:
-        _checked(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNET))))
+        _check(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNET))))
     except OSError:
         return None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -106,7 +106,7 @@ def _make_private_network() -> int | None:
 
 
 def enter_network(handle: int) -> None:
-    _checked(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET))))
+    _check(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET))))
 
 
 def make_read_only_view(writable: Sequence[Path]) -> int | None:
@@ -120,7 +120,7 @@ def make_read_only_view(writable: Sequence[Path]) -> int | None:
 
 def _make_read_only_view(writable: Sequence[Path]) -> int | None:
     try:
-        _checked(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNS))))
+        _check(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNS))))
         # Nothing of what follows may be seen by anybody else.
         _mount(Path("/"), _MS_REC | _MS_PRIVATE)
         # As they are now: what somebody has mounted read-only in them stays so.
@@ -136,12 +136,12 @@ def _make_read_only_view(writable: Sequence[Path]) -> int | None:
 
 def enter_view(handle: int) -> None:
     """The thread has a root and a working directory of its own from then on."""
-    _checked(int(_libc().unshare(ctypes.c_int(_CLONE_FS))))
-    _checked(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNS))))
+    _check(int(_libc().unshare(ctypes.c_int(_CLONE_FS))))
+    _check(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNS))))
 
 
 def _mount(target: Path, flags: int) -> None:
-    _checked(int(_libc().mount(None, os.fsencode(target), None, ctypes.c_ulong(flags), None)))
+    _check(int(_libc().mount(None, os.fsencode(target), None, ctypes.c_ulong(flags), None)))
 
 
 def _copy_of_mounts(path: Path, handles: ExitStack) -> int:

@@ -28,7 +28,7 @@ _LOCK_PAUSE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class Placeholder:
     path: Path
     kind: str
     filler: bytes = b""
@@ -40,7 +40,7 @@ class Leaving:
         return os.fsencode(self.path).hex(), self.kind, f"={self.filler.hex()}"
 
     @classmethod
-    def of_words(cls, path: str, kind: str, filler: str) -> "Leaving":
+    def of_words(cls, path: str, kind: str, filler: str) -> "Placeholder":
         return cls(Path(os.fsdecode(bytes.fromhex(path))), kind, bytes.fromhex(filler[1:]))
 
     def make(self) -> None:
@@ -60,7 +60,7 @@ class Leaving:
 
         FileNotFoundError where somebody has just taken it away.
         """
-        if not self._may_be_ours(self._settled()):
+        if not self._may_be_ours(self._wait_for_stamp()):
             return None
         with ExitStack() as undo:
             handle = os.open(self.path, _CAREFULLY)
@@ -73,7 +73,7 @@ class Leaving:
             undo.pop_all()
             return handle
 
-    def _settled(self) -> os.stat_result:
+    def _wait_for_stamp(self) -> os.stat_result:
         """Another session that has just made it has yet to give it its time."""
         for _ in range(_LOCK_TRIES):
             found = self.path.lstat()
@@ -132,7 +132,7 @@ class Leaving:
         return self.filler != b"" or found.st_mtime == _MADE_AT_S
 
 
-def give_up_for_another(leavings: list[Leaving]) -> None:
+def remove_abandoned(leavings: list[Placeholder]) -> None:
     """What a session that was killed has left."""
     for leaving in leavings:
         with suppress(OSError):
@@ -163,4 +163,4 @@ def _lock(handle: int, kind: int, *, tries: int) -> bool:
 if __name__ == "__main__":
     words = sys.argv[1:]
     triples = zip(words[::3], words[1::3], words[2::3], strict=True)
-    give_up_for_another([Leaving.of_words(*triple) for triple in triples])
+    remove_abandoned([Placeholder.of_words(*triple) for triple in triples])

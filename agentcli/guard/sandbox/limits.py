@@ -23,7 +23,7 @@ _LINE_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CommandLimits:
     """For one command with all that came of it; 0: as much as suits this machine."""
 
     processes: int = 0
@@ -47,7 +47,7 @@ def lower_own_limits() -> None:
     _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 
-def leave_room_for(limits: Limits, *, tasks_now: int) -> None:
+def limit_processes(limits: CommandLimits, *, tasks_now: int) -> None:
     """Before each command: how many more processes than now the person may have.
 
     It is only the soft limit, and does not hold for root: a second net, under the watch.
@@ -57,7 +57,7 @@ def leave_room_for(limits: Limits, *, tasks_now: int) -> None:
     resource.setrlimit(resource.RLIMIT_NPROC, (_at_most(hard, most), hard))
 
 
-def allowed_tasks(limits: Limits) -> int:
+def count_allowed_tasks(limits: CommandLimits) -> int:
     """As many as the limits say, or as the person may have at all."""
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     return _at_most(hard, limits.most_tasks)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agentcli.guard.sandbox.kinds import is_directory, is_link
-from agentcli.guard.sandbox.places import Places, granted, resolver_files
-from agentcli.guard.sandbox.protect import Protection, pins
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.places import SandboxPaths, list_granted, resolver_files
+from agentcli.guard.sandbox.protect import Protection, find_pins
+from agentcli.types.verdicts import Grants
 
 _SINCE_0_7 = (0, 7, 0)
 _SINCE_0_8 = (0, 8, 0)
@@ -52,12 +52,12 @@ class _Mount:
     at: Path
 
 
-class View:
+class MountView:
     """What stays the same for all commands of a session."""
 
     def __init__(
         self,
-        places: Places,
+        paths: SandboxPaths,
         *,
         protection: Protection,
         version: tuple[int, ...],
@@ -68,47 +68,45 @@ class View:
         A bubblewrap of an old version lacks options that the system call filter makes up for.
         `has_private_network`: commands are in one already, unless they may have the whole.
         """
-        self.places = places
+        self.places = paths
         self.protection = protection
         self.version = version
         self.has_private_network = has_private_network
         self.options = lru_cache(maxsize=_KEPT_VIEWS)(self._options)
-        self.options_in_room = lru_cache(maxsize=_KEPT_VIEWS)(self._options_in_room)
-        self.room = lru_cache(maxsize=_KEPT_VIEWS)(self._room)
-        self._mounted = lru_cache(maxsize=_KEPT_VIEWS)(self._places)
-        mounts = self._mounts(Confinement())
+        self.options_in_room = lru_cache(maxsize=_KEPT_VIEWS)(self._options_in_namespace)
+        self.room = lru_cache(maxsize=_KEPT_VIEWS)(self._namespace_options)
+        self._mounted = lru_cache(maxsize=_KEPT_VIEWS)(self._list_mounted)
+        mounts = self._mounts(Grants())
         free = (path for path in _TEMPORARY if not _is_covered(path, mounts))
-        self.temporary = next(
-            (path for path in free if not _tops([path], mounts)), places.temporary
-        )
+        self.temporary = next((path for path in free if not _tops([path], mounts)), paths.temporary)
         """Where commands shall put temporary files: nothing else is mounted there."""
 
-    def state(self, confinement: Confinement) -> MountState:
+    def state(self, grants: Grants) -> MountState:
         """Of all that is mounted: once a source is another one, its mount holds nothing.
 
         The number of a file that is gone may be given to the next, so of guarded and hidden ones
         the time counts, too.
         """
-        found = ((path.stat(), counts) for path, counts in self._mounted(confinement))
+        found = ((path.stat(), counts) for path, counts in self._mounted(grants))
         return tuple(
             (one.st_dev, one.st_ino, one.st_ctime_ns if counts else 0) for one, counts in found
         )
 
-    def _places(self, confinement: Confinement) -> tuple[tuple[Path, bool], ...]:
+    def _list_mounted(self, grants: Grants) -> tuple[tuple[Path, bool], ...]:
         """Where something is mounted, and whether the time of what is there counts."""
         timed = {*(one.path for one in self.protection.guarded), *self.places.hidden}
-        places = (*self.places.system, *(one.at for one in self._mounts(confinement)))
+        places = (*self.places.system, *(one.at for one in self._mounts(grants)))
         return tuple((path, path in timed) for path in places)
 
-    def _options(self, confinement: Confinement) -> tuple[str, ...]:
+    def _options(self, grants: Grants) -> tuple[str, ...]:
         """Of a command that is in no room: all but the program to run."""
-        return (*self._apart(confinement), *self._tree(confinement, _ROOT), *self._own())
+        return (*self._apart(grants), *self._tree(grants, _ROOT), *self._own())
 
-    def _options_in_room(self, confinement: Confinement) -> tuple[str, ...]:
+    def _options_in_namespace(self, grants: Grants) -> tuple[str, ...]:
         """Of a command that is started in a room of that confinement."""
-        return (*self._apart(confinement), "--dev-bind", str(_VIEW), str(_ROOT), *self._own())
+        return (*self._apart(grants), "--dev-bind", str(_VIEW), str(_ROOT), *self._own())
 
-    def _room(self, confinement: Confinement) -> tuple[str, ...]:
+    def _namespace_options(self, grants: Grants) -> tuple[str, ...]:
         """Of a room itself. No command ever sees more of it than the view."""
         return (
             *self._system(_ROOT),
@@ -116,17 +114,17 @@ class View:
             *("--dev-bind", os.devnull, os.devnull),
             *("--dir", "/tmp"),
             *("--tmpfs", str(_VIEW)),
-            *self._tree(confinement, _VIEW),
+            *self._tree(grants, _VIEW),
         )
 
-    def _apart(self, confinement: Confinement) -> Iterator[str]:
+    def _apart(self, grants: Grants) -> Iterator[str]:
         """What a command does not share with others."""
         yield from _NAMESPACES
         yield from self._user()
-        yield from self._network(confinement)
+        yield from self._network(grants)
 
-    def _tree(self, confinement: Confinement, root: Path) -> tuple[str, ...]:
-        mounts = self._mounts(confinement)
+    def _tree(self, grants: Grants, root: Path) -> tuple[str, ...]:
+        mounts = self._mounts(grants)
         temporary = [path for path in _TEMPORARY if not _is_covered(path, mounts)]
         tops = _tops(temporary, mounts)
         sealed = (Path("/dev"), *tops, _ROOT)
@@ -145,8 +143,8 @@ class View:
             yield from ("--size", str(_SHARED_MEMORY_BYTES))
         yield from ("--tmpfs", "/dev/shm")
 
-    def _network(self, confinement: Confinement) -> Iterator[str]:
-        if not (confinement.network or self.has_private_network):
+    def _network(self, grants: Grants) -> Iterator[str]:
+        if not (grants.network or self.has_private_network):
             yield "--unshare-net"
 
     def _user(self) -> Iterator[str]:
@@ -175,21 +173,23 @@ class View:
         for top in tops:
             yield from ("--tmpfs", _in(root, top))
 
-    def _mounts(self, confinement: Confinement) -> list[_Mount]:
+    def _mounts(self, grants: Grants) -> list[_Mount]:
         places, protection = self.places, self.protection
         writable = (
             *protection.writable,
-            *granted(confinement, places),
+            *list_granted(grants, places),
             places.workspace,
         )
         read_only = (
-            *(resolver_files() if confinement.network else ()),
+            *(resolver_files() if grants.network else ()),
             *places.toolchains,
             *places.readable,
             *protection.readable,
         )
         guarded = tuple(one.path for one in protection.guarded)
-        between = pins(writable, (*read_only, *writable, places.shared, *guarded, *places.hidden))
+        between = find_pins(
+            writable, (*read_only, *writable, places.shared, *guarded, *places.hidden)
+        )
         held = [path for path in between if any(one in path.parents for one in guarded)]
         layers = (
             (_READ, read_only),

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from agentcli.guard.sandbox.gitfiles import common_directory, small_text
 from agentcli.guard.sandbox.kinds import is_directory
-from agentcli.machine.home import config_home, from_home, home
+from agentcli.machine.home import config_home, expand_home, home
 
 Named: TypeAlias = tuple[Path, Literal["file", "directory"]]
 
@@ -25,13 +25,13 @@ _REFERENCE = re.compile(
 )
 
 
-def named_for(git: Path, root: Path) -> Iterator[Named]:
+def find_named_paths(git: Path, root: Path) -> Iterator[Named]:
     """By all settings that hold in a git directory; `root` is the top of its worktree."""
     own = (git / "config", common_directory(git) / "config", git / "config.worktree")
-    yield from _named_in((*own, *_of_the_person()), root)
+    yield from _find_in_settings((*own, *_user_settings()), root)
 
 
-def _named_in(settings: Iterable[Path], root: Path) -> Iterator[Named]:
+def _find_in_settings(settings: Iterable[Path], root: Path) -> Iterator[Named]:
     seen: set[Path] = set()
     waiting = list(dict.fromkeys(settings))
     while waiting and len(seen) < _MOST_FILES:
@@ -51,10 +51,10 @@ def _named_in(settings: Iterable[Path], root: Path) -> Iterator[Named]:
 
 def _real(value: str, base: Path) -> Path:
     named = value.strip()
-    return Path(os.path.realpath(base / from_home(named)))
+    return Path(os.path.realpath(base / expand_home(named)))
 
 
-def _of_the_person() -> tuple[Path, ...]:
+def _user_settings() -> tuple[Path, ...]:
     """Settings that hold for every repository."""
     instead = os.environ.get("GIT_CONFIG_GLOBAL")
     usual = (home() / ".gitconfig", config_home() / "git/config", _SYSTEM)

@@ -10,10 +10,10 @@ from subprocess import DEVNULL, call
 
 from agentcli.guard.sandbox import kernel
 from agentcli.guard.sandbox.entrance import Entrance, namespaces_of
-from agentcli.guard.sandbox.settling import settled
+from agentcli.guard.sandbox.settling import wrap_command
 
 _ROOT_THERE = ("--unshare-user", "--uid", "0", "--gid", "0")
-_HOLDER = (*_ROOT_THERE, "--unshare-net", "--ro-bind", "/", "/")
+_NETWORK_HOLDER = (*_ROOT_THERE, "--unshare-net", "--ro-bind", "/", "/")
 
 
 def make_private_network(bubblewrap: Path) -> Entrance | None:
@@ -22,7 +22,7 @@ def make_private_network(bubblewrap: Path) -> Entrance | None:
         network = kernel.make_private_network()
         return None if network is None else Entrance(network=network)
     try:
-        network, owner = namespaces_of([str(bubblewrap), *_HOLDER], "net", "user")
+        network, owner = namespaces_of([str(bubblewrap), *_NETWORK_HOLDER], "net", "user")
     except OSError:
         return None
     made = Entrance(owner=owner, network=network)
@@ -34,7 +34,7 @@ def make_private_network(bubblewrap: Path) -> Entrance | None:
 
 def _can_be_entered(network: Entrance) -> bool:
     handles = network.descriptors
-    words = [*network.words, *settled(["/bin/true"], descriptors=handles, most_tasks=64)]
+    words = [*network.words, *wrap_command(["/bin/true"], descriptors=handles, most_tasks=64)]
     try:
         return call(words, pass_fds=network.descriptors, stderr=DEVNULL) == 0
     except OSError:

@@ -12,50 +12,50 @@ from pathlib import Path
 
 from agentcli.guard.sandbox.gitfiles import git_directory
 from agentcli.guard.sandbox.kinds import is_directory, is_link
-from agentcli.guard.sandbox.original import Original
-from agentcli.guard.sandbox.protect import Guarded
-from agentcli.guard.sandbox.repositories import repositories
-from agentcli.guard.sandbox.restore import Keeper
+from agentcli.guard.sandbox.original import OriginalState
+from agentcli.guard.sandbox.protect import GuardedPath
+from agentcli.guard.sandbox.repositories import find_repositories
+from agentcli.guard.sandbox.restore import GuardedPaths
 
 _OF_LINKED_WORKTREE = "../.."
 _GUARDED = {"hooks": "directory", "config": "file", "config.worktree": "file", "commondir": "file"}
 
 
-class Newcomers:
-    def __init__(self, workspace: Path, *, original: Original, rejected: Path) -> None:
+class NewRepositoryScan:
+    def __init__(self, workspace: Path, *, original: OriginalState, rejected: Path) -> None:
         self._workspace = workspace
         self._original = original
         self._since = time.time()
         self._rejected = rejected
-        self._known = {git_directory(root / ".git") for root in repositories(workspace)}
+        self._known = {git_directory(root / ".git") for root in find_repositories(workspace)}
         self._looker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="new repositories")
         self._latest: Future[tuple[str, ...]] | None = None
 
     def look(self) -> None:
         """Begins to look. What comes of it is told later."""
         if self._latest is None:
-            self._latest = self._looker.submit(self._swept)
+            self._latest = self._looker.submit(self._sweep)
 
-    def told(self) -> tuple[str, ...]:
+    def take_notes(self) -> tuple[str, ...]:
         """Waits for a look that was begun; a sentence for each place that was cleared."""
         latest, self._latest = self._latest, None
         return latest.result() if latest else ()
 
     def close(self) -> None:
-        self.told()
+        self.take_notes()
         self._looker.shutdown()
 
-    def _swept(self) -> tuple[str, ...]:
+    def _sweep(self) -> tuple[str, ...]:
         sentences: list[str] = []
-        for root in repositories(self._workspace):
+        for root in find_repositories(self._workspace):
             git = git_directory(root / ".git")
             if git is None or git in self._known:
                 continue
             # One that leads out of the workspace leads to where nothing can be looked after.
             is_inside = git.is_relative_to(self._workspace)
-            places = _guards(git) if is_inside else (Guarded(root / ".git", "file"),)
+            places = _guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
             guarded = [one for one in places if self._is_of_command(one.path)]
-            keeper = Keeper(guarded, roots=(self._workspace,), rejected=self._rejected)
+            keeper = GuardedPaths(guarded, roots=(self._workspace,), rejected=self._rejected)
             sentences += keeper.undo(dict.fromkeys(guarded))
         return tuple(sentences)
 
@@ -78,10 +78,10 @@ def _children(path: Path) -> Iterator[Path]:
     return path.iterdir() if is_directory(path) and not is_link(path) else iter(())
 
 
-def _guards(git: Path) -> Iterator[Guarded]:
+def _guards(git: Path) -> Iterator[GuardedPath]:
     for name, kind in _GUARDED.items():
         if name != "commondir" or not _is_of_linked_worktree(git):
-            yield Guarded(git / name, "directory" if kind == "directory" else "file")
+            yield GuardedPath(git / name, "directory" if kind == "directory" else "file")
 
 
 def _is_of_linked_worktree(git: Path) -> bool:

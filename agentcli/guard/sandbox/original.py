@@ -9,22 +9,22 @@ from pathlib import Path
 from threading import Lock
 
 from agentcli.guard.sandbox.contents import Entry
-from agentcli.guard.sandbox.protect import Guarded
-from agentcli.guard.sandbox.restore import Keeper, Snapshot
+from agentcli.guard.sandbox.protect import GuardedPath
+from agentcli.guard.sandbox.restore import GuardedPaths, Snapshot
 
 _TICK_S = 0.1
 """The times of files come from a clock that moves in steps, and may be that much behind."""
 
 
-class Original:
+class OriginalState:
     def __init__(self) -> None:
         self._lock = Lock()
         self._running = 0
         self._began_at = 0.0
         self._spans: list[tuple[float, float]] = []
-        self._entries: dict[Guarded, Entry | None] = {}
+        self._entries: dict[GuardedPath, Entry | None] = {}
 
-    def begin(self, keeper: Keeper) -> Snapshot:
+    def begin(self, keeper: GuardedPaths) -> Snapshot:
         """Before a command starts; `end` is due once for each."""
         with self._lock:
             seen = keeper.snapshot()
@@ -50,8 +50,8 @@ class Original:
             return runs_since_then or any(start <= at <= end for start, end in self._spans)
 
 
-_ORIGINALS: dict[Path, Original] = {}
+_ORIGINALS: dict[Path, OriginalState] = {}
 
 
-def original_of(workspace: Path) -> Original:
-    return _ORIGINALS.setdefault(workspace, Original())
+def find_original(workspace: Path) -> OriginalState:
+    return _ORIGINALS.setdefault(workspace, OriginalState())

@@ -15,7 +15,7 @@ from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.toolchains import find_toolchains, tool_homes, tool_variables
 from agentcli.machine import own_process
 from agentcli.machine.reserved import Reserved
-from agentcli.types.verdicts import Confinement
+from agentcli.types.verdicts import Grants
 
 SYSTEM = tuple(
     map(
@@ -34,7 +34,7 @@ _GIT_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class SandboxPaths:
     workspace: Path
     private: Path
     """A directory of this session alone; only `shared` in it is shown to commands."""
@@ -68,7 +68,7 @@ class Places:
 
     @property
     def home(self) -> Path:
-        return home_in(self.private)
+        return sandbox_home(self.private)
 
     @property
     def empty_directory(self) -> Path:
@@ -80,11 +80,11 @@ class Places:
         return self.private / "empty"
 
 
-def home_in(private: Path) -> Path:
+def sandbox_home(private: Path) -> Path:
     return private / "shared" / "home"
 
 
-def survey(
+def survey_paths(
     *,
     workspace: Path,
     private: Path,
@@ -93,7 +93,7 @@ def survey(
     records: Iterable[Path] = (),
     rejected: Path | None = None,
     environ: Mapping[str, str],
-) -> Places:
+) -> SandboxPaths:
     """Makes the private directory ready as well."""
     workspace, private = _real(workspace), _real(private)
     person_home = _real(Path(environ.get("HOME") or Path.home()))
@@ -102,12 +102,12 @@ def survey(
     search_path = environ.get("PATH", "")
     tools = find_toolchains(search_path, home=person_home, workspace=workspace)
     variables = tool_variables(tool_homes(search_path, person_home), environ)
-    places = Places(
+    places = SandboxPaths(
         workspace=workspace,
         private=private,
         readable=tuple(map(_real, readable)),
         system=system,
-        hidden=(*_hidden(_ETC), *filter(exists, reserved.secrets())),
+        hidden=(*_find_hidden(_ETC), *filter(exists, reserved.secrets())),
         protected=(
             *_within(workspace, (private, *protected)),
             *reserved.startup(),
@@ -136,11 +136,11 @@ def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator
             yield path
 
 
-def granted(confinement: Confinement, places: Places) -> tuple[Path, ...]:
+def list_granted(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Where else a command may write; all of the machine is no grant, but no sandbox."""
-    given = map(_real, confinement.writable)
+    given = map(_real, grants.writable)
     usable = (path for path in given if exists(path) and path != path.parent)
-    return tuple(outermost(usable, beside=(places.workspace,)))
+    return tuple(outermost(usable, beside=(paths.workspace,)))
 
 
 def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
@@ -153,7 +153,7 @@ def resolver_files() -> tuple[Path, ...]:
     return () if real.is_relative_to(_ETC) or not exists(real) else (real,)
 
 
-def _hidden(directory: Path) -> Iterator[Path]:
+def _find_hidden(directory: Path) -> Iterator[Path]:
     """What not everybody may read, but we can: as root that is every key and password."""
     try:
         entries = list(os.scandir(directory))
@@ -169,16 +169,16 @@ def _hidden(directory: Path) -> Iterator[Path]:
             if os.access(entry.path, os.R_OK) and found.st_size:
                 yield Path(entry.path)
         elif stat.S_ISDIR(mode):
-            yield from _hidden(Path(entry.path))
+            yield from _find_hidden(Path(entry.path))
 
 
-def _prepare(places: Places) -> None:
-    for directory in (places.temporary, places.home, places.empty_directory):
+def _prepare(paths: SandboxPaths) -> None:
+    for directory in (paths.temporary, paths.home, paths.empty_directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    places.empty_file.touch()
-    config = places.home / ".gitconfig"
+    paths.empty_file.touch()
+    config = paths.home / ".gitconfig"
     if not exists(config):
-        config.write_text(_git_settings(places.workspace), encoding="utf-8")
+        config.write_text(_git_settings(paths.workspace), encoding="utf-8")
 
 
 def _git_settings(workspace: Path) -> str:

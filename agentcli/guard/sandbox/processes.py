@@ -23,7 +23,7 @@ class Process:
     """Resident, and its own: what is mapped from files is not counted."""
 
 
-def listed(*, but: Set[int] = frozenset()) -> dict[int, Process]:
+def list_processes(*, but: Set[int] = frozenset()) -> dict[int, Process]:
     """All that run, but for those already known; the dead, reaped or not, are left out."""
     found = {}
     with os.scandir(_PROC) as entries:
@@ -47,7 +47,7 @@ def _read(directory: Path) -> Process | None:
     return Process(int(parent), int(session), (int(resident) - int(shared)) * _PAGE_BYTES)
 
 
-def tree(pid: int, table: dict[int, Process]) -> set[int]:
+def find_tree(pid: int, table: dict[int, Process]) -> set[int]:
     """A process, its descendants, and what is left of the session it leads."""
     return _descendants({pid}, table)
 
@@ -58,7 +58,7 @@ def kill_tree(pid: int) -> None:
     empty_looks = 0
     for _ in range(_ROUNDS):
         # Only the new are looked at: they must not be born faster than that.
-        running = _descendants(stopped | {pid}, listed(but=stopped))
+        running = _descendants(stopped | {pid}, list_processes(but=stopped))
         _signal(running, signal.SIGSTOP)
         stopped |= running
         empty_looks = 0 if running else empty_looks + 1

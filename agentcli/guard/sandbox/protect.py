@@ -14,8 +14,8 @@ from typing import Literal
 
 from agentcli.guard.sandbox.gitfiles import common_directory, git_directory, small_text
 from agentcli.guard.sandbox.kinds import exists, is_directory, is_file, is_link
-from agentcli.guard.sandbox.named import named_for
-from agentcli.guard.sandbox.repositories import repositories
+from agentcli.guard.sandbox.named import find_named_paths
+from agentcli.guard.sandbox.repositories import find_repositories
 from agentcli.machine.reserved import kind_of
 
 OWN_SETTINGS = ".agentcli"
@@ -28,7 +28,7 @@ _WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.M
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class GuardedPath:
     path: Path
     kind: Literal["file", "directory", "entry"]
     """`entry`: only what stands there, a link or whatever it is, and nothing below it."""
@@ -40,20 +40,20 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    guarded: tuple[Guarded, ...]
+    guarded: tuple[GuardedPath, ...]
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     """Of the repository that a linked worktree belongs to, outside of the workspace."""
 
 
-def protections(workspace: Path, also: Iterable[Path] = ()) -> Protection:
+def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
     outside = _outside_repository(workspace)
-    found = [*outside.guarded, *_of_enclosing_repository(workspace)]
+    found = [*outside.guarded, *_guard_enclosing(workspace)]
     found += _guards(workspace / OWN_SETTINGS, "directory")
     for path in also:
         found += (replace(one, is_lasting=True) for one in _guards(path, kind_of(path)))
-    for root in repositories(workspace, most_searched=_MOST_OF_A_KIND):
-        found += _of_worktree(root, workspace)
+    for root in find_repositories(workspace, most_searched=_MOST_OF_A_KIND):
+        found += _guard_worktree(root, workspace)
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
     inside = (one for one in found if any(top in one.path.parents for top in tops))
@@ -64,14 +64,14 @@ def protections(workspace: Path, also: Iterable[Path] = ()) -> Protection:
     )
 
 
-def of_new_repository(workspace: Path) -> tuple[Guarded, ...]:
+def guard_new_repository(workspace: Path) -> tuple[GuardedPath, ...]:
     """What to look at where there was no repository and a command may make one, even a bare one."""
     git = workspace / ".git"
-    entries = (Guarded(git, "entry"), Guarded(workspace / "HEAD", "entry"))
-    return (*entries, *_of_git_directory(git, workspace))
+    entries = (GuardedPath(git, "entry"), GuardedPath(workspace / "HEAD", "entry"))
+    return (*entries, *_guard_git_directory(git, workspace))
 
 
-def pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
+def find_pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
     """The directories between: who can rename one takes away or replaces what lies below it."""
     tops = set(roots)
     between = {
@@ -83,63 +83,63 @@ def pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(sorted(between, key=lambda path: (len(path.parts), path)))
 
 
-def _of_worktree(root: Path, workspace: Path) -> Iterator[Guarded]:
+def _guard_worktree(root: Path, workspace: Path) -> Iterator[GuardedPath]:
     git = root / ".git"
     if is_link(git):
-        yield Guarded(git, "entry")
+        yield GuardedPath(git, "entry")
     elif is_file(git):
-        yield Guarded(git, "file")  # not what it leads to: that has a shape of its own
+        yield GuardedPath(git, "file")  # not what it leads to: that has a shape of its own
     real = git_directory(git)
     if real is not None and real.is_relative_to(workspace):
-        yield from _of_git_directory(real, root)
+        yield from _guard_git_directory(real, root)
 
 
-def _of_git_directory(git: Path, root: Path) -> Iterator[Guarded]:
+def _guard_git_directory(git: Path, root: Path) -> Iterator[GuardedPath]:
     yield from _guards(git / "hooks", "directory")
     yield from _guards(git / "config", "file")
     # Not read as long as the settings do not say so, but `git sparse-checkout` has them say so.
     yield from _guards(git / "config.worktree", "file")
     # It would have git take hooks and settings from another directory; "." changes nothing.
     yield from _guards(git / "commondir", "file", b".\n")
-    yield from _named(git, root)
+    yield from _find_named(git, root)
     for linked in _subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
-        yield from _of_linked_worktree(linked)
-    yield from _of_modules(git, root)
+        yield from _guard_linked_worktree(linked)
+    yield from _guard_modules(git, root)
 
 
-def _of_modules(git: Path, root: Path) -> Iterator[Guarded]:
+def _guard_modules(git: Path, root: Path) -> Iterator[GuardedPath]:
     for module in islice(_modules(git / "modules"), _MOST_OF_A_KIND):
-        yield from _of_git_directory(module, root)
+        yield from _guard_git_directory(module, root)
 
 
-def _named(git: Path, root: Path) -> Iterator[Guarded]:
+def _find_named(git: Path, root: Path) -> Iterator[GuardedPath]:
     """Hooks and further settings that the settings themselves place in the workspace."""
-    for path, kind in named_for(git, root):
+    for path, kind in find_named_paths(git, root):
         yield from _guards(path, kind)
 
 
-def _of_linked_worktree(git: Path) -> Iterator[Guarded]:
+def _guard_linked_worktree(git: Path) -> Iterator[GuardedPath]:
     for name in ("commondir", "gitdir"):
         if is_file(git / name):
-            yield Guarded(git / name, "file")
+            yield GuardedPath(git / name, "file")
     yield from _guards(git / "config.worktree", "file")
 
 
 def _guards(
     path: Path, kind: Literal["file", "directory"], filler: bytes = b""
-) -> Iterator[Guarded]:
+) -> Iterator[GuardedPath]:
     """As what it is; `kind` is for what does not exist. A link, and also what it leads to."""
     if is_link(path):
-        yield Guarded(path, "entry")
+        yield GuardedPath(path, "entry")
         path = Path(os.path.realpath(path))
         if not exists(path):
             return
     if is_directory(path):
-        yield Guarded(path, "directory")
+        yield GuardedPath(path, "directory")
     elif is_file(path):
-        yield Guarded(path, "file", filler)
+        yield GuardedPath(path, "file", filler)
     else:
-        yield Guarded(path, "entry") if exists(path) else Guarded(path, kind, filler)
+        yield GuardedPath(path, "entry") if exists(path) else GuardedPath(path, kind, filler)
 
 
 def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
@@ -165,24 +165,26 @@ def _outside_repository(workspace: Path) -> Protection:
     if is_linked and _points_back(target / "gitdir", git):
         return Protection(
             guarded=(
-                *_of_linked_worktree(target),
-                *_named(target, workspace),
-                *_of_modules(target, workspace),
+                *_guard_linked_worktree(target),
+                *_find_named(target, workspace),
+                *_guard_modules(target, workspace),
             ),
             readable=(common,),
             writable=(target, common / "objects", common / "refs", common / "logs"),
         )
     named = _WORKTREE.search(small_text(target / "config")) if _is_repository(target) else None
     if named and os.path.realpath(target / named[1].strip()) == str(workspace):
-        return Protection(guarded=tuple(_of_git_directory(target, workspace)), writable=(target,))
+        return Protection(
+            guarded=tuple(_guard_git_directory(target, workspace)), writable=(target,)
+        )
     return Protection(guarded=())
 
 
-def _of_enclosing_repository(workspace: Path) -> Iterator[Guarded]:
+def _guard_enclosing(workspace: Path) -> Iterator[GuardedPath]:
     """Of one that the workspace is a part of: its hooks may be in this very part."""
     for root in workspace.parents:
         if git := git_directory(root / ".git"):
-            yield from _named(git, root)
+            yield from _find_named(git, root)
             return
 
 

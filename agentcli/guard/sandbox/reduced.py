@@ -20,17 +20,22 @@ from subprocess import DEVNULL, STDOUT, Popen
 from threading import Lock
 
 from agentcli.guard.sandbox import kernel, landlock, seccomp
-from agentcli.guard.sandbox.attendance import Attendance
+from agentcli.guard.sandbox.attendance import CommandSupervisor
 from agentcli.guard.sandbox.enclosure import Enclosure, Outsider
 from agentcli.guard.sandbox.kinds import exists
 from agentcli.guard.sandbox.launcher import LauncherAhead
-from agentcli.guard.sandbox.limits import Limits
-from agentcli.guard.sandbox.newcomers import Newcomers
-from agentcli.guard.sandbox.original import original_of
-from agentcli.guard.sandbox.places import Places, granted, resolver_files
-from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
-from agentcli.guard.sandbox.restore import Keeper
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.limits import CommandLimits
+from agentcli.guard.sandbox.newcomers import NewRepositoryScan
+from agentcli.guard.sandbox.original import find_original
+from agentcli.guard.sandbox.places import SandboxPaths, list_granted, resolver_files
+from agentcli.guard.sandbox.protect import (
+    GuardedPath,
+    find_pins,
+    find_protection,
+    guard_new_repository,
+)
+from agentcli.guard.sandbox.restore import GuardedPaths
+from agentcli.types.verdicts import Grants
 
 OLDEST_VERSION = landlock.TCP_VERSION
 
@@ -41,7 +46,7 @@ _KEPT_DOMAINS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Domain:
+class _LandlockDomain:
     """What a thread gives up for one confinement."""
 
     ruleset: int
@@ -49,7 +54,7 @@ class _Domain:
     """Mounts to enter: read-only, so that modes and times hold, for which Landlock has no right."""
     network: int | None
     """A network to enter; None: to stay, though without sockets if the filter has none."""
-    filter: seccomp.Filter
+    filter: seccomp.SyscallFilter
     overrides: bool
 
     def enter(self) -> None:
@@ -70,32 +75,34 @@ class _Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class _Command:
+class _RunningCommand:
     """One that was started and not yet finished."""
 
-    confinement: Confinement
+    grants: Grants
     enclosure: Enclosure
 
 
-class Reduced:
-    def __init__(self, places: Places, *, limits: Limits) -> None:
+class LandlockSandbox:
+    def __init__(self, places: SandboxPaths, *, limits: CommandLimits) -> None:
         kernel.forbid_inspection()
         self._places = places
         # Commands work in a part of the private directory, and no part can be taken out.
         protected = [path for path in places.protected if path != places.private]
-        self._protection = protections(places.workspace, protected)
+        self._protection = find_protection(places.workspace, protected)
         self._roots = (places.workspace, *self._protection.writable)
-        keeper = Keeper(self._guarded(), roots=self._roots, rejected=places.rejected)
-        original = original_of(places.workspace)
-        newcomers = Newcomers(places.workspace, original=original, rejected=places.rejected)
-        self._attendance = Attendance(original, keeper=keeper, newcomers=newcomers, limits=limits)
+        keeper = GuardedPaths(self._list_guarded(), roots=self._roots, rejected=places.rejected)
+        original = find_original(places.workspace)
+        newcomers = NewRepositoryScan(places.workspace, original=original, rejected=places.rejected)
+        self._attendance = CommandSupervisor(
+            original, keeper=keeper, newcomers=newcomers, limits=limits
+        )
         self._network = kernel.make_private_network()
-        self._domains: OrderedDict[Confinement, _Domain] = OrderedDict()
+        self._domains: OrderedDict[Grants, _LandlockDomain] = OrderedDict()
         name = "landlock launcher"
         self._enclosures = LauncherAhead(partial(Enclosure, name=name), name=name)
         self._outsider: Outsider | None = None
         self._lock = Lock()
-        self._commands: dict[Popen[bytes], _Command] = {}
+        self._commands: dict[Popen[bytes], _RunningCommand] = {}
 
     @property
     def name(self) -> str:
@@ -110,7 +117,7 @@ class Reduced:
     def has_view(self) -> bool:
         """Whether modes and times of files elsewhere hold."""
         with self._lock:
-            return self._domain(Confinement()).view is not None
+            return self._domain(Grants()).view is not None
 
     def start(
         self,
@@ -119,31 +126,29 @@ class Reduced:
         cwd: Path,
         env: dict[str, str],
         stdout: int,
-        confinement: Confinement,
+        grants: Grants,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
         before = None if waits else self._attendance.prepare()
         try:
-            process, enclosure = self._started(
-                argv, cwd, env, confinement, stdio=(stdin, stdout, stderr)
-            )
+            process, enclosure = self._launch(argv, cwd, env, grants, stdio=(stdin, stdout, stderr))
         except BaseException:
             if before:
                 self._attendance.give_up()
             raise
-        self._commands[process] = _Command(confinement, enclosure)
+        self._commands[process] = _RunningCommand(grants, enclosure)
         if before:
             self._attendance.begin(process, before)
         return process
 
-    def _started(
+    def _launch(
         self,
         argv: Sequence[str],
         cwd: Path,
         env: dict[str, str],
-        confinement: Confinement,
+        grants: Grants,
         *,
         stdio: tuple[int, int, int],
     ) -> "tuple[Popen[bytes], Enclosure]":
@@ -152,7 +157,7 @@ class Reduced:
         stdin, stdout, stderr = stdio
         with self._lock:
             self._outsider = self._outsider or Outsider()
-            enclosure = self._enclosures.take(self._domain(confinement).enter)
+            enclosure = self._enclosures.take(self._domain(grants).enter)
             try:
                 process = enclosure.launcher.start(
                     argv, cwd=cwd, env=environment, stdout=stdout, stdin=stdin, stderr=stderr
@@ -174,7 +179,7 @@ class Reduced:
         self._clear(command)  # before its doings are undone: it could do them again
         told = self._attendance.end(process)
         with self._lock:
-            self._enclosures.prepare(self._domain(command.confinement).enter)
+            self._enclosures.prepare(self._domain(command.grants).enter)
         return told
 
     def close(self) -> None:
@@ -192,46 +197,46 @@ class Reduced:
                 os.close(self._network)
                 self._network = None
 
-    def _clear(self, command: _Command) -> None:
+    def _clear(self, command: _RunningCommand) -> None:
         if self._outsider is not None:
             command.enclosure.clear(self._outsider)
         command.enclosure.close()
 
-    def _guarded(self) -> tuple[Guarded, ...]:
+    def _list_guarded(self) -> tuple[GuardedPath, ...]:
         guarded = self._protection.guarded
-        on_the_way = pins(self._roots, (one.path for one in guarded))
+        on_the_way = find_pins(self._roots, (one.path for one in guarded))
         has_repository = self._places.workspace / ".git" in on_the_way
-        new = () if has_repository else of_new_repository(self._places.workspace)
-        return (*guarded, *(Guarded(path, "entry") for path in on_the_way), *new)
+        new = () if has_repository else guard_new_repository(self._places.workspace)
+        return (*guarded, *(GuardedPath(path, "entry") for path in on_the_way), *new)
 
-    def _domain(self, confinement: Confinement) -> _Domain:
-        if confinement not in self._domains:
-            has_network = confinement.network or self._network is not None
+    def _domain(self, grants: Grants) -> _LandlockDomain:
+        if grants not in self._domains:
+            has_network = grants.network or self._network is not None
             # A socket in the file system can be reached wherever it is: so there are none at all.
             families = _INTERNET if has_network else ()
-            self._domains[confinement] = _Domain(
-                ruleset=landlock.make_ruleset(self._rules(confinement), tcp=has_network),
-                view=kernel.make_read_only_view(self._changeable(confinement)),
-                network=None if confinement.network else self._network,
-                filter=seccomp.Filter(families=families, sees_others=True),
+            self._domains[grants] = _LandlockDomain(
+                ruleset=landlock.make_ruleset(self._rules(grants), tcp=has_network),
+                view=kernel.make_read_only_view(self._changeable(grants)),
+                network=None if grants.network else self._network,
+                filter=seccomp.SyscallFilter(families=families, sees_others=True),
                 overrides=self._places.needs_override,
             )
-        self._domains.move_to_end(confinement)
+        self._domains.move_to_end(grants)
         if len(self._domains) > _KEPT_DOMAINS:
             self._domains.popitem(last=False)[1].close()
-        return self._domains[confinement]
+        return self._domains[grants]
 
-    def _changeable(self, confinement: Confinement) -> tuple[Path, ...]:
-        others = granted(confinement, self._places)
+    def _changeable(self, grants: Grants) -> tuple[Path, ...]:
+        others = list_granted(grants, self._places)
         paths = (*others, *self._roots, self._places.shared)
         return tuple(sorted(filter(exists, paths), key=lambda path: len(path.parts)))
 
-    def _rules(self, confinement: Confinement) -> list[landlock.Rule]:
+    def _rules(self, grants: Grants) -> list[landlock.Rule]:
         places, protection = self._places, self._protection
         run = (*_without(places.system, places.hidden), *places.toolchains, *places.readable)
-        names = resolver_files() if confinement.network else ()
+        names = resolver_files() if grants.network else ()
         read = (_PROCESSES, *names, *protection.readable)
-        change = self._changeable(confinement)
+        change = self._changeable(grants)
         return [
             *((path, landlock.RUN) for path in run),
             *((path, landlock.READ) for path in read),

@@ -83,7 +83,7 @@ def landlock_missing(version: int, needed: int) -> Remedy:
     return Remedy(f"This kernel's Landlock is version {version}; {needed} is needed (Linux 6.7).")
 
 
-def reduced_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[str, ...]:
+def list_landlock_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[str, ...]:
     """What Landlock leaves open, for the person to know."""
     is_unscoped = landlock.version() < landlock.SCOPE_VERSION
     gaps = {

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from agentcli.guard.sandbox.gitfiles import git_directory, small_text
-from agentcli.guard.sandbox.gitlinks import gitlinks
+from agentcli.guard.sandbox.gitlinks import find_gitlinks
 from agentcli.guard.sandbox.kinds import is_link
 
 _SEARCH_DEPTH = 3
@@ -21,36 +21,36 @@ _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__
 _SUBMODULE = re.compile(r'^\s*path\s*=\s*"?([^"\n]+?)"?\s*$', re.IGNORECASE | re.MULTILINE)
 
 
-def repositories(workspace: Path, *, most_searched: int | None = None) -> Iterator[Path]:
+def find_repositories(workspace: Path, *, most_searched: int | None = None) -> Iterator[Path]:
     """The workspace, what is found without a long search, and all that git enters from these."""
     seen: set[Path] = set()
-    waiting = deque([workspace, *_submodules(workspace)])
-    waiting += islice(_searched(workspace), most_searched)
+    waiting = deque([workspace, *_find_submodules(workspace)])
+    waiting += islice(_search(workspace), most_searched)
     while waiting:
         root = waiting.popleft()
         if root not in seen:
             seen.add(root)
             yield root
-            waiting += _linked(root, workspace)
+            waiting += _find_linked(root, workspace)
 
 
-def _submodules(workspace: Path) -> Iterator[Path]:
+def _find_submodules(workspace: Path) -> Iterator[Path]:
     for path in _SUBMODULE.findall(small_text(workspace / ".gitmodules")):
         submodule = Path(os.path.realpath(workspace / path))
         if submodule.is_relative_to(workspace):
             yield submodule
 
 
-def _linked(root: Path, workspace: Path) -> Iterator[Path]:
+def _find_linked(root: Path, workspace: Path) -> Iterator[Path]:
     git = git_directory(root / ".git")
-    for name in gitlinks(git) if git else ():
+    for name in find_gitlinks(git) if git else ():
         if os.path.lexists(root / name / ".git"):
             linked = Path(os.path.realpath(root / name))
             if linked.is_relative_to(workspace):
                 yield linked
 
 
-def _searched(workspace: Path) -> Iterator[Path]:
+def _search(workspace: Path) -> Iterator[Path]:
     waiting = deque([(workspace, 0)])
     for _ in range(_SEARCH_DIRECTORIES):
         if not waiting:

@@ -16,10 +16,10 @@ from typing import TypeAlias
 
 from agentcli.guard.sandbox.contents import (
     DIRECTORY,
-    Directory,
+    ContentReader,
+    DirectoryContent,
     Entry,
-    File,
-    Reader,
+    FileContent,
     keep_copy,
     make_accessible,
     outline,
@@ -27,10 +27,10 @@ from agentcli.guard.sandbox.contents import (
 )
 from agentcli.guard.sandbox.gitsettings import is_harmless
 from agentcli.guard.sandbox.kinds import is_directory
-from agentcli.guard.sandbox.leavings import Leaving
-from agentcli.guard.sandbox.protect import Guarded
+from agentcli.guard.sandbox.leavings import Placeholder
+from agentcli.guard.sandbox.protect import GuardedPath
 
-Snapshot: TypeAlias = Mapping[Guarded, Entry | None]
+Snapshot: TypeAlias = Mapping[GuardedPath, Entry | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class _Group:
 
     root: Path
     parts: tuple[str, ...]
-    members: tuple[Guarded, ...]
+    members: tuple[GuardedPath, ...]
 
 
-class Keeper:
+class GuardedPaths:
     def __init__(
-        self, guarded: Iterable[Guarded], *, roots: Iterable[Path], rejected: Path
+        self, guarded: Iterable[GuardedPath], *, roots: Iterable[Path], rejected: Path
     ) -> None:
         """Each place lies below one of the roots, which no command can replace.
 
@@ -58,7 +58,7 @@ class Keeper:
         for parent, members in groupby(ordered, key=lambda one: one.path.parent):
             root = next(top for top in tops if parent.is_relative_to(top))
             self._groups.append(_Group(root, parent.relative_to(root).parts, tuple(members)))
-        self._reader = Reader()
+        self._reader = ContentReader()
 
     def snapshot(self) -> Snapshot:
         return {one: entry for group in self._groups for one, entry in self._look(group)}
@@ -73,7 +73,7 @@ class Keeper:
             if not is_directory(group.root):
                 continue  # no command can have taken away all of it
             must_be = any(one.is_lasting and before.get(one) is not None for one in group.members)
-            with _opened(group, make=must_be) as parent:
+            with _open(group, make=must_be) as parent:
                 if parent is not None:
                     sentences += self._undo_in(parent, group, before)
         return tuple(sentences)
@@ -83,31 +83,33 @@ class Keeper:
             was, now = before[one], self._read(one, parent)
             if now != was and not _is_innocent(one.path, was, now):
                 path = "/".join((*group.parts, one.path.name))
-                yield f"{path} was {self._undone(parent, one, was, now)}"
+                yield f"{path} was {self._undo_one(parent, one, was, now)}"
 
-    def _look(self, group: _Group) -> list[tuple[Guarded, Entry | None]]:
+    def _look(self, group: _Group) -> list[tuple[GuardedPath, Entry | None]]:
         if not is_directory(group.root):
             return [(one, None) for one in group.members]
-        with _opened(group) as parent:
+        with _open(group) as parent:
             if parent is None:
                 return [(one, None) for one in group.members]
             return [(one, self._read(one, parent)) for one in group.members]
 
-    def _read(self, one: Guarded, parent: int) -> Entry | None:
+    def _read(self, one: GuardedPath, parent: int) -> Entry | None:
         name = one.path.name
         if one.kind == "entry":
             return outline(name, parent)
         # What another session made only to hold it is there and gone at that one's pleasure.
-        is_held = Leaving(one.path, one.kind, one.filler).is_untouched(name, parent)
+        is_held = Placeholder(one.path, one.kind, one.filler).is_untouched(name, parent)
         return None if is_held else self._reader.read(name, parent)
 
-    def _undone(self, parent: int, one: Guarded, before: Entry | None, after: Entry | None) -> str:
+    def _undo_one(
+        self, parent: int, one: GuardedPath, before: Entry | None, after: Entry | None
+    ) -> str:
         # Of a directory only the entry was looked at: a false one goes, the old cannot come back.
-        is_lost = one.kind == "entry" and isinstance(before, Directory)
+        is_lost = one.kind == "entry" and isinstance(before, DirectoryContent)
         wanted = None if is_lost else before
         kept = ""
         try:
-            if one.kind != "entry" and isinstance(after, File | Directory):
+            if one.kind != "entry" and isinstance(after, FileContent | DirectoryContent):
                 kept = f" What was there is kept in {keep_copy(after, self._rejected)}."
             put_back(one.path.name, parent, before=wanted, after=after)
         except OSError as error:
@@ -130,11 +132,11 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
     if before is not None:
         return False
     match path.name, after:
-        case "config", File(content=content):
+        case "config", FileContent(content=content):
             return is_harmless(content.decode("utf-8", "replace"))
-        case "hooks", Directory(children=children):
+        case "hooks", DirectoryContent(children=children):
             return all(name.endswith(".sample") for name in children)
-        case ".git", Directory():
+        case ".git", DirectoryContent():
             return True
         case "HEAD", _:
             # Beside these two it would make the whole workspace a repository of its own.
@@ -143,7 +145,7 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
 
 
 @contextmanager
-def _opened(group: _Group, *, make: bool = False) -> Iterator[int | None]:
+def _open(group: _Group, *, make: bool = False) -> Iterator[int | None]:
     """The group's directory, reached without following any link; None: there is none."""
     handle: int | None = os.open(group.root, DIRECTORY)
     try:

@@ -15,53 +15,53 @@ from pathlib import Path
 from threading import Lock
 
 from agentcli.guard.sandbox.entrance import Entrance, namespaces_of
-from agentcli.guard.sandbox.mounts import MountState, View
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.mounts import MountState, MountView
+from agentcli.types.verdicts import Grants
 
 _MOST_ROOMS = 4
 _CUT_OFF = ("/usr/bin/unshare", "--mount", "--propagation", "private")
 """What is mounted later on the machine would be there as it is: writable, and with its devices."""
 
 
-class Rooms:
+class MountNamespaceCache:
     """May be used from any thread."""
 
-    def __init__(self, view: View, *, program: Path, network: Entrance | None) -> None:
+    def __init__(self, view: MountView, *, program: Path, network: Entrance | None) -> None:
         self._view = view
         self._program = program
         self._network = network or Entrance()
-        self._made: OrderedDict[Confinement, tuple[MountState, int]] = OrderedDict()
+        self._made: OrderedDict[Grants, tuple[MountState, int]] = OrderedDict()
         self._lock = Lock()
 
     @contextmanager
-    def entrance(self, confinement: Confinement, mounted: MountState) -> Iterator[Entrance]:
+    def entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
         """To one that is as the machine was then; OSError if it cannot be made."""
         with self._lock:
-            network = None if confinement.network else self._network.network
-            mounts = self._room(confinement, mounted)
+            network = None if grants.network else self._network.network
+            mounts = self._find_namespace(grants, mounted)
             yield replace(self._network, network=network, mounts=mounts)
 
     def close(self) -> None:
         with self._lock:
             while self._made:
-                self._leave_one()
+                self._drop_oldest()
 
-    def _room(self, confinement: Confinement, mounted: MountState) -> int:
-        state, handle = self._made.pop(confinement, ((), -1))
+    def _find_namespace(self, grants: Grants, mounted: MountState) -> int:
+        state, handle = self._made.pop(grants, ((), -1))
         if handle >= 0 and state != mounted:
             os.close(handle)
         if state != mounted:
-            (handle,) = self._built(self._view.room(confinement))
-        self._made[confinement] = mounted, handle
+            (handle,) = self._build(self._view.room(grants))
+        self._made[grants] = mounted, handle
         if len(self._made) > _MOST_ROOMS:
-            self._leave_one()
+            self._drop_oldest()
         return handle
 
-    def _leave_one(self) -> None:
+    def _drop_oldest(self) -> None:
         _, (_, handle) = self._made.popitem(last=False)
         os.close(handle)
 
-    def _built(self, options: Sequence[str]) -> tuple[int, ...]:
+    def _build(self, options: Sequence[str]) -> tuple[int, ...]:
         way = replace(self._network, network=None)
         words = [*way.words, *_CUT_OFF, str(self._program), *options]
         return namespaces_of(words, "mnt", pass_fds=way.descriptors)

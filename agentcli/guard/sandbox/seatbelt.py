@@ -9,11 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
-from agentcli.guard.sandbox.places import Places, granted
-from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
-from agentcli.guard.sandbox.restore import Keeper, Snapshot
+from agentcli.guard.sandbox.places import SandboxPaths, list_granted
+from agentcli.guard.sandbox.protect import (
+    GuardedPath,
+    find_pins,
+    find_protection,
+    guard_new_repository,
+)
+from agentcli.guard.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.machine.process import start
-from agentcli.types.verdicts import Confinement
+from agentcli.types.verdicts import Grants
 
 PROGRAM = Path("/usr/bin/sandbox-exec")
 
@@ -63,7 +68,7 @@ _NETWORK = """\
 _NO_NETWORK = "(deny network*)\n"
 
 
-def profile(
+def build_profile(
     *,
     read: Iterable[Path],
     change: Iterable[Path],
@@ -94,20 +99,24 @@ def profile(
 def only_reading(paths: Iterable[Path]) -> list[str]:
     """What stands before the words of a program that reads those places, and changes nothing."""
     read = (*(path for path in _SYSTEM if path != _ETC), *paths)
-    return _applied(*profile(read=read, change=(), hide=(), guard=(), pinned=(), network=False))
+    return _build_argv(
+        *build_profile(read=read, change=(), hide=(), guard=(), pinned=(), network=False)
+    )
 
 
-def _applied(text: str, parameters: dict[str, str]) -> list[str]:
+def _build_argv(text: str, parameters: dict[str, str]) -> list[str]:
     defined = (word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))
     return [str(PROGRAM), "-p", text, *defined]
 
 
-class Seatbelt:
-    def __init__(self, places: Places) -> None:
-        self._places = places
-        self._protection = protections(places.workspace, places.protected)
-        self._roots = (places.workspace, *self._protection.writable)
-        self._keeper = Keeper(self._looked_at(), roots=self._roots, rejected=places.rejected)
+class SeatbeltSandbox:
+    def __init__(self, paths: SandboxPaths) -> None:
+        self._places = paths
+        self._protection = find_protection(paths.workspace, paths.protected)
+        self._roots = (paths.workspace, *self._protection.writable)
+        self._keeper = GuardedPaths(
+            self._list_watched(), roots=self._roots, rejected=paths.rejected
+        )
         self._snapshots: dict[Popen[bytes], Snapshot] = {}
 
     @property
@@ -121,7 +130,7 @@ class Seatbelt:
         cwd: Path,
         env: dict[str, str],
         stdout: int,
-        confinement: Confinement,
+        grants: Grants,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
         waits: bool = False,
@@ -129,7 +138,7 @@ class Seatbelt:
         snapshot = self._keeper.snapshot()
         temporary = {"TMPDIR": str(self._places.temporary)}
         process = start(
-            [*self.prefix(confinement), *argv],
+            [*self.prefix(grants), *argv],
             cwd=cwd,
             env={**env, **self._places.variables, **temporary},
             stdout=stdout,
@@ -150,23 +159,23 @@ class Seatbelt:
     def close(self) -> None:
         """There is nothing to give back."""
 
-    def prefix(self, confinement: Confinement) -> list[str]:
+    def prefix(self, grants: Grants) -> list[str]:
         """What stands before a command's own words."""
         places, guarded = self._places, [one.path for one in self._protection.guarded]
-        others = granted(confinement, places)
-        text, parameters = profile(
+        others = list_granted(grants, places)
+        text, parameters = build_profile(
             read=(*_SYSTEM, *places.toolchains, *places.readable, *self._protection.readable),
             change=(*self._roots, places.shared, *others),
             hide=places.hidden,
             guard=[path for path in guarded if path != places.private],
-            pinned=pins(self._roots, guarded),
-            network=confinement.network,
+            pinned=find_pins(self._roots, guarded),
+            network=grants.network,
         )
-        return _applied(text, parameters)
+        return _build_argv(text, parameters)
 
-    def _looked_at(self) -> Iterator[Guarded]:
+    def _list_watched(self) -> Iterator[GuardedPath]:
         """Links, which a rule about their target does not hold, and repositories yet to be made."""
         workspace = self._places.workspace
         yield from (one for one in self._protection.guarded if one.kind == "entry")
         if not any(one.path.is_relative_to(workspace / ".git") for one in self._protection.guarded):
-            yield from of_new_repository(workspace)
+            yield from guard_new_repository(workspace)

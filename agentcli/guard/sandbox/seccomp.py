@@ -163,7 +163,7 @@ _SECCOMP_NUMBER = (317, 277)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class SyscallFilter:
     """What the other layers make safe to allow."""
 
     families: tuple[int, ...]
@@ -213,7 +213,7 @@ def _socket_families(families: Iterable[int]) -> list[Instruction]:
     return [*body, _refuse(errno.EAFNOSUPPORT)]
 
 
-def _by_arguments(what: Filter) -> dict[str, list[Instruction]]:
+def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
     """For the calls whose arguments decide: a body that always returns."""
     no, yes = _refuse(errno.EPERM), _return(_ALLOW)
     bodies = {
@@ -238,7 +238,7 @@ def _by_arguments(what: Filter) -> dict[str, list[Instruction]]:
 
 
 @cache
-def program(what: Filter, processor: str = "") -> bytes:
+def build_program(what: SyscallFilter, processor: str = "") -> bytes:
     """The filter as the kernel and bubblewrap take it: an array of `struct sock_filter`."""
     machine = MACHINES[processor or platform.machine()]
     kill = _return(_KILL_PROCESS)
@@ -254,20 +254,20 @@ def program(what: Filter, processor: str = "") -> bytes:
         number = _NUMBERS[name][machine.column]
         if number is not None:
             code += _when_equal(number, body)
-    return _packed([*code, _return(_ALLOW)])
+    return _pack([*code, _return(_ALLOW)])
 
 
-def _packed(code: Iterable[Instruction]) -> bytes:
+def _pack(code: Iterable[Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
-def restrict_thread(what: Filter) -> None:
+def restrict_thread(what: SyscallFilter) -> None:
     """Puts the calling thread, and all it starts, under the filter. no_new_privs must be set.
 
     To Landlock the thread is one of those that it starts, and they could signal the whole process
     by the thread's number; so that number cannot be signalled.
     """
-    code = _unsignalled(get_native_id()) + program(what)
+    code = _without_signals(get_native_id()) + build_program(what)
     buffer = ctypes.create_string_buffer(code, len(code))
     head = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
     number = _SECCOMP_NUMBER[MACHINES[platform.machine()].column]
@@ -279,13 +279,13 @@ def restrict_thread(what: Filter) -> None:
     )
 
 
-def _unsignalled(thread_id: int) -> bytes:
+def _without_signals(thread_id: int) -> bytes:
     column = MACHINES[platform.machine()].column
     code = [_LOAD_NUMBER]
     for numbers, index in _ON_A_THREAD.values():
         refused = _when_equal(thread_id, [_refuse(errno.EPERM)])
         code += _when_equal(numbers[column], [_argument(index), *refused, _LOAD_NUMBER])
-    return _packed(code)
+    return _pack(code)
 
 
 def is_supported() -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 _BASH = Path("/bin/bash")
 
 
-def settled(argv: Sequence[str], *, descriptors: Sequence[int], most_tasks: int) -> list[str]:
+def wrap_command(argv: Sequence[str], *, descriptors: Sequence[int], most_tasks: int) -> list[str]:
     """The command with that step before it, if there is anything to do."""
     steps = [f"exec {one}<&-" for one in descriptors]
     if os.geteuid() != 0 and _counts_by_namespace() and _BASH.exists():

@@ -99,7 +99,7 @@ def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[P
             found |= set(_home_installations(one))
     directories = set(_program_directories(search_path, workspace))
     linked = {
-        program.parent for directory in directories for program in _linked_programs(directory)
+        program.parent for directory in directories for program in _find_linked_programs(directory)
     }
     interpreters = {program.parent for program in _workspace_interpreters(workspace)}
     for directory in directories | linked | interpreters:
@@ -110,7 +110,7 @@ def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[P
 def _home_installations(home: Path) -> Iterator[Path]:
     for name, parts in _IN_HOME.items():
         root = home / name
-        yield from _existing((root,) if not parts else (root / part for part in parts))
+        yield from _filter_existing((root,) if not parts else (root / part for part in parts))
 
 
 def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
@@ -126,12 +126,12 @@ def _installation(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
     prefix = directory.parent
     is_home = any(prefix in (home, home / ".local") for home in homes)
     if directory.name in _PROGRAM_DIRECTORIES and not is_home and len(prefix.parts) > 1:
-        yield from _existing(prefix / part for part in _IN_PREFIX)
+        yield from _filter_existing(prefix / part for part in _IN_PREFIX)
     else:
-        yield from _existing((directory,))
+        yield from _filter_existing((directory,))
 
 
-def _linked_programs(directory: Path) -> Iterator[Path]:
+def _find_linked_programs(directory: Path) -> Iterator[Path]:
     """Programs that lie elsewhere: pipx, uv and hand-made links in a directory of the PATH."""
     if os.path.realpath(directory) in _DISTRIBUTION:
         return  # its own links lead to where everything is shown already
@@ -159,7 +159,7 @@ def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
             yield target
 
 
-def _existing(paths: Iterable[Path]) -> Iterator[Path]:
+def _filter_existing(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         real = Path(os.path.realpath(path))
         if exists(real) and len(real.parts) > 2:

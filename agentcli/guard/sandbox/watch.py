@@ -13,9 +13,9 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Condition, Lock, Thread
 
-from agentcli.guard.sandbox.grip import Grip
-from agentcli.guard.sandbox.limits import GIB, Limits, count_tasks
-from agentcli.guard.sandbox.processes import Process, kill_tree, listed, tree
+from agentcli.guard.sandbox.grip import MountCheck
+from agentcli.guard.sandbox.limits import GIB, CommandLimits, count_tasks
+from agentcli.guard.sandbox.processes import Process, find_tree, kill_tree, list_processes
 
 _MEMORY_SHARE = 0.7
 _LEFT_SHARE = 0.03
@@ -42,25 +42,25 @@ class _Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _MachineShare:
     processes: int
     memory_bytes: int
 
     @classmethod
-    def of(cls, pid: int, table: dict[int, Process]) -> "_Share":
-        members = [table[one] for one in tree(pid, table)]
+    def of(cls, pid: int, table: dict[int, Process]) -> "_MachineShare":
+        members = [table[one] for one in find_tree(pid, table)]
         return cls(len(members), sum(one.memory_bytes for one in members))
 
-    def with_files_in_memory(self, before: _Memory, now: _Memory) -> "_Share":
+    def with_files_in_memory(self, before: _Memory, now: _Memory) -> "_MachineShare":
         grown = max(0, now.shared_bytes - before.shared_bytes)
-        return _Share(self.processes, self.memory_bytes + grown)
+        return _MachineShare(self.processes, self.memory_bytes + grown)
 
 
 @dataclass(slots=True)
-class _Watched:
+class _WatchedCommand:
     process: "Popen[bytes]"
     tasks_before: int
-    grip: Grip | None
+    mount_check: MountCheck | None
     before: _Memory | None = None
     """When it was first looked at, soon after the command's start."""
     reason: str = ""
@@ -71,20 +71,22 @@ class _Watched:
         return not self.reason and self.process.returncode is None
 
 
-class Watch:
+class CommandWatch:
     """Its thread sleeps while no command runs."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: CommandLimits) -> None:
         self._limits = limits
-        self._running: dict[Popen[bytes], _Watched] = {}
+        self._running: dict[Popen[bytes], _WatchedCommand] = {}
         self._has_work = Condition()
         self._looking = Lock()
         self._thread: Thread | None = None
         self._is_closed = False
 
-    def add(self, process: "Popen[bytes]", *, tasks_before: int, grip: Grip | None = None) -> None:
+    def add(
+        self, process: "Popen[bytes]", *, tasks_before: int, mount_check: MountCheck | None = None
+    ) -> None:
         with self._has_work:
-            self._running[process] = _Watched(process, tasks_before, grip)
+            self._running[process] = _WatchedCommand(process, tasks_before, mount_check)
             if self._thread is None:
                 self._thread = Thread(target=self._watch, name="command limits", daemon=True)
                 self._thread.start()
@@ -112,12 +114,12 @@ class Watch:
                 alive = [one for one in self._running.values() if one.is_alive]
             if alive:
                 with self._looking:
-                    self._stop_unheld(alive)
+                    self._stop_stale(alive)
                     self._look([one for one in alive if one.is_alive])
 
-    def _stop_unheld(self, running: list[_Watched]) -> None:
+    def _stop_stale(self, running: list[_WatchedCommand]) -> None:
         for one in running:
-            lost = one.grip.lost() if one.grip else ()
+            lost = one.mount_check.find_stale() if one.mount_check else ()
             if lost:
                 one.reason = (
                     f"Stopped: {lost[0]} was replaced or removed while it ran, "
@@ -125,7 +127,7 @@ class Watch:
                 )
                 kill_tree(one.process.pid)
 
-    def _look(self, running: list[_Watched]) -> None:
+    def _look(self, running: list[_WatchedCommand]) -> None:
         if not running:
             return
         memory = _Memory.now()
@@ -139,7 +141,7 @@ class Watch:
                     if one.reason:
                         kill_tree(one.process.pid)
 
-    def _is_much(self, running: list[_Watched], new_tasks: int, memory: _Memory) -> bool:
+    def _is_much(self, running: list[_WatchedCommand], new_tasks: int, memory: _Memory) -> bool:
         before = max(one.before.available_bytes for one in running if one.before)
         return (
             new_tasks > self._limits.most_processes // 2
@@ -147,20 +149,20 @@ class Watch:
             or memory.is_short
         )
 
-    def _compare(self, running: list[_Watched], new_tasks: int, memory: _Memory) -> None:
+    def _compare(self, running: list[_WatchedCommand], new_tasks: int, memory: _Memory) -> None:
         if len(running) == 1 and new_tasks > self._limits.most_tasks:
             # To count them would take longer than they give us.
             most = self._limits.most_tasks
             running[0].reason = f"Stopped: it had more than {most} processes and threads."
             return
-        table = listed()
-        shares = [_Share.of(one.process.pid, table) for one in running]
+        table = list_processes()
+        shares = [_MachineShare.of(one.process.pid, table) for one in running]
         if len(running) == 1:
             shares = [shares[0].with_files_in_memory(running[0].before or memory, memory)]
         for one, share in zip(running, shares, strict=True):
             one.reason = self._excess(share, memory)
 
-    def _excess(self, share: _Share, memory: _Memory) -> str:
+    def _excess(self, share: _MachineShare, memory: _Memory) -> str:
         if share.processes > self._limits.most_processes:
             return f"Stopped: it had more than {self._limits.most_processes} processes."
         most = self._most_memory(memory)

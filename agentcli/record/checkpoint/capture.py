@@ -8,8 +8,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.checkpoint.trees import Kept
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.checkpoint.trees import StoredEntry
 
 LIMIT_BYTES = 8_000_000
 """A larger file is not kept."""
@@ -26,29 +26,29 @@ Stamp = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
-    kept: Kept
+class CapturedFile:
+    entry: StoredEntry
     stamp: Stamp
 
 
-def stamp_of(found: os.stat_result) -> Stamp:
+def make_stamp(found: os.stat_result) -> Stamp:
     """What changes whenever the file does."""
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def capture(store: Store, path: bytes, root: bytes) -> Captured | None:
+def capture(store: ObjectStore, path: bytes, root: bytes) -> CapturedFile | None:
     """None: there is nothing. Raises OSError when the store cannot take it."""
     try:
         found, data = _read(root + b"/" + path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    stamp = stamp_of(found)
+    stamp = make_stamp(found)
     if stat.S_ISDIR(found.st_mode):
-        return Captured(Kept(found.st_mode), stamp)
+        return CapturedFile(StoredEntry(found.st_mode), stamp)
     if data is None:
-        return Captured(Kept.without_content(stamp), stamp)
+        return CapturedFile(StoredEntry.without_content(stamp), stamp)
     mode = stat.S_IFLNK if stat.S_ISLNK(found.st_mode) else found.st_mode
-    return Captured(Kept(mode, store.put("blob", data)), stamp)
+    return CapturedFile(StoredEntry(mode, store.put("blob", data)), stamp)
 
 
 def _read(whole: bytes) -> tuple[os.stat_result, bytes | None]:
@@ -76,9 +76,11 @@ def _read_file(whole: bytes) -> tuple[os.stat_result, bytes | None]:
     return found, data if len(data) <= LIMIT_BYTES else None
 
 
-def capture_paths(store: Store, paths: tuple[bytes, ...], root: Path) -> dict[bytes, Kept]:
+def capture_paths(
+    store: ObjectStore, paths: tuple[bytes, ...], root: Path
+) -> dict[bytes, StoredEntry]:
     """Named paths and the directories they lie in, as far as they are there."""
-    state: dict[bytes, Kept] = {}
+    state: dict[bytes, StoredEntry] = {}
     where = os.fsencode(root)
     for path in paths:
         parts = path.split(b"/")
@@ -87,7 +89,7 @@ def capture_paths(store: Store, paths: tuple[bytes, ...], root: Path) -> dict[by
             found = capture(store, part, where)
             if found is None:
                 break
-            state[part] = found.kept
-            if not found.kept.is_dir:
+            state[part] = found.entry
+            if not found.entry.is_dir:
                 break
     return state

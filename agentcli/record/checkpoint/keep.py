@@ -12,10 +12,10 @@ from pathlib import Path
 
 from agentcli.machine.text import printable
 from agentcli.record.checkpoint.capture import capture_paths
-from agentcli.record.checkpoint.memory import recall, remember
-from agentcli.record.checkpoint.scan import Scan, Scope
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.checkpoint.trees import Difference, differences, write_state
+from agentcli.record.checkpoint.memory import load_known_files, save_known_files
+from agentcli.record.checkpoint.scan import IgnoreScope, WorkspaceScan
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.checkpoint.trees import TreeDifference, find_differences, write_state
 from agentcli.types.events import Checkpointed
 
 PATHS_SHOWN = 50
@@ -23,30 +23,30 @@ WORTH_REMEMBERING = 500
 """Files that the next session would have to read again."""
 
 
-def store_of(workspace: Path, sessions: Path) -> Store:
+def find_store(workspace: Path, sessions: Path) -> ObjectStore:
     """The kept states of a workspace: beside the sessions, shared by all of them."""
     name = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return Store(sessions.parent / "checkpoints" / f"{name}.git")
+    return ObjectStore(sessions.parent / "checkpoints" / f"{name}.git")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
+class CheckpointBefore:
     call_id: str
     paths: tuple[bytes, ...] | None
     """None: the whole workspace."""
     tree: str
 
 
-class Keeper:
+class CheckpointKeeper:
     """Not for two threads at once."""
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         *,
         session: str,
         root: Path,
-        scope: Callable[[], Scope],
+        scope: Callable[[], IgnoreScope],
         outside: Sequence[Path] = (),
     ) -> None:
         self._store = store
@@ -55,37 +55,41 @@ class Keeper:
         self._scope = scope
         self._outside = [path for path in outside if path.is_relative_to(root)]
         self._memory = store.directory / "memory.json"
-        self._scan: Scan | None = None
+        self._scan: WorkspaceScan | None = None
 
-    def before(self, call_id: str, paths: Sequence[bytes] | None) -> Before:
+    def before(self, call_id: str, paths: Sequence[bytes] | None) -> CheckpointBefore:
         """Raises OSError or TooLarge where it cannot be kept."""
         named = None if paths is None else tuple(paths)
         with self._writing():
             # First of all a claim: whoever deletes the last other session must not take this along.
-            self._store.hold(self._session, self._store.put("tree", b""))
-            tree = self._whole(fresh_rules=True) if named is None else self._named(named)
+            self._store.keep_reference(self._session, self._store.put("tree", b""))
+            tree = (
+                self._write_whole(fresh_rules=True) if named is None else self._write_named(named)
+            )
         self._remember()
-        self._store.hold(self._session, tree)
-        return Before(call_id=call_id, paths=named, tree=tree)
+        self._store.keep_reference(self._session, tree)
+        return CheckpointBefore(call_id=call_id, paths=named, tree=tree)
 
-    def after(self, before: Before) -> Checkpointed | None:
+    def after(self, before: CheckpointBefore) -> Checkpointed | None:
         """None: nothing that is kept has changed."""
         named = before.paths
         with self._writing():
-            tree = self._whole(fresh_rules=False) if named is None else self._named(named)
-        changed = differences(self._store, before.tree, tree)
+            tree = (
+                self._write_whole(fresh_rules=False) if named is None else self._write_named(named)
+            )
+        changed = find_differences(self._store, before.tree, tree)
         if not changed:
             return None
-        self._store.hold(self._session, tree)
+        self._store.keep_reference(self._session, tree)
         kept = [each for each in changed if _has_content(each)]
         lost = [each for each in changed if not _has_content(each)]
         return Checkpointed(
             call_id=before.call_id,
             before=before.tree,
             after=tree,
-            paths=_shown(kept),
+            paths=_display_paths(kept),
             paths_total=len(kept),
-            not_kept=_shown(lost),
+            not_kept=_display_paths(lost),
         )
 
     def close(self) -> None:
@@ -96,43 +100,43 @@ class Keeper:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with self._store.writing():
+            with self._store.batch_writes():
                 yield
         except BaseException:
             self.close()  # it may name contents that were never written
             raise
 
-    def _named(self, paths: tuple[bytes, ...]) -> str:
+    def _write_named(self, paths: tuple[bytes, ...]) -> str:
         return write_state(self._store, capture_paths(self._store, paths, self._root))
 
-    def _whole(self, *, fresh_rules: bool) -> str:
+    def _write_whole(self, *, fresh_rules: bool) -> str:
         # One call is seen by one set of rules: a file must not appear because a rule went away.
         if self._scan is not None:
             self._scan.refresh()
             if fresh_rules and self._scan.rules_changed:
                 self.close()
         if self._scan is None:
-            self._scan = Scan(
+            self._scan = WorkspaceScan(
                 self._store,
                 self._root,
                 scope=self._scope(),
                 outside=self._outside,
-                known=recall(self._memory),
+                known=load_known_files(self._memory),
             )
         return self._scan.tree()
 
     def _remember(self) -> None:
         """Once all of it is written."""
         if self._scan is not None and self._scan.newly_read > WORTH_REMEMBERING:
-            remember(self._memory, self._scan.files())
+            save_known_files(self._memory, self._scan.files())
             self._scan.newly_read = 0
 
 
-def _has_content(difference: Difference) -> bool:
+def _has_content(difference: TreeDifference) -> bool:
     return all(kept is None or kept.has_content for kept in (difference.before, difference.after))
 
 
-def _shown(changed: Sequence[Difference]) -> tuple[str, ...]:
+def _display_paths(changed: Sequence[TreeDifference]) -> tuple[str, ...]:
     return tuple(
         printable(each.path.decode("utf-8", "surrogateescape")) for each in changed[:PATHS_SHOWN]
     )

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from agentcli.record.checkpoint.capture import LIMIT_BYTES, Captured, Stamp, capture, stamp_of
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.checkpoint.trees import Kept, write_tree
-from agentcli.record.checkpoint.watch import Watch
+from agentcli.record.checkpoint.capture import LIMIT_BYTES, CapturedFile, Stamp, capture, make_stamp
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.checkpoint.trees import StoredEntry, write_tree
+from agentcli.record.checkpoint.watch import DirectoryWatch
 
 FILES_MAX = 100_000
 LOOK_MAX_BYTES = 500_000_000
@@ -36,35 +36,35 @@ _UNSURE: Stamp = (0, 0, 0, 0, 0)
 """Like no real one."""
 
 
-class Scope(Protocol):
+class IgnoreScope(Protocol):
     """The ignore rules of one directory."""
 
-    def leaves_out(self, name: bytes, *, is_dir: bool) -> bool: ...
+    def ignores(self, name: bytes, *, is_dir: bool) -> bool: ...
 
-    def enter(self, name: bytes) -> "Scope": ...
+    def enter(self, name: bytes) -> "IgnoreScope": ...
 
 
-class TooLarge(Exception):
+class WorkspaceTooLarge(Exception):
     """The workspace has more than can be kept; the message says of what, after its name."""
 
 
 @dataclass(slots=True)
-class _Directory:
-    scope: Scope
-    entries: dict[bytes, Captured] = field(default_factory=dict)
+class _ScannedDirectory:
+    scope: IgnoreScope
+    entries: dict[bytes, CapturedFile] = field(default_factory=dict)
     tree: str | None = None
     """Its id, until something below changes."""
 
 
-class Scan:
+class WorkspaceScan:
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         root: Path,
         *,
-        scope: Scope,
+        scope: IgnoreScope,
         outside: Iterable[Path] = (),
-        known: Mapping[bytes, Captured] | None = None,
+        known: Mapping[bytes, CapturedFile] | None = None,
     ) -> None:
         """`outside`: places in the workspace that are not part of it, such as our own records.
         `known`: what is kept already, as `files` has told it before.
@@ -79,10 +79,10 @@ class Scan:
         self._root = root
         self._where = os.fsencode(root)
         self._outside = {os.fsencode(path.relative_to(root)) for path in outside}
-        self._directories: dict[bytes, _Directory] = {}
+        self._directories: dict[bytes, _ScannedDirectory] = {}
         self._waiting: list[bytes] = []
         self._files = 0
-        self._room_bytes = store.room_bytes(LOOK_MAX_BYTES)
+        self._room_bytes = store.free_bytes(LOOK_MAX_BYTES)
         self._watch = _watch()
         self._known = known or {}
         try:
@@ -96,8 +96,8 @@ class Scan:
 
     def refresh(self) -> None:
         """After it the scan is as the workspace was during the call."""
-        self._room_bytes = self._store.room_bytes(LOOK_MAX_BYTES)
-        changed = self._watch.changed() if self._watch else None
+        self._room_bytes = self._store.free_bytes(LOOK_MAX_BYTES)
+        changed = self._watch.take_changed() if self._watch else None
         linked = self._look(self._directories if changed is None else changed)
         if linked and changed is not None:
             # Written under one of its names, a file with several changed under all of them.
@@ -107,11 +107,11 @@ class Scan:
         """The id of everything."""
         return self._tree(b"")
 
-    def files(self) -> Iterator[tuple[bytes, Captured]]:
+    def files(self) -> Iterator[tuple[bytes, CapturedFile]]:
         """Everything whose content is kept and whose stamp can be trusted."""
         for path, directory in self._directories.items():
             for name, entry in directory.entries.items():
-                if entry.kept.id and entry.kept.has_content and entry.stamp != _UNSURE:
+                if entry.entry.id and entry.entry.has_content and entry.stamp != _UNSURE:
                     yield _join(path, name), entry
 
     def close(self) -> None:
@@ -133,20 +133,20 @@ class Scan:
     def _look_into(self, path: bytes) -> bool:
         directory = self._directories[path]
         began_ns, linked = time.time_ns(), False
-        found = self._listed(path, directory.scope)
+        found = self._list_directory(path, directory.scope)
         for name in directory.entries.keys() - found.keys():
             self._forget(path, name)
         for name, status in found.items():
             before = directory.entries.get(name)
             if before is not None and before.stamp == _stamp(status):
                 continue
-            if before is None or before.kept.is_dir or stat.S_ISDIR(status.st_mode):
+            if before is None or before.entry.is_dir or stat.S_ISDIR(status.st_mode):
                 self._forget(path, name)
                 self._count()
             if stat.S_ISDIR(status.st_mode):
-                directory.entries[name] = Captured(Kept(status.st_mode), _stamp(status))
+                directory.entries[name] = CapturedFile(StoredEntry(status.st_mode), _stamp(status))
                 self._enter(_join(path, name), directory.scope.enter(name))
-                self._changed(path)
+                self._mark_changed(path)
             else:
                 linked = linked or status.st_nlink > 1
                 if not self._is_known(path, name, status):
@@ -156,11 +156,11 @@ class Scan:
     def _is_known(self, path: bytes, name: bytes, status: os.stat_result) -> bool:
         """Takes over what an earlier session has kept."""
         known = self._known.get(_join(path, name))
-        if known is None or known.stamp != stamp_of(status):
-            self._take_room(status)
+        if known is None or known.stamp != make_stamp(status):
+            self._check_space(status)
             return False
         self._directories[path].entries[name] = known
-        self._changed(path)
+        self._mark_changed(path)
         return True
 
     def _keep(self, path: bytes, name: bytes, began_ns: int) -> None:
@@ -169,13 +169,13 @@ class Scan:
         now = capture(self._store, _join(path, name), self._where)
         if now is not None:
             is_fresh = now.stamp[3] > began_ns - _RACY_NS
-            entries[name] = Captured(now.kept, _UNSURE) if is_fresh else now
-        if now is None or before is None or before.kept != now.kept:
-            self._changed(path)
+            entries[name] = CapturedFile(now.entry, _UNSURE) if is_fresh else now
+        if now is None or before is None or before.entry != now.entry:
+            self._mark_changed(path)
             self.rules_changed = self.rules_changed or name == _RULES
 
-    def _enter(self, path: bytes, scope: Scope) -> None:
-        self._directories[path] = _Directory(scope)
+    def _enter(self, path: bytes, scope: IgnoreScope) -> None:
+        self._directories[path] = _ScannedDirectory(scope)
         self._waiting.append(path)
         self._watch_over(path)
 
@@ -189,7 +189,7 @@ class Scan:
                 return  # gone again, or closed to us: there is nothing to see in it
             self.close()  # no more watches: from now on everything is looked at
 
-    def _listed(self, path: bytes, scope: Scope) -> dict[bytes, os.stat_result]:
+    def _list_directory(self, path: bytes, scope: IgnoreScope) -> dict[bytes, os.stat_result]:
         found: dict[bytes, os.stat_result] = {}
         deep = path.count(b"/") >= DEPTH_MAX
         try:
@@ -200,7 +200,7 @@ class Scan:
                         continue
                     if self._outside and _join(path, entry.name) in self._outside:
                         continue
-                    if not scope.leaves_out(entry.name, is_dir=is_dir):
+                    if not scope.ignores(entry.name, is_dir=is_dir):
                         found[entry.name] = entry.stat(follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return found
@@ -212,9 +212,9 @@ class Scan:
         if entry is None:
             return
         self._files -= 1
-        self._changed(path)
+        self._mark_changed(path)
         self.rules_changed = self.rules_changed or name == _RULES
-        if not entry.kept.is_dir:
+        if not entry.entry.is_dir:
             return
         top = _join(path, name)
         for known in [p for p in self._directories if p == top or p.startswith(top + b"/")]:
@@ -222,7 +222,7 @@ class Scan:
             if self._watch is not None:
                 self._watch.remove(known)
 
-    def _changed(self, path: bytes) -> None:
+    def _mark_changed(self, path: bytes) -> None:
         while True:
             self._directories[path].tree = None
             if not path:
@@ -234,16 +234,16 @@ class Scan:
         if directory.tree is None:
             rows = {
                 name: (
-                    kept := entry.kept,
+                    kept := entry.entry,
                     self._tree(_join(path, name)) if kept.is_dir else kept.id,
                 )
                 for name, entry in directory.entries.items()
-                if not self._is_held_place(_join(path, name))
+                if not self._is_placeholder(_join(path, name))
             }
             directory.tree = write_tree(self._store, rows)
         return directory.tree
 
-    def _is_held_place(self, path: bytes) -> bool:
+    def _is_placeholder(self, path: bytes) -> bool:
         """A sandbox makes it while commands run, and takes it away: no command did."""
         return (
             path == _SETTINGS and path in self._directories and not self._directories[path].entries
@@ -252,13 +252,17 @@ class Scan:
     def _count(self) -> None:
         self._files += 1
         if self._files > FILES_MAX:
-            raise TooLarge(f"it has more than {FILES_MAX:,} files that no ignore rule leaves out")
+            raise WorkspaceTooLarge(
+                f"it has more than {FILES_MAX:,} files that no ignore rule leaves out"
+            )
 
-    def _take_room(self, status: os.stat_result) -> None:
+    def _check_space(self, status: os.stat_result) -> None:
         self.newly_read += 1
         self._room_bytes -= status.st_size if status.st_size <= LIMIT_BYTES else 0
         if self._room_bytes < 0:
-            raise TooLarge("it has more new content than may be kept at once, or there is room for")
+            raise WorkspaceTooLarge(
+                "it has more new content than may be kept at once, or there is room for"
+            )
 
 
 def _join(path: bytes, name: bytes) -> bytes:
@@ -269,11 +273,11 @@ def _stamp(status: os.stat_result) -> Stamp:
     """A directory's times change with every name in it: what counts is which one it is."""
     if stat.S_ISDIR(status.st_mode):
         return (status.st_mode, 0, 0, 0, status.st_ino)
-    return stamp_of(status)
+    return make_stamp(status)
 
 
-def _watch() -> Watch | None:
+def _watch() -> DirectoryWatch | None:
     try:
-        return Watch()
+        return DirectoryWatch()
     except OSError:
         return None

@@ -30,7 +30,7 @@ _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n[gc]\n\tauto = 
 _CONFIG += "[fsck]\n\tbadFilemode = ignore\n"  # every bit of the permissions is kept
 
 
-class Store:
+class ObjectStore:
     def __init__(self, directory: Path) -> None:
         """Nothing is made before the first object is put."""
         self.directory = directory
@@ -51,16 +51,18 @@ class Store:
         """Raises SettingsError where it is gone or damaged."""
         found = self._read(object_id)
         if found is None:
-            raise _lost(f"{kind} {object_id} is not among the kept states in {self.directory}")
+            raise _missing_object(
+                f"{kind} {object_id} is not among the kept states in {self.directory}"
+            )
         real_kind, data = found
         whole = b"%s %d\0" % (real_kind.encode(), len(data)) + data
         digest = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
         if real_kind != kind or digest != object_id:
-            raise _lost(f"{kind} {object_id} in {self.directory} is damaged")
+            raise _missing_object(f"{kind} {object_id} in {self.directory} is damaged")
         return data
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def batch_writes(self) -> Iterator[None]:
         """Around many `put`: from some number on they share one file."""
         self._make()
         self._written = 0
@@ -77,7 +79,7 @@ class Store:
         finally:
             self._pack = None
 
-    def hold(self, session: str, object_id: str) -> None:
+    def keep_reference(self, session: str, object_id: str) -> None:
         """A name for it, so that no clearing up by git takes it away."""
         reference = self.directory / "refs" / "agentcli" / session / object_id
         if not reference.exists():
@@ -91,7 +93,7 @@ class Store:
         if not references.is_dir() or not any(references.iterdir()):
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def room_bytes(self, most: int) -> int:
+    def free_bytes(self, most: int) -> int:
         """How much may be put at once: never so much that nothing is left for anybody else."""
         free = shutil.disk_usage(self.directory).free
         return min(most, free - RESERVE_BYTES)
@@ -131,7 +133,9 @@ class Store:
         except FileNotFoundError:
             self._find_packs()
         except (OSError, zlib.error) as error:
-            raise _lost(f"{object_id} in {self.directory} is damaged ({error})") from error
+            raise _missing_object(
+                f"{object_id} in {self.directory} is damaged ({error})"
+            ) from error
         packs: list[Pack | PackWriter] = [*self._packs.values()]
         packs += [self._pack] if self._pack else []
         return next((found for pack in packs if (found := pack.read(object_id))), None)
@@ -168,5 +172,5 @@ class Store:
                     continue  # half written by a process that died, or cleared away
 
 
-def _lost(message: str) -> SettingsError:
+def _missing_object(message: str) -> SettingsError:
     return SettingsError(message, hint="what was kept cannot be restored; nothing was changed")

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agentcli.record.checkpoint.store import EMPTY_TREE, Store
+from agentcli.record.checkpoint.store import EMPTY_TREE, ObjectStore
 from agentcli.types.errors import SettingsError
 
 _NOT_KEPT = 0o160000
@@ -17,17 +17,17 @@ _NOT_KEPT = 0o160000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredEntry:
     mode: int
     """As `os.stat` has it: the kind of file and its permissions."""
     id: str = ""
     """Of the content, or of a link's target; empty for a directory."""
 
     @staticmethod
-    def without_content(stamp: object) -> "Kept":
+    def without_content(stamp: object) -> "StoredEntry":
         """For what is too large or cannot be read: that it is there, and whether it changed."""
         digest = hashlib.sha1(repr(stamp).encode(), usedforsecurity=False).hexdigest()
-        return Kept(_NOT_KEPT, digest)
+        return StoredEntry(_NOT_KEPT, digest)
 
     @property
     def has_content(self) -> bool:
@@ -42,19 +42,19 @@ class Kept:
         return stat.S_ISLNK(self.mode)
 
 
-State = Mapping[bytes, Kept]
+State = Mapping[bytes, StoredEntry]
 """By path below the root. What a path lies in is in the state, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class TreeDifference:
     path: bytes
-    before: Kept | None
-    after: Kept | None
+    before: StoredEntry | None
+    after: StoredEntry | None
 
 
-def write_state(store: Store, state: State) -> str:
-    children: dict[bytes, dict[bytes, Kept]] = {b"": {}}
+def write_state(store: ObjectStore, state: State) -> str:
+    children: dict[bytes, dict[bytes, StoredEntry]] = {b"": {}}
     for path, kept in state.items():
         parent, _, name = path.rpartition(b"/")
         children.setdefault(parent, {})[name] = kept
@@ -63,7 +63,9 @@ def write_state(store: Store, state: State) -> str:
     return _write_below(store, b"", children)
 
 
-def _write_below(store: Store, path: bytes, children: Mapping[bytes, Mapping[bytes, Kept]]) -> str:
+def _write_below(
+    store: ObjectStore, path: bytes, children: Mapping[bytes, Mapping[bytes, StoredEntry]]
+) -> str:
     prefix = path + b"/" if path else b""
     rows = {
         name: (kept, _write_below(store, prefix + name, children) if kept.is_dir else kept.id)
@@ -72,7 +74,7 @@ def _write_below(store: Store, path: bytes, children: Mapping[bytes, Mapping[byt
     return write_tree(store, rows)
 
 
-def write_tree(store: Store, rows: Mapping[bytes, tuple[Kept, str]]) -> str:
+def write_tree(store: ObjectStore, rows: Mapping[bytes, tuple[StoredEntry, str]]) -> str:
     """One directory: what is in it, each with the id of its content or of its own tree."""
     # Git compares a directory's name as if it ended in a slash.
     ordered = sorted(rows.items(), key=lambda row: row[0] + b"/" * row[1][0].is_dir)
@@ -84,12 +86,14 @@ def write_tree(store: Store, rows: Mapping[bytes, tuple[Kept, str]]) -> str:
     return store.put("tree", data)
 
 
-def differences(store: Store, before: str, after: str) -> list[Difference]:
+def find_differences(store: ObjectStore, before: str, after: str) -> list[TreeDifference]:
     """Costs what differs: directories that are the same are not looked into."""
-    return list(_differing(store, before, after, b""))
+    return list(_walk_differences(store, before, after, b""))
 
 
-def _differing(store: Store, before: str, after: str, prefix: bytes) -> Iterator[Difference]:
+def _walk_differences(
+    store: ObjectStore, before: str, after: str, prefix: bytes
+) -> Iterator[TreeDifference]:
     if before == after:
         return
     old, new = _rows(store, before), _rows(store, after)
@@ -99,8 +103,8 @@ def _differing(store: Store, before: str, after: str, prefix: bytes) -> Iterator
         if (old_kept, old_id) == (new_kept, new_id):
             continue
         if old_kept != new_kept:
-            yield Difference(path=prefix + name, before=old_kept, after=new_kept)
-        yield from _differing(
+            yield TreeDifference(path=prefix + name, before=old_kept, after=new_kept)
+        yield from _walk_differences(
             store,
             old_id if old_kept and old_kept.is_dir else EMPTY_TREE,
             new_id if new_kept and new_kept.is_dir else EMPTY_TREE,
@@ -108,7 +112,7 @@ def _differing(store: Store, before: str, after: str, prefix: bytes) -> Iterator
         )
 
 
-def _rows(store: Store, tree: str) -> dict[bytes, tuple[Kept, str]]:
+def _rows(store: ObjectStore, tree: str) -> dict[bytes, tuple[StoredEntry, str]]:
     if tree == EMPTY_TREE:
         return {}
     data, rows, at = store.get("tree", tree), {}, 0
@@ -116,13 +120,13 @@ def _rows(store: Store, tree: str) -> dict[bytes, tuple[Kept, str]]:
         end = data.index(b"\0", at)
         mode, _, name = data[at:end].partition(b" ")
         object_id = data[end + 1 : end + 21].hex()
-        kept = Kept(int(mode, 8), "" if mode.startswith(b"4") else object_id)
-        rows[_checked(name)] = (kept, object_id)
+        kept = StoredEntry(int(mode, 8), "" if mode.startswith(b"4") else object_id)
+        rows[_check_name(name)] = (kept, object_id)
         at = end + 21
     return rows
 
 
-def _checked(name: bytes) -> bytes:
+def _check_name(name: bytes) -> bytes:
     """What was kept never had such names: whoever wrote them wants to reach elsewhere."""
     if name in (b"", b".", b"..", b".git") or b"/" in name:
         raise SettingsError(f"a kept state holds the name {name!r}", hint="nothing was changed")

@@ -27,7 +27,7 @@ _HEAD = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
 
 
-class Watch:
+class DirectoryWatch:
     """Raises OSError where there is no such thing."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Watch:
             del self._paths[number]
             self._libc.inotify_rm_watch(self._fd, number)
 
-    def changed(self) -> set[bytes] | None:
+    def take_changed(self) -> set[bytes] | None:
         """The directories since the last time; None: some of it was lost."""
         found: set[bytes] = set()
         while True:

@@ -10,16 +10,22 @@ from html import escape
 
 from markdown_it import MarkdownIt
 
-from agentcli.machine.plain import plain
+from agentcli.machine.plain import to_plain_text
 from agentcli.record.export.style import STYLE
-from agentcli.record.export.transcript import Called, Noted, Said, Transcript, Turn
+from agentcli.record.export.transcript import (
+    Transcript,
+    TranscriptCall,
+    TranscriptNote,
+    TranscriptReply,
+    TranscriptTurn,
+)
 from agentcli.record.export.words import (
     ALLOWED,
     arguments,
-    body,
     duration,
     outcome,
     reply_sums,
+    result_body,
     session_sums,
     target,
     verdict,
@@ -35,10 +41,12 @@ _IMAGE = re.compile(r"image/(?:png|jpeg|gif|webp)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-def html(made: Transcript) -> str:
+def render_html(made: Transcript) -> str:
     title = _text(made.title) or "A session"
     rows = "".join(f"<dt>{name}</dt><dd>{_text(words)}</dd>" for name, words in session_sums(made))
-    turns = "".join("".join(_turn(n, turn)) for n, turn in enumerate(made.turns, start=1))
+    turns = "".join(
+        "".join(_render_turn_html(n, turn)) for n, turn in enumerate(made.turns, start=1)
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -50,17 +58,17 @@ def html(made: Transcript) -> str:
     )
 
 
-def _turn(number: int, turn: Turn) -> Iterator[str]:
+def _render_turn_html(number: int, turn: TranscriptTurn) -> Iterator[str]:
     yield f'<section id="turn-{number}">\n<h2>{number}</h2>\n<div class="prompt">'
     yield from _content(turn.prompt.content)
     yield "</div>\n"
     for item in turn.items:
         match item:
-            case Said():
-                yield from _said(item)
-            case Called():
-                yield from _called(item)
-            case Noted(text=text):
+            case TranscriptReply():
+                yield from _render_reply_html(item)
+            case TranscriptCall():
+                yield from _render_call_html(item)
+            case TranscriptNote(text=text):
                 yield f'<p class="note">{_text(text)}</p>\n'
     if turn.ended is not None:
         good = "good" if turn.ended.ending == "done" else "bad"
@@ -69,16 +77,16 @@ def _turn(number: int, turn: Turn) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _said(said: Said) -> Iterator[str]:
+def _render_reply_html(said: TranscriptReply) -> Iterator[str]:
     if said.thinking:
         yield "<details><summary>thinking</summary>"
         yield f"<pre>{_text(said.thinking)}</pre></details>\n"
     if said.text.strip():
-        yield f'<div class="said">{_prose(said.text)}</div>\n'
+        yield f'<div class="said">{_render_prose_html(said.text)}</div>\n'
     yield f'<p class="sums">{_text(reply_sums(said))}</p>\n'
 
 
-def _called(called: Called) -> Iterator[str]:
+def _render_call_html(called: TranscriptCall) -> Iterator[str]:
     result = called.result
     denied = called.verdict is not None and called.verdict.decision not in ALLOWED
     bad = " bad" if denied or result is None or result.status == "error" else ""
@@ -94,7 +102,7 @@ def _called(called: Called) -> Iterator[str]:
 
 
 def _result(result: ToolResult) -> Iterator[str]:
-    shown = body(result)
+    shown = result_body(result)
     lines = shown.count("\n") + 1
     folded = "" if lines <= CLOSED_FROM_LINES else f"<details><summary>{lines} lines</summary>"
     yield folded
@@ -124,10 +132,10 @@ def _image(image: Image) -> str:
     return f'<img alt="" src="data:{image.media_type};base64,{image.data}">'
 
 
-def _prose(text: str) -> str:
+def _render_prose_html(text: str) -> str:
     """Markup of its own is shown, not used; links that could run something are none."""
-    return str(_MARKDOWN.render(plain(text)))
+    return str(_MARKDOWN.render(to_plain_text(text)))
 
 
 def _text(text: str) -> str:
-    return escape(plain(text))
+    return escape(to_plain_text(text))

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentcli.record.export.transcript import Transcript
-from agentcli.record.log import VERSION, as_json
+from agentcli.record.log import VERSION, to_json
 from agentcli.types.events import Entry
 
 
-def json_document(made: Transcript, entries: Sequence[Entry]) -> str:
+def render_json(made: Transcript, entries: Sequence[Entry]) -> str:
     document: dict[str, Any] = {
         "v": VERSION,
         "session": made.session,
@@ -20,12 +20,12 @@ def json_document(made: Transcript, entries: Sequence[Entry]) -> str:
         "started": made.started,
         "last": made.last,
         "requests": made.spending.requests,
-        "usage": as_json(made.spending.usage),
+        "usage": to_json(made.spending.usage),
         "cost_usd": made.spending.cost_usd,
         "cost_is_estimate": made.spending.is_estimate,
         "changed": {path: list(counts) for path, counts in made.changed.items()},
         "facts": [
-            {"seq": entry.seq, "at": entry.at, "parent": entry.parent, **as_json(entry.fact)}
+            {"seq": entry.seq, "at": entry.at, "parent": entry.parent, **to_json(entry.fact)}
             for entry in entries
         ],
     }

@@ -12,6 +12,7 @@ from agentcli.types.events import (
     CallFinished,
     CallJudged,
     Compacted,
+    ContextNote,
     Entry,
     Fact,
     ModelFailed,
@@ -20,20 +21,19 @@ from agentcli.types.events import (
     SessionResumed,
     SessionStarted,
     TokensSpent,
-    Told,
     TurnEnded,
     TurnStarted,
     Undone,
     Warned,
 )
 from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage
-from agentcli.types.spending import NOTHING, Spending, spent_on
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Diff, ToolResult
 from agentcli.types.verdicts import Verdict
 
 
 @dataclass(slots=True)
-class Said:
+class TranscriptReply:
     """The model's words of one reply, and what the reply cost."""
 
     text: str
@@ -43,7 +43,7 @@ class Said:
 
 
 @dataclass(slots=True)
-class Called:
+class TranscriptCall:
     call: ToolCall
     verdict: Verdict | None = None
     result: ToolResult | None = None
@@ -51,17 +51,17 @@ class Called:
 
 
 @dataclass(slots=True)
-class Noted:
+class TranscriptNote:
     """Something by the runtime or the person, in one sentence."""
 
     text: str
 
 
-Item: TypeAlias = Said | Called | Noted
+Item: TypeAlias = TranscriptReply | TranscriptCall | TranscriptNote
 
 
 @dataclass(slots=True)
-class Turn:
+class TranscriptTurn:
     prompt: UserMessage
     at: str
     items: list[Item] = field(default_factory=list)
@@ -77,8 +77,8 @@ class Transcript:
     mode: str = ""
     started: str = ""
     last: str = ""
-    turns: list[Turn] = field(default_factory=list)
-    spending: Spending = NOTHING
+    turns: list[TranscriptTurn] = field(default_factory=list)
+    spending: Spending = NO_SPENDING
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -87,11 +87,11 @@ class Transcript:
         return words if len(words) <= 80 else words[:79] + "…"
 
 
-def transcript(entries: Sequence[Entry]) -> Transcript:
+def build_transcript(entries: Sequence[Entry]) -> Transcript:
     made = Transcript()
     for entry in entries:
         _add(made, entry)
-        made.spending += spent_on(entry.fact)
+        made.spending += compute_spending(entry.fact)
         made.last = entry.at
     return made
 
@@ -100,11 +100,11 @@ def prompt_text(message: UserMessage) -> str:
     return "\n".join(block.text for block in message.content if isinstance(block, Text))
 
 
-def used(spent: Spending) -> str:
+def describe_spending(spent: Spending) -> str:
     usage = spent.usage
     return (
         f"{usage.prompt_tokens} tokens in ({usage.cache_read_tokens} cached), "
-        f"{usage.output_tokens} out, {spent.cost}"
+        f"{usage.output_tokens} out, {spent.cost_text}"
     )
 
 
@@ -115,45 +115,49 @@ def _add(made: Transcript, entry: Entry) -> None:
             made.workspace, made.model, made.mode = opened.workspace, opened.model, opened.mode
             made.started = made.started or entry.at
         case TurnStarted(message=message):
-            made.turns.append(Turn(prompt=message, at=entry.at))
+            made.turns.append(TranscriptTurn(prompt=message, at=entry.at))
         case _ if made.turns:
             _add_to_turn(made, made.turns[-1], entry.fact)
         case _:
             pass
 
 
-def _add_to_turn(made: Transcript, turn: Turn, fact: Fact) -> None:
+def _add_to_turn(made: Transcript, turn: TranscriptTurn, fact: Fact) -> None:
     match fact:
         case ModelReplied():
             _reply(turn, fact)
         case CallJudged(call=call, verdict=verdict):
-            called = _called(turn, call.id)
+            called = _find_call(turn, call.id)
             if called is None:
-                called = Called(call)  # made by a program that the model wrote
+                called = TranscriptCall(call)  # made by a program that the model wrote
                 turn.items.append(called)
             called.verdict = verdict
         case CallFinished(result=result, duration_s=duration_s):
             _finish(made, turn, result, duration_s)
         case TokensSpent(why=why):
             what = "An attempt broke off" if why == "broken_off" else "An opinion was asked for"
-            turn.items.append(Noted(f"{what}: {used(spent_on(fact))}"))
+            turn.items.append(
+                TranscriptNote(f"{what}: {describe_spending(compute_spending(fact))}")
+            )
         case TurnEnded():
             turn.ended = fact
         case _:
             note = _note(fact)
             if note:
-                turn.items.append(Noted(note))
+                turn.items.append(TranscriptNote(note))
 
 
-def _reply(turn: Turn, fact: ModelReplied) -> None:
+def _reply(turn: TranscriptTurn, fact: ModelReplied) -> None:
     message = fact.message
     thinking = "\n".join(block.text for block in message.content if isinstance(block, Thinking))
-    turn.items.append(Said(message.text, thinking.strip(), spent_on(fact), fact.duration_s))
-    turn.items.extend(Called(call) for call in message.tool_calls)
+    turn.items.append(
+        TranscriptReply(message.text, thinking.strip(), compute_spending(fact), fact.duration_s)
+    )
+    turn.items.extend(TranscriptCall(call) for call in message.tool_calls)
 
 
-def _finish(made: Transcript, turn: Turn, result: ToolResult, duration_s: float) -> None:
-    called = _called(turn, result.call_id)
+def _finish(made: Transcript, turn: TranscriptTurn, result: ToolResult, duration_s: float) -> None:
+    called = _find_call(turn, result.call_id)
     if called is not None:
         called.result, called.duration_s = result, duration_s
     if isinstance(result.details, Diff) and result.status == "ok":
@@ -164,16 +168,16 @@ def _finish(made: Transcript, turn: Turn, result: ToolResult, duration_s: float)
         )
 
 
-def _called(turn: Turn, call_id: str) -> Called | None:
+def _find_call(turn: TranscriptTurn, call_id: str) -> TranscriptCall | None:
     for item in reversed(turn.items):
-        if isinstance(item, Called) and item.call.id == call_id and item.result is None:
+        if isinstance(item, TranscriptCall) and item.call.id == call_id and item.result is None:
             return item
     return None
 
 
 def _note(fact: Fact) -> str:
     match fact:
-        case Told(text=text, why=why, attached=attached):
+        case ContextNote(text=text, why=why, attached=attached):
             said = prompt_text(UserMessage(content=(Text(text=text), *attached)))
             return f"Told the model ({why}): {said}"
         case Warned(message=message):

@@ -2,7 +2,12 @@
 
 import json
 
-from agentcli.record.export.transcript import Called, Said, Transcript, used
+from agentcli.record.export.transcript import (
+    Transcript,
+    TranscriptCall,
+    TranscriptReply,
+    describe_spending,
+)
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Diff, ToolResult
 
@@ -25,7 +30,7 @@ def arguments(call: ToolCall) -> str:
     return json.dumps(call.input, ensure_ascii=False)
 
 
-def outcome(called: Called) -> str:
+def outcome(called: TranscriptCall) -> str:
     result = called.result
     if result is None:
         return "never ran"
@@ -42,7 +47,7 @@ def outcome(called: Called) -> str:
             return result.error.value.replace("_", " ") if result.error else "ok"
 
 
-def verdict(called: Called) -> str:
+def verdict(called: TranscriptCall) -> str:
     given = called.verdict
     if given is None:
         return "not judged"
@@ -51,7 +56,7 @@ def verdict(called: Called) -> str:
     return f"{word} by {given.by}{rule}: {given.reason}"
 
 
-def body(result: ToolResult) -> str:
+def result_body(result: ToolResult) -> str:
     """What a person wants to see of it."""
     if isinstance(result.details, Diff) and result.details.unified:
         return result.details.unified
@@ -64,8 +69,8 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
 
 
-def reply_sums(said: Said) -> str:
-    return f"{used(said.spent)}, {duration(said.duration_s)}"
+def reply_sums(said: TranscriptReply) -> str:
+    return f"{describe_spending(said.spent)}, {duration(said.duration_s)}"
 
 
 def session_sums(made: Transcript) -> list[tuple[str, str]]:
@@ -75,7 +80,7 @@ def session_sums(made: Transcript) -> list[tuple[str, str]]:
         ("workspace", made.workspace),
         ("model", f"{made.model}, {made.mode} mode"),
         ("when", f"{made.started} to {made.last}"),
-        ("used", f"{made.spending.asked}, {used(made.spending)}"),
+        ("used", f"{made.spending.request_summary}, {describe_spending(made.spending)}"),
         ("changed", changed or "nothing"),
         ("agentcli", made.version),
     ]

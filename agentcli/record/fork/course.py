@@ -12,15 +12,15 @@ from agentcli.types.events import (
     SessionStarted,
     TurnEnded,
 )
-from agentcli.types.spending import NOTHING, Spending, spent_on
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Diff, ErrorKind
 
 
 @dataclass(slots=True)
-class Course:
+class CourseSummary:
     model: str = ""
     ending: str = "none"
-    spending: Spending = NOTHING
+    spending: Spending = NO_SPENDING
     calls: int = 0
     failed: int = 0
     denied: int = 0
@@ -28,11 +28,11 @@ class Course:
     answer: str = ""
 
 
-def course_of(facts: Iterable[Fact], *, model: str = "") -> Course:
+def summarize_course(facts: Iterable[Fact], *, model: str = "") -> CourseSummary:
     """`model`: of the session before these facts."""
-    course, said = Course(model=model), AnswerParts()
+    course, said = CourseSummary(model=model), AnswerParts()
     for fact in facts:
-        course.spending += spent_on(fact)
+        course.spending += compute_spending(fact)
         said(fact)
         match fact:
             case SessionStarted(model=name) | SessionResumed(model=name) | ModelChanged(model=name):
@@ -47,7 +47,7 @@ def course_of(facts: Iterable[Fact], *, model: str = "") -> Course:
     return course
 
 
-def _finish(course: Course, fact: CallFinished) -> None:
+def _finish(course: CourseSummary, fact: CallFinished) -> None:
     result = fact.result
     course.calls += 1
     course.denied += result.error is ErrorKind.DENIED

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from agentcli.machine import clock
-from agentcli.record.log import FIRST_PREV, Log, lines, seal_of
-from agentcli.record.place import SessionPlace, new_place
+from agentcli.record.log import FIRST_PREV, LogWriter, read_lines, verify_seal
+from agentcli.record.place import SessionPaths, create_session_paths
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -29,7 +29,7 @@ from agentcli.types.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class ForkPoint:
     """Where two courses part."""
 
     seq: int
@@ -42,39 +42,41 @@ class Cut:
     """The first call that is open, where the cut is within a turn."""
 
 
-def cut_at(entries: Sequence[Entry], at: str | None) -> Cut:
+def find_cut(entries: Sequence[Entry], at: str | None) -> ForkPoint:
     """`at`: a turn's number, counted from 1, or a call's id; None: at the end."""
     last = entries[-1].seq if entries else 0
     if at is None:
-        return Cut(seq=last, until=last)
+        return ForkPoint(seq=last, until=last)
     if at.isdecimal():
         return _before_turn(entries, int(at))
     return _before_call(entries, at)
 
 
 def fork(
-    origin: SessionPlace, entries: Sequence[Entry], cut: Cut, *, sessions: Path | None = None
-) -> SessionPlace:
+    origin: SessionPaths, entries: Sequence[Entry], cut: ForkPoint, *, sessions: Path | None = None
+) -> SessionPaths:
     """A new session that begins as the origin did. Raises SettingsError when it cannot be made."""
-    place = new_place(sessions)
+    place = create_session_paths(sessions)
     prev = FIRST_PREV
     try:
         with place.log.open("xb") as copy:
-            for number, line in enumerate(lines(origin.log), start=1):
+            for number, line in enumerate(read_lines(origin.log), start=1):
                 if number > cut.seq:
                     break
                 copy.write(line + b"\n")
-                prev = seal_of(line) or ""
+                prev = verify_seal(line) or ""
     except OSError as error:
         raise SettingsError(
             f"cannot copy the session {origin.id}: {error.strerror}", hint="free some space"
         ) from error
     shared = next((one.session for one in entries if one.seq == cut.seq), origin.id)
-    append(place, cut.seq, prev, SessionForked(session=place.id, origin=shared, at_seq=cut.seq))
+    append_facts(
+        place, cut.seq, prev, SessionForked(session=place.id, origin=shared, at_seq=cut.seq)
+    )
     return place
 
 
-def given_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
+def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
     """A call answered by the person, as if it had run: what if it had said this?"""
     verdict = Verdict(decision="allow", by="person", reason="its result was given instead of run")
     result = ToolResult(call_id=call.id, name=call.name, status="ok", content=(Text(text=text),))
@@ -84,19 +86,19 @@ def given_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
     )
 
 
-def append(place: SessionPlace, seq: int, prev: str, *facts: Fact) -> None:
-    log = Log(place.log, prev=prev)
+def append_facts(paths: SessionPaths, seq: int, prev: str, *facts: Fact) -> None:
+    log = LogWriter(paths.log, prev=prev)
     try:
         for number, fact in enumerate(facts, start=seq + 1):
             parent = number - 1 or None
             log.append(
-                Entry(seq=number, at=clock.now(), session=place.id, parent=parent, fact=fact)
+                Entry(seq=number, at=clock.now(), session=paths.id, parent=parent, fact=fact)
             )
     finally:
         log.close()
 
 
-def _before_turn(entries: Sequence[Entry], number: int) -> Cut:
+def _before_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
     starts = [entry for entry in entries if isinstance(entry.fact, TurnStarted)]
     if not 1 <= number <= len(starts):
         raise UsageError(
@@ -105,10 +107,12 @@ def _before_turn(entries: Sequence[Entry], number: int) -> Cut:
         )
     start = starts[number - 1]
     assert isinstance(start.fact, TurnStarted)
-    return Cut(seq=start.seq - 1, until=_end_of_turn(entries, start.seq), prompt=start.fact.message)
+    return ForkPoint(
+        seq=start.seq - 1, until=_end_of_turn(entries, start.seq), prompt=start.fact.message
+    )
 
 
-def _before_call(entries: Sequence[Entry], call_id: str) -> Cut:
+def _before_call(entries: Sequence[Entry], call_id: str) -> ForkPoint:
     """After the reply that made the call, or later, where no call beside it was running."""
     made: ToolCall | None = None
     running: set[str] = set()
@@ -132,7 +136,7 @@ def _before_call(entries: Sequence[Entry], call_id: str) -> Cut:
                 pass
     if made is None:
         raise _no_such_call(entries, call_id)
-    return Cut(seq=seq, until=_end_of_turn(entries, seq), call=made)
+    return ForkPoint(seq=seq, until=_end_of_turn(entries, seq), call=made)
 
 
 def _end_of_turn(entries: Sequence[Entry], seq: int) -> int:

@@ -11,7 +11,7 @@ LEFT_OUT = {".git", "__pycache__"}
 """What changes by itself, and is nobody's work."""
 
 
-def tree_diff(old: Path, new: Path) -> str:
+def diff_trees(old: Path, new: Path) -> str:
     return "".join(
         _file_diff(old / path, new / path, path) for path in sorted({*_files(old), *_files(new)})
     )
@@ -29,13 +29,13 @@ def _file_diff(old: Path, new: Path, path: str) -> str:
     if before == after:
         return ""
     if before is None or after is None:
-        return f"only in the {'second' if before is None else 'first'}: {path}\n" + _changed(
+        return f"only in the {'second' if before is None else 'first'}: {path}\n" + _diff_text(
             before or b"", after or b"", path
         )
-    return _changed(before, after, path)
+    return _diff_text(before, after, path)
 
 
-def _changed(before: bytes, after: bytes, path: str) -> str:
+def _diff_text(before: bytes, after: bytes, path: str) -> str:
     old, new = _text(before), _text(after)
     if old is None or new is None:
         return f"Binary files a/{path} and b/{path} differ\n"

@@ -7,20 +7,22 @@ from agentcli.record.replay.played import is_overflow
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    ContextNote,
     Fact,
     ModelFailed,
     ModelReplied,
-    Told,
+    NoteReason,
     TurnEnded,
     TurnStarted,
-    Why,
 )
 
-_BY_THE_PERSON = (Why.SHELL, Why.UNDO, Why.REDO)
+_BY_THE_PERSON = (NoteReason.SHELL, NoteReason.UNDO, NoteReason.REDO)
 """What they did beside the model is given: nothing of ours is to do it again."""
 
 
-def flow(facts: Iterable[Fact], normal: Normal, cut_turns: Container[int] = ()) -> list[str]:
+def describe_flow(
+    facts: Iterable[Fact], normal: Normal, cut_turns: Container[int] = ()
+) -> list[str]:
     """One line per fact. What a reply's calls came to is in their order, not in that of clocks.
 
     `cut_turns`: numbers of turns that did not come to an end of their own."""
@@ -69,7 +71,7 @@ def _line(fact: Fact, normal: Normal) -> str:
             return f"model replied: {message.stop}{names}"
         case ModelFailed(kind=kind) if not is_overflow(fact):
             return f"model failed: {kind}"
-        case Told(text=text, why=why) if why not in _BY_THE_PERSON:
+        case ContextNote(text=text, why=why) if why not in _BY_THE_PERSON:
             return f"told ({why}): {normal(text)}"
         case CallJudged(call=call, verdict=verdict):
             return f"  {call.id} {call.name}: {verdict.decision} by {verdict.by}"

@@ -10,7 +10,7 @@ from dataclasses import fields
 from difflib import unified_diff
 from typing import Any
 
-from agentcli.record.replay.relocate import Places
+from agentcli.record.replay.relocate import RecordedPaths
 from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Details, ToolResult
@@ -43,11 +43,11 @@ _COMPILED = tuple((re.compile(pattern), stand_in) for pattern, stand_in in _STAN
 Normal = Callable[[str], str]
 
 
-def normal_for(places: Places) -> Normal:
+def build_normalizer(places: RecordedPaths) -> Normal:
     """A function that takes place and moment out of a text."""
 
     def normal(text: str) -> str:
-        text = places.replaced(text, workspace="<workspace>", session="<session>")
+        text = places.replace_in(text, workspace="<workspace>", session="<session>")
         for pattern, stand_in in _COMPILED:
             text = pattern.sub(stand_in, text)
         for session in places.sessions:
@@ -57,12 +57,12 @@ def normal_for(places: Places) -> Normal:
     return normal
 
 
-def difference(recorded: ToolResult, again: ToolResult, then: Normal, now: Normal) -> str:
+def diff_results(recorded: ToolResult, again: ToolResult, then: Normal, now: Normal) -> str:
     """A unified diff of two results, place and moment left out; empty: they are the same."""
-    return diff_of(_lines(recorded, then), _lines(again, now))
+    return diff_lines(_lines(recorded, then), _lines(again, now))
 
 
-def diff_of(recorded: Sequence[str], again: Sequence[str]) -> str:
+def diff_lines(recorded: Sequence[str], again: Sequence[str]) -> str:
     return "\n".join(unified_diff(recorded, again, "recorded", "again", lineterm="", n=2))
 
 

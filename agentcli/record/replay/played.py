@@ -3,31 +3,31 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    ContextNote,
     Ending,
     Entry,
     Fact,
     HookRan,
     ModelFailed,
     ModelReplied,
-    Told,
+    NoteReason,
     TurnEnded,
     TurnStarted,
     Undone,
-    Why,
 )
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.tools import Command, ErrorKind, ToolResult
-from agentcli.types.verdicts import CONFINED
+from agentcli.types.verdicts import NO_GRANTS
 
 _AT_A_LIMIT = (Ending.STEP_LIMIT, Ending.TIME_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT)
 
 
 @dataclass(slots=True)
-class PlayedCall:
+class RecordedCall:
     """What became of one call of the recording."""
 
     call: ToolCall
@@ -54,29 +54,29 @@ class PlayedCall:
             return "a person moved it to the background while it ran"
         if self.was_changed:
             return "a hook changed its result"
-        if self.judged is not None and self.judged.verdict.confinement != CONFINED:
+        if self.judged is not None and self.judged.verdict.confinement != NO_GRANTS:
             return "it was let out of the workspace or onto the network"
         return ""
 
 
 @dataclass(slots=True)
-class PlayedReply:
+class RecordedReply:
     """One request of the recording: what came back, and what its calls came to."""
 
     outcome: AssistantMessage | ModelFailed
-    told: list[Told] = field(default_factory=list)
+    notes: list[ContextNote] = field(default_factory=list)
     """What the model was told before, by the person or about the background."""
-    calls: list[PlayedCall] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class PlayedTurn:
+class RecordedTurn:
     message: UserMessage
-    told: list[Told] = field(default_factory=list)
+    notes: list[ContextNote] = field(default_factory=list)
     """What the model was told before the turn: instructions, and words of the person."""
     undone: list[Undone] = field(default_factory=list)
     """What the person took back, or put back, before the turn."""
-    replies: list[PlayedReply] = field(default_factory=list)
+    replies: list[RecordedReply] = field(default_factory=list)
     ended: TurnEnded | None = None
 
     @property
@@ -87,22 +87,22 @@ class PlayedTurn:
 
 def is_overflow(outcome: AssistantMessage | ModelFailed) -> bool:
     """The conversation did not fit. Whether it went on shows in what follows."""
-    return isinstance(outcome, ModelFailed) and outcome.kind == WireErrorKind.OVERFLOW
+    return isinstance(outcome, ModelFailed) and outcome.kind == ProviderErrorKind.OVERFLOW
 
 
-def turns_of(entries: Iterable[Entry]) -> list[PlayedTurn]:
-    turns: list[PlayedTurn] = []
-    told: list[Told] = []
+def split_turns(entries: Iterable[Entry]) -> list[RecordedTurn]:
+    turns: list[RecordedTurn] = []
+    told: list[ContextNote] = []
     undone: list[Undone] = []
     for entry in entries:
         match entry.fact:
             case TurnStarted(message=message):
-                turns.append(PlayedTurn(message=message, told=list(told), undone=list(undone)))
+                turns.append(RecordedTurn(message=message, notes=list(told), undone=list(undone)))
                 told.clear()
                 undone.clear()
             case Undone() as one:
                 undone.append(one)
-            case Told() as words:
+            case ContextNote() as words:
                 told.append(words)
             case TurnEnded() as ended if turns:
                 turns[-1].ended = ended
@@ -117,17 +117,17 @@ def turns_of(entries: Iterable[Entry]) -> list[PlayedTurn]:
     return turns
 
 
-def _reply(outcome: AssistantMessage | ModelFailed, told: list[Told]) -> PlayedReply:
+def _reply(outcome: AssistantMessage | ModelFailed, told: list[ContextNote]) -> RecordedReply:
     calls = outcome.tool_calls if isinstance(outcome, AssistantMessage) else ()
-    return PlayedReply(
+    return RecordedReply(
         outcome,
         # Without what the loop says by itself, and will say again.
-        told=[one for one in told if one.why not in (Why.LENGTH, Why.ERROR)],
-        calls=[PlayedCall(call) for call in calls],
+        notes=[one for one in told if one.why not in (NoteReason.LENGTH, NoteReason.ERROR)],
+        calls=[RecordedCall(call) for call in calls],
     )
 
 
-def _add_to_call(turn: PlayedTurn, fact: Fact) -> None:
+def _add_to_call(turn: RecordedTurn, fact: Fact) -> None:
     match fact:
         case CallJudged(call=call):
             for played in _open(turn, call.id):
@@ -142,7 +142,7 @@ def _add_to_call(turn: PlayedTurn, fact: Fact) -> None:
             pass
 
 
-def _open(turn: PlayedTurn, call_id: str) -> list[PlayedCall]:
+def _open(turn: RecordedTurn, call_id: str) -> list[RecordedCall]:
     """The call of that id that has no result yet, if there is one: ids come again."""
     calls = [call for reply in reversed(turn.replies) for call in reply.calls]
     return [one for one in calls if one.call.id == call_id and one.finished is None][:1]

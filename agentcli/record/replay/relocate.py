@@ -5,18 +5,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentcli.types.events import Fact, SessionForked, SessionResumed, SessionStarted, Told
+from agentcli.types.events import ContextNote, Fact, SessionForked, SessionResumed, SessionStarted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class RecordedPaths:
     """More than one of each where a session was moved or forked."""
 
     workspaces: tuple[str, ...]
     sessions: tuple[str, ...]
     """Their ids; their directories are whatever paths lead to them."""
 
-    def replaced(self, text: str, *, workspace: str, session: str) -> str:
+    def replace_in(self, text: str, *, workspace: str, session: str) -> str:
         """With these in the place of every path to a workspace, and to a session's directory."""
         for pattern in self._workspace_patterns():
             text = pattern.sub(lambda _: workspace, text)
@@ -34,7 +34,7 @@ class Places:
             yield re.compile(rf"(?<![\w/])/[^\s'\"`:]*/{re.escape(session)}(?=/|\b)")
 
 
-def places_of(facts: Iterable[Fact]) -> Places:
+def find_paths(facts: Iterable[Fact]) -> RecordedPaths:
     workspaces: dict[str, None] = {}
     sessions: dict[str, None] = {}
     for fact in facts:
@@ -42,28 +42,28 @@ def places_of(facts: Iterable[Fact]) -> Places:
             workspaces[fact.workspace] = None
         if isinstance(fact, SessionStarted | SessionResumed | SessionForked):
             sessions[fact.session] = None
-    return Places(workspaces=tuple(workspaces), sessions=tuple(sessions))
+    return RecordedPaths(workspaces=tuple(workspaces), sessions=tuple(sessions))
 
 
-class Relocate:
+class PathRelocation:
     """Rewrites paths of the recording to where the same files are now."""
 
-    def __init__(self, recorded: Places, *, workspace: str, directory: str) -> None:
+    def __init__(self, recorded: RecordedPaths, *, workspace: str, directory: str) -> None:
         self._recorded = recorded
         self._workspace = workspace
         self._directory = directory
 
-    def told(self, told: Iterable[Told]) -> list[Told]:
-        return [replace(one, text=self.value(one.text)) for one in told]
+    def relocate_notes(self, told: Iterable[ContextNote]) -> list[ContextNote]:
+        return [replace(one, text=self.relocate_json(one.text)) for one in told]
 
-    def value(self, value: Any) -> Any:
+    def relocate_json(self, value: Any) -> Any:
         """Any JSON, with every text in it."""
         if isinstance(value, str):
-            return self._recorded.replaced(
+            return self._recorded.replace_in(
                 value, workspace=self._workspace, session=self._directory
             )
         if isinstance(value, dict):
-            return {key: self.value(item) for key, item in value.items()}
+            return {key: self.relocate_json(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            return [self.relocate_json(item) for item in value]
         return value

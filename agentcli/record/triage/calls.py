@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from agentcli.record.triage.finding import Case, Finding, Level, named, target_of
-from agentcli.record.triage.schema import mismatch
+from agentcli.record.triage.finding import Level, TriageCase, TriageFinding, find_target, name_call
+from agentcli.record.triage.schema import find_mismatch
 from agentcli.record.triage.trace import TracedCall
 from agentcli.types.events import Ending
 from agentcli.types.tools import Command, ErrorKind
@@ -26,24 +26,24 @@ _NOT_FAILURES = {
 """Told by checks of their own, or nothing that the call did."""
 
 
-def unanswered(case: Case) -> Iterator[Finding]:
+def find_unanswered(case: TriageCase) -> Iterator[TriageFinding]:
     for call in case.trace.calls:
         turn = case.trace.turns[call.turn - 1]
         interrupted = turn.ended is not None and turn.ended.ending is Ending.CANCELLED
         if call.finished is not None or interrupted or case.is_running:
             continue
-        yield Finding(
+        yield TriageFinding(
             level=Level.ERROR,
             record=call.record,
-            what=f"{named(call.call)} ({call.call.id}) was never answered",
+            what=f"{name_call(call.call)} ({call.call.id}) was never answered",
             why="whether it ran is not known; providers refuse a history with an open call",
             fix="look whether it had an effect; resuming answers it with a stand-in",
         )
 
 
-def orphans(case: Case) -> Iterator[Finding]:
+def find_orphans(case: TriageCase) -> Iterator[TriageFinding]:
     for record, finished in case.trace.stray:
-        yield Finding(
+        yield TriageFinding(
             level=Level.ERROR,
             record=record,
             what=f"a result for {finished.result.call_id}, which nobody had asked for",
@@ -52,27 +52,27 @@ def orphans(case: Case) -> Iterator[Finding]:
         )
 
 
-def arguments(case: Case) -> Iterator[Finding]:
+def find_bad_arguments(case: TriageCase) -> Iterator[TriageFinding]:
     for call in case.trace.calls:
         rejected = call.finished and call.finished.result.error is ErrorKind.INVALID_INPUT
         schema = (case.schemas or {}).get(call.call.name)
-        wrong = mismatch(call.call.input, schema)
+        wrong = find_mismatch(call.call.input, schema)
         if wrong is None and not rejected:
             continue
-        said = wrong or _said(call)
-        yield Finding(
+        said = wrong or _first_words(call)
+        yield TriageFinding(
             level=Level.WARNING if rejected else Level.NOTE,
             record=call.record,
-            what=f"the arguments of {named(call.call)} do not fit its schema: {said}",
+            what=f"the arguments of {name_call(call.call)} do not fit its schema: {said}",
             why="a request is lost with every such call" if rejected else "it ran all the same",
             fix="say in the prompt how the tool is called, if it comes often",
         )
 
 
-def unknown_tools(case: Case) -> Iterator[Finding]:
+def find_unknown_tools(case: TriageCase) -> Iterator[TriageFinding]:
     for call in case.trace.calls:
         if call.finished and call.finished.result.error is ErrorKind.UNKNOWN_TOOL:
-            yield Finding(
+            yield TriageFinding(
                 level=Level.WARNING,
                 record=call.record,
                 what=f"there is no tool {call.call.name}",
@@ -81,7 +81,7 @@ def unknown_tools(case: Case) -> Iterator[Finding]:
             )
 
 
-def errors(case: Case) -> Iterator[Finding]:
+def find_errors(case: TriageCase) -> Iterator[TriageFinding]:
     """Recovered: a later call of the same tool, or on the same target, went well."""
     calls = case.trace.calls
     for index, call in enumerate(calls):
@@ -90,10 +90,10 @@ def errors(case: Case) -> Iterator[Finding]:
         if call.finished.result.error in _NOT_FAILURES:
             continue
         recovered = next((c for c in calls[index + 1 :] if _makes_up_for(c, call)), None)
-        yield Finding(
+        yield TriageFinding(
             level=Level.NOTE if recovered else Level.WARNING,
             record=call.finished_record,
-            what=f"{named(call.call)} failed: {_said(call)}",
+            what=f"{name_call(call.call)} failed: {_first_words(call)}",
             why=(
                 f"made up for in record {recovered.finished_record}"
                 if recovered
@@ -105,7 +105,7 @@ def errors(case: Case) -> Iterator[Finding]:
         )
 
 
-def repeats(case: Case) -> Iterator[Finding]:
+def find_repeats(case: TriageCase) -> Iterator[TriageFinding]:
     counts: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], TracedCall] = {}
     for call in case.trace.calls:
@@ -114,63 +114,65 @@ def repeats(case: Case) -> Iterator[Finding]:
         first.setdefault(key, call)
     for key, count in counts.items():
         if count > REPEATS_MAX:
-            yield Finding(
+            yield TriageFinding(
                 level=Level.WARNING,
                 record=first[key].record,
-                what=f"{named(first[key].call)} was called {count} times with the same arguments",
+                what=(
+                    f"{name_call(first[key].call)} was called {count} times with the same arguments"
+                ),
                 why="the model goes in circles, or waits for something by asking again",
                 fix="read what the result tells it: it should say what to do instead",
             )
 
 
-def cut_results(case: Case) -> Iterator[Finding]:
+def find_cut_results(case: TriageCase) -> Iterator[TriageFinding]:
     calls = case.trace.calls
     for index, call in enumerate(calls):
         if call.finished is None or not call.finished.result.truncated:
             continue
         later = [c for c in calls[index + 1 :] if c.turn == call.turn and _looks_again(c, call)]
         if not later:
-            yield Finding(
+            yield TriageFinding(
                 level=Level.WARNING,
                 record=call.finished_record,
-                what=f"the result of {named(call.call)} was cut, and the rest was never read",
+                what=f"the result of {name_call(call.call)} was cut, and the rest was never read",
                 why="what the model said and did after it rests on a part",
                 fix="look whether the rest matters; ask for a narrower search or range",
             )
 
 
-def denials(case: Case) -> Iterator[Finding]:
+def find_denials(case: TriageCase) -> Iterator[TriageFinding]:
     for call in case.trace.calls:
         if call.judged is not None and call.was_denied:
             verdict = call.judged.verdict
-            yield Finding(
+            yield TriageFinding(
                 level=Level.WARNING,
                 record=call.finished_record or call.record,
-                what=f"{named(call.call)} was denied by {verdict.by}: {verdict.reason}",
+                what=f"{name_call(call.call)} was denied by {verdict.by}: {verdict.reason}",
                 why="the model had to find another way, or gave up",
                 fix=_permission(call, verdict),
             )
 
 
-def slowest(case: Case) -> Iterator[Finding]:
+def find_slowest(case: TriageCase) -> Iterator[TriageFinding]:
     timed = [(call.finished.duration_s, call) for call in case.trace.calls if call.finished]
     slow = sorted((one for one in timed if one[0] >= SLOW_S), key=lambda one: -one[0])
     for duration_s, call in slow[:SLOWEST_SHOWN]:
-        yield Finding(
+        yield TriageFinding(
             level=Level.NOTE,
             record=call.finished_record,
-            what=f"{named(call.call)} took {duration_s:.1f} s",
+            what=f"{name_call(call.call)} took {duration_s:.1f} s",
             why="one of the slowest calls",
             fix="run less of it, or in the background",
         )
 
 
-def expected(case: Case) -> Iterator[Finding]:
+def find_missing_expected(case: TriageCase) -> Iterator[TriageFinding]:
     called = {call.call.name for call in case.trace.calls}
     for name in case.expected_tools:
         if name not in called:
             others = ", ".join(sorted(called)) or "no tool at all"
-            yield Finding(
+            yield TriageFinding(
                 level=Level.ERROR,
                 record=0,
                 what=f"{name} was expected and never called",
@@ -182,8 +184,8 @@ def expected(case: Case) -> Iterator[Finding]:
 def _makes_up_for(later: TracedCall, failed: TracedCall) -> bool:
     if later.record <= failed.record or later.finished is None or later.failed:
         return False  # of the same reply, it cannot have known
-    same_target = target_of(later.call) == target_of(failed.call)
-    return later.call.name == failed.call.name or (bool(target_of(failed.call)) and same_target)
+    same_target = find_target(later.call) == find_target(failed.call)
+    return later.call.name == failed.call.name or (bool(find_target(failed.call)) and same_target)
 
 
 def _looks_again(later: TracedCall, cut: TracedCall) -> bool:
@@ -192,11 +194,11 @@ def _looks_again(later: TracedCall, cut: TracedCall) -> bool:
     details = cut.finished.result.details if cut.finished else None
     if isinstance(details, Command) and details.log_path and details.log_path in text:
         return True
-    same_target = target_of(later.call) == target_of(cut.call)
+    same_target = find_target(later.call) == find_target(cut.call)
     return same_target and later.call.input != cut.call.input
 
 
-def _said(call: TracedCall) -> str:
+def _first_words(call: TracedCall) -> str:
     text = call.finished.result.text.strip() if call.finished else ""
     lines: Sequence[str] = text.splitlines() or [""]
     # Of a command the last line says how it ended; of everything else the first says what is wrong.

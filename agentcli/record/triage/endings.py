@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agentcli.record.triage.finding import Case, Finding, Level
+from agentcli.record.triage.finding import Level, TriageCase, TriageFinding
 from agentcli.types.checks import AnswerChecked, ClaimsChecked, Verified
 from agentcli.types.events import Ending, ModelFailed, SessionEnded, SessionResumed, TurnEnded
 
@@ -23,9 +23,9 @@ _FIXES = {
 }
 
 
-def damage(case: Case) -> Iterator[Finding]:
+def find_damage(case: TriageCase) -> Iterator[TriageFinding]:
     for fault in case.trace.faults[:FAULTS_SHOWN]:
-        yield Finding(
+        yield TriageFinding(
             level=Level.ERROR,
             record=fault.line,
             what=f"line {fault.line} of the log is damaged: {fault.reason}",
@@ -33,7 +33,7 @@ def damage(case: Case) -> Iterator[Finding]:
             fix="agentcli audit verify says more; agentcli fork goes on from before the damage",
         )
     if len(case.trace.faults) > FAULTS_SHOWN:
-        yield Finding(
+        yield TriageFinding(
             level=Level.ERROR,
             record=case.trace.faults[FAULTS_SHOWN].line,
             what=f"{len(case.trace.faults) - FAULTS_SHOWN} more lines are damaged",
@@ -42,10 +42,10 @@ def damage(case: Case) -> Iterator[Finding]:
         )
 
 
-def crash(case: Case) -> Iterator[Finding]:
+def find_crash(case: TriageCase) -> Iterator[TriageFinding]:
     entries = case.trace.entries
     if not entries:
-        yield Finding(
+        yield TriageFinding(
             level=Level.ERROR,
             record=0,
             what="the log has no record that can be read",
@@ -59,7 +59,7 @@ def crash(case: Case) -> Iterator[Finding]:
     if ends and (not begins or begins[-1] < ends[-1]):
         return
     if case.is_running:
-        yield Finding(
+        yield TriageFinding(
             level=Level.NOTE,
             record=entries[-1].seq,
             what="the session is running: this is how far it is",
@@ -67,7 +67,7 @@ def crash(case: Case) -> Iterator[Finding]:
             fix="look again when it has ended",
         )
         return
-    yield Finding(
+    yield TriageFinding(
         level=Level.ERROR if in_turn else Level.WARNING,
         record=entries[-1].seq,
         what="there is no closing record" + (": it stopped in the middle of a turn" * in_turn),
@@ -76,14 +76,14 @@ def crash(case: Case) -> Iterator[Finding]:
     )
 
 
-def final_ending(case: Case) -> Iterator[Finding]:
+def find_bad_ending(case: TriageCase) -> Iterator[TriageFinding]:
     ended = case.trace.facts(TurnEnded)
     if not ended or ended[-1][1].ending is Ending.DONE:
         return
     record, last = ended[-1]
     said = f": {last.message}" if last.message else ""
     by_person = last.ending is Ending.CANCELLED
-    yield Finding(
+    yield TriageFinding(
         level=Level.WARNING if by_person else Level.ERROR,
         record=record,
         what=f"the last turn ended with {last.ending}{said}",
@@ -92,12 +92,12 @@ def final_ending(case: Case) -> Iterator[Finding]:
     )
 
 
-def stop_reasons(case: Case) -> Iterator[Finding]:
+def find_stop_reasons(case: TriageCase) -> Iterator[TriageFinding]:
     for record, reply in case.trace.replies:
         stop = reply.message.stop
         if stop in ("length", "refusal", "error", "overflow"):
             detail = f" ({reply.message.stop_detail})" if reply.message.stop_detail else ""
-            yield Finding(
+            yield TriageFinding(
                 level=Level.WARNING,
                 record=record,
                 what=f"a reply stopped for {stop}{detail}",
@@ -114,9 +114,9 @@ _STOP_FIXES = {
 }
 
 
-def failed_requests(case: Case) -> Iterator[Finding]:
+def find_failed_requests(case: TriageCase) -> Iterator[TriageFinding]:
     for record, failed in case.trace.facts(ModelFailed):
-        yield Finding(
+        yield TriageFinding(
             level=Level.WARNING,
             record=record,
             what=f"a request got no reply ({failed.kind}): {failed.message}",
@@ -125,11 +125,11 @@ def failed_requests(case: Case) -> Iterator[Finding]:
         )
 
 
-def checks_of_the_person(case: Case) -> Iterator[Finding]:
+def find_failed_checks(case: TriageCase) -> Iterator[TriageFinding]:
     latest = {run.command: (record, run) for record, run in case.trace.facts(Verified)}
     for record, run in latest.values():
         if run.exit_code != 0:
-            yield Finding(
+            yield TriageFinding(
                 level=Level.ERROR,
                 record=record,
                 what=f"the check {run.command} failed with exit code {run.exit_code}",
@@ -138,7 +138,7 @@ def checks_of_the_person(case: Case) -> Iterator[Finding]:
             )
     answers = case.trace.facts(AnswerChecked)
     if answers and answers[-1][1].problem:
-        yield Finding(
+        yield TriageFinding(
             level=Level.ERROR,
             record=answers[-1][0],
             what=f"the answer has not the form it must have: {answers[-1][1].problem}",
@@ -147,11 +147,11 @@ def checks_of_the_person(case: Case) -> Iterator[Finding]:
         )
 
 
-def claims(case: Case) -> Iterator[Finding]:
+def find_unsupported_claims(case: TriageCase) -> Iterator[TriageFinding]:
     for record, checked in case.trace.facts(ClaimsChecked):
         for claim in checked.claims:
             if claim.verdict == "not_supported":
-                yield Finding(
+                yield TriageFinding(
                     level=Level.WARNING,
                     record=record,
                     what=f"the answer says what the record does not: {claim.text}",

@@ -21,7 +21,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class TriageFinding:
     level: Level
     record: int
     """Where to look in the log; 0: it is about the whole."""
@@ -35,7 +35,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class TriageCase:
     """What is known beside the log."""
 
     trace: Trace
@@ -46,15 +46,15 @@ class Case:
     """Whether some process has the session at this moment."""
 
 
-Check: TypeAlias = Callable[[Case], Iterator[Finding]]
+Check: TypeAlias = Callable[[TriageCase], Iterator[TriageFinding]]
 
 
-def named(call: ToolCall) -> str:
+def name_call(call: ToolCall) -> str:
     """`bash pytest -q`, on one line and not too long."""
-    return f"{call.name} {target_of(call)}".strip()
+    return f"{call.name} {find_target(call)}".strip()
 
 
-def target_of(call: ToolCall) -> str:
+def find_target(call: ToolCall) -> str:
     text = call.input if isinstance(call.input, str) else ""
     if isinstance(call.input, dict):
         first = next((call.input[key] for key in _TARGETS if key in call.input), None)

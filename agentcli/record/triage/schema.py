@@ -12,7 +12,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def mismatch(given: Json, schema: Json) -> str | None:
+def find_mismatch(given: Json, schema: Json) -> str | None:
     """What does not fit, in words. None: it fits, or there is nothing to compare with."""
     if isinstance(given, str):
         return "they are not JSON"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agentcli.record.triage.finding import Case, Finding, Level
+from agentcli.record.triage.finding import Level, TriageCase, TriageFinding
 from agentcli.types.events import Compacted, HookRan, ResultsTrimmed, Warned
 
 CACHE_MISSED = "cache.missed"
@@ -11,10 +11,10 @@ UNCACHED_TOKENS = 10_000
 UNCACHED_REQUESTS = 3
 
 
-def cache_misses(case: Case) -> Iterator[Finding]:
+def find_cache_misses(case: TriageCase) -> Iterator[TriageFinding]:
     for record, warned in case.trace.facts(Warned):
         if warned.code == CACHE_MISSED:
-            yield Finding(
+            yield TriageFinding(
                 level=Level.WARNING,
                 record=record,
                 what=warned.message,
@@ -23,13 +23,13 @@ def cache_misses(case: Case) -> Iterator[Finding]:
             )
 
 
-def no_cache(case: Case) -> Iterator[Finding]:
+def find_missing_cache(case: TriageCase) -> Iterator[TriageFinding]:
     usages = [reply.message.usage for _, reply in case.trace.replies]
     prompts = sum(usage.prompt_tokens for usage in usages)
     touched = any(usage.cache_read_tokens or usage.cache_write_tokens for usage in usages)
     if touched or len(usages) < UNCACHED_REQUESTS or prompts < UNCACHED_TOKENS:
         return
-    yield Finding(
+    yield TriageFinding(
         level=Level.NOTE,
         record=case.trace.replies[0][0],
         what=f"{prompts} tokens of prompt in {len(usages)} requests, none of them from a cache",
@@ -38,10 +38,10 @@ def no_cache(case: Case) -> Iterator[Finding]:
     )
 
 
-def retries(case: Case) -> Iterator[Finding]:
+def find_retries(case: TriageCase) -> Iterator[TriageFinding]:
     for record, reply in case.trace.replies:
         if reply.retries:
-            yield Finding(
+            yield TriageFinding(
                 level=Level.NOTE,
                 record=record,
                 what=f"the request was sent again {_times(reply.retries)} before a reply came",
@@ -50,26 +50,29 @@ def retries(case: Case) -> Iterator[Finding]:
             )
 
 
-def cost_by_turn(case: Case) -> Iterator[Finding]:
+def find_expensive_turns(case: TriageCase) -> Iterator[TriageFinding]:
     costs = [(turn.spending.known_usd, turn) for turn in case.trace.turns]
     total = sum(cost for cost, _ in costs)
     if total <= 0 or len(costs) < 2:
         return
     for cost, turn in sorted(costs, key=lambda one: -one[0])[:3]:
         if cost > 0:
-            share, about = f"{cost / total:.0%} of ${total:.4f}", turn.spending.about
-            yield Finding(
+            share, about = f"{cost / total:.0%} of ${total:.4f}", turn.spending.estimate_prefix
+            yield TriageFinding(
                 level=Level.NOTE,
                 record=turn.record,
-                what=f"turn {turn.number} cost {about}${cost:.4f} ({share}): {turn.spending.asked}",
+                what=(
+                    f"turn {turn.number} cost {about}${cost:.4f} ({share}): "
+                    f"{turn.spending.request_summary}"
+                ),
                 why="the dearest turns, in order",
                 fix="agentcli trace shows what each request of it cost",
             )
 
 
-def shortened(case: Case) -> Iterator[Finding]:
+def find_shortenings(case: TriageCase) -> Iterator[TriageFinding]:
     for record, compacted in case.trace.facts(Compacted):
-        yield Finding(
+        yield TriageFinding(
             level=Level.NOTE,
             record=record,
             what=f"the conversation of {compacted.tokens_before} tokens was summarised",
@@ -79,7 +82,7 @@ def shortened(case: Case) -> Iterator[Finding]:
     trimmed = case.trace.facts(ResultsTrimmed)
     if trimmed:
         freed = sum(fact.freed_tokens for _, fact in trimmed)
-        yield Finding(
+        yield TriageFinding(
             level=Level.NOTE,
             record=trimmed[0][0],
             what=f"old results were trimmed {_times(len(trimmed))}, {freed} tokens in all",
@@ -88,10 +91,10 @@ def shortened(case: Case) -> Iterator[Finding]:
         )
 
 
-def failed_hooks(case: Case) -> Iterator[Finding]:
+def find_failed_hooks(case: TriageCase) -> Iterator[TriageFinding]:
     for record, hook in case.trace.facts(HookRan):
         if hook.decision == "failed":
-            yield Finding(
+            yield TriageFinding(
                 level=Level.WARNING,
                 record=record,
                 what=f"the hook {hook.hook} failed: {hook.reason}",
@@ -100,10 +103,10 @@ def failed_hooks(case: Case) -> Iterator[Finding]:
             )
 
 
-def other_warnings(case: Case) -> Iterator[Finding]:
+def find_other_warnings(case: TriageCase) -> Iterator[TriageFinding]:
     for record, warned in case.trace.facts(Warned):
         if warned.code != CACHE_MISSED:
-            yield Finding(
+            yield TriageFinding(
                 level=Level.NOTE,
                 record=record,
                 what=warned.message,

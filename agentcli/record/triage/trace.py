@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from agentcli.record.log import lines
-from agentcli.record.reading import Fault, fact_of, read_what_fits
+from agentcli.record.log import read_lines
+from agentcli.record.reading import LogFault, parse_fact, read_valid_part
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -21,7 +21,7 @@ from agentcli.types.events import (
     TurnStarted,
 )
 from agentcli.types.messages import ToolCall
-from agentcli.types.spending import NOTHING, Spending, spent_on, total
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending, sum_spending
 
 F = TypeVar("F")
 
@@ -53,13 +53,13 @@ class TracedTurn:
     replies: list[tuple[int, ModelReplied]] = field(default_factory=list)
     calls: list[TracedCall] = field(default_factory=list)
     ended: TurnEnded | None = None
-    spending: Spending = NOTHING
+    spending: Spending = NO_SPENDING
 
 
 @dataclass(slots=True, kw_only=True)
 class Trace:
     entries: Sequence[Entry]
-    faults: Sequence[Fault] = ()
+    faults: Sequence[LogFault] = ()
     """What is wrong with the log itself."""
     turns: list[TracedTurn] = field(default_factory=list)
     stray: list[tuple[int, CallFinished]] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Trace:
 
     @property
     def spending(self) -> Spending:
-        return total(entry.fact for entry in self.entries)
+        return sum_spending(entry.fact for entry in self.entries)
 
     def facts(self, kind: type[F]) -> list[tuple[int, F]]:
         """Every fact of a kind, with its record."""
@@ -84,14 +84,14 @@ class Trace:
 
 def read_trace(path: Path) -> Trace:
     """Raises SettingsError if there is no log at all."""
-    recorded = read_what_fits(path)
+    recorded = read_valid_part(path)
     if recorded.fault is None:
-        return trace_of(recorded.entries)
-    rest, faults = _whatever(path, begin=recorded.fault.line)
-    return trace_of([*recorded.entries, *rest], faults=[recorded.fault, *faults])
+        return build_trace(recorded.entries)
+    rest, faults = _read_damaged(path, begin=recorded.fault.line)
+    return build_trace([*recorded.entries, *rest], faults=[recorded.fault, *faults])
 
 
-def trace_of(entries: Iterable[Entry], *, faults: Sequence[Fault] = ()) -> Trace:
+def build_trace(entries: Iterable[Entry], *, faults: Sequence[LogFault] = ()) -> Trace:
     trace = Trace(entries=list(entries), faults=faults)
     fold = _Fold(trace)
     for entry in trace.entries:
@@ -99,21 +99,21 @@ def trace_of(entries: Iterable[Entry], *, faults: Sequence[Fault] = ()) -> Trace
     return trace
 
 
-Lines: TypeAlias = tuple[list[Entry], list[Fault]]
+Lines: TypeAlias = tuple[list[Entry], list[LogFault]]
 
 
-def _whatever(path: Path, *, begin: int) -> Lines:
+def _read_damaged(path: Path, *, begin: int) -> Lines:
     """The broken record and those after it, each for itself: nothing says they belong together."""
     entries: list[Entry] = []
-    faults: list[Fault] = []
-    for number, line in enumerate(lines(path), start=1):
+    faults: list[LogFault] = []
+    for number, line in enumerate(read_lines(path), start=1):
         if number < begin:
             continue
         try:
             entries.append(_entry(json.loads(line)))
         except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             if number != begin:  # which is told already
-                faults.append(Fault(line=number, reason="not a record that can be read"))
+                faults.append(LogFault(line=number, reason="not a record that can be read"))
     return entries, faults
 
 
@@ -123,7 +123,7 @@ def _entry(record: dict[str, Any]) -> Entry:
         at=str(record["at"]),
         session=str(record["session"]),
         parent=record.get("parent"),
-        fact=fact_of(record["fact"]),
+        fact=parse_fact(record["fact"]),
     )
 
 
@@ -150,7 +150,7 @@ class _Fold:
                 self._turn(entry.seq).ended = ended
             case _:
                 pass
-        if (spent := spent_on(entry.fact)) != NOTHING:
+        if (spent := compute_spending(entry.fact)) != NO_SPENDING:
             self._turn(entry.seq).spending += spent
 
     def _begin(self, record: int, prompt: str) -> TracedTurn:

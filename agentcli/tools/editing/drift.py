@@ -7,52 +7,56 @@ explain the known ones agree on it.
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from agentcli.tools.editing.typography import plain_typography, plainings, retained
+from agentcli.tools.editing.typography import (
+    iterate_plainings,
+    retain_typography,
+    to_plain_typography,
+)
 from agentcli.tools.editing.view import Style
 from agentcli.tools.editing.whitespace import (
     BLANK,
     IndentMap,
+    get_indent,
+    get_trail,
     indent_maps,
-    indent_of,
     is_blank,
     trail_map,
-    trail_of,
 )
 
 
-class Known(NamedTuple):
+class LinePair(NamedTuple):
     """A line as the model wrote it, and as the file has it."""
 
     drifted: str
     own: str
 
 
-LineMap = Callable[[str, Known | None], str | None]
+LineMap = Callable[[str, LinePair | None], str | None]
 """A line of the model, with the one it replaces if it is clear which, to the line it means.
 
 None where the map cannot tell.
 """
 
 
-def canonical(line: str) -> str:
+def normalize_line(line: str) -> str:
     """Equal for lines that differ by drift alone."""
-    return plain_typography(line).strip(BLANK)
+    return to_plain_typography(line).strip(BLANK)
 
 
-def learn(known: Sequence[Known], style: Style) -> LineMap:
+def learn_line_map(known: Sequence[LinePair], style: Style) -> LineMap:
     """What all explanations of the known lines agree on."""
-    maps = list(_explanations(known, style)) or [_retaining(known, style)]
+    maps = list(_explanations(known, style)) or [_retain_typography(known, style)]
 
-    def agreed(line: str, replaced: Known | None) -> str | None:
+    def agree(line: str, replaced: LinePair | None) -> str | None:
         outcomes = {each(line, replaced) for each in maps}
         return outcomes.pop() if len(outcomes) == 1 else None
 
-    return agreed
+    return agree
 
 
-def _explanations(known: Sequence[Known], style: Style) -> Iterator[LineMap]:
-    for plain in plainings(known, style.typography):
-        plained = [Known(plain(line.drifted), line.own) for line in known]
+def _explanations(known: Sequence[LinePair], style: Style) -> Iterator[LineMap]:
+    for plain in iterate_plainings(known, style.typography):
+        plained = [LinePair(plain(line.drifted), line.own) for line in known]
         trails, blanks = _trail_map(plained), _blanks(plained)
         for indent in _indent_maps(plained, style):
             yield _line_map(plain, indent, trails, blanks)
@@ -64,31 +68,31 @@ def _line_map(
     trails: Callable[[str, str], str | None],
     blanks: dict[str, set[str]],
 ) -> LineMap:
-    def meant(line: str, replaced: Known | None) -> str | None:
+    def meant(line: str, replaced: LinePair | None) -> str | None:
         line = plain(line)
         if is_blank(line):
             own = blanks.get(line, set())
             return next(iter(own)) if len(own) == 1 else None
-        before = indent(indent_of(line))
-        after = trails(trail_of(line), trail_of(replaced.own) if replaced else "")
+        before = indent(get_indent(line))
+        after = trails(get_trail(line), get_trail(replaced.own) if replaced else "")
         return None if before is None or after is None else before + line.strip(BLANK) + after
 
     return meant
 
 
-def _retaining(known: Sequence[Known], style: Style) -> LineMap:
+def _retain_typography(known: Sequence[LinePair], style: Style) -> LineMap:
     """For a file that has typographic characters where the model wrote plain ones.
 
     No map leads back from those, so the file's own are kept where a line did not change.
     """
-    plained = [Known(plain_typography(line.drifted), line.own) for line in known]
+    plained = [LinePair(to_plain_typography(line.drifted), line.own) for line in known]
     maps = list(_indent_maps(plained, style))
 
-    def meant(line: str, replaced: Known | None) -> str | None:
-        before = {indent(indent_of(line)) for indent in maps}
+    def meant(line: str, replaced: LinePair | None) -> str | None:
+        before = {indent(get_indent(line)) for indent in maps}
         plain, own = (each.strip(BLANK) for each in replaced or ("", ""))
-        body = retained(line.strip(BLANK), plain=plain, own=own)
-        if len(before) != 1 or body is None or trail_of(line):
+        body = retain_typography(line.strip(BLANK), plain=plain, own=own)
+        if len(before) != 1 or body is None or get_trail(line):
             return None
         (mapped,) = before
         return None if mapped is None else mapped + body
@@ -96,18 +100,18 @@ def _retaining(known: Sequence[Known], style: Style) -> LineMap:
     return meant
 
 
-def _indent_maps(known: Sequence[Known], style: Style) -> Iterator[IndentMap]:
+def _indent_maps(known: Sequence[LinePair], style: Style) -> Iterator[IndentMap]:
     filled = [line for line in known if not is_blank(line.own)]
-    pairs = [(indent_of(line.drifted), indent_of(line.own)) for line in filled]
+    pairs = [(get_indent(line.drifted), get_indent(line.own)) for line in filled]
     return indent_maps(pairs, style.indents)
 
 
-def _trail_map(known: Sequence[Known]) -> Callable[[str, str], str | None]:
+def _trail_map(known: Sequence[LinePair]) -> Callable[[str, str], str | None]:
     filled = [line for line in known if not is_blank(line.own)]
-    return trail_map([(trail_of(line.drifted), trail_of(line.own)) for line in filled])
+    return trail_map([(get_trail(line.drifted), get_trail(line.own)) for line in filled])
 
 
-def _blanks(known: Sequence[Known]) -> dict[str, set[str]]:
+def _blanks(known: Sequence[LinePair]) -> dict[str, set[str]]:
     """What blank lines of the model are in the file. An empty one is empty unless it is known."""
     blanks: dict[str, set[str]] = {}
     for line in known:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentcli.machine.text import Splice, to_lf
-from agentcli.tools.editing.lines import by_lines
+from agentcli.tools.editing.lines import match_by_lines
 from agentcli.tools.editing.matching import (
     COUNTED_HITS,
     indentation_left_out,
@@ -17,7 +17,7 @@ from agentcli.tools.editing.matching import (
     overlapping_hits,
     separate_hits,
 )
-from agentcli.tools.editing.near import not_found
+from agentcli.tools.editing.near import explain_not_found
 from agentcli.tools.editing.readings import Reading, other_readings
 from agentcli.tools.editing.view import LfView, is_mixed
 from agentcli.tools.editing.whitespace import BLANK
@@ -27,7 +27,7 @@ SHOWN_LINE_NUMBERS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class EditRequest:
     """What is asked for, and the path as it was given."""
 
     path: str
@@ -39,53 +39,55 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class PlannedEdit:
     splices: tuple[Splice, ...]
     overlooked: str = ""
     """In what old_text differed from the file, in words; empty: in nothing."""
 
 
-def edit(raw: str, wish: Wish) -> Edit:
+def plan_edit(raw: str, request: EditRequest) -> PlannedEdit:
     """ToolError, which says why, where it is not certain what is meant."""
-    if not wish.old:
-        raise refusal("old_text is empty. To create or rewrite a file use write_file.")
-    if wish.old == wish.new:
-        raise refusal("old_text and new_text are the same.")
+    if not request.old:
+        raise make_refusal("old_text is empty. To create or rewrite a file use write_file.")
+    if request.old == request.new:
+        raise make_refusal("old_text and new_text are the same.")
     view = LfView(raw)
-    given = Reading(to_lf(wish.old), to_lf(wish.new))
+    given = Reading(to_lf(request.old), to_lf(request.new))
     if given.old == given.new:
-        return _endings(view, wish)
-    exact = _exact(view, given, wish)
+        return _edit_endings(view, request)
+    exact = _edit_exact(view, given, request)
     if exact is not None:
         return exact
-    if wish.is_stale:
-        raise refusal(f"{wish.path} changed on disk since you read it; read it again.")
-    return _tolerant(view, given, wish)
+    if request.is_stale:
+        raise make_refusal(f"{request.path} changed on disk since you read it; read it again.")
+    return _edit_tolerant(view, given, request)
 
 
-def refusal(reason: str) -> ToolError:
+def make_refusal(reason: str) -> ToolError:
     return ToolError(f"Not edited: {reason}")
 
 
-def _endings(view: LfView, wish: Wish) -> Edit:
+def _edit_endings(view: LfView, request: EditRequest) -> PlannedEdit:
     """The arguments differ in line ends alone, so they say exactly which they mean."""
-    hits = overlapping_hits(view.raw, wish.old)
+    hits = overlapping_hits(view.raw, request.old)
     if len(hits) != 1:
-        raise refusal(
+        raise make_refusal(
             "old_text and new_text differ only in line endings, and old_text is not in "
-            f"{wish.path} exactly once with its own."
+            f"{request.path} exactly once with its own."
         )
     (start,) = hits
-    return Edit(splices=(Splice(start=start, end=start + len(wish.old), text=wish.new),))
+    return PlannedEdit(
+        splices=(Splice(start=start, end=start + len(request.old), text=request.new),)
+    )
 
 
-def _exact(view: LfView, reading: Reading, wish: Wish) -> Edit | None:
+def _edit_exact(view: LfView, reading: Reading, request: EditRequest) -> PlannedEdit | None:
     """None: no hit, or one that shows that the indentation drifted."""
-    hits = _hits(view, reading, wish)
+    hits = _hits(view, reading, request)
     spans = [(hit, hit + len(reading.old)) for hit in hits]
     for span in spans:
         if joins_lines(view.text, *span, reading.new):
-            raise refusal(
+            raise make_refusal(
                 "old_text begins or ends with a newline that new_text lacks, which would join "
                 "two lines. Give whole lines in both, or the text of both lines in old_text."
             )
@@ -93,54 +95,54 @@ def _exact(view: LfView, reading: Reading, wish: Wish) -> Edit | None:
         if lead and (reading.old[0] in BLANK or not reading.new):
             return None
         if lead and not is_indented_like(lead, reading.new):
-            raise refusal(
+            raise make_refusal(
                 f"old_text leaves out the indentation of line {view.line_at(span[0])}, so that of "
                 "new_text is unclear. Give whole lines, with their indentation."
             )
     if not spans:
         return None
-    if _knows_endings(view, spans, wish):
-        return Edit(splices=tuple(view.verbatim(*span, wish.new) for span in spans))
-    return Edit(splices=tuple(view.splice(*span, reading.new) for span in spans))
+    if _knows_endings(view, spans, request):
+        return PlannedEdit(splices=tuple(view.verbatim(*span, request.new) for span in spans))
+    return PlannedEdit(splices=tuple(view.splice(*span, reading.new) for span in spans))
 
 
-def _hits(view: LfView, reading: Reading, wish: Wish) -> list[int]:
-    if wish.replace_all:
+def _hits(view: LfView, reading: Reading, request: EditRequest) -> list[int]:
+    if request.replace_all:
         separate = separate_hits(view.text, reading.old)
         if separate is None:
-            raise refusal("the places where old_text occurs overlap. Add surrounding lines.")
+            raise make_refusal("the places where old_text occurs overlap. Add surrounding lines.")
         return separate
     hits = overlapping_hits(view.text, reading.old)
     if len(hits) > 1:
         count = f"{len(hits)}" if len(hits) < COUNTED_HITS else f"at least {COUNTED_HITS}"
-        lines = _shown([view.line_at(hit) for hit in hits[: SHOWN_LINE_NUMBERS + 1]])
-        raise refusal(
-            f"old_text occurs {count} times in {wish.path} (lines {lines}). "
+        lines = _list_lines([view.line_at(hit) for hit in hits[: SHOWN_LINE_NUMBERS + 1]])
+        raise make_refusal(
+            f"old_text occurs {count} times in {request.path} (lines {lines}). "
             "Add surrounding lines, or set replace_all."
         )
     return hits
 
 
-def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], wish: Wish) -> bool:
+def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], request: EditRequest) -> bool:
     """Whether the endings in new_text count: the file has none, or mixed ones that old_text has."""
     if "\n" not in view.raw:
         return True
-    return is_mixed(wish.old) and all(view.raw_part(*span) == wish.old for span in spans)
+    return is_mixed(request.old) and all(view.raw_part(*span) == request.old for span in spans)
 
 
-def _tolerant(view: LfView, given: Reading, wish: Wish) -> Edit:
+def _edit_tolerant(view: LfView, given: Reading, request: EditRequest) -> PlannedEdit:
     for reading in (given, *other_readings(given)):
-        found = by_lines(view, reading)
+        found = match_by_lines(view, reading)
         if len(found.lines) > 1:
-            raise refusal(
+            raise make_refusal(
                 f"no exact match, and {len(found.lines)} places match if whitespace is ignored "
-                f"(lines {_shown(found.lines)}). Copy the exact text of the one you mean."
+                f"(lines {_list_lines(found.lines)}). Copy the exact text of the one you mean."
             )
         if found.splice is not None:
-            return Edit(splices=(found.splice,), overlooked=found.overlooked)
-    raise refusal(not_found(view, given, path=wish.path))
+            return PlannedEdit(splices=(found.splice,), overlooked=found.overlooked)
+    raise make_refusal(explain_not_found(view, given, path=request.path))
 
 
-def _shown(line_numbers: Sequence[int]) -> str:
+def _list_lines(line_numbers: Sequence[int]) -> str:
     shown = [str(number) for number in line_numbers[:SHOWN_LINE_NUMBERS]]
     return ", ".join(shown + ["…"] * (len(line_numbers) > SHOWN_LINE_NUMBERS))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from agentcli.machine.text import Splice
 from agentcli.tools.editing.matching import places
 from agentcli.tools.editing.readings import Reading
-from agentcli.tools.editing.rebuild import difference, is_own_text, rebuilt
+from agentcli.tools.editing.rebuild import difference, is_own_text, rebuild_lines
 from agentcli.tools.editing.view import LfView
-from agentcli.tools.editing.whitespace import is_blank, trail_of
+from agentcli.tools.editing.whitespace import get_trail, is_blank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LineMatch:
     lines: tuple[int, ...] = ()
     """Where the places begin, counted from 1."""
     splice: Splice | None = None
@@ -26,22 +26,22 @@ class _Lines:
     new: list[str]
 
 
-def by_lines(view: LfView, reading: Reading) -> Found:
+def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
     whole = _lines(reading)
     if whole is None or all(map(is_blank, whole.old)):
-        return Found()
+        return LineMatch()
     before, after = _blank_start(whole.old), _blank_start(whole.old[::-1])
     starts = places(view.lines, whole.old[before : len(whole.old) - after])
     if len(starts) != 1:
-        return Found(lines=tuple(start + 1 for start in starts))
+        return LineMatch(lines=tuple(start + 1 for start in starts))
     (start,) = starts
     first, past = start - before, start - before + len(whole.old)
     if first >= 0 and past <= len(view.lines) and places(view.lines[first:past], whole.old):
         if not _keeps_blank_ends(whole, before, after) and not reading.numbered:
-            return Found(lines=(start + 1,))
-        return _found(view, whole, first, [reading.without])
+            return LineMatch(lines=(start + 1,))
+        return _make_match(view, whole, first, [reading.without])
     core = _without_blank_ends(view, whole, start, before=before, after=after)
-    return _found(view, core, start, [reading.without, "blank lines"]) if core else Found()
+    return _make_match(view, core, start, [reading.without, "blank lines"]) if core else LineMatch()
 
 
 def _lines(reading: Reading) -> _Lines | None:
@@ -50,7 +50,7 @@ def _lines(reading: Reading) -> _Lines | None:
     if "\n" not in old + new and "\\n" in new:
         return None  # does it mean that sequence, or a new line?
     # Whitespace behind the last newline is no line if both texts end in it.
-    tail = trail_of(old)
+    tail = get_trail(old)
     if old[: len(old) - len(tail)].endswith("\n"):
         old, new = old.removesuffix(tail), new.removesuffix(tail)
     if not old.endswith("\n"):
@@ -96,11 +96,11 @@ def _crept_in(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> 
     return old == new or (not new and not any(map(is_blank, beside)))
 
 
-def _found(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> Found:
+def _make_match(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> LineMatch:
     past = first + len(lines.old)
     own = view.lines[first:past]
     overlooked.append(difference(own, lines.old))
-    return Found(
+    return LineMatch(
         lines=(first + 1,),
         splice=_splice(view, lines, first),
         overlooked=" and ".join(filter(None, overlooked)),
@@ -110,7 +110,7 @@ def _found(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> Fo
 def _splice(view: LfView, wanted: _Lines, first: int) -> Splice | None:
     past = first + len(wanted.old)
     own = view.lines[first:past]
-    lines = rebuilt(own, wanted.old, wanted.new, style=view.style)
+    lines = rebuild_lines(own, wanted.old, wanted.new, style=view.style)
     if lines is None or lines == own:
         return None
     start = view.start_of_line(first)

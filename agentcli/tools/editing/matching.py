@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from agentcli.tools.editing.drift import canonical
-from agentcli.tools.editing.whitespace import BLANK, indent_of, is_blank
+from agentcli.tools.editing.drift import normalize_line
+from agentcli.tools.editing.whitespace import BLANK, get_indent, is_blank
 
 COUNTED_HITS = 1_000
 COUNTED_PLACES = 100
@@ -39,8 +39,8 @@ def places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
     Every place that could be meant counts, however much less another one differs.
     """
     # Most lines are plain, and there may be very many of them.
-    forms = [line.strip(BLANK) if line.isascii() else canonical(line) for line in lines]
-    return _sequences(forms, [canonical(line) for line in wanted])
+    forms = [line.strip(BLANK) if line.isascii() else normalize_line(line) for line in lines]
+    return _sequences(forms, [normalize_line(line) for line in wanted])
 
 
 def _sequences(lines: list[str], wanted: list[str]) -> list[int]:
@@ -81,14 +81,14 @@ def indentation_left_out(text: str, start: int, end: int, new: str) -> str:
     old = text[start:end]
     is_rest = old.endswith("\n") or text[end : end + 1] in ("", "\n")
     is_one_line = all(map(is_blank, old.split("\n")[1:]))
-    same = indent_of(old) == indent_of(new) and not _later_lines(new)
+    same = get_indent(old) == get_indent(new) and not _later_lines(new)
     deletes_line = not new and old.endswith("\n")
     return lead if is_rest and is_one_line and (not same or deletes_line) else ""
 
 
 def is_indented_like(lead: str, new: str) -> bool:
     """Whether `new`, put behind an indentation, plainly goes on in lines that have it, too."""
-    return not indent_of(new) and all(line.startswith(lead) for line in _later_lines(new))
+    return not get_indent(new) and all(line.startswith(lead) for line in _later_lines(new))
 
 
 def _later_lines(text: str) -> list[str]:

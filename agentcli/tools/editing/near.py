@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice, zip_longest
 
-from agentcli.tools.editing.drift import canonical
+from agentcli.tools.editing.drift import normalize_line
 from agentcli.tools.editing.readings import Reading
 from agentcli.tools.editing.view import LfView
-from agentcli.tools.editing.whitespace import indent_of, trail_of
+from agentcli.tools.editing.whitespace import get_indent, get_trail
 
 SHOWN_LINES = 12
 SHOWN_LINE_CHARS = 240
@@ -24,7 +24,7 @@ _NAMES = {" ": "space", "\t": "tab"}
 _WORD = re.compile(r"\w{3,}")
 
 
-def not_found(view: LfView, reading: Reading, *, path: str) -> str:
+def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
     said = f"old_text is not in {path}."
     already = view.text.find(reading.new) if len(reading.new.strip()) >= _TELLING_CHARS else -1
     if already >= 0:
@@ -32,28 +32,34 @@ def not_found(view: LfView, reading: Reading, *, path: str) -> str:
     if _ELISION.search(reading.old):
         said += ' old_text must not leave code out ("...").'
     wanted = reading.old.strip("\n").split("\n")
-    first = _closest(view.lines, wanted)
+    first = _find_closest(view.lines, wanted)
     if first is None:
         return said
     last = min(first + min(len(reading.old.split("\n")), SHOWN_LINES), len(view.lines))
-    shown = f"{said} Closest, line {first + 1}:\n{numbered(view.lines[first:last], first + 1)}"
-    return "\n".join([shown, *islice(_unseen(view.lines[first:], wanted, first + 1), 1)])
+    shown = f"{said} Closest, line {first + 1}:\n{number_lines(view.lines[first:last], first + 1)}"
+    return "\n".join([shown, *islice(_list_invisible(view.lines[first:], wanted, first + 1), 1)])
 
 
-def numbered(lines: Sequence[str], first: int) -> str:
+def number_lines(lines: Sequence[str], first: int) -> str:
     """As read_file shows them, the first with this number."""
     return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
 
 
-def _unseen(lines: Sequence[str], wanted: Sequence[str], first: int) -> Iterator[str]:
+def _list_invisible(lines: Sequence[str], wanted: Sequence[str], first: int) -> Iterator[str]:
     """What does not show of lines that are the same but for it."""
     for number, (own, old) in enumerate(zip(lines, wanted, strict=False), first):
-        if own == old or not canonical(own) or canonical(own) != canonical(old):
+        if own == old or not normalize_line(own) or normalize_line(own) != normalize_line(old):
             continue
-        if indent_of(own) != indent_of(old):
-            how = f"begins with {_spelled(indent_of(own))}, in old_text {_spelled(indent_of(old))}"
-        elif trail_of(own) != trail_of(old):
-            how = f"ends with {_spelled(trail_of(own))}, in old_text {_spelled(trail_of(old))}"
+        if get_indent(own) != get_indent(old):
+            how = (
+                f"begins with {_spell_blank(get_indent(own))}, in old_text "
+                f"{_spell_blank(get_indent(old))}"
+            )
+        elif get_trail(own) != get_trail(old):
+            how = (
+                f"ends with {_spell_blank(get_trail(own))}, in old_text "
+                f"{_spell_blank(get_trail(old))}"
+            )
         else:
             there, given = next(
                 pair for pair in zip_longest(own, old, fillvalue="") if pair[0] != pair[1]
@@ -62,7 +68,7 @@ def _unseen(lines: Sequence[str], wanted: Sequence[str], first: int) -> Iterator
         yield f"[line {number} {how}]"
 
 
-def _spelled(blank: str) -> str:
+def _spell_blank(blank: str) -> str:
     """`1 tab, 2 spaces`"""
     runs = ((char, len(list(run))) for char, run in groupby(blank))
     named = (f"{count} {_NAMES[char]}{'s' * (count != 1)}" for char, count in runs)
@@ -73,20 +79,20 @@ def _cut(line: str) -> str:
     return line if len(line) <= SHOWN_LINE_CHARS else line[:SHOWN_LINE_CHARS] + "…"
 
 
-def _closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
-    first = _by_shared_lines(lines, wanted)
-    return _by_shared_words(lines, wanted) if first is None else first
+def _find_closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    first = _find_by_lines(lines, wanted)
+    return _find_by_words(lines, wanted) if first is None else first
 
 
-def _by_shared_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+def _find_by_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """The beginning that most of the lines, where they occur, agree on."""
     offsets: dict[str, list[int]] = {}
     for offset, line in enumerate(wanted):
-        if canonical(line):
-            offsets.setdefault(canonical(line), []).append(offset)
+        if normalize_line(line):
+            offsets.setdefault(normalize_line(line), []).append(offset)
     found: dict[str, list[int]] = {form: [] for form in offsets}
     for index, line in enumerate(lines):
-        form = canonical(line)
+        form = normalize_line(line)
         if form in found:
             found[form].append(index)
     votes = Counter(
@@ -104,7 +110,7 @@ def _words(line: str) -> Iterator[str]:
     return (word[0] for word in _WORD.finditer(line))
 
 
-def _by_shared_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+def _find_by_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """The line with most words of the longest line, if it has half of them."""
     longest = max(wanted, key=len)
     words = set(islice(_words(longest), SEARCHED_WORDS))

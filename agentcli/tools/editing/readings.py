@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentcli.machine.text import to_lf
-from agentcli.tools.editing.typography import plain_typography
+from agentcli.tools.editing.typography import to_plain_typography
 
 _NUMBERED = re.compile(r" *(\d{1,9})(?:\t(.*))?", re.DOTALL)
 _ESCAPE = re.compile(r'\\(\\|n|t|")')
@@ -32,7 +32,7 @@ class Reading:
 
 
 def other_readings(given: Reading) -> list[Reading]:
-    unescaped = list(_unescaped(given.old, given.new))
+    unescaped = list(_unescape(given.old, given.new))
     return [
         *unescaped,
         *(plain for reading in (given, *unescaped) for plain in _without_numbers(reading)),
@@ -40,7 +40,7 @@ def other_readings(given: Reading) -> list[Reading]:
 
 
 def _without_numbers(reading: Reading) -> Iterator[Reading]:
-    old, new = _numbered(reading.old), _numbered(reading.new)
+    old, new = _strip_numbers(reading.old), _strip_numbers(reading.new)
     if old is None or not old.text.strip():
         return
     if new is None:
@@ -58,7 +58,7 @@ class _Numbered(NamedTuple):
     """Without the numbers."""
 
 
-def _numbered(text: str) -> _Numbered | None:
+def _strip_numbers(text: str) -> _Numbered | None:
     """If all its lines have numbers, one after the other."""
     body = text.strip("\n")
     matches = [_NUMBERED.fullmatch(line) for line in body.split("\n")]
@@ -70,7 +70,7 @@ def _numbered(text: str) -> _Numbered | None:
     return _Numbered(numbers[0], text.replace(body, plain, 1))
 
 
-def _unescaped(old: str, new: str) -> Iterator[Reading]:
+def _unescape(old: str, new: str) -> Iterator[Reading]:
     if "\n" in old:
         return
     # Where backslashes are doubled all was escaped once too often, and so can be undone in full.
@@ -105,7 +105,7 @@ def _is_sure(plain_old: str, new: str, plain_new: str) -> bool:
     old_lines, lines = set(plain_old.split("\n")), plain_new.split("\n")
     if _OTHER_ESCAPE.search(new) or (len(lines) > 1 and old_lines.isdisjoint(lines)):
         return False
-    added = [plain_typography(line) for line in lines if line not in old_lines]
+    added = [to_plain_typography(line) for line in lines if line not in old_lines]
     # A quotation that does not end, or a tab within a line, was an escape in a string before.
     is_torn = any(line.count(quote) % 2 for line in added for quote in _QUOTES)
     return not is_torn and not ("\\t" in new and any("\t" in line.lstrip() for line in added))

@@ -19,18 +19,18 @@ _AMBIGUOUS = frozenset("'\"-")
 """Plain forms that also stand for themselves; a space rarely stands for another one."""
 
 
-def plain_typography(text: str) -> str:
-    return text if text.isascii() else _composed(text.translate(_ALL))
+def to_plain_typography(text: str) -> str:
+    return text if text.isascii() else _compose(text.translate(_ALL))
 
 
-def typography_of(text: str) -> frozenset[str]:
+def find_typography(text: str) -> frozenset[str]:
     """The typographic characters in a text, and the marks that stand apart from their letters."""
     if text.isascii():
         return frozenset()
     return frozenset(char for char in set(text) if ord(char) in _ALL or combining(char))
 
 
-def plainings(
+def iterate_plainings(
     pairs: Sequence[tuple[str, str]], typography: frozenset[str]
 ) -> Iterator[Callable[[str], str]]:
     """Every way to make the first of each pair the second, but for whitespace at their ends.
@@ -45,7 +45,7 @@ def plainings(
     if explains(str):
         yield str
         return
-    forms: tuple[Callable[[str], str], ...] = (str, _composed, _decomposed)
+    forms: tuple[Callable[[str], str], ...] = (str, _compose, _decompose)
     own = set(map(ord, typography))
     tables: list[tuple[dict[int, str], dict[int, str]]] = [
         ({}, table) for table in (_QUOTES, _DASHES, _SPACES) if own.isdisjoint(table)
@@ -57,7 +57,7 @@ def plainings(
                 yield plain
 
 
-def retained(new: str, *, plain: str, own: str) -> str | None:
+def retain_typography(new: str, *, plain: str, own: str) -> str | None:
     """`new` with the characters of `own`, whose plain form is `plain`, where it did not change.
 
     None if what changed has a character that could be the plain form of another.
@@ -76,11 +76,11 @@ def _plaining(table: dict[int, str], form: Callable[[str], str]) -> Callable[[st
     return lambda text: text if text.isascii() else form(text.translate(table))
 
 
-def _composed(text: str) -> str:
+def _compose(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _decomposed(text: str) -> str:
+def _decompose(text: str) -> str:
     return unicodedata.normalize("NFD", text)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from agentcli.machine.diff import changes_between, lines_of
+from agentcli.machine.diff import find_changes, split_lines
 from agentcli.machine.text import Ending, Splice, majority_ending, to_lf
-from agentcli.tools.editing.typography import typography_of
+from agentcli.tools.editing.typography import find_typography
 from agentcli.tools.editing.whitespace import BLANK
 
 _INDENT = re.compile(rf"\n([{BLANK}]+)")
@@ -41,7 +41,7 @@ class LfView:
     def style(self) -> Style:
         return Style(
             indents=frozenset(_INDENT.findall(f"\n{self.text}")),
-            typography=typography_of(self.text),
+            typography=find_typography(self.text),
         )
 
     def line_at(self, position: int) -> int:
@@ -60,13 +60,13 @@ class LfView:
 
         New lines take the ending of what they replace, else the ending most of the file has.
         """
-        ended = "".join(self._ended(self.raw_part(start, end), text))
+        ended = "".join(self._apply_endings(self.raw_part(start, end), text))
         return Splice(start=self._raw(start), end=self._raw(end), text=ended)
 
     def verbatim(self, start: int, end: int, raw_text: str) -> Splice:
         return Splice(start=self._raw(start), end=self._raw(end), text=raw_text)
 
-    def _ended(self, replaced: str, text: str) -> Iterator[str]:
+    def _apply_endings(self, replaced: str, text: str) -> Iterator[str]:
         if "\n" not in text or not self._crlf:
             yield text
         elif is_mixed(replaced):
@@ -99,10 +99,10 @@ def is_mixed(text: str) -> bool:
 
 def _line_by_line(replaced: str, text: str) -> Iterator[str]:
     """Where both endings occur, a line keeps its own, and one that replaces another takes its."""
-    raw_lines, new_lines = lines_of(replaced), lines_of(text)
+    raw_lines, new_lines = split_lines(replaced), split_lines(text)
     fallback = majority_ending(replaced)
     reached = 0
-    for change in changes_between([to_lf(line) for line in raw_lines], new_lines):
+    for change in find_changes([to_lf(line) for line in raw_lines], new_lines):
         yield from raw_lines[reached : change.old_start]
         replaced_lines = raw_lines[change.old_start : change.old_end]
         inserted = new_lines[change.new_start : change.new_end]

@@ -17,11 +17,11 @@ def is_blank(line: str) -> bool:
     return not line.strip(BLANK)
 
 
-def indent_of(line: str) -> str:
+def get_indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip(BLANK))]
 
 
-def trail_of(line: str) -> str:
+def get_trail(line: str) -> str:
     return line[len(line.rstrip(BLANK)) :]
 
 
@@ -87,16 +87,16 @@ def _tab_maps(seen: Collection[str], indents: Collection[str]) -> Iterator[Inden
     """Only for a file that keeps to one of the two: in another they may stand for themselves."""
     for width in TAB_WIDTHS:
         if not any("\t" in indent for indent in indents):
-            yield partial(_untabbed, width)
+            yield partial(_expand_tabs, width)
         if not any(" " * width in indent for indent in indents):
-            yield partial(_tabbed, width, seen)
+            yield partial(_restore_tabs, width, seen)
 
 
-def _untabbed(width: int, indent: str) -> str:
+def _expand_tabs(width: int, indent: str) -> str:
     return indent.replace("\t", " " * width)
 
 
-def _tabbed(width: int, seen: Collection[str], indent: str) -> str | None:
+def _restore_tabs(width: int, seen: Collection[str], indent: str) -> str | None:
     # Two or three spaces may also align a line: they are tabs for sure only where they were.
     if "\t" in indent or (width < 4 and indent not in seen):
         return None

@@ -10,7 +10,7 @@ _GRAMMAR = Path(__file__).with_name("patch_grammar.lark")
 
 
 @cache
-def patch_contract() -> ToolSpec:
+def load_patch_spec() -> ToolSpec:
     return ToolSpec(
         name="apply_patch",
         description=_DESCRIPTION.read_text(encoding="utf-8").strip(),

@@ -30,7 +30,7 @@ _NUMBERED = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
 """How other kinds of patches head a hunk. The numbers say nothing that is relied on."""
 
 
-class Line(NamedTuple):
+class PatchLine(NamedTuple):
     mark: str
     text: str
 
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 class Hunk:
     headings: tuple[str, ...]
     """Lines of the file that lead to the place, from the outside in."""
-    lines: tuple[Line, ...]
+    lines: tuple[PatchLine, ...]
     at_end: bool
     """The file ends with what it describes."""
     number: int
@@ -87,7 +87,7 @@ class _Row(NamedTuple):
 def parse_patch(text: str) -> tuple[FileChange, ...]:
     """ToolError, by the line that is wrong."""
     numbered = enumerate(to_lf(text).split("\n"), start=1)
-    rows = _trimmed([_Row(number, line) for number, line in numbered])
+    rows = _trim([_Row(number, line) for number, line in numbered])
     if not rows:
         raise _invalid(f'the patch is empty. It begins with "{BEGIN}" and ends with "{END}".')
     if rows[0].text.rstrip() != BEGIN:
@@ -99,7 +99,7 @@ def parse_patch(text: str) -> tuple[FileChange, ...]:
     return changes
 
 
-def _trimmed(rows: Sequence[_Row]) -> Sequence[_Row]:
+def _trim(rows: Sequence[_Row]) -> Sequence[_Row]:
     """Without the blank lines at both ends."""
     filled = [index for index, row in enumerate(rows) if row.text.strip()]
     return rows[filled[0] : filled[-1] + 1] if filled else []
@@ -120,9 +120,9 @@ def _sections(rows: Sequence[_Row]) -> list[list[_Row]]:
 
 
 def _change(section: Sequence[_Row]) -> FileChange:
-    head, body = section[0], _trimmed_end(section[1:])
+    head, body = section[0], _trim_end(section[1:])
     if head.text.startswith(ADD):
-        return Add(path=_path(head, ADD), text=_added(body))
+        return Add(path=_path(head, ADD), text=_read_added(body))
     if head.text.startswith(DELETE):
         for row in body:
             raise _wrong(row, "Nothing follows the name of a file that is deleted")
@@ -137,7 +137,7 @@ def _change(section: Sequence[_Row]) -> FileChange:
     return Update(path=_path(head, UPDATE), move_to=move_to, hunks=hunks)
 
 
-def _trimmed_end(rows: Sequence[_Row]) -> Sequence[_Row]:
+def _trim_end(rows: Sequence[_Row]) -> Sequence[_Row]:
     """Without the blank lines that only keep the next file apart."""
     last = len(rows)
     while last and not rows[last - 1].text:
@@ -152,7 +152,7 @@ def _path(row: _Row, marker: str) -> str:
     return path
 
 
-def _added(rows: Sequence[_Row]) -> str:
+def _read_added(rows: Sequence[_Row]) -> str:
     for row in rows:
         if not row.text.startswith(ADDED):
             raise _wrong(row, f'Every line of a file that is added begins with "{ADDED}"')
@@ -195,12 +195,12 @@ def _heading(row: _Row) -> str:
     return (numbered[1] if numbered else row.text.removeprefix(HEADING)).strip()
 
 
-def _line(row: _Row) -> Line:
+def _line(row: _Row) -> PatchLine:
     if not row.text:
-        return Line(KEPT, "")  # a blank line of the file, without the blank that marks it
+        return PatchLine(KEPT, "")  # a blank line of the file, without the blank that marks it
     if row.text[0] not in (KEPT, REMOVED, ADDED):
         raise _wrong(row, 'Every line of a hunk begins with " ", "-" or "+"')
-    return Line(row.text[0], row.text[1:])
+    return PatchLine(row.text[0], row.text[1:])
 
 
 def _check(changes: Sequence[FileChange]) -> None:

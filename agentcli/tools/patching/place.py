@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from agentcli.machine.text import Splice, printable
 from agentcli.tools.editing.view import LfView
-from agentcli.tools.editing.whitespace import BLANK, indent_of, is_blank
+from agentcli.tools.editing.whitespace import BLANK, get_indent, is_blank
 from agentcli.tools.patching.parser import ADDED, KEPT, Hunk
 from agentcli.types.errors import ToolError
 
@@ -28,25 +28,25 @@ class _Span:
     end: int
 
 
-def splices_of(view: LfView, hunks: Sequence[Hunk], *, path: str) -> tuple[Splice, ...]:
+def locate_hunks(view: LfView, hunks: Sequence[Hunk], *, path: str) -> tuple[Splice, ...]:
     """ToolError, which says why, where it is not certain what is meant."""
     splices: list[Splice] = []
     reached = 0
     for hunk in hunks:
-        search = _Search(view.lines, hunk, reached=reached, path=path)
-        first = search.place()
+        search = _HunkSearch(view.lines, hunk, reached=reached, path=path)
+        first = search.locate()
         splices += _splices(view, hunk, first)
         # The next hunk may begin with the lines that this one keeps at its end.
-        reached = first + len(hunk.old) - _kept_at_end(hunk)
+        reached = first + len(hunk.old) - _count_kept_end(hunk)
     return tuple(splices)
 
 
-def _kept_at_end(hunk: Hunk) -> int:
+def _count_kept_end(hunk: Hunk) -> int:
     marks = [mark for mark, _ in hunk.lines]
     return len(list(takewhile(KEPT.__eq__, reversed(marks))))
 
 
-class _Search:
+class _HunkSearch:
     """The one place of a hunk among the lines of a file, from where the last one ended."""
 
     def __init__(self, lines: Sequence[str], hunk: Hunk, *, reached: int, path: str) -> None:
@@ -59,17 +59,17 @@ class _Search:
     def _bare(self) -> list[str]:
         return [line.rstrip(BLANK) for line in self._lines]
 
-    def place(self) -> int:
+    def locate(self) -> int:
         if not self._hunk.old:
-            return self._place_of_nothing()
-        spans = self._headed(_Span(self._reached, len(self._lines)))
+            return self._locate_addition()
+        spans = self._find_headed(_Span(self._reached, len(self._lines)))
         inside = self._hits(spans)
         found = inside or self._hits([_Span(span.start, len(self._lines)) for span in spans])
         if len(found) == 1:
             return found[0]
         raise self._ambiguous(found) if found else self._missing()
 
-    def _place_of_nothing(self) -> int:
+    def _locate_addition(self) -> int:
         """Lines alone that are added say where only if the file has no others, or at its end."""
         if self._hunk.at_end or not self._lines:
             return len(self._lines)
@@ -77,7 +77,7 @@ class _Search:
             "has only lines to add, which does not say where. Give a line before or after them"
         )
 
-    def _headed(self, span: _Span) -> list[_Span]:
+    def _find_headed(self, span: _Span) -> list[_Span]:
         """What lies under the headings: all of it, where there are none."""
         spans = [span]
         for heading in self._hunk.headings:
@@ -89,17 +89,17 @@ class _Search:
             ]
             if not spans:
                 raise self._refusal(
-                    f'is headed "{_shown(heading)}", which is no line of {self._path}'
+                    f'is headed "{_display_line(heading)}", which is no line of {self._path}'
                     f"{self._from_here()}. Copy a whole line of the file, or leave it out"
                 )
         return spans
 
     def _block(self, index: int) -> _Span:
         """A line and all that is indented below it."""
-        indent = len(indent_of(self._lines[index]))
+        indent = len(get_indent(self._lines[index]))
         end = index + 1
         while end < len(self._lines) and (
-            is_blank(self._lines[end]) or len(indent_of(self._lines[end])) > indent
+            is_blank(self._lines[end]) or len(get_indent(self._lines[end])) > indent
         ):
             end += 1
         return _Span(index, end)
@@ -137,7 +137,8 @@ class _Search:
         for line in self._hunk.old:
             if line.rstrip(BLANK) not in self._bare:
                 return self._refusal(
-                    f'does not fit {self._path}: "{_shown(line)}" is no line of it. Read the file '
+                    f'does not fit {self._path}: "{_display_line(line)}" is no line of '
+                    "it. Read the file "
                     "and copy its lines exactly"
                 )
         where = " at its end" if self._hunk.at_end else self._from_here()
@@ -189,6 +190,6 @@ def _splice(view: LfView, start: int, end: int, added: Sequence[str]) -> Splice:
     return view.splice(begin, past, text)
 
 
-def _shown(line: str) -> str:
+def _display_line(line: str) -> str:
     shown = printable(line)
     return shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]}…"

@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.patching.plan import Step
+from agentcli.tools.patching.plan import PatchStep
 from agentcli.types.errors import ToolError
 
 
-def carry_out(steps: Sequence[Step], workspace: Workspace) -> tuple[str, ...]:
+def apply_patch_steps(steps: Sequence[PatchStep], workspace: Workspace) -> tuple[str, ...]:
     """What a person may want to know about the files beside their text."""
-    done: list[Step] = []
+    done: list[PatchStep] = []
     made: list[Path] = []
     notes: list[str] = []
     try:
@@ -26,12 +26,12 @@ def carry_out(steps: Sequence[Step], workspace: Workspace) -> tuple[str, ...]:
             notes += _take(step, workspace)
             done.append(step)
     except BaseException as error:
-        left = _not_taken_back(done, workspace)
+        left = _roll_back(done, workspace)
         for folder in reversed(made):
             with suppress(OSError):  # something is in it that is not ours
                 folder.rmdir()
         if left:
-            names = ", ".join(step.place.given for step in left)
+            names = ", ".join(step.path.given for step in left)
             raise ToolError(
                 f"Only a part was applied: {names}. The rest failed: {error}"
             ) from error
@@ -39,13 +39,13 @@ def carry_out(steps: Sequence[Step], workspace: Workspace) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _missing_folders(step: Step) -> list[Path]:
-    parents = [path for path in step.place.path.parents if path.is_relative_to(step.place.root)]
+def _missing_folders(step: PatchStep) -> list[Path]:
+    parents = [path for path in step.path.path.parents if path.is_relative_to(step.path.root)]
     return [path for path in reversed(parents) if not path.exists()]
 
 
-def _not_taken_back(done: Sequence[Step], workspace: Workspace) -> list[Step]:
-    left: list[Step] = []
+def _roll_back(done: Sequence[PatchStep], workspace: Workspace) -> list[PatchStep]:
+    left: list[PatchStep] = []
     for step in reversed(done):
         try:
             _take(replace(step, before=step.after, after=step.before), workspace)
@@ -54,23 +54,23 @@ def _not_taken_back(done: Sequence[Step], workspace: Workspace) -> list[Step]:
     return left
 
 
-def _take(step: Step, workspace: Workspace) -> tuple[str, ...]:
+def _take(step: PatchStep, workspace: Workspace) -> tuple[str, ...]:
     if step.after is None:
         _remove(step, workspace)
         return ()
-    notes = workspace.replace(step.place, step.after, expected=step.before).notes
+    notes = workspace.replace(step.path, step.after, expected=step.before).notes
     if step.before is None and step.mode is not None and hasattr(os, "fchmod"):
-        with os.fdopen(workspace.open_file(step.place), "rb") as file:
+        with os.fdopen(workspace.open_file(step.path), "rb") as file:
             os.fchmod(file.fileno(), step.mode)
     return notes
 
 
-def _remove(step: Step, workspace: Workspace) -> None:
-    *parents, name = step.place.parts
-    folder_place = replace(step.place, relative="/".join(parents) or ".")
-    with os.fdopen(workspace.open_file(step.place), "rb") as file:
+def _remove(step: PatchStep, workspace: Workspace) -> None:
+    *parents, name = step.path.parts
+    folder_place = replace(step.path, relative="/".join(parents) or ".")
+    with os.fdopen(workspace.open_file(step.path), "rb") as file:
         is_as_planned = file.read() == step.before
     if not is_as_planned:
-        raise ToolError(f"{step.place.given} changed on disk meanwhile. Read it again.")
+        raise ToolError(f"{step.path.given} changed on disk meanwhile. Read it again.")
     with workspace.open_folder(folder_place) as folder:
         folder.unlink(name)

@@ -21,15 +21,15 @@ Dispatch: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
 T = TypeVar("T")
 
 
-class OutOfTime(Exception):
+class ProgramTimeout(Exception):
     """The program's time is over."""
 
 
-class NotACall(Exception):
+class InvalidProgramCall(Exception):
     """What came is no call, so nothing can be answered any more."""
 
 
-class Channel:
+class ProgramChannel:
     def __init__(self, *, dispatch: Dispatch, call_id: str, own_time_s: float) -> None:
         """`call_id`: of the call that runs the program; it is the caller of all others."""
         self._dispatch = dispatch
@@ -56,7 +56,7 @@ class Channel:
     async def serve(self, program: str, tools: Mapping[str, Sequence[str]]) -> None:
         """Until it is cancelled; raises OutOfTime or NotACall where the program must end."""
         self._tools = tools
-        reader, writer = await self._opened()
+        reader, writer = await self._open()
         try:
             order: Json = {"program": program, "tools": {it: list(tools[it]) for it in tools}}
             await self._send(writer, order)
@@ -86,7 +86,7 @@ class Channel:
             self.origins[result.origin] = None
         return {"error": result.error, "text": result.text}
 
-    async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=CALL_LIMIT_BYTES)
         incoming, _ = await loop.connect_read_pipe(
@@ -109,7 +109,7 @@ class Channel:
             async with asyncio.timeout(self._left_s):
                 return await work
         except TimeoutError:
-            raise OutOfTime from None
+            raise ProgramTimeout from None
         finally:
             self._left_s -= time.monotonic() - began
 
@@ -118,7 +118,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readline()
     except ValueError as error:
-        raise NotACall(f"a call may have {CALL_LIMIT_BYTES} bytes") from error
+        raise InvalidProgramCall(f"a call may have {CALL_LIMIT_BYTES} bytes") from error
 
 
 def _call(line: bytes) -> tuple[str, Json]:
@@ -128,4 +128,4 @@ def _call(line: bytes) -> tuple[str, Json]:
                 return name, given
     except (ValueError, RecursionError):
         pass
-    raise NotACall("something was sent that is no call")
+    raise InvalidProgramCall("something was sent that is no call")

@@ -37,7 +37,7 @@ class ToolError(Exception):
         self.kind = kind
 
 
-class Line:
+class SessionLine:
     """The connection to the session: one call at a time, whichever thread makes it."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Line:
         return str(answer["text"])
 
 
-def function(line: Line, name: str, parameters: "Sequence[str]") -> "Callable[..., str]":
+def function(line: SessionLine, name: str, parameters: "Sequence[str]") -> "Callable[..., str]":
     def call(*positional: Any, **named: Any) -> str:
         if len(positional) > len(parameters):
             raise TypeError(f"{name} takes {', '.join(parameters)}")
@@ -82,7 +82,7 @@ def _as_directory(path: str) -> str:
     return f"{os.path.realpath(path)}/"
 
 
-def keep_on_the_way() -> None:
+def protect_streams() -> None:
     own = tuple(_as_directory(place) for place in sys.path if place)
 
     def is_library(path: Any) -> bool:
@@ -107,7 +107,7 @@ def keep_on_the_way() -> None:
 
 
 def main() -> None:
-    line = Line()
+    line = SessionLine()
     order = line.receive()
     program: str = order["program"]
     functions = {name: function(line, name, given) for name, given in order["tools"].items()}
@@ -118,7 +118,7 @@ def main() -> None:
         **functions,
     }
     linecache.cache[NAME] = (len(program), None, program.splitlines(True), NAME)
-    keep_on_the_way()
+    protect_streams()
     try:
         exec(compile(program, NAME, "exec"), scope)
     except KeyboardInterrupt:

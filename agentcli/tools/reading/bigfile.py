@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from agentcli.machine.text import SNIFFED_BYTES, Encoding, NotText, sniff
-from agentcli.tools.reading.excerpt import LINE_CHARS, Excerpt, past_the_end, shortened
+from agentcli.tools.reading.excerpt import LINE_CHARS, FileExcerpt, past_end_error, shorten_line
 from agentcli.types.errors import ToolError
 
 BLOCK_BYTES = 1 << 20
@@ -20,7 +20,7 @@ LONGEST_LINE_CHARS = 1 << 26
 _ONE_BYTE = Encoding(codec="windows-1252")
 
 
-def excerpt_of_big(file: BinaryIO, *, size_bytes: int, offset: int, limit: int) -> Excerpt:
+def read_big_excerpt(file: BinaryIO, *, size_bytes: int, offset: int, limit: int) -> FileExcerpt:
     """NotText for a binary one; ToolError when the lines are not there, or too far."""
     encoding = sniff(file.read(SNIFFED_BYTES))
     if not encoding.codec.startswith("utf"):
@@ -30,20 +30,20 @@ def excerpt_of_big(file: BinaryIO, *, size_bytes: int, offset: int, limit: int) 
     try:
         return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
     except UnicodeDecodeError:
-        encoding = _instead_of(encoding)
+        encoding = _fallback_encoding(encoding)
         return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
 
 
-def _instead_of(encoding: Encoding) -> Encoding:
+def _fallback_encoding(encoding: Encoding) -> Encoding:
     """When a file only began like it."""
     if encoding.codec != "utf-8":
         raise NotText(f"it begins like {encoding.codec} but is not")
     return _ONE_BYTE
 
 
-def _from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) -> Excerpt:
-    file.seek(len(encoding.mark))
-    collected = _Collected(offset, limit)
+def _from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) -> FileExcerpt:
+    file.seek(len(encoding.bom))
+    collected = _LineCollector(offset, limit)
     for text in _texts(file, encoding):
         collected.feed(text)
         if collected.is_full:
@@ -51,8 +51,8 @@ def _from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) 
     else:
         collected.finish()
     if not collected.lines:
-        raise past_the_end(collected.number - 1, offset)
-    return Excerpt(
+        raise past_end_error(collected.number - 1, offset)
+    return FileExcerpt(
         lines=collected.lines,
         first=offset,
         total=None if collected.is_full else collected.number - 1,
@@ -74,7 +74,7 @@ def _texts(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
     )
 
 
-class _Collected:
+class _LineCollector:
     """Lines from one on, until there are enough; of a long line only its beginning is held."""
 
     def __init__(self, first: int, limit: int) -> None:
@@ -122,19 +122,19 @@ class _Collected:
 
     def _end_line(self, about: str = "") -> None:
         line = self._begun.removesuffix("\r") if self._length <= LINE_CHARS + 1 else self._begun
-        self.lines.append(shortened(line, length=self._length, about=about))
+        self.lines.append(shorten_line(line, length=self._length, about=about))
         self._begun, self._length = "", 0
         self.number += 1
 
 
 def _from_end(
     file: BinaryIO, encoding: Encoding, *, size_bytes: int, count: int, limit: int
-) -> Excerpt:
+) -> FileExcerpt:
     tail_bytes = TAIL_BYTES
     while True:
-        start = max(size_bytes - tail_bytes, len(encoding.mark))
+        start = max(size_bytes - tail_bytes, len(encoding.bom))
         lines, encoding = _tail(file, encoding, start=start)
-        if len(lines) >= count or start == len(encoding.mark):
+        if len(lines) >= count or start == len(encoding.bom):
             break
         if tail_bytes >= LONGEST_TAIL_BYTES:
             raise ToolError(
@@ -143,8 +143,8 @@ def _from_end(
             )
         tail_bytes *= 4
     kept = lines[-count:]
-    return Excerpt(
-        lines=[shortened(line.removesuffix("\r")) for line in kept[:limit]],
+    return FileExcerpt(
+        lines=[shorten_line(line.removesuffix("\r")) for line in kept[:limit]],
         first=-len(kept),
         total=None,
         has_more=limit < len(kept),
@@ -155,23 +155,23 @@ def _from_end(
 def _tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str], Encoding]:
     """The whole lines after a position. It may lie within a character, whose line is left out."""
     newline = b"\n" if encoding is _ONE_BYTE else "\n".encode(encoding.codec)
-    start -= (start - len(encoding.mark)) % len(newline)
+    start -= (start - len(encoding.bom)) % len(newline)
     file.seek(start)
     data = file.read()
-    if start > len(encoding.mark):
-        first = _aligned(data, newline)
+    if start > len(encoding.bom):
+        first = _find_aligned(data, newline)
         if first < 0:
             return [], encoding
         data = data[first + len(newline) :]
     try:
         text = encoding.decode(data)
     except UnicodeDecodeError:
-        encoding = _instead_of(encoding)
+        encoding = _fallback_encoding(encoding)
         text = encoding.decode(data)
     return text.removesuffix("\n").split("\n"), encoding
 
 
-def _aligned(data: bytes, newline: bytes) -> int:
+def _find_aligned(data: bytes, newline: bytes) -> int:
     """Where the first newline begins a character; below zero: nowhere."""
     found = data.find(newline)
     while found % len(newline) and found >= 0:

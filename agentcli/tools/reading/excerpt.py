@@ -16,7 +16,7 @@ PART_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Excerpt:
+class FileExcerpt:
     lines: list[str]
     """Without newlines, and cut where they are very long."""
     first: int
@@ -32,7 +32,7 @@ class Excerpt:
     """Which of the lines are cut, counted from 0; not told of a file that is too large."""
 
 
-def excerpt_of(data: bytes, *, offset: int, limit: int) -> Excerpt:
+def read_excerpt(data: bytes, *, offset: int, limit: int) -> FileExcerpt:
     """From all of a file. NotText for a binary one; ToolError when the lines are not there."""
     text, encoding = decode(data)
     has_final_newline = not text or text.endswith("\n")
@@ -40,11 +40,11 @@ def excerpt_of(data: bytes, *, offset: int, limit: int) -> Excerpt:
     total = (newlines[-1] if newlines else 0) + (not has_final_newline)
     start = first_index(offset, total)
     if start >= total > 0:
-        raise past_the_end(total, offset)
+        raise past_end_error(total, offset)
     lines = _lines(text, newlines, start=start, count=min(limit, total - start))
     lines = [line.removesuffix("\r") for line in lines]
-    return Excerpt(
-        lines=[shortened(line) for line in lines],
+    return FileExcerpt(
+        lines=[shorten_line(line) for line in lines],
         first=start + 1,
         total=total,
         has_more=start + limit < total,
@@ -73,12 +73,12 @@ def first_index(offset: int, total: int) -> int:
     return max(offset, 1) - 1 if offset >= 0 else max(total + offset, 0)
 
 
-def past_the_end(total: int, offset: int) -> ToolError:
+def past_end_error(total: int, offset: int) -> ToolError:
     lines = "1 line" if total == 1 else f"{total} lines"
     return ToolError(f"The file has {lines}; offset {offset} is past the end.")
 
 
-def shortened(line: str, *, length: int | None = None, about: str = "") -> str:
+def shorten_line(line: str, *, length: int | None = None, about: str = "") -> str:
     """Where only its beginning is known, `length` is how long the line is, or `about` so long."""
     length = len(line) if length is None else length
     if length <= LINE_CHARS:

@@ -24,5 +24,5 @@ _BINARIES = (
 )
 
 
-def binary_name(head: bytes) -> str | None:
+def name_binary(head: bytes) -> str | None:
     return next((name for magic, name in _BINARIES if head.startswith(magic)), None)

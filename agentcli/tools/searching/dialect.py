@@ -42,7 +42,7 @@ class Pattern:
     multiline: bool
 
 
-def portable(pattern: str, *, literal: bool) -> Pattern:
+def translate_pattern(pattern: str, *, literal: bool) -> Pattern:
     if literal and "\n" not in pattern:
         return Pattern(text=pattern, literal=True, multiline=False)
     if literal:
@@ -51,7 +51,7 @@ def portable(pattern: str, *, literal: bool) -> Pattern:
     if _VERBOSE.search(pattern):
         return Pattern(text=pattern, literal=False, multiline=r"\n" in pattern)
     crosses_lines = any(token.lastgroup in _CROSSES_LINES for token in _TOKEN.finditer(pattern))
-    return Pattern(text=_TOKEN.sub(_rewritten, pattern), literal=False, multiline=crosses_lines)
+    return Pattern(text=_TOKEN.sub(_rewrite_token, pattern), literal=False, multiline=crosses_lines)
 
 
 def may_be_meant_literally(pattern: str) -> bool:
@@ -59,7 +59,7 @@ def may_be_meant_literally(pattern: str) -> bool:
     return bool(_SPECIAL.search(pattern)) and not _ONLY_REGEX.search(pattern)
 
 
-def _rewritten(token: re.Match[str]) -> str:
+def _rewrite_token(token: re.Match[str]) -> str:
     text = token.group()
     match token.lastgroup:
         case "newline":

@@ -21,7 +21,7 @@ class GlobError(ValueError):
     """A glob that means nothing. The message is the end of a sentence."""
 
 
-def expanded(glob: str) -> list[str]:
+def expand_braces(glob: str) -> list[str]:
     """The globs without braces that one with braces stands for."""
     done: list[str] = []
     todo = [glob]
@@ -65,13 +65,13 @@ def is_literal(component: str) -> bool:
     return not _WILD.search(component)
 
 
-def needed(component: str) -> str:
+def find_literal_part(component: str) -> str:
     """The longest text without wildcards that every match contains."""
     runs = [""] if re.search(r"[?\[\\]", component) else component.split("*")
     return max(runs, key=len)
 
 
-def widened(component: str) -> str:
+def widen_glob(component: str) -> str:
     """A glob for file names that matches all that `component` does, in terms of `*` alone.
 
     ripgrep compares names byte by byte, so `?` and classes there miss characters beyond ASCII.
@@ -80,12 +80,12 @@ def widened(component: str) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def compiled(glob: str) -> re.Pattern[bytes]:
+def compile_glob(glob: str) -> re.Pattern[bytes]:
     """Matches whole paths as bytes, byte by byte, as ripgrep does."""
-    return re.compile(source(glob).encode(), re.DOTALL)
+    return re.compile(translate_glob(glob).encode(), re.DOTALL)
 
 
-def source(glob: str) -> str:
+def translate_glob(glob: str) -> str:
     """The regular expression of a glob without braces; it must match the whole path."""
     *parents, last = glob.split("/")
     written = ["(?:.*/)?" if part == "**" else _component(part) + "/" for part in parents]

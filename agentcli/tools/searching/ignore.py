@@ -24,7 +24,7 @@ _EXCLUDES_FILE = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     components: tuple[str, ...]
     keeps: bool
     """A `!` rule: what it matches is not left out."""
@@ -41,20 +41,20 @@ class Rule:
     def matches(self, path: bytes, *, is_dir: bool) -> bool:
         if self.needed not in path or (self.directories_only and not is_dir):
             return False
-        return globs.compiled("/".join(self.components)).fullmatch(path) is not None
+        return globs.compile_glob("/".join(self.components)).fullmatch(path) is not None
 
-    def within(self, name: bytes) -> Iterable["Rule"]:
+    def within(self, name: bytes) -> Iterable["IgnoreRule"]:
         """What is left of the rule for the paths inside the directory `name`."""
         head, *rest = self.components
         if head == "**":
             yield self
             if rest:
                 yield from replace(self, components=tuple(rest)).within(name)
-        elif rest and globs.compiled(head).fullmatch(name):
+        elif rest and globs.compile_glob(head).fullmatch(name):
             yield replace(self, components=tuple(rest))
 
 
-def verdict(rules: Sequence[Rule], path: bytes, *, is_dir: bool) -> bool | None:
+def judge_path(rules: Sequence[IgnoreRule], path: bytes, *, is_dir: bool) -> bool | None:
     """Whether the last rule that matches leaves the path out; None where none matches."""
     for rule in reversed(rules):
         if rule.matches(path, is_dir=is_dir):
@@ -62,7 +62,7 @@ def verdict(rules: Sequence[Rule], path: bytes, *, is_dir: bool) -> bool | None:
     return None
 
 
-def rules_of(line: str) -> tuple[Rule, ...]:
+def parse_rules(line: str) -> tuple[IgnoreRule, ...]:
     """A line's rules: none for a comment or a glob that means nothing, several for braces."""
     if line.startswith("#"):
         return ()
@@ -78,41 +78,43 @@ def rules_of(line: str) -> tuple[Rule, ...]:
     try:
         return tuple(
             _rule(glob, anchored=anchored, keeps=keeps, directories_only=text.endswith("/"))
-            for glob in globs.expanded(body)
+            for glob in globs.expand_braces(body)
         )
     except globs.GlobError:
         return ()
 
 
-def _rule(glob: str, *, anchored: bool, keeps: bool, directories_only: bool) -> Rule:
+def _rule(glob: str, *, anchored: bool, keeps: bool, directories_only: bool) -> IgnoreRule:
     components = glob.split("/")
     if not anchored and len(components) == 1 and glob != "**":
         components = ["**", glob]
     if len(components) > 1 and components[-1] == "**":
         components.append("*")  # all that is in the directory, but not the directory
-    globs.source("/".join(components))  # raises for what is no glob
-    return Rule(tuple(components), keeps, directories_only, globs.needed(components[-1]).encode())
+    globs.translate_glob("/".join(components))  # raises for what is no glob
+    return IgnoreRule(
+        tuple(components), keeps, directories_only, globs.find_literal_part(components[-1]).encode()
+    )
 
 
-def rules_in(path: Path) -> tuple[Rule, ...]:
+def read_rules(path: Path) -> tuple[IgnoreRule, ...]:
     """The rules in a file, up to a line that is not UTF-8; none if there is no such file."""
-    rules: list[Rule] = []
+    rules: list[IgnoreRule] = []
     for line in _read(path).split(b"\n"):
         try:
-            rules += rules_of(line.decode())
+            rules += parse_rules(line.decode())
         except UnicodeDecodeError:
             break
     return tuple(rules)
 
 
-def excluded_by_git(directory: Path) -> tuple[Rule, ...]:
+def read_git_excludes(directory: Path) -> tuple[IgnoreRule, ...]:
     """The rules in the `info/exclude` of a repository, also where `directory` is a worktree."""
     git = directory / ".git"
     pointer = _first_line(git)
     if pointer.startswith(_GITDIR):
         private = directory / pointer.removeprefix(_GITDIR).strip()
         git = private / _first_line(private / "commondir")
-    return rules_in(git / "info" / "exclude")
+    return read_rules(git / "info" / "exclude")
 
 
 def _is_there(path: Path) -> bool:
@@ -135,46 +137,46 @@ def _read(path: Path) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inherited:
+class InheritedRules:
     """What the directories above one say about it."""
 
     ignored: bool
     """One of them leaves it out."""
-    rules: tuple[Rule, ...]
+    rules: tuple[IgnoreRule, ...]
     """What they say about the paths in it, the least important first."""
 
 
-def inherited(directory: Path, *, workspace: Path) -> Inherited:
+def inherit_rules(directory: Path, *, workspace: Path) -> InheritedRules:
     """Follows the rules from the top of the file system down to `directory`.
 
     Rules of git do not reach into another repository, and rules from outside the workspace that
     would leave out the whole workspace do not count.
     """
-    by_git: list[Rule] = []
-    by_hand: list[Rule] = []
+    by_git: list[IgnoreRule] = []
+    by_hand: list[IgnoreRule] = []
     ignored = False
     steps = [*reversed(directory.parents), directory]
     for above, below in pairwise(steps):
         if _is_there(above / ".git"):
-            by_git = [*excluded_by_git(above)]
-        by_git += rules_in(above / ".gitignore")
+            by_git = [*read_git_excludes(above)]
+        by_git += read_rules(above / ".gitignore")
         for kind in IGNORE_FILES[1:]:
-            by_hand += rules_in(above / kind)
+            by_hand += read_rules(above / kind)
         name = below.name.encode("utf-8", "surrogateescape")
-        ignored = ignored or bool(verdict([*by_git, *by_hand], name, is_dir=True))
+        ignored = ignored or bool(judge_path([*by_git, *by_hand], name, is_dir=True))
         by_git = [rest for rule in by_git for rest in rule.within(name)]
         by_hand = [rest for rule in by_hand for rest in rule.within(name)]
         if ignored and below == workspace:
             by_git, by_hand, ignored = [], [], False
     if _is_there(directory / ".git"):
-        by_git = [*excluded_by_git(directory)]
-    return Inherited(ignored=ignored, rules=(*by_git, *by_hand))
+        by_git = [*read_git_excludes(directory)]
+    return InheritedRules(ignored=ignored, rules=(*by_git, *by_hand))
 
 
-def everywhere(home: Path, config: Path) -> tuple[Rule, ...]:
+def read_global_rules(home: Path, config: Path) -> tuple[IgnoreRule, ...]:
     """The rules a person has set for all repositories: `core.excludesFile` of git."""
     for settings in (home / ".gitconfig", config / "git" / "config"):
         found = _EXCLUDES_FILE.search(os.fsdecode(_read(settings)))
         if found:
-            return rules_in(Path(found[1].replace("~", str(home), 1)))
-    return rules_in(config / "git" / "ignore")
+            return read_rules(Path(found[1].replace("~", str(home), 1)))
+    return read_rules(config / "git" / "ignore")

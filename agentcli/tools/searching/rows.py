@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentcli.machine.plain import visible
-from agentcli.tools.searching.scope import Scope
-from agentcli.types.words import counted
+from agentcli.machine.plain import show_controls
+from agentcli.tools.searching.scope import SearchScope
+from agentcli.types.words import pluralize
 
 ROW_LIMIT_CHARS = 400
 OUTPUT_LIMIT_BYTES = 32_000
@@ -56,10 +56,10 @@ class _File:
             previous = row.number
 
 
-class Rows:
+class MatchRows:
     """The matching lines, from ripgrep's JSON messages."""
 
-    def __init__(self, scope: Scope, *, limit: int, context: int) -> None:
+    def __init__(self, scope: SearchScope, *, limit: int, context: int) -> None:
         self.matches = 0
         self.more = False
         self._unreadable = 0
@@ -79,9 +79,11 @@ class Rows:
 
     def notes(self) -> Iterator[str]:
         if self._unreadable:
-            yield f"{counted(self._unreadable, 'match', 'matches')} of over 16 MB not shown"
+            yield f"{pluralize(self._unreadable, 'match', 'matches')} of over 16 MB not shown"
         if self.more:
-            found = f"{counted(self.matches, 'match', 'matches')} in {counted(self.files, 'file')}"
+            found = (
+                f"{pluralize(self.matches, 'match', 'matches')} in {pluralize(self.files, 'file')}"
+            )
             yield f"first {found}; {NARROW}"
 
     def take(self, record: bytes) -> bool:
@@ -118,7 +120,7 @@ class Rows:
 
     def _file(self, raw_path: bytes) -> _File:
         if not self._files or self._files[-1].raw_path != raw_path:
-            file = _File(raw_path, self._scope.shown(raw_path))
+            file = _File(raw_path, self._scope.display(raw_path))
             self._left_bytes -= len(file.path.encode()) + 1
             self._files.append(file)
         return self._files[-1]
@@ -132,10 +134,10 @@ class Rows:
             self._left_bytes += sum(len(str(row).encode()) + 1 for row in dropped.rows)
 
 
-class Tally:
+class FileCounts:
     """How many lines match in each file, from `path NUL count` lines."""
 
-    def __init__(self, scope: Scope, *, limit: int, with_counts: bool) -> None:
+    def __init__(self, scope: SearchScope, *, limit: int, with_counts: bool) -> None:
         self.more = False
         self._scope = scope
         self._limit = limit
@@ -157,9 +159,11 @@ class Tally:
 
     def notes(self) -> Iterator[str]:
         if self.more:
-            yield f"first {counted(self.files, 'file')}; {NARROW}"
+            yield f"first {pluralize(self.files, 'file')}; {NARROW}"
         elif self._with_counts and self._counts:
-            yield f"{counted(self.matches, 'match', 'matches')} in {counted(self.files, 'file')}"
+            yield (
+                f"{pluralize(self.matches, 'match', 'matches')} in {pluralize(self.files, 'file')}"
+            )
 
     def take(self, record: bytes) -> bool:
         raw_path, nul, count = (self._held + record).rpartition(b"\0")
@@ -167,7 +171,7 @@ class Tally:
         self._held = b"" if nul else self._held + record + b"\n"
         if not nul or not self._scope.admits(raw_path):
             return True
-        path = self._scope.shown(raw_path)
+        path = self._scope.display(raw_path)
         self._left_bytes -= len(path.encode()) + len(count) + 3
         if self.files == self._limit or self._left_bytes < 0:
             self.more = True
@@ -216,7 +220,7 @@ def _window(line: bytes, start: int, end: int) -> str:
     # A character has at most four bytes: what lies further off cannot be in the window.
     reach = 4 * ROW_LIMIT_CHARS + 4
     left, right = max(0, start - reach), start + reach
-    text = visible(line[left:right].decode("utf-8", "replace"))
+    text = show_controls(line[left:right].decode("utf-8", "replace"))
     if len(text) <= ROW_LIMIT_CHARS:
         return text
     before = len(line[left:start].decode("utf-8", "replace"))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from agentcli.machine.home import config_home, home
 from agentcli.machine.text import printable
-from agentcli.machine.workspace import Place, Workspace
+from agentcli.machine.workspace import Workspace, WorkspacePath
 from agentcli.tools.searching import globs
-from agentcli.tools.searching.ignore import everywhere, inherited
+from agentcli.tools.searching.ignore import inherit_rules, read_global_rules
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -23,7 +23,7 @@ _TYPE = "wanted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class SearchScope:
     where: str
     """What is searched, in words."""
     root: Path
@@ -48,11 +48,11 @@ class Scope:
             return False
         return self.hides is None or not self.hides(self.cwd / path)
 
-    def shown(self, found: bytes) -> str:
+    def display(self, found: bytes) -> str:
         path = self.prefix + _relative(found)
         return "/".join(map(printable, path.split("/")))
 
-    def ignoring_nothing(self) -> "Scope":
+    def without_ignores(self) -> "SearchScope":
         """The same, with ignored files and in any case."""
         wanted = self.wanted and re.compile(self.wanted.pattern, self.wanted.flags | re.IGNORECASE)
         kept = tuple(one for one in self.arguments if not one.startswith("--type"))
@@ -68,7 +68,7 @@ def _relative(found: bytes) -> str:
     return os.fsdecode(found).removeprefix("./")
 
 
-def covered(workspace: Workspace, *, path: str, glob: str | None) -> Scope:
+def build_scope(workspace: Workspace, *, path: str, glob: str | None) -> SearchScope:
     """Raises ToolError for what is not there, is outside, or is not a glob."""
     place = workspace.locate(path)
     found = workspace.stat(place)
@@ -77,54 +77,56 @@ def covered(workspace: Workspace, *, path: str, glob: str | None) -> Scope:
     if not os.access(place.path, os.R_OK):
         raise ToolError(f"{place.given}: permission denied.")
     if stat.S_ISREG(found.st_mode):
-        return _of_file(workspace, place)
+        return _scope_file(workspace, place)
     if not stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{place.given} is neither a file nor a directory.")
     try:
-        return _of_directory(workspace, place, glob)
+        return _scope_directory(workspace, place, glob)
     except globs.GlobError as error:
         raise ToolError(
             f"{printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
         ) from None
 
 
-def _of_file(workspace: Workspace, place: Place) -> Scope:
+def _scope_file(workspace: Workspace, path: WorkspacePath) -> SearchScope:
     """A file named outright is searched whatever it is and whatever ignores it."""
-    return Scope(
-        where=place.given,
-        root=place.root,
-        cwd=place.path.parent,
-        target=f"./{place.path.name}",
-        prefix=_prefix(place).removesuffix(f"{place.path.name}/"),
+    return SearchScope(
+        where=path.given,
+        root=path.root,
+        cwd=path.path.parent,
+        target=f"./{path.path.name}",
+        prefix=_prefix(path).removesuffix(f"{path.path.name}/"),
         arguments=("--no-ignore", "--text"),
         hides=workspace.hides,
     )
 
 
-def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope:
-    where = "the workspace" if place.path == workspace.root else place.given
+def _scope_directory(workspace: Workspace, path: WorkspacePath, glob: str | None) -> SearchScope:
+    where = "the workspace" if path.path == workspace.root else path.given
     wanted: list[str] = []
     arguments: list[str] = []
     if glob and glob.startswith("!"):
-        arguments += (f"--glob=!{one}" for one in _excluded(glob))
+        arguments += (f"--glob=!{one}" for one in _exclude(glob))
     elif glob:
-        place, wanted = _narrowed(workspace, place, glob)
+        path, wanted = _narrow(workspace, path, glob)
         arguments += _name_filter(wanted)
     rules: tuple[str, ...] = ()
-    if place.writable:
-        outer = inherited(place.path, workspace=workspace.root)
+    if path.writable:
+        outer = inherit_rules(path.path, workspace=workspace.root)
         if not outer.ignored:
-            rules = tuple(rule.line for rule in (*everywhere(home(), config_home()), *outer.rules))
+            rules = tuple(
+                rule.line for rule in (*read_global_rules(home(), config_home()), *outer.rules)
+            )
         arguments += ["--no-ignore"] if outer.ignored else []
     else:
         arguments += ["--no-ignore", "--text"]
-    pattern = "|".join(map(globs.source, wanted))
-    return Scope(
+    pattern = "|".join(map(globs.translate_glob, wanted))
+    return SearchScope(
         where=where,
-        root=place.root,
-        cwd=place.path,
+        root=path.root,
+        cwd=path.path,
         target=".",
-        prefix=_prefix(place),
+        prefix=_prefix(path),
         arguments=tuple(arguments),
         rules=rules,
         wanted=re.compile(pattern, re.DOTALL) if wanted else None,
@@ -132,46 +134,50 @@ def _of_directory(workspace: Workspace, place: Place, glob: str | None) -> Scope
     )
 
 
-def _prefix(place: Place) -> str:
+def _prefix(path: WorkspacePath) -> str:
     """How paths below a place begin: relative in the workspace, absolute elsewhere."""
-    if not place.writable:
-        return f"{place.path}/"
-    return "" if place.relative == "." else f"{place.relative}/"
+    if not path.writable:
+        return f"{path.path}/"
+    return "" if path.relative == "." else f"{path.relative}/"
 
 
-def _excluded(glob: str) -> list[str]:
-    excluded = globs.expanded(glob.removeprefix("!").removeprefix("./"))
+def _exclude(glob: str) -> list[str]:
+    excluded = globs.expand_braces(glob.removeprefix("!").removeprefix("./"))
     for one in excluded:
         if not one.strip("/"):
             raise globs.GlobError("nothing stands after the !")
-        globs.source(one)
+        globs.translate_glob(one)
     return excluded
 
 
-def _narrowed(workspace: Workspace, place: Place, glob: str) -> tuple[Place, list[str]]:
+def _narrow(
+    workspace: Workspace, path: WorkspacePath, glob: str
+) -> tuple[WorkspacePath, list[str]]:
     """The deepest directory the glob spells out, and what the glob means in it.
 
     A glob with a slash is relative to the place; where that leads nowhere, to the workspace.
     """
     if glob.startswith(f"{workspace.root}/"):
-        place, glob = workspace.locate("."), glob.removeprefix(f"{workspace.root}/")
+        path, glob = workspace.locate("."), glob.removeprefix(f"{workspace.root}/")
     glob = glob.removeprefix("./").removeprefix("/")
-    wanted = [one.split("/") for one in globs.expanded(glob + "**" if glob.endswith("/") else glob)]
+    wanted = [
+        one.split("/") for one in globs.expand_braces(glob + "**" if glob.endswith("/") else glob)
+    ]
     if any(".." in components for components in wanted):
         raise globs.GlobError("it cannot go up with ..; set path instead")
-    spelled = _spelled_out(wanted)
-    for base in (place.path, workspace.root) if spelled else ():
+    spelled = _find_leading(wanted)
+    for base in (path.path, workspace.root) if spelled else ():
         inner = workspace.locate(str(base.joinpath(*spelled)))
-        if is_directory(inner.path) and inner.path.is_relative_to(place.path):
-            place = inner
+        if is_directory(inner.path) and inner.path.is_relative_to(path.path):
+            path = inner
             wanted = [components[len(spelled) :] for components in wanted]
             break
     else:
         wanted = [one if len(one) > 1 else ["**", *one] for one in wanted]
-    return place, ["/".join(components) for components in wanted]
+    return path, ["/".join(components) for components in wanted]
 
 
-def _spelled_out(wanted: list[list[str]]) -> list[str]:
+def _find_leading(wanted: list[list[str]]) -> list[str]:
     """The leading directories that all of the globs have, without wildcards."""
     shared: list[str] = []
     for names in zip(*(components[:-1] for components in wanted), strict=False):
@@ -182,7 +188,7 @@ def _spelled_out(wanted: list[list[str]]) -> list[str]:
 
 
 def _name_filter(wanted: list[str]) -> list[str]:
-    names = [globs.widened(one.rpartition("/")[2]) for one in wanted]
+    names = [globs.widen_glob(one.rpartition("/")[2]) for one in wanted]
     if "*" in names or any(name.startswith("include:") for name in names):
         return []
     return [*(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"]

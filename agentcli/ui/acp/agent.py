@@ -35,14 +35,14 @@ from acp.schema import (
 )
 
 from agentcli import __version__
-from agentcli.record.place import SessionPlace
-from agentcli.record.sessions import Summary, list_sessions, session_with_id
+from agentcli.record.place import SessionPaths
+from agentcli.record.sessions import SessionSummary, find_session_by_id, list_sessions
 from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.verdicts import MODES, Mode
 from agentcli.ui.acp.conversation import Conversation
-from agentcli.ui.acp.refusals import failure, wrong
-from agentcli.ui.acp.servers import servers_file
+from agentcli.ui.acp.refusals import build_failure, build_invalid_params
+from agentcli.ui.acp.servers import write_servers_file
 
 MODE_WORDS: dict[Mode, tuple[str, str]] = {
     "plan": ("Plan", "Only reads"),
@@ -52,13 +52,13 @@ MODE_WORDS: dict[Mode, tuple[str, str]] = {
 }
 LISTED = 100
 
-SettingsOf = Callable[[Path], Settings]
+LoadSettings = Callable[[Path], Settings]
 
 
 class EditorAgent:
-    def __init__(self, settings_of: SettingsOf) -> None:
+    def __init__(self, load_settings: LoadSettings) -> None:
         """`settings_of`: of a workspace; raises AgentError."""
-        self._settings_of = settings_of
+        self._load_settings = load_settings
         self._client: Client | None = None
         self._open: dict[str, Conversation] = {}
 
@@ -84,32 +84,32 @@ class EditorAgent:
     async def new_session(
         self, cwd: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> NewSessionResponse:
-        conversation = self._opened(self._settings(cwd), mcp_servers)
-        return NewSessionResponse(session_id=conversation.id, modes=_modes(conversation))
+        conversation = self._open_session(self._load_workspace_settings(cwd), mcp_servers)
+        return NewSessionResponse(session_id=conversation.id, modes=_build_modes(conversation))
 
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> LoadSessionResponse:
-        conversation = await self._taken_up(cwd, session_id, mcp_servers)
-        await conversation.tell_past()
-        return LoadSessionResponse(modes=_modes(conversation))
+        conversation = await self._reopen_session(cwd, session_id, mcp_servers)
+        await conversation.send_past()
+        return LoadSessionResponse(modes=_build_modes(conversation))
 
     async def resume_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> ResumeSessionResponse:
         """For an editor that still has what was said."""
-        conversation = await self._taken_up(cwd, session_id, mcp_servers)
-        return ResumeSessionResponse(modes=_modes(conversation))
+        conversation = await self._reopen_session(cwd, session_id, mcp_servers)
+        return ResumeSessionResponse(modes=_build_modes(conversation))
 
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
         """Whoever else wants to can go on with it."""
-        conversation = self._conversation(session_id)
+        conversation = self._find_conversation(session_id)
         del self._open[session_id]
         await conversation.close()
         return CloseSessionResponse()
 
     async def list_sessions(self, cwd: str | None = None, **_: Any) -> ListSessionsResponse:
-        found = await asyncio.to_thread(_kept, cwd)
+        found = await asyncio.to_thread(_list_stored_sessions, cwd)
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(
@@ -125,14 +125,14 @@ class EditorAgent:
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
         mode = next((mode for mode in MODES if mode == mode_id), None)
         if mode is None:
-            raise wrong(f"there is no mode {mode_id}; there are {', '.join(MODES)}")
-        self._conversation(session_id).session.set_mode(mode)
+            raise build_invalid_params(f"there is no mode {mode_id}; there are {', '.join(MODES)}")
+        self._find_conversation(session_id).session.set_mode(mode)
 
     async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: Any) -> PromptResponse:
-        return await self._conversation(session_id).prompt(prompt)
+        return await self._find_conversation(session_id).prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        self._conversation(session_id).cancel()
+        self._find_conversation(session_id).cancel()
 
     async def close(self) -> None:
         """Nothing a session has started is left running."""
@@ -140,70 +140,72 @@ class EditorAgent:
             _, conversation = self._open.popitem()
             await conversation.close()
 
-    async def _taken_up(
+    async def _reopen_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None
     ) -> Conversation:
-        place = session_with_id(session_id)
+        place = find_session_by_id(session_id)
         if place is None:
-            raise _no_session(session_id)
-        settings = self._settings(cwd)
+            raise _session_not_found(session_id)
+        settings = self._load_workspace_settings(cwd)
         if session_id in self._open:
             await self._open.pop(session_id).close()
-        return self._opened(settings, mcp_servers, resume=place)
+        return self._open_session(settings, mcp_servers, resume=place)
 
-    def _opened(
+    def _open_session(
         self,
         settings: Settings,
         mcp_servers: list[Any] | None,
         *,
-        resume: SessionPlace | None = None,
+        resume: SessionPaths | None = None,
     ) -> Conversation:
         assert self._client is not None
         try:
-            with servers_file(mcp_servers or ()) as path:
+            with write_servers_file(mcp_servers or ()) as path:
                 conversation = Conversation(
                     self._client, replace(settings, mcp_config=path), resume=resume
                 )
         except AgentError as error:
-            raise failure(error) from error
+            raise build_failure(error) from error
         self._open[conversation.id] = conversation
         return conversation
 
-    def _settings(self, cwd: str) -> Settings:
+    def _load_workspace_settings(self, cwd: str) -> Settings:
         try:
-            return self._settings_of(_absolute(cwd))
+            return self._load_settings(_parse_cwd(cwd))
         except UsageError as error:
-            raise wrong(str(error)) from error  # its hint is for people at a command line
+            raise build_invalid_params(
+                str(error)
+            ) from error  # its hint is for people at a command line
         except AgentError as error:
-            raise failure(error) from error
+            raise build_failure(error) from error
 
-    def _conversation(self, session_id: str) -> Conversation:
+    def _find_conversation(self, session_id: str) -> Conversation:
         if session_id not in self._open:
-            raise _no_session(session_id)
+            raise _session_not_found(session_id)
         return self._open[session_id]
 
 
-def _absolute(cwd: str) -> Path:
+def _parse_cwd(cwd: str) -> Path:
     """Raises RequestError for what no directory can be named."""
     try:
         is_name = b"\0" not in os.fsencode(cwd)
     except UnicodeEncodeError:
         is_name = False
     if not is_name or not Path(cwd).is_absolute():
-        raise wrong(f"cwd must be the absolute path of a directory, not {cwd!a}")
+        raise build_invalid_params(f"cwd must be the absolute path of a directory, not {cwd!a}")
     return Path(cwd)
 
 
-def _no_session(session_id: str) -> RequestError:
-    return wrong(f"there is no session {session_id!a}")
+def _session_not_found(session_id: str) -> RequestError:
+    return build_invalid_params(f"there is no session {session_id!a}")
 
 
-def _kept(cwd: str | None) -> list[Summary]:
-    found = list_sessions(workspace=_absolute(cwd).resolve() if cwd else None)
+def _list_stored_sessions(cwd: str | None) -> list[SessionSummary]:
+    found = list_sessions(workspace=_parse_cwd(cwd).resolve() if cwd else None)
     return [one for one in found if one.turns][:LISTED]
 
 
-def _modes(conversation: Conversation) -> SessionModeState:
+def _build_modes(conversation: Conversation) -> SessionModeState:
     return SessionModeState(
         current_mode_id=conversation.session.mode,
         available_modes=[

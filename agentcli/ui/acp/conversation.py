@@ -26,17 +26,17 @@ from acp.schema import (
 )
 
 from agentcli.app.opening import open_session
-from agentcli.machine.images import NotShown, picture_of
-from agentcli.machine.plain import visible
-from agentcli.record.place import SessionPlace
+from agentcli.machine.images import ImageRefused, decode_picture
+from agentcli.machine.plain import show_controls
+from agentcli.record.place import SessionPaths
 from agentcli.settings import Settings
 from agentcli.types import messages
 from agentcli.types.errors import AgentError, Exit
 from agentcli.types.events import Ending, Event, TurnEnded, Warned
-from agentcli.types.spending import NOTHING, spent_on
+from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.verdicts import Question, Verdict
-from agentcli.ui.acp.refusals import failure, wrong
-from agentcli.ui.acp.updates import KINDS, Updates, preview, title
+from agentcli.ui.acp.refusals import build_failure, build_invalid_params
+from agentcli.ui.acp.updates import TOOL_KINDS, UpdateBuilder, build_preview, format_title
 from agentcli.ui.streams import write_err
 
 STOPS: dict[Ending, StopReason] = {
@@ -56,47 +56,47 @@ FAILURES = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.INTERNAL)
 
 class Conversation:
     def __init__(
-        self, client: Client, settings: Settings, *, resume: SessionPlace | None = None
+        self, client: Client, settings: Settings, *, resume: SessionPaths | None = None
     ) -> None:
         """Raises AgentError where the session cannot be had."""
         self._client = client
         self._workspace = settings.workspace
-        self._updates = Updates(settings.workspace)
+        self._updates = UpdateBuilder(settings.workspace)
         self._unsent: deque[SessionUpdate] = deque()
         self._one_sender = asyncio.Lock()
         self._sending: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[TurnEnded] | None = None
-        self._spent = NOTHING
+        self._spent = NO_SPENDING
         self._is_open = False
         self.session = open_session(
-            settings, listeners=[self._listen], asker=self._ask, resume=resume
+            settings, listeners=[self._listen], ask_user=self._ask_user, resume=resume
         )
         self._is_open = True
 
     @property
     def id(self) -> str:
-        return self.session.place.id
+        return self.session.paths.id
 
-    async def tell_past(self) -> None:
+    async def send_past(self) -> None:
         """Everything from the session's beginning, for an editor that has not seen it."""
         for fact in self.session.facts:
-            self._unsent.extend(self._updates.of_past(fact))
+            self._unsent.extend(self._updates.build_past_updates(fact))
         await self._flush()
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         if self._turn is not None:
             raise RequestError.invalid_request({"details": "the prompt before is not done yet"})
-        self._spent = NOTHING
-        self._turn = asyncio.ensure_future(self._take(blocks))
+        self._spent = NO_SPENDING
+        self._turn = asyncio.ensure_future(self._run_turn(blocks))
         await asyncio.wait([self._turn])  # where this is cancelled, `close` ends the turn
         turn, self._turn = self._turn, None
-        stop = self._stop_of(turn)
+        stop = self._read_stop_reason(turn)
         await self._flush()
-        return PromptResponse(stop_reason=stop, usage=_usage(self._spent.usage))
+        return PromptResponse(stop_reason=stop, usage=_build_usage(self._spent.usage))
 
-    async def _take(self, blocks: Sequence[ContentBlock]) -> TurnEnded:
-        text, attached = await asyncio.to_thread(_words, blocks)
-        return await self.session.turn(text, attached=attached)
+    async def _run_turn(self, blocks: Sequence[ContentBlock]) -> TurnEnded:
+        text, attached = await asyncio.to_thread(_read_blocks, blocks)
+        return await self.session.run_turn(text, attachments=attached)
 
     def cancel(self) -> None:
         if self._turn is None:
@@ -111,26 +111,26 @@ class Conversation:
             await asyncio.wait([self._turn])
         await self.session.close(Exit.DONE)
 
-    def _stop_of(self, turn: "asyncio.Task[TurnEnded]") -> StopReason:
+    def _read_stop_reason(self, turn: "asyncio.Task[TurnEnded]") -> StopReason:
         if turn.cancelled():
             return "cancelled"
         try:
             ended = turn.result()
         except AgentError as error:
-            raise failure(error) from error
+            raise build_failure(error) from error
         if ended.ending in FAILURES:
             raise RequestError.internal_error({"details": ended.message, "hint": ended.hint})
         if ended.message:
-            self._unsent.append(update_agent_message_text(f"\n\n{visible(ended.message)}"))
+            self._unsent.append(update_agent_message_text(f"\n\n{show_controls(ended.message)}"))
         return STOPS.get(ended.ending, "end_turn")
 
     def _listen(self, event: Event) -> None:
         if isinstance(event, Warned):
-            write_err(f"warning: {visible(event.message)}\n")
+            write_err(f"warning: {show_controls(event.message)}\n")
         if not self._is_open:
             return
-        self._spent += spent_on(event)
-        self._unsent.extend(self._updates.of(event))
+        self._spent += compute_spending(event)
+        self._unsent.extend(self._updates.build_updates(event))
         if self._unsent and (self._sending is None or self._sending.done()):
             self._sending = asyncio.ensure_future(self._flush())
 
@@ -142,7 +142,7 @@ class Conversation:
             except ConnectionError:
                 self._unsent.clear()  # the editor has left, and the turn will be ended
 
-    async def _ask(self, question: Question) -> Verdict:
+    async def _ask_user(self, question: Question) -> Verdict:
         await self._flush()
         if question.form is not None and question.form.kind != "tools":
             return Verdict(decision="deny", by="nobody", reason="editors are asked for no forms")
@@ -151,19 +151,19 @@ class Conversation:
             session_id=self.id,
             tool_call=ToolCallUpdate(
                 tool_call_id=call.id,
-                title=title(call, question.child),
-                kind=KINDS.get(call.name, "other"),
+                title=format_title(call, question.child),
+                kind=TOOL_KINDS.get(call.name, "other"),
                 status="pending",
                 raw_input=call.input,
-                content=preview(question, self._workspace) or None,
+                content=build_preview(question, self._workspace) or None,
             ),
-            options=_options(rules),
+            options=_build_options(rules),
         )
         if not isinstance(answer.outcome, AllowedOutcome):
             return Verdict(decision="deny", by="person", reason="the person gave no answer")
-        return self._verdict(answer.outcome.option_id, rules)
+        return self._build_verdict(answer.outcome.option_id, rules)
 
-    def _verdict(self, chosen: str, rules: Sequence[str]) -> Verdict:
+    def _build_verdict(self, chosen: str, rules: Sequence[str]) -> Verdict:
         match chosen:
             case "allow":
                 return Verdict(decision="allow", by="person", reason="the person agreed once")
@@ -176,7 +176,7 @@ class Conversation:
                 return Verdict(decision="deny", by="person", reason="the person said no")
 
 
-def _options(rules: Sequence[str]) -> list[PermissionOption]:
+def _build_options(rules: Sequence[str]) -> list[PermissionOption]:
     always = PermissionOption(
         option_id="always", name=f"Always allow {', '.join(rules)}", kind="allow_always"
     )
@@ -187,7 +187,7 @@ def _options(rules: Sequence[str]) -> list[PermissionOption]:
     ]
 
 
-def _words(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messages.Image]]:
+def _read_blocks(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messages.Image]]:
     """What was typed, and what was attached to it. Raises RequestError for what cannot be read."""
     typed: list[str] = []
     attached: list[str | messages.Image] = []
@@ -200,25 +200,27 @@ def _words(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messages.Ima
             case EmbeddedResourceContentBlock(resource=TextResourceContents(uri=uri, text=text)):
                 attached.append(f"{uri}:\n\n{text}")
             case ImageContentBlock(data=data):
-                attached += _image(data)
+                attached += _read_image(data)
             case _:
-                raise wrong(f"a prompt may hold text, images and text resources, not {block.type}")
+                raise build_invalid_params(
+                    f"a prompt may hold text, images and text resources, not {block.type}"
+                )
     if not "".join(typed).strip():
-        raise wrong("the prompt is empty")
+        raise build_invalid_params("the prompt is empty")
     return "".join(typed), attached
 
 
-def _image(data: str) -> tuple[str, messages.Image]:
+def _read_image(data: str) -> tuple[str, messages.Image]:
     try:
-        picture = picture_of(base64.b64decode(data, validate=True))
+        picture = decode_picture(base64.b64decode(data, validate=True))
     except ValueError:
-        raise wrong("an image of the prompt is not base64") from None
-    except NotShown as error:
-        raise wrong(f"an image of the prompt {error}") from None
+        raise build_invalid_params("an image of the prompt is not base64") from None
+    except ImageRefused as error:
+        raise build_invalid_params(f"an image of the prompt {error}") from None
     return picture.label("of the prompt"), picture.image
 
 
-def _usage(usage: messages.Usage) -> Usage:
+def _build_usage(usage: messages.Usage) -> Usage:
     return Usage(
         total_tokens=usage.prompt_tokens + usage.output_tokens,
         input_tokens=usage.input_tokens,

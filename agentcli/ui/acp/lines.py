@@ -13,13 +13,13 @@ from acp import RequestError
 Message = dict[str, Any]
 
 
-class NoMessage(Exception):
-    def __init__(self, error: RequestError, *, to: str | int | None = None) -> None:
+class InvalidMessage(Exception):
+    def __init__(self, error: RequestError, *, request_id: str | int | None = None) -> None:
         super().__init__(str(error))
-        self.answer: Message = {"jsonrpc": "2.0", "id": to, "error": error.to_error_obj()}
+        self.answer: Message = {"jsonrpc": "2.0", "id": request_id, "error": error.to_error_obj()}
 
 
-class Lines:
+class LineTransport:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
@@ -28,12 +28,12 @@ class Lines:
         """None: the other end has closed."""
         while True:
             try:
-                line = await self._line()
+                line = await self._read_line()
                 if not line:
                     return None
-                if line.strip() and (message := message_on(line)):
+                if line.strip() and (message := parse_message(line)):
                     return message
-            except NoMessage as error:
+            except InvalidMessage as error:
                 await self.send(error.answer)
 
     async def send(self, message: Message) -> None:
@@ -44,7 +44,7 @@ class Lines:
     async def close(self) -> None:
         """There is nothing to end: the pipes are the program's own."""
 
-    async def _line(self) -> bytes:
+    async def _read_line(self) -> bytes:
         """Empty: there are no more. NoMessage where it is longer than the reader holds."""
         dropped_bytes = 0
         while True:
@@ -58,36 +58,40 @@ class Lines:
             if not dropped_bytes:
                 return line
             size_bytes = dropped_bytes + len(line)
-            raise NoMessage(_invalid(f"a line of {size_bytes} bytes is longer than can be read"))
+            raise InvalidMessage(
+                _build_invalid_request(f"a line of {size_bytes} bytes is longer than can be read")
+            )
 
 
-def message_on(line: bytes) -> Message | None:
+def parse_message(line: bytes) -> Message | None:
     """None: an answer that fits no request. NoMessage where it is none at all."""
     try:
         message = json.loads(line.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise NoMessage(RequestError.parse_error({"details": str(error)})) from None
+        raise InvalidMessage(RequestError.parse_error({"details": str(error)})) from None
     if not isinstance(message, dict):
-        raise NoMessage(_invalid("a message is one object; there are no batches"))
+        raise InvalidMessage(
+            _build_invalid_request("a message is one object; there are no batches")
+        )
     if "method" in message:
-        return _call(message)
+        return _check_request(message)
     if "id" in message:
-        return _answer(message)
-    raise NoMessage(_invalid("a message has a method or an id"))
+        return _check_response(message)
+    raise InvalidMessage(_build_invalid_request("a message has a method or an id"))
 
 
-def _call(message: Message) -> Message:
+def _check_request(message: Message) -> Message:
     identity = message.get("id")
     if not isinstance(identity, str | int | None):
-        raise NoMessage(_invalid("an id is a string or an integer"))
+        raise InvalidMessage(_build_invalid_request("an id is a string or an integer"))
     if not isinstance(message["method"], str):
-        raise NoMessage(_invalid("a method is a string"), to=identity)
+        raise InvalidMessage(_build_invalid_request("a method is a string"), request_id=identity)
     if not isinstance(message.get("params"), dict | list | None):
-        raise NoMessage(_invalid("params are an object"), to=identity)
+        raise InvalidMessage(_build_invalid_request("params are an object"), request_id=identity)
     return message
 
 
-def _answer(message: Message) -> Message | None:
+def _check_response(message: Message) -> Message | None:
     """Whoever waits for it is told that it failed, where it says so in a shape of its own."""
     if not isinstance(message["id"], str | int):
         return None
@@ -96,7 +100,7 @@ def _answer(message: Message) -> Message | None:
     return message
 
 
-def _invalid(details: str) -> RequestError:
+def _build_invalid_request(details: str) -> RequestError:
     return RequestError.invalid_request({"details": details})
 
 

@@ -18,27 +18,29 @@ from pydantic import ValidationError
 
 from agentcli.mcp.muted import LIBRARY
 from agentcli.types.errors import Exit, UsageError
-from agentcli.ui.acp.agent import EditorAgent, SettingsOf
-from agentcli.ui.acp.lines import Lines
+from agentcli.ui.acp.agent import EditorAgent, LoadSettings
+from agentcli.ui.acp.lines import LineTransport
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-HOW = 'in the editor: {"command": "agentcli", "args": ["acp"]}'
+EDITOR_HINT = 'in the editor: {"command": "agentcli", "args": ["acp"]}'
 
 
-def serve(settings_of: SettingsOf) -> Exit:
+def serve(load_settings: LoadSettings) -> Exit:
     """Until the editor closes stdin. Raises UsageError where no editor can be at the other end."""
     if not (_is_pipe(0) and _is_pipe(1)):
-        raise UsageError("agentcli acp is for an editor at the other end of its pipes", hint=HOW)
+        raise UsageError(
+            "agentcli acp is for an editor at the other end of its pipes", hint=EDITOR_HINT
+        )
     with suppress(asyncio.CancelledError):
-        asyncio.run(_serve(settings_of))
+        asyncio.run(_serve_editor(load_settings))
     return Exit.DONE
 
 
-async def _serve(settings_of: SettingsOf) -> None:
-    lines = Lines(*await _streams())
-    _tell_mistakes()
+async def _serve_editor(load_settings: LoadSettings) -> None:
+    lines = LineTransport(*await _open_streams())
+    _log_to_stderr()
     _stop_on_signals()
-    agent = EditorAgent(settings_of)
+    agent = EditorAgent(load_settings)
     try:
         # Without this the SDK leaves out methods that the protocol has: resume and close.
         await run_agent(cast(Agent, agent), lines, use_unstable_protocol=True)
@@ -46,7 +48,7 @@ async def _serve(settings_of: SettingsOf) -> None:
         await agent.close()
 
 
-async def _streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """What anybody else prints from here on, in Python or below it, goes to stderr."""
     sys.stdout.flush()
     sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -57,7 +59,7 @@ async def _streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return streams
 
 
-class _Brief(logging.Formatter):
+class _BriefFormatter(logging.Formatter):
     """A mistake of the editor's needs no traceback. One of ours does."""
 
     def formatException(self, ei: _ExcInfo) -> str:
@@ -66,11 +68,11 @@ class _Brief(logging.Formatter):
         return super().formatException(ei)
 
 
-def _tell_mistakes() -> None:
+def _log_to_stderr() -> None:
     """On stderr, which editors keep for people. What MCP servers do wrong is told elsewhere."""
     told = logging.StreamHandler(sys.stderr)
     told.addFilter(lambda record: record.name.partition(".")[0] not in LIBRARY)
-    told.setFormatter(_Brief())
+    told.setFormatter(_BriefFormatter())
     logging.basicConfig(handlers=[told], level=logging.WARNING)
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from agentcli.app.batch.tasks import TaskFile
 from agentcli.types.errors import Exit
-from agentcli.types.words import counted
-from agentcli.ui.batch.progress import about
-from agentcli.ui.lines import duration
-from agentcli.ui.reports.markdown import cell
+from agentcli.types.words import pluralize
+from agentcli.ui.batch.progress import format_estimate
+from agentcli.ui.lines import format_duration
+from agentcli.ui.reports.markdown import quote_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class BatchReport:
     file: TaskFile
     results: Sequence[dict[str, Any]]
     """Of the tasks that are done, in the order of the file."""
@@ -37,20 +37,20 @@ class Report:
         return Exit.USAGE if self.file.bad else Exit.DONE
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """All of it in one sentence."""
         parts = [f"{len(self.results) - len(self.failed)} of {len(self.file.tasks)} succeeded"]
         parts += [f"{len(self.failed)} failed"] if self.failed else []
         parts += [f"{len(self.waiting)} not run"] if self.waiting else []
         if self.file.bad:
-            parts.append(f"{counted(len(self.file.bad), 'line')} of the file wrong")
+            parts.append(f"{pluralize(len(self.file.bad), 'line')} of the file wrong")
         return ", ".join(parts)
 
     def write(self, out: Path) -> None:
-        _replace(out / "report.json", self._json())
-        _replace(out / "report.md", "\n".join(self._markdown()) + "\n")
+        _replace_file(out / "report.json", self._render_json())
+        _replace_file(out / "report.md", "\n".join(self._render_markdown()) + "\n")
 
-    def _json(self) -> str:
+    def _render_json(self) -> str:
         costs = [result.get("cost_usd") for result in self.results]
         document = {
             "v": 1,
@@ -65,37 +65,37 @@ class Report:
         }
         return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
-    def _markdown(self) -> Iterator[str]:
+    def _render_markdown(self) -> Iterator[str]:
         yield "# Batch"
         yield ""
-        yield f"{self.words}."
+        yield f"{self.summary}."
         yield ""
         yield "| task | status | time | cost | files | answer |"
         yield "| --- | --- | --- | --- | --- | --- |"
         for result in self.results:
-            yield _row(result)
+            yield _render_row(result)
         if self.file.bad:
             yield ""
             yield "## Lines that are wrong"
             yield ""
-            yield from (f"- line {it.number}: {cell(it.message)}" for it in self.file.bad)
+            yield from (f"- line {it.number}: {quote_cell(it.message)}" for it in self.file.bad)
 
 
-def _row(result: dict[str, Any]) -> str:
+def _render_row(result: dict[str, Any]) -> str:
     cost, error = result.get("cost_usd"), result.get("error") or {}
     text = error.get("message") or result.get("answer") or ""
     cells = (
         f"[{result['id']}](tasks/{result['id']}/answer.md)",
         result["status"],
-        duration((result.get("duration_ms") or 0) / 1000),
-        "price not known" if cost is None else f"{about(result)}${cost:.4f}",
+        format_duration((result.get("duration_ms") or 0) / 1000),
+        "price not known" if cost is None else f"{format_estimate(result)}${cost:.4f}",
         str(len(result.get("files_changed") or ())),
-        cell(" ".join(text.split())[:200]),
+        quote_cell(" ".join(text.split())[:200]),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace_file(path: Path, text: str) -> None:
     new = path.with_name(f".{path.name}.new")
     new.write_text(text, encoding="utf-8")
     new.replace(path)

@@ -11,10 +11,10 @@ MAX_TURNS = 50
 _NO = frozenset({"", "0", "false", "no"})
 
 
-def is_ci(*, said: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
+def is_ci(*, option: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
     """`said`: what the person said on the command line."""
-    if said is not None:
-        return said
+    if option is not None:
+        return option
     return environ.get("CI", "").lower() not in _NO or not err_is_terminal()
 
 

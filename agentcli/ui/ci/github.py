@@ -8,9 +8,9 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 
-from agentcli.types.errors import Outcome
+from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Event
-from agentcli.ui.findings import Finding, FindingsOf, Level
+from agentcli.ui.findings import CollectFindings, Level, ReportFinding
 from agentcli.ui.tally import Tally
 
 PER_LEVEL_MAX = 10
@@ -33,33 +33,33 @@ class Workflow:
         """`masked`: values the runner is to hide wherever the job prints them."""
         for value in masked:
             for line in filter(None, value.splitlines()):
-                self._write(f"::add-mask::{_data(line)}\n")
+                self._write(f"::add-mask::{_escape_data(line)}\n")
         self._raise_fence()
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         self._write(text + "\n")
 
-    def card(self, title: str, body: Sequence[str]) -> None:
+    def write_card(self, title: str, body: Sequence[str]) -> None:
         if not body:
-            self.line(title)
+            self.write_line(title)
             return
-        self._command(f"::group::{_data(title)}")
+        self._write_command(f"::group::{_escape_data(title)}")
         for line in body:
-            self.line(line)
-        self._command("::endgroup::")
+            self.write_line(line)
+        self._write_command("::endgroup::")
 
-    def annotate(self, findings: Iterable[Finding]) -> None:
+    def annotate(self, findings: Iterable[ReportFinding]) -> None:
         counts: dict[Level, int] = {}
         for finding in findings:
             counts[finding.level] = counts.get(finding.level, 0) + 1
             if counts[finding.level] <= PER_LEVEL_MAX:
-                self._command(_annotation(finding))
+                self._write_command(_format_annotation(finding))
 
     def close(self) -> None:
         """What the step prints after us is its own affair again."""
         self._lower_fence()
 
-    def _command(self, line: str) -> None:
+    def _write_command(self, line: str) -> None:
         self._lower_fence()
         self._write(line + "\n")
         self._raise_fence()
@@ -77,19 +77,19 @@ class Workflow:
 class Annotations:
     """The last word to the runner: what somebody should look at, beside the code where that is."""
 
-    def __init__(self, workflow: Workflow, findings_of: FindingsOf) -> None:
+    def __init__(self, workflow: Workflow, collect_findings: CollectFindings) -> None:
         self._workflow = workflow
-        self._findings_of = findings_of
+        self._collect_findings = collect_findings
 
     def __call__(self, event: Event) -> None:
         """Everything is known at the end."""
 
-    def finish(self, outcome: Outcome, tally: Tally) -> None:
-        self._workflow.annotate(self._findings_of(tally, outcome))
+    def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        self._workflow.annotate(self._collect_findings(tally, outcome))
         self._workflow.close()
 
 
-def defanged(text: str) -> str:
+def neutralize_commands(text: str) -> str:
     """An answer on stdout, where no fence can stand: the runner takes no line of it for a command.
 
     Only a line that would be one is touched, by a character that cannot be seen.
@@ -98,16 +98,21 @@ def defanged(text: str) -> str:
     return _LINE_START.sub(rf"\1:{_NOTHING_SEEN}", text)
 
 
-def _annotation(finding: Finding) -> str:
+def _format_annotation(finding: ReportFinding) -> str:
     places = {"file": finding.path, "line": finding.line, "endLine": finding.end_line}
-    properties = [f"{name}={_property(str(value))}" for name, value in places.items() if value]
-    properties.append(f"title={_property(finding.title)}")
-    return f"::{_COMMAND_OF_LEVEL[finding.level]} {','.join(properties)}::{_data(finding.message)}"
+    properties = [
+        f"{name}={_escape_property(str(value))}" for name, value in places.items() if value
+    ]
+    properties.append(f"title={_escape_property(finding.title)}")
+    return (
+        f"::{_COMMAND_OF_LEVEL[finding.level]} "
+        f"{','.join(properties)}::{_escape_data(finding.message)}"
+    )
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -8,14 +8,14 @@ EVERY_S = 30.0
 
 
 @asynccontextmanager
-async def heartbeat(
-    beat: Callable[[float], None] | None, *, every_s: float = EVERY_S
+async def run_heartbeat(
+    report_alive: Callable[[float], None] | None, *, every_s: float = EVERY_S
 ) -> AsyncIterator[None]:
     """Calls `beat` every so often while the body runs; None: not at all."""
-    if beat is None:
+    if report_alive is None:
         yield
         return
-    task = asyncio.ensure_future(_beat(beat, every_s))
+    task = asyncio.ensure_future(_report_regularly(report_alive, every_s))
     try:
         yield
     finally:
@@ -24,7 +24,7 @@ async def heartbeat(
             await task
 
 
-async def _beat(beat: Callable[[float], None], every_s: float) -> None:
+async def _report_regularly(report_alive: Callable[[float], None], every_s: float) -> None:
     while True:
         await asyncio.sleep(every_s / 2)
-        beat(every_s)
+        report_alive(every_s)

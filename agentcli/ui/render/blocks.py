@@ -4,44 +4,44 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from agentcli.ui.render.code import Highlighter, lexer_by_name
-from agentcli.ui.render.escape import escaped
-from agentcli.ui.render.inline import inline
-from agentcli.ui.render.paint import Paint, run, wrapped
-from agentcli.ui.render.table import table_lines
+from agentcli.ui.render.code import Highlighter, find_lexer_by_name
+from agentcli.ui.render.escape import style_escaped
+from agentcli.ui.render.inline import render_inline
+from agentcli.ui.render.paint import Paint, make_run, wrap
+from agentcli.ui.render.table import render_table
 from agentcli.ui.render.tree import Node
 
 MIN_COLUMNS = 8
 """What is nested so deeply that less would be left is drawn at the same depth."""
 
 
-class Blocks:
+class BlockRenderer:
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
         self._theme = paint.theme
 
-    def block(self, node: Node, width: int | None = None) -> list[Text]:
+    def render_block(self, node: Node, width: int | None = None) -> list[Text]:
         width = width or self._paint.prose_width
         match node.type:
             case "paragraph":
-                return wrapped(inline(node.children[0], self._paint), width)
+                return wrap(render_inline(node.children[0], self._paint), width)
             case "heading":
-                return self._heading(node, width)
+                return self._render_heading(node, width)
             case "bullet_list":
-                return self.items(node.children, number=None, width=width)
+                return self.render_items(node.children, number=None, width=width)
             case "ordered_list":
                 first = int(str(node.token.attrs.get("start", 1)))
-                return self.items(node.children, number=first, width=width)
+                return self.render_items(node.children, number=first, width=width)
             case "blockquote":
-                bar = run("> " if self._paint.ascii else "│ ", self._theme.dim)
-                inner = self._stacked(node.children, max(MIN_COLUMNS, width - 2))
-                return list(_beside(bar, bar, inner))
+                bar = make_run("> " if self._paint.ascii else "│ ", self._theme.dim)
+                inner = self._render_stacked(node.children, max(MIN_COLUMNS, width - 2))
+                return list(_prefix_lines(bar, bar, inner))
             case "table":
-                return table_lines(node, self._paint, width=width)
+                return render_table(node, self._paint, width=width)
             case _:
-                return self._leaf(node, width)
+                return self._render_leaf(node, width)
 
-    def items(
+    def render_items(
         self, nodes: Sequence[Node], *, number: int | None, width: int | None = None
     ) -> list[Text]:
         """Items of a list, the first of them with this number; None: they have bullets."""
@@ -50,70 +50,74 @@ class Blocks:
         for index, item in enumerate(nodes):
             if index and are_apart(nodes[index - 1], item):
                 lines.append(Text())
-            lines += self._item(item, None if number is None else number + index, width)
+            lines += self._render_item(item, None if number is None else number + index, width)
         return lines
 
-    def _item(self, node: Node, number: int | None, width: int) -> list[Text]:
+    def _render_item(self, node: Node, number: int | None, width: int) -> list[Text]:
         bullet = "-" if self._paint.ascii else "•"
         sign = bullet if number is None else f"{number}."
-        mark = run(f"{sign} ", self._theme.dim)
+        mark = make_run(f"{sign} ", self._theme.dim)
         if width - len(mark) < MIN_COLUMNS:
-            return [run(sign, self._theme.dim), *self._stacked(node.children, width)]
-        inner = self._stacked(node.children, width - len(mark)) or [Text()]
-        return list(_beside(mark, Text(" " * len(mark)), inner))
+            return [make_run(sign, self._theme.dim), *self._render_stacked(node.children, width)]
+        inner = self._render_stacked(node.children, width - len(mark)) or [Text()]
+        return list(_prefix_lines(mark, Text(" " * len(mark)), inner))
 
-    def _stacked(self, nodes: Sequence[Node], width: int) -> list[Text]:
+    def _render_stacked(self, nodes: Sequence[Node], width: int) -> list[Text]:
         """One below the other, with an empty line where the author left one."""
         lines: list[Text] = []
         for index, node in enumerate(nodes):
             if index and are_apart(nodes[index - 1], node):
                 lines.append(Text())
-            lines += self.block(node, width)
+            lines += self.render_block(node, width)
         return lines
 
-    def _leaf(self, node: Node, width: int) -> list[Text]:
+    def _render_leaf(self, node: Node, width: int) -> list[Text]:
         match node.type:
             case "fence" | "code_block":
-                return self._code(node)
+                return self._render_code(node)
             case "hr":
-                return [run("---" if self._paint.ascii else "───", self._theme.dim)]
+                return [make_run("---" if self._paint.ascii else "───", self._theme.dim)]
             case _:
-                return self._as_written(node, width)
+                return self._render_source(node, width)
 
-    def _heading(self, node: Node, width: int) -> list[Text]:
-        title = inline(node.children[0], self._paint, self._theme.heading)
+    def _render_heading(self, node: Node, width: int) -> list[Text]:
+        title = render_inline(node.children[0], self._paint, self._theme.heading)
         if self._paint.accessible:
             title = Text(f"{'#' * int(node.token.tag[1:])} ") + title
-        return wrapped(title, width)
+        return wrap(title, width)
 
-    def _code(self, node: Node) -> list[Text]:
+    def _render_code(self, node: Node) -> list[Text]:
         """Not wrapped: what is copied from the screen must be the code."""
         words = node.token.info.split() if node.type == "fence" else []
-        highlighter = Highlighter(lexer_by_name(words[0]) if words else None, self._theme)
-        return [highlighter.line(line) for line in node.content.removesuffix("\n").split("\n")]
+        highlighter = Highlighter(find_lexer_by_name(words[0]) if words else None, self._theme)
+        return [
+            highlighter.style_line(line) for line in node.content.removesuffix("\n").split("\n")
+        ]
 
-    def _as_written(self, node: Node, width: int) -> list[Text]:
+    def _render_source(self, node: Node, width: int) -> list[Text]:
         return [
             part
             for line in node.content.rstrip("\n").expandtabs(4).split("\n")
-            for part in wrapped(escaped(line, self._theme.dim, mark=self._theme.escaped), width)
+            for part in wrap(
+                style_escaped(line, self._theme.dim, escape_style=self._theme.escaped), width
+            )
         ]
 
 
 def are_apart(before: Node, after: Node) -> bool:
     """Whether there is an empty line between two blocks of a source."""
-    return after.map is not None and _end(before) < after.map[0]
+    return after.map is not None and _find_end(before) < after.map[0]
 
 
-def _end(node: Node) -> int:
+def _find_end(node: Node) -> int:
     """The line after a block. The parser counts empty lines behind an item as part of it."""
     if node.type in ("bullet_list", "ordered_list", "list_item", "blockquote") and node.children:
-        return _end(node.children[-1])
+        return _find_end(node.children[-1])
     first, end = node.map or (0, 0)
     return first + 1 if node.type == "list_item" else end
 
 
-def _beside(first: Text, further: Text, lines: Iterable[Text]) -> Iterable[Text]:
+def _prefix_lines(first: Text, further: Text, lines: Iterable[Text]) -> Iterable[Text]:
     """Lines behind a mark, which the first has and the others stand under."""
     mark = first
     for line in lines:

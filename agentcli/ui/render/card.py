@@ -22,12 +22,19 @@ from agentcli.types.tools import (
     ToolResult,
 )
 from agentcli.types.verdicts import Verdict
-from agentcli.types.words import counted
-from agentcli.ui.lines import child_size, command_ending, duration, found_size, subject, view_size
+from agentcli.types.words import pluralize
+from agentcli.ui.lines import (
+    format_child_size,
+    format_command_ending,
+    format_duration,
+    format_match_count,
+    format_view_size,
+    read_subject,
+)
 from agentcli.ui.render.paint import Paint
 
 
-class State(Enum):
+class CardState(Enum):
     """How a call ended: its mark, the mark in ASCII, the word for a screen reader, its style."""
 
     OK = ("✓", "ok", "Finished", "ok")
@@ -36,13 +43,13 @@ class State(Enum):
     STOPPED = ("■", "STOP", "Stopped", "warning")
     RUNNING = ("●", "*", "Running", "accent")
 
-    def mark(self, paint: Paint) -> str:
+    def render_mark(self, paint: Paint) -> str:
         sign, letters, word, _ = self.value
         if paint.accessible:
             return str(word)
         return str(letters if paint.ascii else sign)
 
-    def style(self, paint: Paint) -> Style:
+    def find_style(self, paint: Paint) -> Style:
         style: Style = getattr(paint.theme, self.value[3])
         return style
 
@@ -67,76 +74,76 @@ class Card:
         return self.judged.verdict if self.judged else None
 
     @property
-    def state(self) -> State:
+    def state(self) -> CardState:
         details, error = self.result.details, self.result.error
         if error is ErrorKind.DENIED:
-            return State.DENIED
+            return CardState.DENIED
         if error in (ErrorKind.CANCELLED, ErrorKind.NOT_RUN):
-            return State.STOPPED
+            return CardState.STOPPED
         failed = isinstance(details, Command) and (details.exit_code or details.signal)
-        return State.FAILED if error is not None or failed else State.OK
+        return CardState.FAILED if error is not None or failed else CardState.OK
 
     @property
     def subject(self) -> str:
         """What it was about; of a patch to several files, how many."""
         if isinstance(self.result.details, Diff) and not isinstance(self.call.input, dict):
             return self.result.details.path
-        return subject(self.call)
+        return read_subject(self.call)
 
 
-def facts(card: Card, paint: Paint) -> list[str]:
+def list_facts(card: Card, paint: Paint) -> list[str]:
     """What is known in words: of a success its size first, of a failure how it failed."""
-    took = time_taken(card.finished.duration_s, paint)
-    outcome, size = _outcome(card, took), _size(card, paint)
+    took = format_time_taken(card.finished.duration_s, paint)
+    outcome, size = _describe_outcome(card, took), _describe_size(card, paint)
     match card.state:
-        case State.OK:
-            found = [size, outcome, took, _approver(card), _seen(card)]
-        case State.FAILED:
+        case CardState.OK:
+            found = [size, outcome, took, _describe_approver(card), _describe_truncation(card)]
+        case CardState.FAILED:
             took = "" if card.result.error is ErrorKind.TIMEOUT else took
-            found = [outcome, took, size, _approver(card), _seen(card)]
+            found = [outcome, took, size, _describe_approver(card), _describe_truncation(card)]
         case _:
             found = [outcome]
     return [fact for fact in found if fact]
 
 
-def time_taken(seconds: float, paint: Paint) -> str:
-    return spoken(seconds) if paint.accessible else duration(seconds)
+def format_time_taken(seconds: float, paint: Paint) -> str:
+    return spell_duration(seconds) if paint.accessible else format_duration(seconds)
 
 
-def spoken(seconds: float) -> str:
+def spell_duration(seconds: float) -> str:
     """With its units in full, to be read out."""
     if seconds < 1:
-        return counted(round(seconds * 1000), "millisecond")
+        return pluralize(round(seconds * 1000), "millisecond")
     if seconds < 60:
         return f"{seconds:.1f} seconds"
     minutes, rest = divmod(int(seconds), 60)
-    return f"{counted(minutes, 'minute')} {counted(rest, 'second')}"
+    return f"{pluralize(minutes, 'minute')} {pluralize(rest, 'second')}"
 
 
-def _outcome(card: Card, took: str) -> str:
+def _describe_outcome(card: Card, took: str) -> str:
     match card.result.error:
         case None:
-            return _unusual_ending(card.result.details)
+            return _describe_unusual_ending(card.result.details)
         case ErrorKind.DENIED:
-            return _denied(card)
+            return _describe_denial(card)
         case ErrorKind.CANCELLED:
             return f"interrupted after {took}"
         case ErrorKind.TIMEOUT:
             return f"timed out after {took}"
         case ErrorKind.FAILED if isinstance(card.result.details, Command):
-            return command_ending(card.result.details)
+            return format_command_ending(card.result.details)
         case error:
             return error.value.replace("_", " ")
 
 
-def _unusual_ending(details: Details | None) -> str:
+def _describe_unusual_ending(details: Details | None) -> str:
     """Of a command that went well there is nothing to say."""
     if not isinstance(details, Command) or details.exit_code == 0:
         return ""
-    return command_ending(details)
+    return format_command_ending(details)
 
 
-def _denied(card: Card) -> str:
+def _describe_denial(card: Card) -> str:
     verdict = card.verdict
     if verdict is None:
         return "denied"
@@ -155,32 +162,32 @@ def _denied(card: Card) -> str:
             return f"denied by the {by}"
 
 
-def _size(card: Card, paint: Paint) -> str:
+def _describe_size(card: Card, paint: Paint) -> str:
     match card.result.details:
         case Diff(created=True) as diff:
-            return f"new file, {counted(diff.added, 'line')}"
+            return f"new file, {pluralize(diff.added, 'line')}"
         case Diff() as diff:
             return f"+{diff.added} {'-' if paint.ascii else '−'}{diff.removed}"
         case Command(background_pid=None) as command:
-            return counted(command.output_lines, "line") if command.output_lines else ""
+            return pluralize(command.output_lines, "line") if command.output_lines else ""
         case FileView() as view:
-            return _of_all(view)
+            return _describe_view(view)
         case Matches() as found:
-            return found_size(found)
+            return format_match_count(found)
         case ChildTurn() as child:
-            return child_size(child)
+            return format_child_size(child)
         case _:
             return ""
 
 
-def _of_all(view: FileView) -> str:
+def _describe_view(view: FileView) -> str:
     shown = view.last_line - view.first_line + 1 if view.last_line else 0
     if view.media == "text" and view.total_lines is not None and shown < view.total_lines:
-        return f"{shown} of {counted(view.total_lines, 'line')}"
-    return view_size(view)
+        return f"{shown} of {pluralize(view.total_lines, 'line')}"
+    return format_view_size(view)
 
 
-def _approver(card: Card) -> str:
+def _describe_approver(card: Card) -> str:
     """Who agreed, where somebody had to: reading needs no one."""
     judged, verdict = card.judged, card.verdict
     if judged is None or verdict is None or verdict.decision not in ("allow", "modify"):
@@ -199,10 +206,10 @@ def _approver(card: Card) -> str:
             return f"approved by a {by}"
 
 
-def _seen(card: Card) -> str:
+def _describe_truncation(card: Card) -> str:
     match card.result.details:
         case Command(output_lines=lines, shown_lines=shown) if shown < lines:
-            return f"model saw {shown} of {counted(lines, 'line')}" if shown or lines else ""
+            return f"model saw {shown} of {pluralize(lines, 'line')}" if shown or lines else ""
         case FileView() | Matches() | Command() | Diff():
             return ""
         case _:

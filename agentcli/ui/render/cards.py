@@ -6,28 +6,28 @@ Calls that only look, one after the other, become one line; until then they are 
 
 from pathlib import Path
 
-from agentcli.machine.plain import plain
+from agentcli.machine.plain import to_plain_text
 from agentcli.types.errors import UsageError
 from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import Image, ToolCall
 from agentcli.types.tools import Command, Diff, FileView, Matches, Raw
-from agentcli.ui.lines import duration, subject
-from agentcli.ui.render.bodies import LAST_LINES, body, command_line, text_rows
-from agentcli.ui.render.card import Card, State, time_taken
-from agentcli.ui.render.diff import diff_body
+from agentcli.ui.lines import format_duration, read_subject
+from agentcli.ui.render.bodies import LAST_LINES, render_body, render_command, render_text
+from agentcli.ui.render.card import Card, CardState, format_time_taken
+from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.escape import escape
-from agentcli.ui.render.header import card_header, header
+from agentcli.ui.render.header import render_card_header, render_header
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import PLAIN
 
 FOLDED_NAMES = 2
 """How many of the files read one after the other are named."""
 SHOWN_LOG_BYTES = 1_000_000
-CHILD = "delegate"
+CHILD_TOOL = "delegate"
 """The tool whose calls are child agents."""
 
 
-class Cards:
+class CardRenderer:
     def __init__(self, paint: Paint, *, numbered: bool = True) -> None:
         """`numbered`: there is somebody who can ask for a card."""
         self.paint = paint
@@ -36,7 +36,7 @@ class Cards:
         self._cards: list[Card] = []
         self._held: list[Card] = []
 
-    def finished(
+    def add_finished(
         self, judged: CallJudged | None, finished: CallFinished, *, call: ToolCall | None = None
     ) -> str:
         """What to commit now; empty while calls that only look are held back to be folded.
@@ -54,90 +54,94 @@ class Cards:
         )
         self._cards.append(card)
         if not _is_quiet(card):
-            return "\n".join(part for part in (self.flush(), self._card(card)) if part)
+            return "\n".join(part for part in (self.flush(), self._render_card(card)) if part)
         before = ""
         if self._held and self._held[0].call.name != card.call.name:
             before = self.flush()
         self._held.append(card)
         return before
 
-    def held(self) -> str:
+    def render_held(self) -> str:
         """The calls held back, as one line for the live region; empty: there are none."""
         match self._held:
             case []:
                 return ""
             case [card]:
-                return self._card(card)
+                return self._render_card(card)
             case cards:
-                return self._folded(cards)
+                return self._render_folded(cards)
 
     def flush(self) -> str:
         """Commits what is held back: to be called before anything that is not a card."""
-        shown = self.held()
+        shown = self.render_held()
         self._held = []
         return shown
 
-    def running(self, call: ToolCall, elapsed_s: float, last_lines: str = "") -> str:
+    def render_running(self, call: ToolCall, elapsed_s: float, last_lines: str = "") -> str:
         """A call that has not ended, for the live region: a header and its latest output.
 
         What a child agent does stands in its header: several of them work at the same time."""
-        took = duration(elapsed_s) if elapsed_s >= 60 else f"{elapsed_s:.0f}s"
-        if call.name == CHILD:
-            facts = [took, *plain(last_lines).strip().split("\n")[-1:]]
-            lines, _ = header(State.RUNNING, call.name, subject(call), facts, self.paint)
-            return self.paint.lines(lines)
-        lines, _ = header(State.RUNNING, call.name, subject(call), [took], self.paint)
-        latest = "\n".join(plain(last_lines).rstrip("\n").split("\n")[-LAST_LINES:])
-        rows = text_rows(latest, self.paint, self.paint.theme.dim)[-LAST_LINES:]
-        return self.paint.lines([*lines, *rows])
+        took = format_duration(elapsed_s) if elapsed_s >= 60 else f"{elapsed_s:.0f}s"
+        if call.name == CHILD_TOOL:
+            facts = [took, *to_plain_text(last_lines).strip().split("\n")[-1:]]
+            lines, _ = render_header(
+                CardState.RUNNING, call.name, read_subject(call), facts, self.paint
+            )
+            return self.paint.render_lines(lines)
+        lines, _ = render_header(
+            CardState.RUNNING, call.name, read_subject(call), [took], self.paint
+        )
+        latest = "\n".join(to_plain_text(last_lines).rstrip("\n").split("\n")[-LAST_LINES:])
+        rows = render_text(latest, self.paint, self.paint.theme.dim)[-LAST_LINES:]
+        return self.paint.render_lines([*lines, *rows])
 
-    def show(self, number: int, *, for_model: bool = False) -> str:
+    def render_card(self, number: int, *, for_model: bool = False) -> str:
         """The whole card, or exactly the text the model got. UsageError: there is no such card."""
         if not 1 <= number <= len(self._cards):
             hint = f"cards are numbered 1 to {len(self._cards)}" if self._cards else ""
             raise UsageError(f"there is no card {number}", hint=hint)
         card = self._cards[number - 1]
-        return _for_model(card) if for_model else self._whole(card)
+        return _render_for_model(card) if for_model else self._render_whole(card)
 
-    def _card(self, card: Card) -> str:
-        lines, is_named = card_header(card, self.paint)
-        return self.paint.lines(lines) + body(card, self.paint, is_named=is_named)
+    def _render_card(self, card: Card) -> str:
+        lines, is_named = render_card_header(card, self.paint)
+        return self.paint.render_lines(lines) + render_body(card, self.paint, is_named=is_named)
 
-    def _folded(self, cards: list[Card]) -> str:
+    def _render_folded(self, cards: list[Card]) -> str:
         names = [card.subject for card in cards]
         named = ", ".join(dict.fromkeys(names[:FOLDED_NAMES]))
         more = f", +{len(cards) - FOLDED_NAMES}" if len(cards) > FOLDED_NAMES else ""
         is_reading = isinstance(cards[0].result.details, FileView)
         count = f"{len(cards)} {'files' if is_reading else 'searches'}"
-        took = time_taken(sum(card.finished.duration_s for card in cards), self.paint)
+        took = format_time_taken(sum(card.finished.duration_s for card in cards), self.paint)
         target = f"{count}  {named}{more}"
-        lines, _ = header(State.OK, cards[0].call.name, target, [took], self.paint)
-        return self.paint.lines(lines)
+        lines, _ = render_header(CardState.OK, cards[0].call.name, target, [took], self.paint)
+        return self.paint.render_lines(lines)
 
-    def _whole(self, card: Card) -> str:
-        lines, is_named = card_header(card, self.paint)
-        shown = self.paint.lines(lines)
+    def _render_whole(self, card: Card) -> str:
+        lines, is_named = render_card_header(card, self.paint)
+        shown = self.paint.render_lines(lines)
         match card.result.details:
             case Diff() as diff:
-                return shown + diff_body(diff, self.paint, whole=True)
+                return shown + render_diff(diff, self.paint, whole=True)
             case Command() as command:
-                called = command_line(command.command, self.paint, is_named=is_named)
-                return shown + called + self._text(_log(command))
+                called = render_command(command.command, self.paint, is_named=is_named)
+                return shown + called + self._render_text(_read_output(command))
             case Raw(text=text):
-                return shown + self._text(text)
+                return shown + self._render_text(text)
             case _:
-                return shown + self._text(card.result.text)
+                return shown + self._render_text(card.result.text)
 
-    def _text(self, text: str) -> str:
-        return self.paint.lines(text_rows(plain(text), self.paint, PLAIN))
+    def _render_text(self, text: str) -> str:
+        return self.paint.render_lines(render_text(to_plain_text(text), self.paint, PLAIN))
 
 
 def _is_quiet(card: Card) -> bool:
     """It has nothing to say beyond its header."""
-    return card.state is State.OK and isinstance(card.result.details, FileView | Matches)
+    return card.state is CardState.OK and isinstance(card.result.details, FileView | Matches)
 
 
-def _log(command: Command) -> str:
+def _read_output(command: Command) -> str:
     """Everything the command printed, or the last of it, or what a card has of it."""
     kept = "\n".join(part for part in (command.head, command.tail) if part)
     if not command.log_path:
@@ -155,7 +159,7 @@ def _log(command: Command) -> str:
     return f"{note}\n{text}"
 
 
-def _for_model(card: Card) -> str:
+def _render_for_model(card: Card) -> str:
     """Not folded, not styled: every character that a terminal can show as the model got it."""
     images = [block for block in card.result.content if isinstance(block, Image)]
     notes = "".join(f"[{image.media_type} image]\n" for image in images)

@@ -27,16 +27,16 @@ Piece = tuple[_TokenType, str]
 
 
 @lru_cache(maxsize=64)
-def lexer_by_name(name: str) -> Lexer | None:
-    return _found(get_lexer_by_name, name.lower())
+def find_lexer_by_name(name: str) -> Lexer | None:
+    return _find_lexer(get_lexer_by_name, name.lower())
 
 
 @lru_cache(maxsize=256)
-def lexer_for_file(path: str) -> Lexer | None:
-    return _found(get_lexer_for_filename, path.rpartition("/")[2])
+def find_lexer_for_file(path: str) -> Lexer | None:
+    return _find_lexer(get_lexer_for_filename, path.rpartition("/")[2])
 
 
-def _found(search: Any, name: str) -> Lexer | None:
+def _find_lexer(search: Any, name: str) -> Lexer | None:
     try:
         lexer: Lexer = search(name, stripnl=False, ensurenl=False)
     except ClassNotFound:
@@ -53,21 +53,21 @@ class Highlighter:
         self._styles: dict[_TokenType, Style] = {}
         """Those that were asked for."""
 
-    def peek(self, text: str) -> Text:
+    def preview_line(self, text: str) -> Text:
         """The beginning of the next line; the lines after it do not know of it."""
         ahead = copy(self)
         ahead._lines = self._lines and self._lines.fork()
-        return ahead.line(text)
+        return ahead.style_line(text)
 
-    def line(self, text: str, base: Style = PLAIN) -> Text:
+    def style_line(self, text: str, base: Style = PLAIN) -> Text:
         """One line, without its newline."""
-        pieces = self._lines.pieces(text) if self._lines else [(Token, text)]
-        runs = groupby(pieces, key=lambda piece: base + self._style(piece[0]))
+        pieces = self._lines.split_line(text) if self._lines else [(Token, text)]
+        runs = groupby(pieces, key=lambda piece: base + self._find_style(piece[0]))
         if escape(text) != text:
             styled = Text()
             for style, run in runs:
                 characters = "".join(piece for _, piece in run)
-                append_escaped(styled, characters, style, mark=self._theme.escaped)
+                append_escaped(styled, characters, style, escape_style=self._theme.escaped)
             return styled
         spans, end = [], 0
         for style, run in runs:
@@ -77,10 +77,10 @@ class Highlighter:
                 spans.append(Span(start, end, style))
         return Text(text, spans=spans)
 
-    def _style(self, kind: _TokenType) -> Style:
+    def _find_style(self, kind: _TokenType) -> Style:
         style = self._styles.get(kind)
         if style is None:
-            style = self._styles[kind] = self._theme.token(kind)
+            style = self._styles[kind] = self._theme.find_token_style(kind)
         return style
 
 
@@ -94,7 +94,7 @@ class LineLexer:
         )
         self._stack = ["root"]
         self._in_comment = False
-        self._knows_comments = Comment in _first_kind(lexer, "/* */").split()
+        self._knows_comments = Comment in _lex_first_kind(lexer, "/* */").split()
 
     def fork(self) -> "LineLexer":
         """Another one in the same state."""
@@ -102,15 +102,15 @@ class LineLexer:
         twin._stack = list(self._stack)
         return twin
 
-    def pieces(self, text: str) -> list[Piece]:
+    def split_line(self, text: str) -> list[Piece]:
         """The line in pieces that together are the line."""
         if len(text) > STYLED_CHARS:
             return [(Token, text)]
-        pieces = list(self._with_comments(text))
+        pieces = list(self._lex_with_comments(text))
         # A lexer may leave characters out; what is shown must not.
         return pieces if "".join(piece for _, piece in pieces) == text else [(Token, text)]
 
-    def _with_comments(self, text: str) -> Iterator[Piece]:
+    def _lex_with_comments(self, text: str) -> Iterator[Piece]:
         """Comments over several lines, which most rules can only match as a whole."""
         if self._in_comment:
             inside, closing, text = text.partition("*/")
@@ -119,7 +119,7 @@ class LineLexer:
             if self._in_comment:
                 return
         at = 0
-        for kind, piece in self._lexed(text + "\n"):
+        for kind, piece in self._lex(text + "\n"):
             if self._opens_comment(kind, text[at:]):
                 self._in_comment = True
                 yield Comment, text[at:]
@@ -131,17 +131,17 @@ class LineLexer:
         is_open = rest.startswith("/*") and "*/" not in rest
         return is_open and self._knows_comments and String not in kind.split()
 
-    def _lexed(self, source: str) -> Iterator[Piece]:
+    def _lex(self, source: str) -> Iterator[Piece]:
         if self._has_rules:
-            return self._by_rules(source)
+            return self._lex_by_rules(source)
         return ((kind, piece) for _, kind, piece in self._lexer.get_tokens_unprocessed(source))
 
-    def _by_rules(self, source: str) -> Iterator[Piece]:
+    def _lex_by_rules(self, source: str) -> Iterator[Piece]:
         """The lexer's own rules; its own loop over them would forget the state at the end."""
         rules = cast(Any, self._lexer)._tokens
         at = idle = 0
         while at < len(source):
-            rule = _rule(rules[self._stack[-1]], source, at, must_progress=idle > _IDLE_STEPS)
+            rule = _match_rule(rules[self._stack[-1]], source, at, must_progress=idle > _IDLE_STEPS)
             if rule is None:
                 yield Error, source[at]
                 at += 1
@@ -155,9 +155,9 @@ class LineLexer:
             idle = 0 if found.end() > at else idle + 1
             at = found.end()
             if then is not None:
-                self._go(then)
+                self._apply_transition(then)
 
-    def _go(self, then: Any) -> None:
+    def _apply_transition(self, then: Any) -> None:
         match then:
             case int():
                 del self._stack[max(1, len(self._stack) - abs(then)) :]
@@ -165,18 +165,18 @@ class LineLexer:
                 self._stack.append(self._stack[-1])
             case tuple():
                 for state in then:
-                    self._go_to(state)
+                    self._enter_state(state)
             case _:
-                self._go_to(then)
+                self._enter_state(then)
 
-    def _go_to(self, state: str) -> None:
+    def _enter_state(self, state: str) -> None:
         if state == "#pop":
             del self._stack[max(1, len(self._stack) - 1) :]
         else:
             self._stack.append(self._stack[-1] if state == "#push" else state)
 
 
-def _rule(rules: Any, source: str, at: int, *, must_progress: bool) -> Any:
+def _match_rule(rules: Any, source: str, at: int, *, must_progress: bool) -> Any:
     """What matches here, what it is, and the state after it; None: nothing does."""
     for matching, action, then in rules:
         found = matching(source, at)
@@ -185,6 +185,6 @@ def _rule(rules: Any, source: str, at: int, *, must_progress: bool) -> Any:
     return None
 
 
-def _first_kind(lexer: Lexer, source: str) -> _TokenType:
+def _lex_first_kind(lexer: Lexer, source: str) -> _TokenType:
     kinds = (kind for _, kind, piece in lexer.get_tokens_unprocessed(source) if piece)
     return next(kinds, Token)

@@ -10,13 +10,13 @@ from rich.style import Style
 from rich.text import Text
 
 from agentcli.types.tools import Diff
-from agentcli.types.words import counted
-from agentcli.ui.render.code import Highlighter, lexer_for_file
+from agentcli.types.words import pluralize
+from agentcli.ui.render.code import Highlighter, find_lexer_for_file
 from agentcli.ui.render.escape import escape
-from agentcli.ui.render.paint import Paint, folded, run, wrapped
+from agentcli.ui.render.paint import Paint, fold, make_run, wrap
 from agentcli.ui.render.palette import PLAIN, Theme
-from agentcli.ui.render.patch import FilePatch, PatchLine, read_patch, remarks
-from agentcli.ui.render.words import changed, paired
+from agentcli.ui.render.patch import DiffLine, FilePatch, list_remarks, read_patch
+from agentcli.ui.render.words import find_changed_words, pair_lines
 
 SHOWN_LINES = 40
 SHOWN_SHARE = 0.6
@@ -25,73 +25,76 @@ NEW_FILE_LINES = 12
 MIN_COLUMNS = 8
 
 
-def diff_body(diff: Diff, paint: Paint, *, number: int | None = None, whole: bool = False) -> str:
+def render_diff(diff: Diff, paint: Paint, *, number: int | None = None, whole: bool = False) -> str:
     """Lines for under a header. `whole`: nothing is left out, for the person who must decide.
 
     `number`: of the card, to be named where something is left out.
     """
     files = read_patch(diff.unified)
     if files is None:
-        rows, said = _as_written(diff.unified, paint), []
+        rows, said = _render_source(diff.unified, paint), []
     else:
-        rows, said = [row for file in files for row in _file(file, files, paint)], remarks(files)
+        rows, said = (
+            [row for file in files for row in _render_file(file, files, paint)],
+            list_remarks(files),
+        )
     notes = [
         part
         for note in dict.fromkeys((*said, *diff.notes))
-        for part in wrapped(run(escape(note), paint.theme.dim), paint.width, indent="  ")
+        for part in wrap(make_run(escape(note), paint.theme.dim), paint.width, indent="  ")
     ]
-    limit = _limit(diff, paint)
+    limit = _find_limit(diff, paint)
     if whole or len(rows) <= limit + 1:
-        return paint.lines(rows + notes)
-    more = f"{paint.ellipsis} {counted(len(rows) - limit, 'more line')}"
+        return paint.render_lines(rows + notes)
+    more = f"{paint.ellipsis} {pluralize(len(rows) - limit, 'more line')}"
     show = f"{paint.dot}/show {number}" if number else ""
-    hidden = wrapped(run(more + show, paint.theme.dim), paint.width, indent="  ")
-    return paint.lines([*rows[:limit], *hidden, *notes])
+    hidden = wrap(make_run(more + show, paint.theme.dim), paint.width, indent="  ")
+    return paint.render_lines([*rows[:limit], *hidden, *notes])
 
 
-def _limit(diff: Diff, paint: Paint) -> int:
+def _find_limit(diff: Diff, paint: Paint) -> int:
     if diff.created:
         return NEW_FILE_LINES
     return max(3, min(SHOWN_LINES, int(SHOWN_SHARE * paint.rows)))
 
 
-def _as_written(text: str, paint: Paint) -> list[Text]:
+def _render_source(text: str, paint: Paint) -> list[Text]:
     lines = text.rstrip("\n").split("\n") if text else []
-    safe = (run(f"  {escape(line.expandtabs(4))}") for line in lines)
-    return [part for line in safe for part in folded(line, paint.width)]
+    safe = (make_run(f"  {escape(line.expandtabs(4))}") for line in lines)
+    return [part for line in safe for part in fold(line, paint.width)]
 
 
-def _file(file: FilePatch, files: Sequence[FilePatch], paint: Paint) -> Iterator[Text]:
+def _render_file(file: FilePatch, files: Sequence[FilePatch], paint: Paint) -> Iterator[Text]:
     if len(files) > 1:
-        yield from wrapped(run(file.path, paint.theme.strong), paint.width, indent="  ")
-    lexer = lexer_for_file(file.path)
+        yield from wrap(make_run(file.path, paint.theme.strong), paint.width, indent="  ")
+    lexer = find_lexer_for_file(file.path)
     for index, lines in enumerate(file.hunks):
         if index:
-            yield run(f"  {paint.ellipsis:>4}", paint.theme.dim)
-        _find_words(lines)
+            yield make_run(f"  {paint.ellipsis:>4}", paint.theme.dim)
+        _mark_changed_words(lines)
         before, after = Highlighter(lexer, paint.theme), Highlighter(lexer, paint.theme)
         for line in lines:
             if line.sign == " ":
-                before.line(line.text)  # it must know of what it goes on from
-            yield from _rows(line, before if line.sign == "-" else after, paint)
+                before.style_line(line.text)  # it must know of what it goes on from
+            yield from _render_line(line, before if line.sign == "-" else after, paint)
 
 
-def _find_words(lines: Sequence[PatchLine]) -> None:
+def _mark_changed_words(lines: Sequence[DiffLine]) -> None:
     """Where lines were replaced: the words that make the difference."""
     runs = [(sign, list(group)) for sign, group in groupby(lines, key=lambda line: line.sign)]
     for (sign, old), (next_sign, new) in pairwise(runs):
         if (sign, next_sign) != ("-", "+"):
             continue
-        pairs = paired([line.text for line in old], [line.text for line in new])
+        pairs = pair_lines([line.text for line in old], [line.text for line in new])
         for gone, came in pairs.items():
-            old[gone].words, new[came].words = changed(old[gone].text, new[came].text)
+            old[gone].words, new[came].words = find_changed_words(old[gone].text, new[came].text)
 
 
-def _rows(line: PatchLine, highlighter: Highlighter, paint: Paint) -> list[Text]:
-    base, word = _styles(line.sign, paint.theme)
-    shown = highlighter.line(line.text, base)
+def _render_line(line: DiffLine, highlighter: Highlighter, paint: Paint) -> list[Text]:
+    base, word = _choose_styles(line.sign, paint.theme)
+    shown = highlighter.style_line(line.text, base)
     if line.sign != " " and not paint.theme.syntax_in_diffs:
-        shown = run(line.text, base)
+        shown = make_run(line.text, base)
     for start, end in line.words:
         shown.stylize(word, start, end)
     for start, end in line.escapes:
@@ -99,18 +102,18 @@ def _rows(line: PatchLine, highlighter: Highlighter, paint: Paint) -> list[Text]
     gutter, indent = f"  {line.number:>4} ", "  "
     width = max(MIN_COLUMNS, paint.width - len(gutter) - len(indent))
     rows = []
-    parts = folded(shown, width)
+    parts = fold(shown, width)
     for index, part in enumerate(parts):
         number = gutter if index == 0 else " " * len(gutter)
         sign = f"{line.sign} " if index == 0 else indent
-        row = run(number, paint.theme.dim) + run(sign, base) + part
+        row = make_run(number, paint.theme.dim) + make_run(sign, base) + part
         if index < len(parts) - 1 or not part.plain or line.sign == " ":
             row.rstrip()
         rows.append(row)
     return rows
 
 
-def _styles(sign: str, theme: Theme) -> tuple[Style, Style]:
+def _choose_styles(sign: str, theme: Theme) -> tuple[Style, Style]:
     match sign:
         case "+":
             return theme.added, theme.added_word

@@ -13,10 +13,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.text import Text
 
-from agentcli.ui.render.blocks import Blocks, are_apart
-from agentcli.ui.render.code import Highlighter, lexer_by_name
-from agentcli.ui.render.paint import Paint, folded
-from agentcli.ui.render.tree import Node, tree
+from agentcli.ui.render.blocks import BlockRenderer, are_apart
+from agentcli.ui.render.code import Highlighter, find_lexer_by_name
+from agentcli.ui.render.paint import Paint, fold
+from agentcli.ui.render.tree import Node, build_tree
 
 TAIL_CHARS = 4_000
 """How much of a long block is looked at to show its last rows."""
@@ -27,7 +27,7 @@ MAX_NESTING = 50
 _FENCE = re.compile(r"(?P<indent> {0,3})(?P<marks>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
-_OPENING = re.compile(rf"{_HEADING.pattern}|{_ITEM.pattern}| {{0,3}}[>|<]")
+_BLOCK_START = re.compile(rf"{_HEADING.pattern}|{_ITEM.pattern}| {{0,3}}[>|<]")
 _TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*")
 _MARKS = re.compile(r"[\s`~|:=#*_>+-]*")
 """The beginning of a line that does not say yet what it will be."""
@@ -46,7 +46,7 @@ class _Fence:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _BlockPosition:
     """Where the next block will stand."""
 
     needs_gap: bool
@@ -56,15 +56,15 @@ class _Place:
 
 class MarkdownStream:
     def __init__(self, paint: Paint) -> None:
-        self.use(paint)
+        self.set_paint(paint)
         self._parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING})
         self._parser.enable(["table", "strikethrough"])
-        self._begin()
+        self._reset()
 
-    def use(self, paint: Paint) -> None:
+    def set_paint(self, paint: Paint) -> None:
         """For all that comes, such as after a resize."""
         self._paint = paint
-        self._blocks = Blocks(paint)
+        self._blocks = BlockRenderer(paint)
         self._live_paint = replace(paint, links=False)
 
     def feed(self, text: str) -> str:
@@ -73,29 +73,31 @@ class MarkdownStream:
         self._partial.append(rest)
         if not whole:
             return ""
-        return self._paint.lines(line for source in whole for line in self._line(source))
+        return self._paint.render_lines(
+            line for source in whole for line in self._feed_line(source)
+        )
 
-    def tail(self, rows: int) -> str:
+    def render_tail(self, rows: int) -> str:
         """The last rows of what is not final yet, without a newline at the end."""
-        lines = self._pending()[-rows:] if rows > 0 else []
-        fitting = [row for line in lines for row in folded(_spaced(line), self._paint.width)]
-        return self._live_paint.lines(fitting[-rows:]).removesuffix("\n")
+        lines = self._render_pending()[-rows:] if rows > 0 else []
+        fitting = [row for line in lines for row in fold(_expand_tabs(line), self._paint.width)]
+        return self._live_paint.render_lines(fitting[-rows:]).removesuffix("\n")
 
     def finish(self) -> str:
         """The rest, which is final now. The stream begins anew."""
         partial = "".join(self._partial)
-        final = self._line(partial) if partial else []
-        final += self._drawn(self._parsed(self._lines, self._names), self._place)
-        self._begin()
-        return self._paint.lines(final)
+        final = self._feed_line(partial) if partial else []
+        final += self._render_blocks(self._parse(self._lines, self._names), self._position)
+        self._reset()
+        return self._paint.render_lines(final)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._partial: list[str] = []
         self._carriage = ""
         self._lines: list[str] = []
         self._names: dict[str, Any] = {}
         self._fence: _Fence | None = None
-        self._place = _Place(needs_gap=False)
+        self._position = _BlockPosition(needs_gap=False)
         self._worth_parsing_at = 0
 
     def _split(self, text: str) -> tuple[list[str], str]:
@@ -110,9 +112,9 @@ class MarkdownStream:
         self._partial.clear()
         return whole, rest
 
-    def _line(self, line: str) -> list[Text]:
+    def _feed_line(self, line: str) -> list[Text]:
         if self._fence is not None:
-            return self._code_line(self._fence, line)
+            return self._render_code_line(self._fence, line)
         if not self._lines and not line.strip():
             return []
         self._lines.append(line)
@@ -124,7 +126,7 @@ class MarkdownStream:
 
     def _advance(self) -> list[Text]:
         """Gives out the blocks that no further line can change."""
-        nodes = self._parsed(self._lines, self._names)
+        nodes = self._parse(self._lines, self._names)
         if not nodes:
             if not self._lines[-1].strip():
                 self._lines.clear()
@@ -134,12 +136,12 @@ class MarkdownStream:
         if self._is_closed(last):
             self._lines.clear()
             self._worth_parsing_at = 0
-            return self._given_out(nodes)
-        final = self._given_out(nodes[:-1])
+            return self._commit_blocks(nodes)
+        final = self._commit_blocks(nodes[:-1])
         if last.type == "fence":
             final += self._open_fence()
         elif last.type in _LISTS:
-            final += self._all_but_last_item(last)
+            final += self._commit_items(last)
         else:
             self._keep_from(last)
         # What is read again and again without an end is read ever more rarely.
@@ -156,20 +158,20 @@ class MarkdownStream:
             return last.map is not None and last.map[1] < len(self._lines)
         return last.type in _CLOSED_BY_EMPTY_LINE
 
-    def _given_out(self, nodes: Sequence[Node]) -> list[Text]:
-        lines = self._drawn(nodes, self._place)
+    def _commit_blocks(self, nodes: Sequence[Node]) -> list[Text]:
+        lines = self._render_blocks(nodes, self._position)
         if lines:
-            self._place = _Place(needs_gap=True)
+            self._position = _BlockPosition(needs_gap=True)
         return lines
 
-    def _all_but_last_item(self, node: Node) -> list[Text]:
+    def _commit_items(self, node: Node) -> list[Text]:
         *whole, last = node.children
         self._keep_from(last)
         if not whole:
             return []
-        first = _number(node, self._place)
-        lines = _gap(self._place) + self._blocks.items(whole, number=first)
-        self._place = _Place(
+        first = _read_number(node, self._position)
+        lines = _build_gap(self._position) + self._blocks.render_items(whole, number=first)
+        self._position = _BlockPosition(
             needs_gap=are_apart(whole[-1], last),
             number=None if first is None else first + len(whole),
         )
@@ -179,16 +181,18 @@ class MarkdownStream:
         first, _ = node.map or (0, 0)
         del self._lines[:first]
 
-    def _drawn(self, nodes: Sequence[Node], place: _Place) -> list[Text]:
+    def _render_blocks(self, nodes: Sequence[Node], position: _BlockPosition) -> list[Text]:
         lines: list[Text] = []
         for node in nodes:
             if node.type in _LISTS:
-                block = self._blocks.items(node.children, number=_number(node, place))
+                block = self._blocks.render_items(
+                    node.children, number=_read_number(node, position)
+                )
             else:
-                block = self._blocks.block(node)
+                block = self._blocks.render_block(node)
             if block:
-                lines += _gap(place) + block
-                place = _Place(needs_gap=True)
+                lines += _build_gap(position) + block
+                position = _BlockPosition(needs_gap=True)
         return lines
 
     def _open_fence(self) -> list[Text]:
@@ -201,33 +205,38 @@ class MarkdownStream:
         self._fence = _Fence(
             closing=re.compile(rf" {{0,3}}{marks[0]}{{{len(marks)},}}[ \t]*"),
             indent=re.compile(rf" {{0,{len(opening['indent'])}}}"),
-            highlighter=Highlighter(lexer_by_name(name[0]) if name else None, self._paint.theme),
+            highlighter=Highlighter(
+                find_lexer_by_name(name[0]) if name else None, self._paint.theme
+            ),
         )
         return []
 
-    def _code_line(self, fence: _Fence, line: str) -> list[Text]:
+    def _render_code_line(self, fence: _Fence, line: str) -> list[Text]:
         if fence.closing.fullmatch(line):
             self._fence = None
-            self._place = _Place(needs_gap=True)
+            self._position = _BlockPosition(needs_gap=True)
             return []
-        lines = [*_gap(self._place), fence.highlighter.line(fence.indent.sub("", line, count=1))]
-        self._place = _Place(needs_gap=False)
+        lines = [
+            *_build_gap(self._position),
+            fence.highlighter.style_line(fence.indent.sub("", line, count=1)),
+        ]
+        self._position = _BlockPosition(needs_gap=False)
         return lines
 
-    def _pending(self) -> list[Text]:
+    def _render_pending(self) -> list[Text]:
         """What would be given out if the text ended here."""
         partial = "".join(self._partial)
         if self._fence is not None:
             if not partial or self._fence.closing.fullmatch(partial):
                 return []
             line = self._fence.indent.sub("", partial, count=1)[-TAIL_CHARS:]
-            return [*_gap(self._place), self._fence.highlighter.peek(line)]
+            return [*_build_gap(self._position), self._fence.highlighter.preview_line(line)]
         if _MARKS.fullmatch(partial):
             partial = ""
-        nodes = self._parsed(_last_part([*self._lines, partial]), dict(self._names))
-        return self._drawn(nodes, self._place)
+        nodes = self._parse(_take_last_part([*self._lines, partial]), dict(self._names))
+        return self._render_blocks(nodes, self._position)
 
-    def _parsed(self, lines: Sequence[str], names: dict[str, Any]) -> list[Node]:
+    def _parse(self, lines: Sequence[str], names: dict[str, Any]) -> list[Node]:
         """The blocks at the top; `names` are the targets of links defined on the way."""
         source = "\n".join(lines)
         tokens = self._parser.parse(source, names)
@@ -235,7 +244,7 @@ class MarkdownStream:
             # The parser leaves out what is nested deeper; then it is shown as it was written.
             end = source.rstrip().count("\n") + 1
             tokens = [Token("html_block", "", 0, content=source, map=[0, end])]
-        return tree(tokens)
+        return build_tree(tokens)
 
 
 def _may_border(lines: Sequence[str]) -> bool:
@@ -248,7 +257,7 @@ def _may_border(lines: Sequence[str]) -> bool:
         return bool(before.strip()) and not _ITEM.match(lines[0])
     if not before.strip():
         return True
-    return bool(_OPENING.match(line)) and not (line[0] == before[0] and line[0] in ">|<")
+    return bool(_BLOCK_START.match(line)) and not (line[0] == before[0] and line[0] in ">|<")
 
 
 def _ends_list(lines: Sequence[str]) -> bool:
@@ -258,17 +267,21 @@ def _ends_list(lines: Sequence[str]) -> bool:
     return bool(lines[-1].strip()) and not lines[-1][0].isspace() and not _ITEM.match(lines[-1])
 
 
-def _number(node: Node, place: _Place) -> int | None:
+def _read_number(node: Node, position: _BlockPosition) -> int | None:
     if node.type == "bullet_list":
         return None
-    return place.number if place.number is not None else int(str(node.token.attrs.get("start", 1)))
+    return (
+        position.number
+        if position.number is not None
+        else int(str(node.token.attrs.get("start", 1)))
+    )
 
 
-def _gap(place: _Place) -> list[Text]:
-    return [Text()] if place.needs_gap else []
+def _build_gap(position: _BlockPosition) -> list[Text]:
+    return [Text()] if position.needs_gap else []
 
 
-def _last_part(lines: list[str]) -> list[str]:
+def _take_last_part(lines: list[str]) -> list[str]:
     """Enough of a long block to show its last rows: of a table with its head."""
     head = lines[:2] if len(lines) > 2 and _TABLE_RULE.fullmatch(lines[1]) else []
     chars = taken = 0
@@ -281,7 +294,7 @@ def _last_part(lines: list[str]) -> list[str]:
     return head + last
 
 
-def _spaced(line: Text) -> Text:
+def _expand_tabs(line: Text) -> Text:
     """Without tabs, whose width depends on where they stand."""
     spaced = line.copy()
     spaced.expand_tabs(4)

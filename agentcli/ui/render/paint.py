@@ -26,7 +26,7 @@ _SYSTEMS = {
     "16": ColorSystem.STANDARD,
     "none": None,
 }
-_Run: TypeAlias = tuple[str, Style]
+_StyledRun: TypeAlias = tuple[str, Style]
 _BREAKS = frozenset("\n\t")
 _ATTRIBUTES = (
     ("bold", "1"),
@@ -80,7 +80,7 @@ class Paint:
     def ellipsis(self) -> str:
         return "..." if self.ascii else "…"
 
-    def console(self) -> Console:
+    def build_console(self) -> Console:
         """For measuring and laying out; it writes to nowhere."""
         return Console(
             file=StringIO(),
@@ -96,25 +96,25 @@ class Paint:
 
     def render(self, renderable: RenderableType) -> str:
         """Any rich renderable, one row a line, each ended by a newline."""
-        console = self.console()
+        console = self.build_console()
         rows = Segment.split_lines(console.render(renderable))
-        return "".join(self._row(map(_run, _stripped(row))) + "\n" for row in rows)
+        return "".join(self._render_row(map(_to_run, _strip_trailing(row))) + "\n" for row in rows)
 
-    def lines(self, lines: Iterable[Text]) -> str:
+    def render_lines(self, lines: Iterable[Text]) -> str:
         """Lines that are laid out already; their tabs and trailing blanks are left alone."""
-        return "".join(self._row(_runs(line)) + "\n" for line in lines)
+        return "".join(self._render_row(_split_runs(line)) + "\n" for line in lines)
 
-    def styled(self, text: str, style: Style) -> str:
+    def apply_style(self, text: str, style: Style) -> str:
         """One run of text that is safe to show already."""
         if not text or self.accessible:
             return text
-        codes = _codes(style, self.color)
+        codes = _style_codes(style, self.color)
         styled = f"\x1b[{codes}m{text}\x1b[0m" if codes else text
         if style.link is None or not self.links:
             return styled
         return f"\x1b]8;;{style.link}\x1b\\{styled}\x1b]8;;\x1b\\"
 
-    def _row(self, runs: Iterable[_Run]) -> str:
+    def _render_row(self, runs: Iterable[_StyledRun]) -> str:
         """Neighbours of the same style are one."""
         shown: list[str] = []
         joined, joined_style = "", PLAIN
@@ -122,23 +122,23 @@ class Paint:
             if style is joined_style or style == joined_style:
                 joined += text
                 continue
-            shown.append(self.styled(joined, joined_style))
+            shown.append(self.apply_style(joined, joined_style))
             joined, joined_style = text, style
-        return "".join((*shown, self.styled(joined, joined_style)))
+        return "".join((*shown, self.apply_style(joined, joined_style)))
 
 
-def _run(segment: Segment) -> _Run:
+def _to_run(segment: Segment) -> _StyledRun:
     return segment.text, segment.style or PLAIN
 
 
-def _runs(line: Text) -> Iterable[_Run]:
+def _split_runs(line: Text) -> Iterable[_StyledRun]:
     """As rich renders it; without rich where styles stand side by side, as they mostly do."""
     plain, runs, at = line.plain, [], 0
     if line.style:
-        return map(_run, line.render(LAYOUT))
+        return map(_to_run, line.render(LAYOUT))
     for start, end, style in line.spans:
         if start < at or not isinstance(style, Style):
-            return map(_run, line.render(LAYOUT))
+            return map(_to_run, line.render(LAYOUT))
         if start > at:
             runs.append((plain[at:start], PLAIN))
         runs.append((plain[start:end], style))
@@ -147,7 +147,7 @@ def _runs(line: Text) -> Iterable[_Run]:
 
 
 @lru_cache(maxsize=512)
-def _codes(style: Style, depth: ColorDepth) -> str:
+def _style_codes(style: Style, depth: ColorDepth) -> str:
     # Not Style.render: it remembers the codes of the first depth it was asked for.
     codes = [code for name, code in _ATTRIBUTES if getattr(style, name)]
     system = _SYSTEMS[depth]
@@ -158,7 +158,7 @@ def _codes(style: Style, depth: ColorDepth) -> str:
     return ";".join(codes)
 
 
-def _stripped(segments: list[Segment]) -> list[Segment]:
+def _strip_trailing(segments: list[Segment]) -> list[Segment]:
     """Without the blanks a layout put at the end."""
     for index in range(len(segments) - 1, -1, -1):
         if text := segments[index].text.rstrip(" \n"):
@@ -166,7 +166,7 @@ def _stripped(segments: list[Segment]) -> list[Segment]:
     return []
 
 
-def run(text: str, style: Style = PLAIN) -> Text:
+def make_run(text: str, style: Style = PLAIN) -> Text:
     """A text whose style ends with it, whatever is appended."""
     shown = Text(text)
     if style and shown:
@@ -174,17 +174,17 @@ def run(text: str, style: Style = PLAIN) -> Text:
     return shown
 
 
-def wrapped(text: Text, width: int, *, indent: str = "") -> list[Text]:
+def wrap(text: Text, width: int, *, indent: str = "") -> list[Text]:
     """Between words, where there is room for them, each line behind an indent."""
     room = max(2, width - len(indent))
     is_short = cell_len(text.plain) <= room and not _BREAKS & set(text.plain)
     lines = [text] if is_short else text.wrap(LAYOUT, room, overflow="fold", tab_size=4)
     for line in lines:
         line.rstrip()
-    return [run(indent) + line for line in lines] if indent else list(lines)
+    return [make_run(indent) + line for line in lines] if indent else list(lines)
 
 
-def folded(line: Text, width: int) -> list[Text]:
+def fold(line: Text, width: int) -> list[Text]:
     """Cut after so many cells, wherever that is: for code, whose blanks must stay."""
     if cell_len(line.plain) <= width:
         return [line]

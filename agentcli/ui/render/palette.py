@@ -50,7 +50,7 @@ class Theme:
     syntax_in_diffs: bool = False
     """Whether those colours can be told from the backgrounds of changed lines."""
 
-    def token(self, kind: _TokenType) -> Style:
+    def find_token_style(self, kind: _TokenType) -> Style:
         """The style of a token, or of the nearest kind it belongs to."""
         while kind not in self.syntax:
             if kind.parent is None:
@@ -59,7 +59,7 @@ class Theme:
         return self.syntax[kind]
 
 
-def _syntax(
+def _build_syntax(
     *, keyword: str, name: str, kind: str, string: str, number: str, comment: str
 ) -> dict[_TokenType, Style]:
     styles = {
@@ -92,7 +92,7 @@ DARK = Theme(
     added_word=Style.parse("#ffffff on #1f5c35"),
     removed=Style.parse("#e6e6e6 on #3a1618"),
     removed_word=Style.parse("#ffffff on #74262b"),
-    syntax=_syntax(
+    syntax=_build_syntax(
         keyword="#5fb0e8",
         name="#4ecdb6",
         kind="#7cc4ff",
@@ -117,7 +117,7 @@ LIGHT = Theme(
     added_word=Style.parse("#101010 on #a9e3b8"),
     removed=Style.parse("#1f1f1f on #fdeaea"),
     removed_word=Style.parse("#101010 on #f6b8b8"),
-    syntax=_syntax(
+    syntax=_build_syntax(
         keyword="#0b5cad",
         name="#00695c",
         kind="#1f5f8b",
@@ -142,7 +142,7 @@ ANSI = Theme(
     added_word=Style.parse("bold green"),
     removed=Style.parse("red"),
     removed_word=Style.parse("bold red"),
-    syntax=_syntax(
+    syntax=_build_syntax(
         keyword="cyan",
         name="blue",
         kind="bright_blue",
@@ -201,7 +201,7 @@ _CUBE: dict[tuple[ThemeName, DiffColors], tuple[str, str, str, str]] = {
 }
 
 
-def themed(
+def build_theme(
     name: ThemeName, *, depth: ColorDepth = "truecolor", diff: DiffColors = "green-red"
 ) -> Theme:
     """The theme as a terminal of that many colours can show it."""

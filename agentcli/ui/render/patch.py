@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import Hunk, PatchSet
 
-from agentcli.ui.render.escape import Span, escape, escape_marked
+from agentcli.ui.render.escape import TextRange, escape, escape_with_ranges
 
 TAB = 4
 NO_NEWLINE = "\\"
 
 
 @dataclass(slots=True, kw_only=True)
-class PatchLine:
+class DiffLine:
     sign: str
     """`+`, `-` or a blank."""
     raw: str
@@ -22,8 +22,8 @@ class PatchLine:
     """In the old file where it was removed, in the new one otherwise."""
     text: str = ""
     """What is shown: without its ending, tabs as blanks, control characters as escapes."""
-    escapes: list[Span] = field(default_factory=list)
-    words: list[Span] = field(default_factory=list)
+    escapes: list[TextRange] = field(default_factory=list)
+    words: list[TextRange] = field(default_factory=list)
     """What is new in it, or gone with it."""
     is_unended: bool = False
     """No newline follows: it is the last of its file."""
@@ -32,7 +32,7 @@ class PatchLine:
 @dataclass(frozen=True, slots=True)
 class FilePatch:
     path: str
-    hunks: tuple[list[PatchLine], ...]
+    hunks: tuple[list[DiffLine], ...]
 
 
 def read_patch(unified: str) -> list[FilePatch] | None:
@@ -41,12 +41,12 @@ def read_patch(unified: str) -> list[FilePatch] | None:
         files = PatchSet(unified)
     except UnidiffParseError:
         return None
-    read = [FilePatch(escape(file.path), tuple(map(_lines, file))) for file in files]
+    read = [FilePatch(escape(file.path), tuple(map(_read_hunk, file))) for file in files]
     return read or None
 
 
-def _lines(hunk: Hunk) -> list[PatchLine]:
-    lines: list[PatchLine] = []
+def _read_hunk(hunk: Hunk) -> list[DiffLine]:
+    lines: list[DiffLine] = []
     for line in hunk:
         if line.line_type == NO_NEWLINE:
             if lines:
@@ -54,9 +54,9 @@ def _lines(hunk: Hunk) -> list[PatchLine]:
             continue
         number = line.source_line_no if line.line_type == "-" else line.target_line_no
         shown = line.value.removesuffix("\n").removesuffix("\r").expandtabs(TAB)
-        text, escapes = escape_marked(shown)
+        text, escapes = escape_with_ranges(shown)
         lines.append(
-            PatchLine(
+            DiffLine(
                 sign=line.line_type,
                 raw=line.value,
                 number=number or 0,
@@ -67,24 +67,28 @@ def _lines(hunk: Hunk) -> list[PatchLine]:
     return lines
 
 
-def remarks(files: Sequence[FilePatch]) -> list[str]:
+def list_remarks(files: Sequence[FilePatch]) -> list[str]:
     """What changed without being visible in a line."""
     lines = [line for file in files for hunk in file.hunks for line in hunk]
     removed = [line for line in lines if line.sign == "-"]
     added = [line for line in lines if line.sign == "+"]
-    return [*_endings(lines, removed, added), *_last_newline(lines), *_blanks(removed, added)]
+    return [
+        *_compare_line_ends(lines, removed, added),
+        *_compare_last_newline(lines),
+        *_compare_blanks(removed, added),
+    ]
 
 
-def _endings(
-    lines: Sequence[PatchLine], removed: Sequence[PatchLine], added: Sequence[PatchLine]
+def _compare_line_ends(
+    lines: Sequence[DiffLine], removed: Sequence[DiffLine], added: Sequence[DiffLine]
 ) -> Iterator[str]:
     if removed and added and _is_crlf(removed) != _is_crlf(added):
-        yield f"line ends change from {_ending(removed)} to {_ending(added)}"
+        yield f"line ends change from {_name_line_end(removed)} to {_name_line_end(added)}"
     elif _is_crlf(lines):
         yield "line ends are CRLF"
 
 
-def _last_newline(lines: Sequence[PatchLine]) -> Iterator[str]:
+def _compare_last_newline(lines: Sequence[DiffLine]) -> Iterator[str]:
     unended = {line.sign for line in lines if line.is_unended}
     if unended == {"-"}:
         yield "a newline is added at the end of the file"
@@ -94,33 +98,33 @@ def _last_newline(lines: Sequence[PatchLine]) -> Iterator[str]:
         yield "no newline at the end of the file"
 
 
-def _blanks(removed: Sequence[PatchLine], added: Sequence[PatchLine]) -> Iterator[str]:
-    if not removed or not added or _letters(removed) != _letters(added):
+def _compare_blanks(removed: Sequence[DiffLine], added: Sequence[DiffLine]) -> Iterator[str]:
+    if not removed or not added or _join_letters(removed) != _join_letters(added):
         return
-    before, after = _indents(removed), _indents(added)
+    before, after = _join_indents(removed), _join_indents(added)
     if [line.text for line in removed] == [line.text for line in added] and before == after:
         return
     if "\t" in before and "\t" not in after:
         yield "only blanks change: tabs become spaces"
     elif "\t" in after and "\t" not in before:
         yield "only blanks change: spaces become tabs"
-    elif before != after or _letters(removed):
+    elif before != after or _join_letters(removed):
         yield "only blanks change"
 
 
-def _letters(lines: Sequence[PatchLine]) -> str:
+def _join_letters(lines: Sequence[DiffLine]) -> str:
     return "".join("".join(line.raw.split()) for line in lines)
 
 
-def _indents(lines: Sequence[PatchLine]) -> str:
+def _join_indents(lines: Sequence[DiffLine]) -> str:
     return "".join(line.raw[: len(line.raw) - len(line.raw.lstrip(" \t"))] for line in lines)
 
 
-def _is_crlf(lines: Sequence[PatchLine]) -> bool:
+def _is_crlf(lines: Sequence[DiffLine]) -> bool:
     """All of them that have an end."""
     ended = [line for line in lines if not line.is_unended]
     return bool(ended) and all(line.raw.endswith("\r\n") for line in ended)
 
 
-def _ending(lines: Sequence[PatchLine]) -> str:
+def _name_line_end(lines: Sequence[DiffLine]) -> str:
     return "CRLF" if _is_crlf(lines) else "LF"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.types.messages import Usage
 from agentcli.types.spending import Spending
-from agentcli.types.words import counted
+from agentcli.types.words import pluralize
 from agentcli.ui.tally import Tally
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def is_ascii() -> bool:
     return "utf" not in locale.getpreferredencoding(False).lower()
 
 
-def tokens(count: int) -> str:
+def format_tokens(count: int) -> str:
     """321, 12.3k, 49k, 210k, 1.4M."""
     if count < 1_000:
         return str(count)
@@ -33,19 +33,21 @@ def tokens(count: int) -> str:
     return f"{count / 1_000_000:.1f}M".replace(".0M", "M")
 
 
-def traffic(usage: Usage, *, ascii: bool = False) -> str:
+def format_traffic(usage: Usage, *, ascii: bool = False) -> str:
     sent, received = ("in ", "out ") if ascii else ("↑", "↓")
-    return f"{sent}{tokens(usage.prompt_tokens)} {received}{tokens(usage.output_tokens)}"
+    return (
+        f"{sent}{format_tokens(usage.prompt_tokens)} {received}{format_tokens(usage.output_tokens)}"
+    )
 
 
-def cost(spending: Spending) -> str:
+def format_cost(spending: Spending) -> str:
     """What is known of it: two digits, four where two would say nothing."""
     usd = spending.known_usd
     digits = 2 if usd == 0 or usd >= 0.005 else 4
-    return f"{spending.about}${usd:.{digits}f}"
+    return f"{spending.estimate_prefix}${usd:.{digits}f}"
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """Whole units: 38s, 1m 04s, 18m, 2h 05m."""
     minutes, rest = divmod(int(seconds), 60)
     if minutes < 1:
@@ -55,18 +57,18 @@ def elapsed(seconds: float) -> str:
     return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
 
 
-def turn_line(paint: "Paint", tally: Tally, *, tools: int, duration_s: float) -> str:
+def render_turn_summary(paint: "Paint", tally: Tally, *, tools: int, duration_s: float) -> str:
     """`done in 38s · 3 tools · ↑49k ↓1.3k · $0.12`, or nothing after a short turn without tools."""
     if duration_s <= QUIET_TURN_S and not tools:
         return ""
-    facts = [f"done in {elapsed(duration_s)}"]
+    facts = [f"done in {format_elapsed(duration_s)}"]
     if tools:
-        facts.append(counted(tools, "tool"))
-    facts += _spent(tally, ascii=paint.ascii)
-    return paint.styled(paint.dot.join(facts), paint.theme.dim) + "\n"
+        facts.append(pluralize(tools, "tool"))
+    facts += _list_spending(tally, ascii=paint.ascii)
+    return paint.apply_style(paint.dot.join(facts), paint.theme.dim) + "\n"
 
 
-def exit_lines(
+def render_exit_summary(
     tally: Tally,
     *,
     turns: int,
@@ -78,15 +80,19 @@ def exit_lines(
 ) -> list[str]:
     """At most four plain lines. `stopped`: commands that were running; `resume`: how to go on."""
     dot = " - " if ascii else " · "
-    first = [f"session {tally.session}" if tally.session else "session", counted(turns, "turn")]
-    lines = [dot.join((*first, elapsed(duration_s), *_spent(tally, ascii=ascii, cached=True)))]
+    first = [f"session {tally.session}" if tally.session else "session", pluralize(turns, "turn")]
+    lines = [
+        dot.join(
+            (*first, format_elapsed(duration_s), *_list_spending(tally, ascii=ascii, cached=True))
+        )
+    ]
     did = []
     if tally.changed:
         added, removed = map(sum, zip(*tally.changed.values(), strict=True))
         minus = "-" if ascii else "−"
-        did.append(f"{counted(len(tally.changed), 'file')} changed +{added} {minus}{removed}")
+        did.append(f"{pluralize(len(tally.changed), 'file')} changed +{added} {minus}{removed}")
     if stopped:
-        did.append(f"{counted(stopped, 'command')} still running {_was(stopped)} stopped")
+        did.append(f"{pluralize(stopped, 'command')} still running {_was_or_were(stopped)} stopped")
     if did:
         lines.append(dot.join(did))
     if resume:
@@ -96,15 +102,15 @@ def exit_lines(
     return lines
 
 
-def _spent(tally: Tally, *, ascii: bool, cached: bool = False) -> list[str]:
+def _list_spending(tally: Tally, *, ascii: bool, cached: bool = False) -> list[str]:
     usage = tally.usage
     if not usage.prompt_tokens and not usage.output_tokens:
         return []
-    flow = traffic(usage, ascii=ascii)
+    flow = format_traffic(usage, ascii=ascii)
     if cached and usage.cache_read_tokens:
         flow += f" (cache {100 * usage.cache_read_tokens // usage.prompt_tokens} %)"
-    return [flow] + ([cost(tally.spending)] if tally.spending.cost_usd else [])
+    return [flow] + ([format_cost(tally.spending)] if tally.spending.cost_usd else [])
 
 
-def _was(count: int) -> str:
+def _was_or_were(count: int) -> str:
     return "was" if count == 1 else "were"

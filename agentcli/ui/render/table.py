@@ -5,29 +5,29 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from agentcli.ui.render.inline import inline
-from agentcli.ui.render.paint import Paint, run, wrapped
+from agentcli.ui.render.inline import render_inline
+from agentcli.ui.render.paint import Paint, make_run, wrap
 from agentcli.ui.render.tree import Node
 
 GAP = "  "
 MIN_COLUMN_CELLS = 6
 """A column that would have to be narrower than this and than its text: rows instead."""
 
-Row = list[Text]
+TableRow = list[Text]
 
 
-def table_lines(node: Node, paint: Paint, *, width: int) -> list[Text]:
-    rows = [_cells(row, paint) for part in node.children for row in part.children]
+def render_table(node: Node, paint: Paint, *, width: int) -> list[Text]:
+    rows = [_render_cells(row, paint) for part in node.children for row in part.children]
     head, body = rows[0], rows[1:]
-    alignment = [_alignment(cell) for cell in node.children[0].children[0].children]
+    alignment = [_read_alignment(cell) for cell in node.children[0].children[0].children]
     wanted = [max(_width(row[column]) for row in rows) for column in range(len(head))]
-    sizes = _fitted(wanted, width - len(GAP) * (len(head) - 1))
+    sizes = _fit_columns(wanted, width - len(GAP) * (len(head) - 1))
     if sizes is None or (paint.accessible and sizes != wanted):
-        return _as_pairs(head, body, paint, width=width)
-    rule = [run(("-" if paint.ascii else "─") * size, paint.theme.dim) for size in sizes]
+        return _render_pairs(head, body, paint, width=width)
+    rule = [make_run(("-" if paint.ascii else "─") * size, paint.theme.dim) for size in sizes]
     for cell in head:
         cell.stylize(paint.theme.strong)
-    laid_out = [_row(row, sizes, alignment) for row in (head, rule, *body)]
+    laid_out = [_render_row(row, sizes, alignment) for row in (head, rule, *body)]
     # Rows that were wrapped run into each other without something between them.
     is_wrapped = any(len(lines) > 1 for lines in laid_out)
     lines: list[Text] = []
@@ -38,11 +38,13 @@ def table_lines(node: Node, paint: Paint, *, width: int) -> list[Text]:
     return lines
 
 
-def _cells(row: Node, paint: Paint) -> Row:
-    return [inline(cell.children[0], paint) if cell.children else Text() for cell in row.children]
+def _render_cells(row: Node, paint: Paint) -> TableRow:
+    return [
+        render_inline(cell.children[0], paint) if cell.children else Text() for cell in row.children
+    ]
 
 
-def _alignment(cell: Node) -> str:
+def _read_alignment(cell: Node) -> str:
     return str(cell.token.attrs.get("style", "")).removeprefix("text-align:")
 
 
@@ -50,13 +52,13 @@ def _width(cell: Text) -> int:
     return max(map(cell_len, cell.plain.split("\n")))
 
 
-def _fitted(wanted: Sequence[int], room: int) -> list[int] | None:
+def _fit_columns(wanted: Sequence[int], width: int) -> list[int] | None:
     """Narrow columns keep their size, the wide ones share what is left."""
     sizes = list(wanted)
-    share = room
+    share = width
     for _ in wanted:
         wide = [size for size in wanted if size > share]
-        left = room - sum(size for size in wanted if size <= share)
+        left = width - sum(size for size in wanted if size <= share)
         if not wide:
             break
         share = left // len(wide)
@@ -64,12 +66,12 @@ def _fitted(wanted: Sequence[int], room: int) -> list[int] | None:
     is_readable = all(
         size >= min(MIN_COLUMN_CELLS, whole) for size, whole in zip(sizes, wanted, strict=True)
     )
-    return sizes if sum(sizes) <= room and is_readable else None
+    return sizes if sum(sizes) <= width and is_readable else None
 
 
-def _row(cells: Row, sizes: Sequence[int], alignment: Sequence[str]) -> list[Text]:
+def _render_row(cells: TableRow, sizes: Sequence[int], alignment: Sequence[str]) -> list[Text]:
     columns = [
-        wrapped(cell, size) if cell.plain else [Text()]
+        wrap(cell, size) if cell.plain else [Text()]
         for cell, size in zip(cells, sizes, strict=True)
     ]
     lines = []
@@ -89,7 +91,9 @@ def _row(cells: Row, sizes: Sequence[int], alignment: Sequence[str]) -> list[Tex
     return lines
 
 
-def _as_pairs(head: Row, body: Sequence[Row], paint: Paint, *, width: int) -> list[Text]:
+def _render_pairs(
+    head: TableRow, body: Sequence[TableRow], paint: Paint, *, width: int
+) -> list[Text]:
     lines: list[Text] = []
     for index, row in enumerate(body):
         if index:
@@ -97,5 +101,5 @@ def _as_pairs(head: Row, body: Sequence[Row], paint: Paint, *, width: int) -> li
         for name, value in zip(head, row, strict=True):
             pair = Text.assemble(name, ": ", value)
             pair.stylize(paint.theme.strong, 0, len(name) + 1)
-            lines += wrapped(pair, width)
+            lines += wrap(pair, width)
     return lines

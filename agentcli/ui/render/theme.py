@@ -12,10 +12,10 @@ from agentcli.ui.render.palette import (
     DiffColors,
     Theme,
     ThemeName,
-    themed,
+    build_theme,
 )
 
-When = Literal["auto", "always", "never"]
+ColorWhen = Literal["auto", "always", "never"]
 _LIGHT_IN_COLORFGBG = frozenset(("7", "15"))
 _DARK_IN_COLORFGBG = frozenset(map(str, (0, 1, 2, 3, 4, 5, 6, 8)))
 
@@ -26,26 +26,30 @@ def choose_theme(
     environ: Mapping[str, str],
     is_tty: bool,
     *,
-    color: When = "auto",
+    color: ColorWhen = "auto",
     diff: DiffColors = "green-red",
 ) -> tuple[Theme, ColorDepth]:
     """`setting` is auto or a theme's name; `background` None: the terminal has not told it."""
-    depth = color_depth(environ, is_tty=is_tty, color=color)
+    depth = find_color_depth(environ, is_tty=is_tty, color=color)
     named = next((name for name in THEMES if name == setting), None)
-    return themed(named or _fitting(background, environ), depth=depth, diff=diff), depth
+    return build_theme(
+        named or _choose_theme_name(background, environ), depth=depth, diff=diff
+    ), depth
 
 
-def color_depth(environ: Mapping[str, str], *, is_tty: bool, color: When = "auto") -> ColorDepth:
+def find_color_depth(
+    environ: Mapping[str, str], *, is_tty: bool, color: ColorWhen = "auto"
+) -> ColorDepth:
     """`--color`, then NO_COLOR, then FORCE_COLOR and CLICOLOR_FORCE, then the terminal."""
     if color == "never" or (color == "auto" and environ.get("NO_COLOR")):
         return "none"
     forced = environ.get("FORCE_COLOR") or environ.get("CLICOLOR_FORCE") or "0"
     if color == "always" or forced != "0":
-        return _depth(environ) or "16"
-    return (_depth(environ) or "none") if is_tty else "none"
+        return _find_terminal_depth(environ) or "16"
+    return (_find_terminal_depth(environ) or "none") if is_tty else "none"
 
 
-def _depth(environ: Mapping[str, str]) -> ColorDepth | None:
+def _find_terminal_depth(environ: Mapping[str, str]) -> ColorDepth | None:
     term = environ.get("TERM", "")
     if term in ("", "dumb") and "WT_SESSION" not in environ:
         return None
@@ -56,7 +60,7 @@ def _depth(environ: Mapping[str, str]) -> ColorDepth | None:
     return "256" if "256color" in term else "16"
 
 
-def _fitting(background: Colour | None, environ: Mapping[str, str]) -> ThemeName:
+def _choose_theme_name(background: Colour | None, environ: Mapping[str, str]) -> ThemeName:
     """By the background as far as it is known; `ansi` is readable on any."""
     if background is not None:
         if background.luminance <= DARK_LUMINANCE_MAX:

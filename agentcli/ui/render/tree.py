@@ -21,10 +21,10 @@ class Node:
         self.content = token.content
         self.map = token.map
         """The first line of its source, and the one after its last."""
-        self.children: list[Node] = tree(token.children) if token.children else []
+        self.children: list[Node] = build_tree(token.children) if token.children else []
 
 
-def tree(tokens: Iterable[Token]) -> list[Node]:
+def build_tree(tokens: Iterable[Token]) -> list[Node]:
     """The nodes at the top."""
     top: list[Node] = []
     open_lists = [top]

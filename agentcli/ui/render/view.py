@@ -6,58 +6,64 @@ from collections.abc import Mapping
 
 from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import ToolCall
-from agentcli.ui.lines import subject
-from agentcli.ui.render.card import State
-from agentcli.ui.render.cards import Cards
-from agentcli.ui.render.header import header
+from agentcli.ui.lines import read_subject
+from agentcli.ui.render.card import CardState
+from agentcli.ui.render.cards import CardRenderer
+from agentcli.ui.render.header import render_header
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.summary import turn_line
+from agentcli.ui.render.summary import render_turn_summary
 from agentcli.ui.render.theme import choose_theme
 from agentcli.ui.tally import Tally
 
 DEFAULT_SIZE = os.terminal_size((80, 24))
 
 
-class View:
+class TerminalView:
     """Everything returned ends with a newline, unless there is nothing to be shown."""
 
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
-        self._cards = Cards(paint, numbered=False)
+        self._cards = CardRenderer(paint, numbered=False)
 
-    def prose(self, markdown: str) -> str:
+    def render_prose(self, markdown: str) -> str:
         stream = MarkdownStream(self._paint)
         return stream.feed(markdown) + stream.finish()
 
-    def card(self, judged: CallJudged | None, finished: CallFinished, call: ToolCall | None) -> str:
-        return self._cards.finished(judged, finished, call=call)
+    def render_card(
+        self, judged: CallJudged | None, finished: CallFinished, call: ToolCall | None
+    ) -> str:
+        return self._cards.add_finished(judged, finished, call=call)
 
-    def held(self) -> str:
+    def flush_cards(self) -> str:
         return self._cards.flush()
 
-    def running(self, call: ToolCall) -> str:
+    def render_running(self, call: ToolCall) -> str:
         """One row without a newline, to be erased again; empty where nothing can be erased."""
         if self._paint.accessible:
             return ""
-        lines, _ = header(State.RUNNING, call.name, subject(call), ["running"], self._paint)
-        return self._paint.lines(lines[:1]).removesuffix("\n")
+        lines, _ = render_header(
+            CardState.RUNNING, call.name, read_subject(call), ["running"], self._paint
+        )
+        return self._paint.render_lines(lines[:1]).removesuffix("\n")
 
-    def remark(self, text: str) -> str:
-        return self._paint.styled(text, self._paint.theme.dim) + "\n"
+    def render_remark(self, text: str) -> str:
+        return self._paint.apply_style(text, self._paint.theme.dim) + "\n"
 
-    def summary(self, tally: Tally) -> str:
-        return turn_line(self._paint, tally, tools=tally.calls, duration_s=tally.duration_s)
+    def render_summary(self, tally: Tally) -> str:
+        return render_turn_summary(
+            self._paint, tally, tools=tally.calls, duration_s=tally.duration_s
+        )
 
 
-def view_on(descriptor: int, environ: Mapping[str, str]) -> View:
+def open_view(descriptor: int, environ: Mapping[str, str]) -> TerminalView:
     """For the terminal behind a descriptor, which is not asked anything."""
     theme, depth = choose_theme("auto", None, environ, True)
     try:
         size = os.get_terminal_size(descriptor)
     except OSError:
         size = DEFAULT_SIZE
-    return View(
+    return TerminalView(
         Paint(
             columns=size.columns or DEFAULT_SIZE.columns,
             rows=size.lines or DEFAULT_SIZE.lines,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.types.errors import AgentError
 from agentcli.types.verdicts import MODES
-from agentcli.types.words import counted
-from agentcli.ui.repl.answering import Answering
-from agentcli.ui.repl.approval import AskedPlan
+from agentcli.types.words import pluralize
+from agentcli.ui.repl.answering import AnswerActions
+from agentcli.ui.repl.approval import PendingPlan
 from agentcli.ui.repl.commands.registry import is_slash_command
 from agentcli.ui.repl.composer import SHELL
-from agentcli.ui.repl.outside import edited, paged
+from agentcli.ui.repl.outside import edit_text, page_text
 
 if TYPE_CHECKING:
     from agentcli.ui.repl.repl import Repl
@@ -23,51 +23,51 @@ AGAIN_S = 1.5
 class Actions:
     def __init__(self, repl: "Repl") -> None:
         self._repl = repl
-        self.answering = Answering(repl)
+        self.answer_actions = AnswerActions(repl)
         self._pressed: dict[str, float] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
 
-    def table(self) -> Mapping[str, Callable[[], None]]:
+    def list_actions(self) -> Mapping[str, Callable[[], None]]:
         repl = self._repl
         return {
             "submit": self.submit,
-            "newline": repl.composer.newline,
+            "newline": repl.composer.insert_newline,
             "complete": self.complete,
-            "next_mode": self.next_mode,
+            "next_mode": self.switch_mode,
             "escape": self.escape,
             "stop": self.stop,
             "leave": self.leave,
-            "up": self.up,
-            "down": self.down,
-            "editor": lambda: self.do(self.edit_in_editor()),
-            "transcript": lambda: self.do(self.transcript()),
-            "background": self.to_background,
+            "up": self.move_up,
+            "down": self.move_down,
+            "editor": lambda: self.run_task(self.edit_in_editor()),
+            "transcript": lambda: self.run_task(self.show_transcript()),
+            "background": self.move_to_background,
             "redraw": lambda: repl.terminal.repaint(),
             "suspend": lambda: repl.terminal.suspend(),
-            "answer_line": self.answering.answer_line,
+            "answer_line": self.answer_actions.submit_answer_line,
             "leave_shell": self.leave_shell,
-            "leave_answer_line": self.answering.leave_answer_line,
+            "leave_answer_line": self.answer_actions.leave_answer_line,
         }
 
-    def do(self, work: Awaitable[Any]) -> None:
+    def run_task(self, work: Awaitable[Any]) -> None:
         """Something that takes time; what goes wrong in it is not lost."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
 
-        def done(task: "asyncio.Future[Any]") -> None:
+        def on_done(task: "asyncio.Future[Any]") -> None:
             self._tasks.discard(task)
             error = None if task.cancelled() else task.exception()
             # That the session cannot be had was said where it was found out.
             if error is not None and not isinstance(error, AgentError):
                 self._repl.terminal.leave(error)
 
-        task.add_done_callback(done)
+        task.add_done_callback(on_done)
 
-    def key_pressed(self) -> None:
+    def note_key(self) -> None:
         """Before each key: whether somebody is typing."""
         if not self._repl.approvals.takes_keys:
             self._repl.composer.rhythm.touch()
-            self._repl.approvals.step_back()
+            self._repl.approvals.postpone()
 
     def paste(self, data: str) -> None:
         """Never an answer, and never sent by a newline in it."""
@@ -81,7 +81,7 @@ class Actions:
     # The input
 
     def submit(self) -> None:
-        self._repl.view.forget_notice()
+        self._repl.view.clear_notice()
         composer = self._repl.composer
         state = composer.buffer.complete_state
         if state is not None and state.current_completion is not None:
@@ -92,7 +92,7 @@ class Actions:
                 return
         if composer.ends_in_backslash():
             composer.buffer.delete_before_cursor(1)
-            composer.newline()
+            composer.insert_newline()
             return
         if self._repl.status.is_waiting_to_retry and composer.is_empty:
             self._repl.session.hurry()
@@ -101,15 +101,16 @@ class Actions:
         if composer.shell_mode or text.startswith(SHELL):
             self._submit_shell(text)
         elif is_slash_command(text):
-            composer.lift()  # now: the keys that come with this one belong to the next line
-            self.do(self._repl.slash.submit(text))
+            # now: the keys that come with this one belong to the next line
+            composer.take_unrecorded()
+            self.run_task(self._repl.slash.submit(text))
         elif text.strip():
             self._send(*composer.take())
 
     def _send(self, text: str, shown: str) -> None:
         """What is said while a plan waits for an answer is about the plan."""
-        if isinstance(self._repl.approvals.asked, AskedPlan):
-            self.answering.plan.change(text)
+        if isinstance(self._repl.approvals.pending, PendingPlan):
+            self.answer_actions.plan.request_change(text)
         else:
             self._repl.turns.send(text, shown)
 
@@ -120,10 +121,10 @@ class Actions:
             composer.shell_mode = not composer.shell_mode
             composer.buffer.reset()
         elif self._repl.turns.is_running:
-            self._repl.notice("a turn is running: the command waits in the input")
+            self._repl.show_notice("a turn is running: the command waits in the input")
         else:
             composer.take()
-            self._repl.turns.run_shell(command, is_told=not text.startswith(2 * SHELL))
+            self._repl.turns.run_shell(command, tells_model=not text.startswith(2 * SHELL))
 
     def complete(self) -> None:
         repl, buffer = self._repl, self._repl.composer.buffer
@@ -131,7 +132,7 @@ class Actions:
             buffer.complete_next()
             if len(buffer.complete_state.completions) == 1:
                 buffer.complete_state = None
-        elif repl.approvals.asked is not None:
+        elif repl.approvals.pending is not None:
             repl.approvals.open_now()
         elif repl.turns.is_running and repl.composer.text.strip():
             text, _ = repl.composer.take()
@@ -139,20 +140,20 @@ class Actions:
         else:
             buffer.start_completion(insert_common_part=True)
 
-    def next_mode(self) -> None:
+    def switch_mode(self) -> None:
         index = MODES.index(self._repl.mode)
         self._repl.set_mode(MODES[(index + 1) % len(MODES)])
 
-    def up(self) -> None:
+    def move_up(self) -> None:
         repl, buffer = self._repl, self._repl.composer.buffer
         if buffer.complete_state is not None:
             buffer.complete_previous()
         elif repl.composer.is_empty and len(repl.turns.queue):
-            repl.composer.put(repl.turns.queue.take())
+            repl.composer.set_text(repl.turns.queue.take())
         else:
             buffer.auto_up()
 
-    def down(self) -> None:
+    def move_down(self) -> None:
         buffer = self._repl.composer.buffer
         if buffer.complete_state is not None:
             buffer.complete_next()
@@ -171,20 +172,20 @@ class Actions:
             if self._is_again("escape"):
                 repl.composer.clear()
             else:
-                repl.notice("esc again clears the input; up brings it back")
+                repl.show_notice("esc again clears the input; up brings it back")
         elif self._is_again("escape"):
-            self.do(self._rewind())
+            self.run_task(self._rewind())
 
     def leave_shell(self) -> None:
         self._repl.composer.shell_mode = False
 
     async def _rewind(self) -> None:
-        await self._repl.engine.opened()
+        await self._repl.sessions.wait_for_session()
         await self._repl.slash.run("/rewind")
 
     def stop(self) -> None:
         repl = self._repl
-        if repl.stop_asking():
+        if repl.cancel_question():
             return
         if repl.turns.is_running:
             self._interrupt()
@@ -193,7 +194,7 @@ class Actions:
         elif self._is_again("stop"):
             repl.leave()
         else:
-            repl.notice("ctrl+c again to exit")
+            repl.show_notice("ctrl+c again to exit")
 
     def leave(self) -> None:
         repl = self._repl
@@ -202,7 +203,7 @@ class Actions:
         elif not repl.turns.is_running or self._is_again("leave"):
             repl.leave()
         else:
-            repl.notice("a turn is running: ctrl+d again stops it and leaves")
+            repl.show_notice("a turn is running: ctrl+d again stops it and leaves")
 
     def _interrupt(self) -> None:
         if self._is_again("interrupt") and self._repl.turns.is_stopping:
@@ -210,16 +211,18 @@ class Actions:
         else:
             self._repl.turns.interrupt()
 
-    def to_background(self) -> None:
+    def move_to_background(self) -> None:
         """The command that is waited for; without one the key edits as it does in emacs."""
         repl, buffer = self._repl, self._repl.composer.buffer
-        moved = repl.engine.session.move_to_background() if repl.engine.session else 0
+        moved = repl.sessions.session.move_to_background() if repl.sessions.session else 0
         if moved:
-            repl.notice(f"moved to the background: {counted(moved, 'command')}; /bg lists them")
+            repl.show_notice(
+                f"moved to the background: {pluralize(moved, 'command')}; /bg lists them"
+            )
         elif buffer.text:
             buffer.cursor_left()
         else:
-            repl.notice("no command is running that could go to the background")
+            repl.show_notice("no command is running that could go to the background")
 
     def _is_again(self, what: str) -> bool:
         now = time.monotonic()
@@ -233,18 +236,18 @@ class Actions:
     async def edit_in_editor(self) -> None:
         composer = self._repl.composer
         text = await self._repl.terminal.hand_over(
-            lambda: edited(composer.text, suffix=".md", workspace=self._repl.settings.workspace)
+            lambda: edit_text(composer.text, suffix=".md", workspace=self._repl.settings.workspace)
         )
         if text is None:
-            self._repl.notice("the editor failed: the text is as it was")
+            self._repl.show_notice("the editor failed: the text is as it was")
         else:
-            composer.put(text.rstrip("\n"))
+            composer.set_text(text.rstrip("\n"))
 
-    async def transcript(self) -> None:
-        await self._repl.engine.opened()
-        await self.page(self._repl.stage.story.transcript())
+    async def show_transcript(self) -> None:
+        await self._repl.sessions.wait_for_session()
+        await self.page_text(self._repl.renderer.transcript.render_full())
 
-    async def page(self, text: str) -> None:
+    async def page_text(self, text: str) -> None:
         await self._repl.terminal.hand_over(
-            lambda: paged(text, workspace=self._repl.settings.workspace)
+            lambda: page_text(text, workspace=self._repl.settings.workspace)
         )

@@ -9,7 +9,14 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from agentcli.ui.repl.approval import GRACE_S, LETTERS, Approvals, Asked, AskedPlan, Letter
+from agentcli.ui.repl.approval import (
+    GRACE_S,
+    LETTERS,
+    ApprovalPrompt,
+    Letter,
+    PendingApproval,
+    PendingPlan,
+)
 
 CONFIRMED: frozenset[Letter] = frozenset({"a"})
 """Letters that only select their answer."""
@@ -21,7 +28,7 @@ ONE_READ_S = 0.02
 class AnswerKeys:
     def __init__(
         self,
-        approvals: Approvals,
+        approvals: ApprovalPrompt,
         *,
         alone_s: Callable[[], float],
         answer: Callable[[str], None],
@@ -45,7 +52,7 @@ class AnswerKeys:
 
     def press(self, key: str) -> None:
         """Take a letter of the answers, `enter`, `up`, `down` or `stop`."""
-        asked = self._approvals.asked
+        asked = self._approvals.pending
         if asked is None:
             return
         match key:
@@ -63,7 +70,7 @@ class AnswerKeys:
     def type(self, text: str) -> None:
         """Take any other key: whoever pressed it is not answering."""
         held = self._drop()
-        self._approvals.step_back()
+        self._approvals.postpone()
         is_key = text.startswith("\x1b") or (len(text) == 1 and not text.isprintable())
         written = ("" if text in BACKSPACE else held) + ("" if is_key else text)
         if written:
@@ -72,7 +79,7 @@ class AnswerKeys:
     def paste(self, text: str) -> None:
         """Pasted text answers nothing, and makes text of a letter before it."""
         self.release()
-        self._approvals.step_back()
+        self._approvals.postpone()
         self._write(text)
 
     def release(self) -> None:
@@ -80,7 +87,7 @@ class AnswerKeys:
         if held := self._drop():
             self._write(held)
 
-    def _letter(self, key: str, asked: Asked | AskedPlan) -> None:
+    def _letter(self, key: str, asked: PendingApproval | PendingPlan) -> None:
         letter = next((one for one in asked.letters if one == key), None)
         if letter is None or self._held is not None:
             self.type(key)
@@ -92,7 +99,7 @@ class AnswerKeys:
             self._alone_s(), self._stand_alone, asked
         )
 
-    def _enter(self, asked: Asked | AskedPlan) -> None:
+    def _enter(self, asked: PendingApproval | PendingPlan) -> None:
         now = self._clock()
         if self._held is not None and self._timer is not None:
             if now - self._held_at < ONE_READ_S:
@@ -105,11 +112,11 @@ class AnswerKeys:
             self._drop()
             self._answer(letter)
 
-    def _stand_alone(self, asked: Asked | AskedPlan) -> None:
+    def _stand_alone(self, asked: PendingApproval | PendingPlan) -> None:
         """No other key has followed the letter, or Enter has."""
         self._stop_timer()
         letter = self._held
-        if letter is None or asked is not self._approvals.asked:
+        if letter is None or asked is not self._approvals.pending:
             self.release()
         elif letter in CONFIRMED and asked.offers(letter):
             asked.awaits_enter = True
@@ -122,7 +129,7 @@ class AnswerKeys:
         """Return the held letter, which is held and selected no longer."""
         self._stop_timer()
         held, self._held = self._held, None
-        asked = self._approvals.asked
+        asked = self._approvals.pending
         if held is not None and asked is not None:
             asked.selected, asked.awaits_enter = None, False
         return held or ""

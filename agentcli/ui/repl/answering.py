@@ -5,25 +5,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agentcli.machine.plain import visible
+from agentcli.machine.plain import show_controls
 from agentcli.types.errors import AgentError
-from agentcli.types.forms import Form
-from agentcli.ui.repl.approval import EDITABLE, LETTERS, Asked, AskedPlan, Letter
-from agentcli.ui.repl.form_lines import fill_in_here, unless_answered
-from agentcli.ui.repl.outside import edited
-from agentcli.ui.repl.plan_answers import PlanAnswers
+from agentcli.types.forms import ServerForm
+from agentcli.ui.repl.approval import EDITABLE, LETTERS, Letter, PendingApproval, PendingPlan
+from agentcli.ui.repl.form_lines import fill_in_on_terminal, fill_in_until_answered
+from agentcli.ui.repl.outside import edit_text
+from agentcli.ui.repl.plan_answers import PlanActions
 
 if TYPE_CHECKING:
     from agentcli.ui.repl.repl import Repl
 
 
-class Answering:
+class AnswerActions:
     def __init__(self, repl: "Repl") -> None:
         self._repl = repl
-        self.plan = PlanAnswers(repl)
+        self.plan = PlanActions(repl)
 
-    def answer(self, key: str) -> None:
-        asked = self._repl.approvals.asked
+    def answer_key(self, key: str) -> None:
+        asked = self._repl.approvals.pending
         if asked is None or asked.answer.done():
             return
         if key == "stop":
@@ -31,117 +31,117 @@ class Answering:
         else:
             self._choose(key, asked)
 
-    def write(self, text: str) -> None:
+    def start_message(self, text: str) -> None:
         """What was typed is no answer, so it is the beginning of a message."""
         self._repl.composer.rhythm.touch()
         self._repl.composer.paste(text)
 
-    def _refuse(self, asked: Asked | AskedPlan) -> None:
-        if isinstance(asked, AskedPlan):
+    def _refuse(self, pending: PendingApproval | PendingPlan) -> None:
+        if isinstance(pending, PendingPlan):
             self.plan.keep_planning()
             return
-        if asked.question.form is not None:
+        if pending.question.form is not None:
             self._repl.approvals.dismiss()
         else:
             self._repl.approvals.deny()
         # After the answer has been recorded.
         asyncio.get_running_loop().call_soon(self._repl.turns.interrupt)
 
-    def _choose(self, key: str, asked: Asked | AskedPlan) -> None:
+    def _choose(self, key: str, pending: PendingApproval | PendingPlan) -> None:
         letter = next((one for one in LETTERS if one == key), None)
         if letter is None:
             return
-        if isinstance(asked, AskedPlan):
-            self.plan.choose(letter, asked)
-        elif not asked.offers(letter):
-            why_not = visible(asked.offer.why_not(letter)) or "view it first, with v"
-            self._repl.notice(f"{letter} is not offered: {why_not}")
+        if isinstance(pending, PendingPlan):
+            self.plan.choose(letter, pending)
+        elif not pending.offers(letter):
+            why_not = show_controls(pending.offer.find_obstacle(letter)) or "view it first, with v"
+            self._repl.show_notice(f"{letter} is not offered: {why_not}")
         else:
-            self._choose_for_call(letter, asked)
+            self._choose_for_call(letter, pending)
 
-    def _choose_for_call(self, letter: Letter, asked: Asked) -> None:
+    def _choose_for_call(self, letter: Letter, pending: PendingApproval) -> None:
         approvals = self._repl.approvals
         choices: dict[Letter, Callable[[], None]] = {
-            "y": partial(self._agree, asked),
+            "y": partial(self._agree, pending),
             "s": partial(approvals.allow, lasting="session"),
-            "a": partial(self._allow_always, asked),
+            "a": partial(self._allow_always, pending),
             "n": approvals.deny,
-            "e": partial(self.ask_what_instead, asked),
-            "v": lambda: self._repl.actions.do(self._view(asked)),
-            "m": lambda: self._repl.actions.do(self._modify(asked)),
+            "e": partial(self.ask_alternative, pending),
+            "v": lambda: self._repl.actions.run_task(self._view(pending)),
+            "m": lambda: self._repl.actions.run_task(self._modify(pending)),
         }
         choices[letter]()
 
-    def _agree(self, asked: Asked) -> None:
-        form = asked.question.form
+    def _agree(self, pending: PendingApproval) -> None:
+        form = pending.question.form
         if form is not None and form.fields:
-            self._repl.actions.do(self._fill_in(asked, form))
+            self._repl.actions.run_task(self._fill_in(pending, form))
         else:
             self._repl.approvals.allow()
 
-    async def _fill_in(self, asked: Asked, form: Form) -> None:
+    async def _fill_in(self, pending: PendingApproval, form: ServerForm) -> None:
         """Whoever gives up is back at the question, which can still be answered."""
         values = await self._repl.terminal.hand_over(
-            lambda: unless_answered(fill_in_here(form), asked.answer)
+            lambda: fill_in_until_answered(fill_in_on_terminal(form), pending.answer)
         )
         if values is None:
-            self._repl.approvals.viewed()
+            self._repl.approvals.mark_viewed()
         else:
             self._repl.approvals.modify(values)
 
-    def _allow_always(self, asked: Asked) -> None:
+    def _allow_always(self, pending: PendingApproval) -> None:
         try:
-            self._repl.store_rules(asked)
+            self._repl.store_rules(pending)
         except AgentError as error:
             self._repl.fail(str(error), error.hint)
             return
         self._repl.approvals.allow(lasting="always")
 
-    def ask_what_instead(self, asked: Asked | AskedPlan) -> None:
-        asked.instead = True
+    def ask_alternative(self, pending: PendingApproval | PendingPlan) -> None:
+        pending.instead = True
         self._repl.screen.answer.reset()
         self._repl.screen.layout.focus(self._repl.screen.answer_window)
 
-    def answer_line(self) -> None:
+    def submit_answer_line(self) -> None:
         text = self._repl.screen.answer.text.strip()
         if text:
             self.leave_answer_line()
-            if isinstance(self._repl.approvals.asked, AskedPlan):
-                self.plan.change(text)
+            if isinstance(self._repl.approvals.pending, PendingPlan):
+                self.plan.request_change(text)
             else:
                 self._repl.approvals.deny(text)
 
     def leave_answer_line(self) -> None:
-        if self._repl.approvals.asked is not None:
-            self._repl.approvals.asked.instead = False
+        if self._repl.approvals.pending is not None:
+            self._repl.approvals.pending.instead = False
             self._repl.approvals.rest()
         self._repl.screen.layout.focus(self._repl.screen.input_window)
 
-    def lose_question(self) -> None:
+    def rescue_answer_line(self) -> None:
         """It went away while its answer was being written: that is kept, and so is the keyboard."""
         self._repl.answer_keys.release()
         screen = self._repl.screen
         if screen.layout.has_focus(screen.answer_window):
             if screen.answer.text.strip():
-                self._repl.composer.put_before(screen.answer.text)
+                self._repl.composer.prepend_text(screen.answer.text)
             self.leave_answer_line()
 
-    async def _view(self, asked: Asked) -> None:
-        await self._repl.page(self._repl.stage.viewed_question(asked))
-        self._repl.approvals.viewed()
+    async def _view(self, pending: PendingApproval) -> None:
+        await self._repl.page(self._repl.renderer.render_viewed_question(pending))
+        self._repl.approvals.mark_viewed()
 
-    async def _modify(self, asked: Asked) -> None:
-        given = self._repl.session.input_of(asked.question.call)
+    async def _modify(self, pending: PendingApproval) -> None:
+        given = self._repl.session.normalise_input(pending.question.call)
         assert isinstance(given, dict)  # it would not be offered
         name = next(key for key in EDITABLE if key in given)
         before = str(given[name])
         after = await self._repl.terminal.hand_over(
-            lambda: edited(before, suffix=".txt", workspace=self._repl.settings.workspace)
+            lambda: edit_text(before, suffix=".txt", workspace=self._repl.settings.workspace)
         )
         if after is None:
-            self._repl.notice("the editor failed: nothing was changed")
-            self._repl.approvals.viewed()
+            self._repl.show_notice("the editor failed: nothing was changed")
+            self._repl.approvals.mark_viewed()
         elif after.rstrip("\n") == before.rstrip("\n"):
-            self._repl.approvals.viewed()
+            self._repl.approvals.mark_viewed()
         else:
             self._repl.approvals.modify({**given, name: after.rstrip("\n")})

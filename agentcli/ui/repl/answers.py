@@ -10,15 +10,15 @@ from typing import Literal
 from rich.cells import cell_len
 from rich.text import Text
 
-from agentcli.settings import rules_file
+from agentcli.settings import get_rules_file
 from agentcli.ui.render.escape import escape
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.repl.approval import LETTERS, Asked, Letter
+from agentcli.ui.repl.approval import LETTERS, Letter, PendingApproval
 
 Density = Literal["rows", "flowing", "short"]
 """A row for each; one behind the other; those that can be given now, in few words."""
 
-_WORDS: dict[Letter, str] = {
+_ANSWER_LABELS: dict[Letter, str] = {
     "y": "yes, once",
     "s": "yes, this session",
     "a": "always",
@@ -27,7 +27,7 @@ _WORDS: dict[Letter, str] = {
     "v": "view all",
     "m": "modify before running",
 }
-_SHORT: dict[Letter, str] = {
+_SHORT_LABELS: dict[Letter, str] = {
     "y": "yes",
     "s": "yes, session",
     "a": "yes, always",
@@ -36,8 +36,8 @@ _SHORT: dict[Letter, str] = {
     "v": "view",
     "m": "modify",
 }
-_TO_A_SERVER = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
-_OF_ONE_ROW: tuple[Letter, ...] = ("v", "m")
+_SERVER_LABELS = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
+_SINGLE_ROW_LETTERS: tuple[Letter, ...] = ("v", "m")
 _CONFIRM = "press Enter, "
 """Before what a selected answer stores."""
 _NOTE_INDENT = 6
@@ -46,31 +46,39 @@ _NOTE_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _AnswerRows:
     """As rows of terminal codes, and how wide the last of them is."""
 
     rows: list[str]
     cells: int
 
 
-def answer_rows(asked: Asked, paint: Paint, density: Density) -> list[str]:
+def render_answers(pending: PendingApproval, paint: Paint, density: Density) -> list[str]:
     if density == "short":
-        offered = (one for one in asked.letters if asked.offers(one))
-        return _flowing((_answer(asked, one, paint, is_short=True) for one in offered), paint)
-    answers = {one: _answer(asked, one, paint, is_short=False) for one in asked.letters}
+        offered = (one for one in pending.letters if pending.offers(one))
+        return _flow_answers(
+            (_render_answer(pending, one, paint, is_short=True) for one in offered), paint
+        )
+    answers = {one: _render_answer(pending, one, paint, is_short=False) for one in pending.letters}
     if density == "flowing":
-        return _flowing(answers.values(), paint)
-    above = [row for one in answers if one not in _OF_ONE_ROW for row in answers[one].rows]
-    return ["", *above, *_flowing((answers[one] for one in _OF_ONE_ROW if one in answers), paint)]
+        return _flow_answers(answers.values(), paint)
+    above = [row for one in answers if one not in _SINGLE_ROW_LETTERS for row in answers[one].rows]
+    return [
+        "",
+        *above,
+        *_flow_answers((answers[one] for one in _SINGLE_ROW_LETTERS if one in answers), paint),
+    ]
 
 
-def shows_rules(asked: Asked, paint: Paint, density: Density) -> bool:
+def shows_rules(pending: PendingApproval, paint: Paint, density: Density) -> bool:
     """Whether all of what the lasting answers would store is among the rows."""
-    notes = (_wrapped(_CONFIRM + _stored(asked, letter), paint) for letter in LETTERS)
+    notes = (
+        _wrap_note(_CONFIRM + _render_stored_rule(pending, letter), paint) for letter in LETTERS
+    )
     return density != "short" and all(len(rows) <= _NOTE_ROWS for rows in notes)
 
 
-def _flowing(answers: Iterable[_Answer], paint: Paint) -> list[str]:
+def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:
     """As many in a row as fit."""
     rows: list[str] = []
     used = paint.width
@@ -84,53 +92,55 @@ def _flowing(answers: Iterable[_Answer], paint: Paint) -> list[str]:
     return rows
 
 
-def _answer(asked: Asked, letter: Letter, paint: Paint, *, is_short: bool) -> _Answer:
-    is_wide = cell_len(f"  [{letter}] {_WORDS[letter]}") > paint.width
-    words = (_SHORT if is_short or is_wide else _WORDS)[letter]
-    if letter == "y" and asked.question.form is not None:
-        words = _TO_A_SERVER[asked.question.form.kind]
-    if is_short and letter == "v" and not asked.was_viewed:
+def _render_answer(
+    pending: PendingApproval, letter: Letter, paint: Paint, *, is_short: bool
+) -> _AnswerRows:
+    is_wide = cell_len(f"  [{letter}] {_ANSWER_LABELS[letter]}") > paint.width
+    words = (_SHORT_LABELS if is_short or is_wide else _ANSWER_LABELS)[letter]
+    if letter == "y" and pending.question.form is not None:
+        words = _SERVER_LABELS[pending.question.form.kind]
+    if is_short and letter == "v" and not pending.was_viewed:
         words += " for more answers"
-    note = "" if is_short else _note(asked, letter)
-    is_selected = asked.selected is not None and LETTERS[asked.selected] == letter
-    if is_selected and asked.awaits_enter:
+    note = "" if is_short else _render_note(pending, letter)
+    is_selected = pending.selected is not None and LETTERS[pending.selected] == letter
+    if is_selected and pending.awaits_enter:
         words += ": press Enter" if is_short else ""
         note = f"{_CONFIRM}{note}" if note else ""
     cells = cell_len(f"  [{letter}] {words}")
     dim = paint.theme.dim
-    if asked.offers(letter):
-        key = paint.styled(f"[{letter}]", paint.theme.strong)
+    if pending.offers(letter):
+        key = paint.apply_style(f"[{letter}]", paint.theme.strong)
         first = f"{'>' if is_selected else ' '} {key} {words}"
     else:
-        first = paint.styled(f"  [{letter}] {words}", dim)
+        first = paint.apply_style(f"  [{letter}] {words}", dim)
     if not note:
-        return _Answer([first], cells)
+        return _AnswerRows([first], cells)
     if cells + 2 + cell_len(note) <= paint.width:
-        return _Answer([f"{first}  {paint.styled(note, dim)}"], cells + 2 + cell_len(note))
-    below = _wrapped(note, paint)
+        return _AnswerRows([f"{first}  {paint.apply_style(note, dim)}"], cells + 2 + cell_len(note))
+    below = _wrap_note(note, paint)
     if len(below) > _NOTE_ROWS:
         below = [*below[: _NOTE_ROWS - 1], f"{paint.ellipsis} all of it: v"]
     indent = " " * min(_NOTE_INDENT, max(0, paint.width - 8))
-    return _Answer([first, *(indent + paint.styled(row, dim) for row in below)], cells)
+    return _AnswerRows([first, *(indent + paint.apply_style(row, dim) for row in below)], cells)
 
 
-def _wrapped(note: str, paint: Paint) -> list[str]:
+def _wrap_note(note: str, paint: Paint) -> list[str]:
     room = max(8, paint.width - _NOTE_INDENT)
-    return [row.plain for row in Text(note).wrap(paint.console(), room)]
+    return [row.plain for row in Text(note).wrap(paint.build_console(), room)]
 
 
-def _note(asked: Asked, letter: Letter) -> str:
-    if why_not := asked.offer.why_not(letter):
+def _render_note(pending: PendingApproval, letter: Letter) -> str:
+    if why_not := pending.offer.find_obstacle(letter):
         return f"not offered: {escape(why_not)}"
-    if not asked.offers(letter):
-        return "" if letter in _OF_ONE_ROW else "view it first"
-    return _stored(asked, letter)
+    if not pending.offers(letter):
+        return "" if letter in _SINGLE_ROW_LETTERS else "view it first"
+    return _render_stored_rule(pending, letter)
 
 
-def _stored(asked: Asked, letter: Letter) -> str:
+def _render_stored_rule(pending: PendingApproval, letter: Letter) -> str:
     """What a lasting answer would store."""
     if letter == "s":
-        return escape(asked.offer.session)
-    if letter != "a" or not asked.offer.rules:
+        return escape(pending.offer.session)
+    if letter != "a" or not pending.offer.rules:
         return ""
-    return escape(f"saves: allow {', '.join(asked.offer.rules)} in {rules_file().name}")
+    return escape(f"saves: allow {', '.join(pending.offer.rules)} in {get_rules_file().name}")

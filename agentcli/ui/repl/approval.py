@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Mode, Question, Verdict
-from agentcli.ui.lines import SAID_INSTEAD, SAID_NO
+from agentcli.ui.lines import USER_SAID_INSTEAD, USER_SAID_NO
 
 TYPING_S = 1.0
 """A key within this time means: somebody is typing."""
@@ -26,16 +26,16 @@ LOOK_S = 0.1
 
 Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
 LETTERS: tuple[Letter, ...] = ("y", "s", "a", "n", "e", "v", "m")
-AGREEING = frozenset({"y", "s", "a", "m"})
-LASTING = frozenset({"s", "a"})
-OF_A_SERVER: tuple[Letter, ...] = ("y", "n", "v")
-OF_A_PLAN: tuple[Letter, ...] = ("y", "a", "n", "e", "m")
+AGREEING_LETTERS = frozenset({"y", "s", "a", "m"})
+LASTING_LETTERS = frozenset({"s", "a"})
+SERVER_LETTERS: tuple[Letter, ...] = ("y", "n", "v")
+PLAN_LETTERS: tuple[Letter, ...] = ("y", "a", "n", "e", "m")
 EDITABLE = ("command", "new_text", "content", "patch")
 """The arguments of tools that a person would want to change before they run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class RuleOffer:
     """What the two lasting answers would store, and why one of them cannot be had."""
 
     rules: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Offer:
     """The parts of a command line that no rule allows yet."""
     editable: bool = True
 
-    def why_not(self, letter: Letter) -> str:
+    def find_obstacle(self, letter: Letter) -> str:
         """Empty: it can be chosen."""
         if letter == "a" and not self.rules:
             return self.reason or "no rule can name it"
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class Pending:
+class PendingQuestion:
     """A question on the screen, whatever it is about."""
 
     opened: bool = False
@@ -82,7 +82,7 @@ class PlanAnswer:
 
 
 @dataclass(slots=True, kw_only=True)
-class AskedPlan(Pending):
+class PendingPlan(PendingQuestion):
     """Whether the plan that was just said is the one to follow."""
 
     plan: str
@@ -90,18 +90,18 @@ class AskedPlan(Pending):
 
     @property
     def letters(self) -> tuple[Letter, ...]:
-        return OF_A_PLAN
+        return PLAN_LETTERS
 
     def offers(self, letter: Letter) -> bool:
-        return letter in OF_A_PLAN
+        return letter in PLAN_LETTERS
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked(Pending):
+class PendingApproval(PendingQuestion):
     """Whether a call may run."""
 
     question: Question
-    offer: Offer
+    offer: RuleOffer
     position: tuple[int, int]
     """Which call of how many in the same reply."""
     answer: "asyncio.Future[Verdict]"
@@ -114,82 +114,86 @@ class Asked(Pending):
     @property
     def letters(self) -> tuple[Letter, ...]:
         """What there is to answer: a server's question takes nothing that would last."""
-        return LETTERS if self.question.form is None else OF_A_SERVER
+        return LETTERS if self.question.form is None else SERVER_LETTERS
 
     def offers(self, letter: Letter) -> bool:
         if letter not in self.letters:
             return False
-        return not self.offer.why_not(letter) and not self._is_locked(letter)
+        return not self.offer.find_obstacle(letter) and not self._is_locked(letter)
 
     def _is_locked(self, letter: Letter) -> bool:
         """Whether it agrees to something that was not shown."""
-        hidden = (self.is_cut and letter in AGREEING) or (self.hides_rules and letter in LASTING)
+        hidden = (self.is_cut and letter in AGREEING_LETTERS) or (
+            self.hides_rules and letter in LASTING_LETTERS
+        )
         return hidden and not self.was_viewed
 
 
-class Approvals:
+class ApprovalPrompt:
     """Implements `types.verdicts.Asker` on a screen whose input must not be disturbed."""
 
     def __init__(
         self,
         *,
         is_composing: Callable[[], bool],
-        quiet_s: Callable[[], float],
-        offer: Callable[[Question], Offer],
-        position: Callable[[Question], tuple[int, int]],
-        changed: Callable[[], None],
+        measure_quiet_s: Callable[[], float],
+        build_offer: Callable[[Question], RuleOffer],
+        find_position: Callable[[Question], tuple[int, int]],
+        on_change: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`changed`: what is shown has to be drawn anew."""
-        self.asked: Asked | AskedPlan | None = None
+        self.pending: PendingApproval | PendingPlan | None = None
         self._is_composing = is_composing
-        self._quiet_s = quiet_s
-        self._offer = offer
-        self._position = position
-        self._changed = changed
+        self._measure_quiet_s = measure_quiet_s
+        self._build_offer = build_offer
+        self._find_position = find_position
+        self._on_change = on_change
         self._clock = clock
         self._open_now = asyncio.Event()
 
     async def __call__(self, question: Question) -> Verdict:
-        asked = Asked(
+        asked = PendingApproval(
             question=question,
-            offer=self._offer(question),
-            position=self._position(question),
+            offer=self._build_offer(question),
+            position=self._find_position(question),
             answer=asyncio.get_running_loop().create_future(),
         )
-        return await self._put(asked, asked.answer)
+        return await self._wait_for_answer(asked, asked.answer)
 
-    async def about_plan(self, plan: str) -> tuple[PlanAnswer, str]:
+    async def ask_about_plan(self, plan: str) -> tuple[PlanAnswer, str]:
         """The answer, and the plan as the person left it."""
-        asked = AskedPlan(plan=plan, answer=asyncio.get_running_loop().create_future())
-        return await self._put(asked, asked.answer), asked.plan
+        asked = PendingPlan(plan=plan, answer=asyncio.get_running_loop().create_future())
+        return await self._wait_for_answer(asked, asked.answer), asked.plan
 
-    async def _put(self, asked: Asked | AskedPlan, answer: "asyncio.Future[T]") -> T:
-        self.asked = asked
+    async def _wait_for_answer(
+        self, pending: PendingApproval | PendingPlan, answer: "asyncio.Future[T]"
+    ) -> T:
+        self.pending = pending
         self._open_now.clear()
         try:
-            self._changed()
-            await self._until_nobody_types()
-            asked.opened, asked.is_wanted = True, self._open_now.is_set()
-            self._changed()
+            self._on_change()
+            await self._wait_until_idle()
+            pending.opened, pending.is_wanted = True, self._open_now.is_set()
+            self._on_change()
             return await answer
         finally:
-            self.asked = None
-            self._changed()
+            self.pending = None
+            self._on_change()
 
     @property
     def is_waiting(self) -> bool:
         """There is a question, and the keyboard still belongs to the input."""
-        return self.asked is not None and not self.asked.opened
+        return self.pending is not None and not self.pending.opened
 
     @property
     def is_open(self) -> bool:
-        return self.asked is not None and self.asked.opened
+        return self.pending is not None and self.pending.opened
 
     @property
     def takes_keys(self) -> bool:
         """Until the first answer: what else was typed with it is no other one."""
-        asked = self.asked
+        asked = self.pending
         if asked is None or not asked.opened or asked.answer.done():
             return False
         is_free = asked.is_wanted or not self._is_composing()
@@ -198,19 +202,19 @@ class Approvals:
     def open_now(self) -> None:
         """The user asks for the question, whatever is being written."""
         self._open_now.set()
-        if self.asked is not None and self.asked.opened:
-            self.asked.is_wanted = True
+        if self.pending is not None and self.pending.opened:
+            self.pending.is_wanted = True
             self.rest()
 
-    def shown(self) -> None:
+    def note_shown(self) -> None:
         """After each drawing: keys that were typed before it do not count."""
-        asked = self.asked
+        asked = self.pending
         if asked is not None and asked.opened and asked.counts_from == float("inf"):
             asked.counts_from = self._clock() + GRACE_S
 
-    def step_back(self) -> None:
+    def postpone(self) -> None:
         """A key has gone to the input: whoever typed it means to type on."""
-        asked = self.asked
+        asked = self.pending
         if asked is not None:
             asked.is_wanted = False
             if asked.counts_from != float("inf"):
@@ -218,12 +222,12 @@ class Approvals:
 
     def rest(self) -> None:
         """Count no key before the question was drawn anew."""
-        if self.asked is not None:
-            self.asked.counts_from = float("inf")
-            self._changed()
+        if self.pending is not None:
+            self.pending.counts_from = float("inf")
+            self._on_change()
 
     def select(self, step: int) -> None:
-        asked = self.asked
+        asked = self.pending
         if asked is None:
             return
         choices = [index for index, letter in enumerate(LETTERS) if asked.offers(letter)]
@@ -233,27 +237,27 @@ class Approvals:
             near = [one for one in choices if (one - asked.selected) * step > 0]
             if near:
                 asked.selected = near[0] if step > 0 else near[-1]
-        self._changed()
+        self._on_change()
 
     def allow(self, *, lasting: Literal["", "session", "always"] = "") -> None:
         reason = {"": "once", "session": "for this session", "always": "always"}[lasting]
         rule = None
-        if lasting and isinstance(self.asked, Asked):
-            rule = ", ".join(self.asked.offer.rules) or self.asked.offer.session
-        self._answer(
+        if lasting and isinstance(self.pending, PendingApproval):
+            rule = ", ".join(self.pending.offer.rules) or self.pending.offer.session
+        self._resolve(
             Verdict(decision="allow", by="person", reason=f"the person agreed {reason}", rule=rule)
         )
 
     def deny(self, instead: str = "") -> None:
-        reason = f"{SAID_INSTEAD}{instead}" if instead else SAID_NO
-        self._answer(Verdict(decision="deny", by="person", reason=reason))
+        reason = f"{USER_SAID_INSTEAD}{instead}" if instead else USER_SAID_NO
+        self._resolve(Verdict(decision="deny", by="person", reason=reason))
 
     def dismiss(self) -> None:
         """Gives a server's question no answer, which is not the same as a no."""
-        self._answer(Verdict(decision="ask", by="person", reason="the person gave no answer"))
+        self._resolve(Verdict(decision="ask", by="person", reason="the person gave no answer"))
 
     def modify(self, new_input: Json) -> None:
-        self._answer(
+        self._resolve(
             Verdict(
                 decision="modify",
                 by="person",
@@ -263,24 +267,24 @@ class Approvals:
         )
 
     def decide_on_plan(self, answer: PlanAnswer) -> None:
-        if isinstance(self.asked, AskedPlan) and not self.asked.answer.done():
-            self.asked.answer.set_result(answer)
+        if isinstance(self.pending, PendingPlan) and not self.pending.answer.done():
+            self.pending.answer.set_result(answer)
             self.open_now()
 
-    def viewed(self) -> None:
-        if isinstance(self.asked, Asked):
-            self.asked.was_viewed = True
+    def mark_viewed(self) -> None:
+        if isinstance(self.pending, PendingApproval):
+            self.pending.was_viewed = True
         self.rest()
 
-    def _answer(self, verdict: Verdict) -> None:
-        if isinstance(self.asked, Asked) and not self.asked.answer.done():
-            self.asked.answer.set_result(verdict)
+    def _resolve(self, verdict: Verdict) -> None:
+        if isinstance(self.pending, PendingApproval) and not self.pending.answer.done():
+            self.pending.answer.set_result(verdict)
 
-    async def _until_nobody_types(self) -> None:
+    async def _wait_until_idle(self) -> None:
         """A question never opens over a message: that is sent or cleared first, or it is wanted."""
-        if self._quiet_s() >= TYPING_S and not self._is_composing():
+        if self._measure_quiet_s() >= TYPING_S and not self._is_composing():
             return
-        while self._is_composing() or self._quiet_s() < PAUSE_S:
+        while self._is_composing() or self._measure_quiet_s() < PAUSE_S:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._open_now.wait()

@@ -22,29 +22,29 @@ _ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class TerminalReply:
     colour: Colour | None = None
     """None: the terminal does not say."""
     typed: str = ""
     """What came in besides the answer."""
 
 
-def ask_background(terminal_in: int, terminal_out: int) -> Answer:
+def ask_background(terminal_in: int, terminal_out: int) -> TerminalReply:
     try:
         before = termios.tcgetattr(terminal_in)
         tty.setcbreak(terminal_in, termios.TCSANOW)
     except termios.error:
-        return Answer()
+        return TerminalReply()
     try:
         os.write(terminal_out, QUESTION)
-        return understood(_received(terminal_in))
+        return parse_reply(_read_reply(terminal_in))
     except OSError:
-        return Answer()
+        return TerminalReply()
     finally:
         termios.tcsetattr(terminal_in, termios.TCSANOW, before)
 
 
-def _received(terminal: int) -> bytes:
+def _read_reply(terminal: int) -> bytes:
     received, deadline = b"", time.monotonic() + PATIENCE_S
     while not _ATTRIBUTES.search(received):
         left_s = deadline - time.monotonic()
@@ -57,9 +57,9 @@ def _received(terminal: int) -> bytes:
     return received
 
 
-def understood(received: bytes) -> Answer:
+def parse_reply(received: bytes) -> TerminalReply:
     found = _REPLY.search(received)
     typed = _ATTRIBUTES.sub(b"", _REPLY.sub(b"", received)).decode("utf-8", "replace")
-    return Answer(
+    return TerminalReply(
         colour=parse_colour(found[1].decode("ascii", "replace")) if found else None, typed=typed
     )

@@ -8,40 +8,40 @@ import asyncio
 from pathlib import Path
 from threading import Thread
 
-from agentcli.machine.worktree import Changes, branch_of
+from agentcli.machine.worktree import UncommittedChanges, find_branch
 
 PATIENCE_S = 0.05
 """How long the first line of a session waits for git."""
 _UNTRACKED = "??"
 
 
-class Branch:
+class GitBranch:
     """`name` is empty where there is no repository."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self.name = _name(workspace)
-        self._asking = Thread(target=self._find_out, daemon=True)
+        self.name = _read_name(workspace)
+        self._refresh_thread = Thread(target=self._refresh_now, daemon=True)
         if self.name:
-            self._asking.start()
+            self._refresh_thread.start()
 
-    def settle(self) -> None:
+    def wait_briefly(self) -> None:
         """Takes what git has said by now, or says very soon."""
         if self.name:
-            self._asking.join(PATIENCE_S)
+            self._refresh_thread.join(PATIENCE_S)
 
     async def refresh(self) -> None:
-        await asyncio.to_thread(self._find_out)
+        await asyncio.to_thread(self._refresh_now)
 
-    def _find_out(self) -> None:
-        name = _name(self._workspace)
-        changes = Changes(self._workspace)
+    def _refresh_now(self) -> None:
+        name = _read_name(self._workspace)
+        changes = UncommittedChanges(self._workspace)
         if name:
-            changes.find_out()
+            changes.load()
         is_changed = any(not path.startswith(_UNTRACKED) for path in changes.known or ())
         self.name = f"{name}*" if is_changed else name
 
 
-def _name(workspace: Path) -> str:
+def _read_name(workspace: Path) -> str:
     """Without the word before it."""
-    return branch_of(workspace).partition(" ")[2]
+    return find_branch(workspace).partition(" ")[2]

@@ -5,7 +5,7 @@ import re
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)$")
 
 
-def code_blocks(text: str) -> list[str]:
+def find_code_blocks(text: str) -> list[str]:
     blocks: list[str] = []
     lines: list[str] = []
     fence = ""

@@ -11,25 +11,31 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
-from agentcli.ui.repl.foreign import Foreign
-from agentcli.ui.repl.mentions import Files, as_typed, typed_mention
-from agentcli.ui.repl.paste import Pastes, cleaned
+from agentcli.ui.repl.foreign import ServerCompletions
+from agentcli.ui.repl.mentions import WorkspaceFiles, find_typed_mention, format_mention
+from agentcli.ui.repl.paste import Pastes, clean_paste
 from agentcli.ui.repl.rhythm import Rhythm
 
 SHELL = "!"
 
 
-class Menu(Protocol):
+class SlashMenu(Protocol):
     """What the slash menu offers."""
 
-    def offers(self, typed: str) -> Iterable[tuple[str, str, int]]:
+    def list_completions(self, typed: str) -> Iterable[tuple[str, str, int]]:
         """For a line that begins with a slash: a text, what it is, and how much it replaces."""
         ...
 
 
 class Composer:
     def __init__(
-        self, *, history: History, menu: Menu, files: Files, foreign: Foreign, rhythm: Rhythm
+        self,
+        *,
+        history: History,
+        menu: SlashMenu,
+        files: WorkspaceFiles,
+        server_completions: ServerCompletions,
+        rhythm: Rhythm,
     ) -> None:
         self.rhythm = rhythm
         self.pastes = Pastes()
@@ -37,16 +43,16 @@ class Composer:
         self.buffer = Buffer(
             multiline=True,
             history=history,
-            completer=_Offers(menu, files, foreign, self),
+            completer=_InputCompleter(menu, files, server_completions, self),
             complete_while_typing=True,
             enable_history_search=False,
-            on_text_insert=self._inserted,
+            on_text_insert=self._handle_insert,
         )
 
     @property
     def text(self) -> str:
         """All of it, with pastes in their places."""
-        return self.pastes.expanded(self.buffer.text)
+        return self.pastes.expand(self.buffer.text)
 
     @property
     def is_empty(self) -> bool:
@@ -63,28 +69,28 @@ class Composer:
 
     def take(self) -> tuple[str, str]:
         """The text, and as it was shown; the input is empty then, and the history has it."""
-        text, shown = self.lift()
+        text, shown = self.take_unrecorded()
         self.remember(text)
         return text, shown
 
-    def lift(self) -> tuple[str, str]:
+    def take_unrecorded(self) -> tuple[str, str]:
         """The same, and nobody remembers it yet."""
-        shown, text = self._shown(), self.text
+        shown, text = self._render_shown(), self.text
         if self.shell_mode and not text.startswith(SHELL):
             text = f"{SHELL}{text}"
         self.shell_mode = False
-        self._empty()
+        self._clear_buffer()
         return text, shown
 
     def remember(self, text: str) -> None:
         self.buffer.history.append_string(text)
 
-    def put(self, text: str) -> None:
-        self.buffer.document = Document(self.pastes.recalled(cleaned(text)))
+    def set_text(self, text: str) -> None:
+        self.buffer.document = Document(self.pastes.collapse_recalled(clean_paste(text)))
 
-    def put_before(self, text: str) -> None:
+    def prepend_text(self, text: str) -> None:
         """In front of what is being typed, which stays."""
-        typed, before = self.buffer.text, self.pastes.recalled(cleaned(text))
+        typed, before = self.buffer.text, self.pastes.collapse_recalled(clean_paste(text))
         self.buffer.document = Document(f"{before}\n{typed}" if typed else before)
 
     def clear(self) -> None:
@@ -92,44 +98,50 @@ class Composer:
         if self.buffer.text.strip():
             self.buffer.history.append_string(self.text)
         self.shell_mode = False
-        self._empty()
+        self._clear_buffer()
 
-    def _empty(self) -> None:
+    def _clear_buffer(self) -> None:
         self.buffer.document = Document()  # unlike a reset, this is told to who keeps the draft
         self.buffer.reset()
 
     def paste(self, data: str) -> None:
         before = self.buffer.document.text_before_cursor
-        expanded = self.pastes.repeated(data, before)
+        expanded = self.pastes.find_repeated(data, before)
         if expanded is not None:
             self.buffer.delete_before_cursor(1)
             self.buffer.insert_text(expanded)
         else:
-            self.buffer.insert_text(self.pastes.taken_in(data))
+            self.buffer.insert_text(self.pastes.insert_paste(data))
 
-    def _inserted(self, buffer: Buffer) -> None:
+    def _handle_insert(self, buffer: Buffer) -> None:
         last_two = buffer.document.text_before_cursor[-2:]
         if last_two[-1:].isalpha():
             self.rhythm.add_letter(in_word=len(last_two) == 2 and last_two.isalpha())
 
-    def newline(self) -> None:
+    def insert_newline(self) -> None:
         self.buffer.insert_text("\n")
 
     def ends_in_backslash(self) -> bool:
         return self.buffer.document.text_before_cursor.endswith("\\")
 
-    def _shown(self) -> str:
+    def _render_shown(self) -> str:
         return "".join(
-            self.pastes.label(character) if self.pastes.is_atom(character) else character
+            self.pastes.format_label(character) if self.pastes.is_atom(character) else character
             for character in self.buffer.text
         )
 
 
-class _Offers(Completer):
-    def __init__(self, menu: Menu, files: Files, foreign: Foreign, composer: Composer) -> None:
+class _InputCompleter(Completer):
+    def __init__(
+        self,
+        menu: SlashMenu,
+        files: WorkspaceFiles,
+        server_completions: ServerCompletions,
+        composer: Composer,
+    ) -> None:
         self._menu = menu
         self._files = files
-        self._foreign = foreign
+        self._server_completions = server_completions
         self._composer = composer
 
     def get_completions(
@@ -143,22 +155,22 @@ class _Offers(Completer):
     ) -> AsyncGenerator[Completion, None]:
         before = document.text_before_cursor
         if before.startswith("/") and "\n" not in before:
-            for text, what, replaced in self._menu.offers(before):
+            for text, what, replaced in self._menu.list_completions(before):
                 yield Completion(text, start_position=-replaced, display=text, display_meta=what)
-            for text, what in await self._foreign.prompts(before):
+            for text, what in await self._server_completions.complete_prompts(before):
                 yield Completion(text, start_position=-len(before), display=text, display_meta=what)
             return
-        mention = typed_mention(document.current_line_before_cursor)
+        mention = find_typed_mention(document.current_line_before_cursor)
         if mention is None or self._composer.shell_mode:
             return
         quote, typed = mention
-        for path in await self._files.matching(typed):
+        for path in await self._files.find_matches(typed):
             yield Completion(
-                as_typed(path), start_position=-len(typed) - len(quote) - 1, display=path
+                format_mention(path), start_position=-len(typed) - len(quote) - 1, display=path
             )
-        for name, what in await self._foreign.resources(typed):
+        for name, what in await self._server_completions.complete_resources(typed):
             yield Completion(
-                as_typed(name),
+                format_mention(name),
                 start_position=-len(typed) - len(quote) - 1,
                 display=name,
                 display_meta=what,

@@ -9,14 +9,14 @@ from agentcli.types.verdicts import Mode
 
 if TYPE_CHECKING:
     from agentcli.app.session import Session
-    from agentcli.record.place import SessionPlace
-    from agentcli.ui.repl.stage import Stage
+    from agentcli.record.place import SessionPaths
+    from agentcli.ui.repl.stage import TranscriptRenderer
 
 
 T = TypeVar("T")
 
 
-class Desk(Protocol):
+class CommandHost(Protocol):
     """Where commands are run: the live session, or line mode."""
 
     settings: Settings
@@ -25,7 +25,7 @@ class Desk(Protocol):
     def session(self) -> "Session": ...
 
     @property
-    def stage(self) -> "Stage": ...
+    def renderer(self) -> "TranscriptRenderer": ...
 
     @property
     def is_busy(self) -> bool:
@@ -45,15 +45,15 @@ class Desk(Protocol):
         """Adds what is drawn already."""
         ...
 
-    def table(self, rows: Sequence[tuple[str, str]]) -> None:
+    def print_table(self, rows: Sequence[tuple[str, str]]) -> None:
         """Names and what there is to say of them."""
         ...
 
     def fail(self, message: str, hint: str) -> None: ...
 
-    def key_rows(self) -> list[tuple[str, str]]: ...
+    def list_keys(self) -> list[tuple[str, str]]: ...
 
-    def dress(self) -> None:
+    def apply_theme(self) -> None:
         """Puts on the theme that was chosen."""
         ...
 
@@ -90,7 +90,7 @@ class Desk(Protocol):
         """A long text in the person's pager."""
         ...
 
-    async def renew(self, *, resume: "SessionPlace | None" = None) -> None:
+    async def renew(self, *, resume: "SessionPaths | None" = None) -> None:
         """Begins another session, or continues one, and ends the one there is.
 
         Raises AgentError where the other cannot be had; then nothing is ended."""
@@ -103,8 +103,8 @@ class Desk(Protocol):
         ...
 
 
-Run = Callable[[Desk, str], Awaitable[None]]
-Complete = Callable[[Desk], Sequence[tuple[str, str]]]
+RunCommand = Callable[[CommandHost, str], Awaitable[None]]
+ListArguments = Callable[[CommandHost], Sequence[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +113,8 @@ class SlashCommand:
     usage: str
     """The arguments it takes, as help shows them."""
     help: str
-    run: Run
-    complete: Complete | None = None
+    run: RunCommand
+    list_arguments: ListArguments | None = None
     """What its first argument can be, each with a word about it."""
     works_alone: bool = False
     """Also where the session cannot be had."""

@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from agentcli.machine.numbers import whole_number
+from agentcli.machine.numbers import parse_whole_number
 
 SAVE_EVERY_S = 0.3
 
@@ -15,13 +15,13 @@ SAVE_EVERY_S = 0.3
 class Drafts:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._own = directory / f"draft-{os.getpid()}"
+        self._path = directory / f"draft-{os.getpid()}"
         self._saved = ""
 
-    def left_behind(self) -> str:
+    def take_abandoned(self) -> str:
         """The newest draft of a session that is no longer running; the older ones stay."""
         dead = [path for path in self._directory.glob("draft-*") if not _is_alive(path)]
-        for path in sorted(dead, key=_age, reverse=True):
+        for path in sorted(dead, key=_modification_time, reverse=True):
             with suppress(OSError, UnicodeDecodeError):
                 text = path.read_text(encoding="utf-8")
                 path.unlink()
@@ -36,19 +36,19 @@ class Drafts:
         self._saved = text
         with suppress(OSError):
             if not text.strip():
-                self._own.unlink(missing_ok=True)
+                self._path.unlink(missing_ok=True)
                 return
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh = self._own.with_suffix(".new")
+            fresh = self._path.with_suffix(".new")
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)
-            fresh.replace(self._own)
+            fresh.replace(self._path)
 
 
 def _is_alive(path: Path) -> bool:
     """A draft of this process counts as left behind: it has an earlier owner of the same number."""
-    pid = whole_number(path.name.removeprefix("draft-"))
+    pid = parse_whole_number(path.name.removeprefix("draft-"))
     if pid is None:
         return True  # one that is being written
     if pid == os.getpid():
@@ -62,7 +62,7 @@ def _is_alive(path: Path) -> bool:
     return True
 
 
-def _age(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

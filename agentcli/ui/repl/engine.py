@@ -12,92 +12,92 @@ from agentcli.types.events import CallFinished, Event, ModelReplied, Undone
 from agentcli.types.messages import ToolCall
 from agentcli.types.record import dataclass
 from agentcli.types.tools import Diff, ToolResult
-from agentcli.types.verdicts import Asker, Mode, Question
-from agentcli.ui.repl.approval import EDITABLE, Offer
-from agentcli.ui.repl.background import Answer
-from agentcli.ui.repl.branch import Branch
+from agentcli.types.verdicts import AskUser, Mode, Question
+from agentcli.ui.repl.approval import EDITABLE, RuleOffer
+from agentcli.ui.repl.background import TerminalReply
+from agentcli.ui.repl.branch import GitBranch
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.succession import succeed
+from agentcli.ui.repl.succession import switch_session
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
     from agentcli.app.session import Session
-    from agentcli.record.place import SessionPlace
-    from agentcli.ui.repl.commands.registry import Registry
-    from agentcli.ui.repl.stage import Stage
+    from agentcli.record.place import SessionPaths
+    from agentcli.ui.repl.commands.registry import CommandRegistry
+    from agentcli.ui.repl.stage import TranscriptRenderer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Late:
+class LateImports:
     """What is loaded while the person types."""
 
     open_session: "Callable[..., Session]"
-    make_stage: "Callable[..., Stage]"
-    make_registry: "Callable[[Settings], Registry]"
+    build_renderer: "Callable[..., TranscriptRenderer]"
+    build_registry: "Callable[[Settings], CommandRegistry]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class ReplOptions:
     """How a session begins."""
 
     model: str
     """As far as it is known before anything is loaded."""
-    branch: Branch
-    answer: Answer
+    branch: GitBranch
+    terminal_reply: TerminalReply
     color: str = "auto"
-    resume: "SessionPlace | None" = None
+    resume: "SessionPaths | None" = None
 
 
-class Engine:
+class SessionManager:
     """`session`, `stage` and `registry` are None until they are there."""
 
     def __init__(
         self,
         settings: Settings,
-        opening: Opening,
+        options: ReplOptions,
         *,
-        load: Callable[[], Late],
+        load: Callable[[], LateImports],
         terminal: Terminal,
         status: Status,
-        asker: Asker,
-        begun: Callable[[], None],
-        notice: Callable[[str], None],
-        changed: Callable[[], None],
+        ask_user: AskUser,
+        on_ready: Callable[[], None],
+        show_notice: Callable[[str], None],
+        on_files_changed: Callable[[], None],
     ) -> None:
         """`begun`: called when it is ready, and when it could not be made so. `notice`: says
         something for a moment. `changed`: files of the workspace are other than before."""
         self._settings = settings
-        self._opening = opening
+        self._options = options
         self._load = load
         self._terminal = terminal
         self._status = status
-        self._asker = asker
-        self._begun = begun
-        self._notice = notice
-        self._changed = changed
+        self._ask_user = ask_user
+        self._on_ready = on_ready
+        self._show_notice = show_notice
+        self._on_files_changed = on_files_changed
         self._ready: asyncio.Task[None] | None = None
-        self._late: Late | None = None
+        self._late_imports: LateImports | None = None
         self._calls: list[ToolCall] = []
         self.mode: Mode = settings.mode
         self.session: Session | None = None
-        self.stage: Stage | None = None
-        self.registry: Registry | None = None
+        self.renderer: TranscriptRenderer | None = None
+        self.registry: CommandRegistry | None = None
 
     def begin(self) -> None:
-        self._ready = asyncio.ensure_future(self._make_ready())
-        self._ready.add_done_callback(self._done)
+        self._ready = asyncio.ensure_future(self._load_session())
+        self._ready.add_done_callback(self._finish_loading)
 
-    async def opened(self) -> "tuple[Session, Stage]":
+    async def wait_for_session(self) -> "tuple[Session, TranscriptRenderer]":
         """Raises AgentError, which has been said, where the session cannot be had."""
         assert self._ready is not None
         if self._ready.done() and self._ready.exception() is not None:
             self.begin()
         await asyncio.shield(self._ready)
         assert self.session is not None
-        assert self.stage is not None
-        return self.session, self.stage
+        assert self.renderer is not None
+        return self.session, self.renderer
 
-    async def loaded(self) -> "Registry":
+    async def wait_for_registry(self) -> "CommandRegistry":
         """The commands, which are there also where the session cannot be had."""
         assert self._ready is not None
         if self.registry is None:
@@ -110,14 +110,14 @@ class Engine:
         if self.session is not None:
             self.session.set_mode(mode)
 
-    async def renew(self, settings: Settings, *, resume: "SessionPlace | None") -> None:
+    async def renew(self, settings: Settings, *, resume: "SessionPaths | None") -> None:
         """Another session. Raises AgentError where it cannot be had, and then stays."""
-        before, stage = await self.opened()
-        assert self._late is not None
+        before, stage = await self.wait_for_session()
+        assert self._late_imports is not None
         self._settings = settings
-        self.session = self._open(self._late, stage, resume=resume)
-        await succeed(self.session, before=before, story=stage.story)
-        self._begun()
+        self.session = self._open_session(self._late_imports, stage, resume=resume)
+        await switch_session(self.session, previous=before, transcript=stage.transcript)
+        self._on_ready()
 
     async def close(self, exit_code: Exit) -> None:
         if self._ready is not None:
@@ -125,15 +125,15 @@ class Engine:
         if self.session is not None:
             await self.session.close(exit_code)
 
-    def in_background(self) -> int:
+    def count_background(self) -> int:
         """How many commands go on without anybody waiting for them."""
-        return len(self.session.in_background()) if self.session else 0
+        return len(self.session.list_background()) if self.session else 0
 
-    def offer(self, question: Question) -> Offer:
+    def build_offer(self, question: Question) -> RuleOffer:
         assert self.session is not None
         found = self.session.suggest(question.call)
-        given = self.session.input_of(question.call)
-        return Offer(
+        given = self.session.normalise_input(question.call)
+        return RuleOffer(
             rules=found.rules,
             session=found.session,
             reason=found.reason,
@@ -141,61 +141,67 @@ class Engine:
             editable=isinstance(given, dict) and any(name in given for name in EDITABLE),
         )
 
-    def position(self, question: Question) -> tuple[int, int]:
+    def find_position(self, question: Question) -> tuple[int, int]:
         """Which of how many calls of the last reply; others ask one by one."""
         ids = [call.id for call in self._calls]
         asked = question.call.id
         return (ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1)
 
-    async def _make_ready(self) -> None:
-        self._late = late = await asyncio.to_thread(self._load)
-        self.stage = self.stage or late.make_stage(
+    async def _load_session(self) -> None:
+        self._late_imports = late = await asyncio.to_thread(self._load)
+        self.renderer = self.renderer or late.build_renderer(
             self._settings,
-            background=self._opening.answer.colour,
-            color=self._opening.color,
+            background=self._options.terminal_reply.colour,
+            color=self._options.color,
             commit=self._terminal.commit,
             size=lambda: (self._terminal.size.columns, self._terminal.size.rows),
             status=self._status,
         )
-        resume, self._opening = self._opening.resume, replace(self._opening, resume=None)
+        resume, self._options = self._options.resume, replace(self._options, resume=None)
         try:
-            self.session = self._open(late, self.stage, resume=resume)
+            self.session = self._open_session(late, self.renderer, resume=resume)
         except AgentError as error:
-            self.stage.story.error(str(error), error.hint)
+            self.renderer.transcript.add_error(str(error), error.hint)
             raise
         if resume is not None:
-            self.stage.story.recall(self.session.facts)
+            self.renderer.transcript.load_session(self.session.facts)
         if self.mode != self.session.mode:
             self.session.set_mode(self.mode)
 
-    def _open(self, late: Late, stage: "Stage", *, resume: "SessionPlace | None") -> "Session":
+    def _open_session(
+        self,
+        late_imports: LateImports,
+        renderer: "TranscriptRenderer",
+        *,
+        resume: "SessionPaths | None",
+    ) -> "Session":
         """With the commands as they are now, which are there also where no session can be had."""
-        self.registry = late.make_registry(self._settings)
-        session = late.open_session(
+        self.registry = late_imports.build_registry(self._settings)
+        session = late_imports.open_session(
             self._settings,
-            listeners=(self._hear, stage.story),
-            asker=self._asker,
+            listeners=(self._on_event, renderer.transcript),
+            ask_user=self._ask_user,
             resume=resume,
         )
         for problem in self.registry.problems:
-            stage.story.say(stage.ink(f"warning: {problem}", "warning"))
+            renderer.transcript.say(renderer.apply_style(f"warning: {problem}", "warning"))
         return session
 
-    def _done(self, ready: "asyncio.Task[None]") -> None:
+    def _finish_loading(self, ready: "asyncio.Task[None]") -> None:
         """What the person can act on was said; anything else is a bug, and ends the session."""
         error = None if ready.cancelled() else ready.exception()
         if error is not None and not isinstance(error, AgentError):
             self._terminal.leave(error)
-        self._begun()
+        self._on_ready()
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         match event:
             case ModelReplied(message=message):
                 self._calls = list(message.tool_calls)
             case Undone() | CallFinished(result=ToolResult(status="ok", details=Diff())):
-                self._changed()
+                self._on_files_changed()
             case CommandEnded(pid=pid, how=how):
-                self._notice(f"background pid {pid} has ended: {how}")
+                self._show_notice(f"background pid {pid} has ended: {how}")
             case _:
                 pass
         self._terminal.redraw()

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agentcli.app.keys import store_key
-from agentcli.machine.numbers import whole_number
-from agentcli.settings import Settings, settings_file
+from agentcli.machine.numbers import parse_whole_number
+from agentcli.settings import Settings, get_settings_file
 from agentcli.types.errors import SettingsError
-from agentcli.ui.demo import play
+from agentcli.ui.demo import play_demo
 from agentcli.wire.catalogue import default_name
-from agentcli.wire.discovery import LocalServer, local_servers
+from agentcli.wire.discovery import LocalModelServer, find_local_servers
 from agentcli.wire.providers import PROVIDERS
-from agentcli.wire.transport import dialect_of
+from agentcli.wire.transport import find_dialect
 
 MENU = """\
 agentcli needs a model.
@@ -24,22 +24,24 @@ agentcli needs a model.
   3  show me a demo      (scripted, no key, touches nothing)
   4  quit
 """
-_BEGINNINGS = (("sk-ant-", "anthropic"), ("AIza", "gemini"), ("sk-", "openai"))
+_KEY_PREFIXES = (("sk-ant-", "anthropic"), ("AIza", "gemini"), ("sk-", "openai"))
 
-Read = Callable[[str], str]
+AskLine = Callable[[str], str]
 
 
-def choose_model(settings: Settings, *, ask: Read = input) -> Settings | None:
+def choose_model(settings: Settings, *, ask: AskLine = input) -> Settings | None:
     """Settings with a model that can be asked; None: the person left."""
-    servers = asyncio.run(local_servers(dialect=dialect_of("openai-chat"), environ=os.environ))
-    found = ", ".join(f"{one.provider.name} on {_address(one)}" for one in servers)
+    servers = asyncio.run(
+        find_local_servers(dialect=find_dialect("openai-chat"), environ=os.environ)
+    )
+    found = ", ".join(f"{one.provider.name} on {_format_address(one)}" for one in servers)
     _say(MENU.format(found=f"found: {found}" if found else "none answers on the usual ports"))
     while True:
         try:
             answer = ask("> ").strip()
             if answer in ("4", "q", "quit"):
                 return None
-            chosen = _act(answer, settings, servers, ask)
+            chosen = _handle_choice(answer, settings, servers, ask)
         except (EOFError, KeyboardInterrupt):
             _say("\n")
             return None
@@ -50,24 +52,26 @@ def choose_model(settings: Settings, *, ask: Read = input) -> Settings | None:
             return chosen
 
 
-def _act(answer: str, settings: Settings, servers: list[LocalServer], ask: Read) -> Settings | None:
+def _handle_choice(
+    answer: str, settings: Settings, servers: list[LocalModelServer], ask: AskLine
+) -> Settings | None:
     match answer:
         case "1":
             return _paste_key(settings, ask)
         case "2":
             return _use_server(settings, servers, ask)
         case "3":
-            play()
+            play_demo()
         case _:
             _say("1, 2, 3 or 4\n")
     return None
 
 
-def _paste_key(settings: Settings, ask: Read) -> Settings | None:
+def _paste_key(settings: Settings, ask: AskLine) -> Settings | None:
     key = getpass.getpass("key (not shown): ").strip()
     if not key:
         return None
-    name = next((name for begin, name in _BEGINNINGS if key.startswith(begin)), "")
+    name = next((name for begin, name in _KEY_PREFIXES if key.startswith(begin)), "")
     known = [one.name for one in PROVIDERS.values() if one.key_env]
     while name not in known:
         name = ask(f"whose key is it? ({', '.join(known)}) ").strip().lower()
@@ -75,15 +79,17 @@ def _paste_key(settings: Settings, ask: Read) -> Settings | None:
     where = store_key(variable, key)
     os.environ[variable] = key
     _say(f"kept in {where} for {variable}\n")
-    return settings if default_name(os.environ) else _named(settings, name, ask)
+    return settings if default_name(os.environ) else _ask_model_name(settings, name, ask)
 
 
-def _named(settings: Settings, provider: str, ask: Read) -> Settings | None:
+def _ask_model_name(settings: Settings, provider: str, ask: AskLine) -> Settings | None:
     model = ask(f"which model of {provider}? ").strip()
     return replace(settings, model=f"{provider}/{model}") if model else None
 
 
-def _use_server(settings: Settings, servers: list[LocalServer], ask: Read) -> Settings | None:
+def _use_server(
+    settings: Settings, servers: list[LocalModelServer], ask: AskLine
+) -> Settings | None:
     names = [f"{model.provider}/{model.name}" for server in servers for model in server.models]
     if not names:
         raise SettingsError(
@@ -92,17 +98,17 @@ def _use_server(settings: Settings, servers: list[LocalServer], ask: Read) -> Se
     for index, name in enumerate(names, start=1):
         _say(f"  {index}  {name}\n")
     answer = ask(f"which? [1-{len(names)}] ").strip() or "1"
-    number = whole_number(answer) or 0
+    number = parse_whole_number(answer) or 0
     if not 1 <= number <= len(names):
         return None
     name = names[number - 1]
-    _remember(name)
+    _store_model(name)
     return replace(settings, model=name)
 
 
-def _remember(model: str) -> None:
+def _store_model(model: str) -> None:
     """In a settings file of our own making only: what a person wrote is theirs."""
-    path = settings_file()
+    path = get_settings_file()
     if path.exists():
         _say(f'to keep it, write in {path}: model = "{model}"\n')
         return
@@ -115,7 +121,7 @@ def _remember(model: str) -> None:
     _say(f"kept in {path}\n")
 
 
-def _address(server: LocalServer) -> str:
+def _format_address(server: LocalModelServer) -> str:
     return server.base_url.removeprefix("http://")
 
 

@@ -10,44 +10,50 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from agentcli.machine.plain import visible
-from agentcli.types.forms import Form, FormField, Values
+from agentcli.machine.plain import show_controls
+from agentcli.types.forms import FormField, FormValues, ServerForm
 from agentcli.types.messages import Json
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.repl.form_values import Value, hint, proposed, shown, value_of
+from agentcli.ui.repl.form_values import (
+    Value,
+    describe_input,
+    format_value,
+    parse_default,
+    parse_value,
+)
 from agentcli.ui.repl.line_reader import LineReader
 
 Say = Callable[[str], None]
-Line = Callable[[], Awaitable[str | None]]
+ReadLine = Callable[[], Awaitable[str | None]]
 """None: there will be no more."""
 
 HELP = "An empty line takes what stands in [brackets], or leaves an optional field out."
 
 
-async def fill_in(form: Form, *, say: Say, line: Line) -> Values | None:
+async def fill_in(form: ServerForm, *, say: Say, read_line: ReadLine) -> FormValues | None:
     """None: the person gave up."""
-    say(f"\nThe MCP server {visible(form.server)} asks: {visible(form.message)}\n")
+    say(f"\nThe MCP server {show_controls(form.server)} asks: {show_controls(form.message)}\n")
     say(f"{HELP} ctrl+d gives up.\n")
-    values: Values = {}
+    values: FormValues = {}
     for field in form.fields:
         _explain(field, say)
-        if not await _filled(field, values, say=say, line=line):
+        if not await _fill_in_field(field, values, say=say, read_line=read_line):
             return None
-    say(f"\nTo be sent to {visible(form.server)}:\n")
+    say(f"\nTo be sent to {show_controls(form.server)}:\n")
     for name, value in values.items():
-        say(f"  {visible(name)}: {_said(value)}\n")
+        say(f"  {show_controls(name)}: {_format_answer(value)}\n")
     say("Send it? [y/n] ")
-    return values if _is_yes(await line()) else None
+    return values if _is_yes(await read_line()) else None
 
 
-async def fill_in_here(form: Form) -> Values | None:
+async def fill_in_on_terminal(form: ServerForm) -> FormValues | None:
     """On the terminal itself, which has to be in its own line mode."""
-    return await fill_in(form, say=_say, line=LineReader(sys.stdin.fileno()).line)
+    return await fill_in(form, say=_say, read_line=LineReader(sys.stdin.fileno()).read_line)
 
 
-async def unless_answered(
-    filling: Awaitable[Values | None], answer: "asyncio.Future[Verdict]"
-) -> Values | None:
+async def fill_in_until_answered(
+    filling: Awaitable[FormValues | None], answer: "asyncio.Future[Verdict]"
+) -> FormValues | None:
     """Until the question is answered otherwise: an interrupt does not wait for a line."""
     work = asyncio.ensure_future(filling)
     either: set[asyncio.Future[Any]] = {work, answer}
@@ -60,22 +66,22 @@ async def unless_answered(
     return None
 
 
-async def answer_in_lines(form: Form, *, say: Say, line: Line) -> Verdict:
+async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdict:
     """The whole question, where everything is asked in lines."""
     while True:
         say("y yes, n no, c give no answer: ")
-        answer = await line()
+        answer = await read_line()
         match (answer or "").strip().lower():
             case "n" | "no":
                 return Verdict(decision="deny", by="person", reason="the person said no")
             case "c" | "cancel":
-                return _no_answer()
+                return _build_no_answer()
             case "" if answer is None:
-                return _no_answer()
+                return _build_no_answer()
             case "y" | "yes" if not form.fields:
                 return Verdict(decision="allow", by="person", reason="the person agreed once")
             case "y" | "yes":
-                values = await fill_in(form, say=say, line=line)
+                values = await fill_in(form, say=say, read_line=read_line)
                 if values is not None:
                     return Verdict(
                         decision="modify",
@@ -85,30 +91,32 @@ async def answer_in_lines(form: Form, *, say: Say, line: Line) -> Verdict:
                     )
 
 
-def _no_answer() -> Verdict:
+def _build_no_answer() -> Verdict:
     return Verdict(decision="ask", by="person", reason="the person gave no answer")
 
 
 def _explain(field: FormField, say: Say) -> None:
     name = field.title or field.name
-    say(f"\n{visible(name)}{'' if field.is_required else ' (optional)'}\n")
+    say(f"\n{show_controls(name)}{'' if field.is_required else ' (optional)'}\n")
     if field.description:
-        say(f"  {visible(field.description)}\n")
+        say(f"  {show_controls(field.description)}\n")
     for number, (value, title) in enumerate(field.choices, 1):
-        say(f"  {number}. {visible(title or value)}\n")
+        say(f"  {number}. {show_controls(title or value)}\n")
 
 
-async def _filled(field: FormField, values: Values, *, say: Say, line: Line) -> bool:
+async def _fill_in_field(
+    field: FormField, values: FormValues, *, say: Say, read_line: ReadLine
+) -> bool:
     """False: the person gave up."""
-    default = proposed(field)
-    brackets = "" if default is None else f" [{visible(shown(default))}]"
+    default = parse_default(field)
+    brackets = "" if default is None else f" [{show_controls(format_value(default))}]"
     while True:
-        say(f"{hint(field)}{brackets}: ")
-        typed = await line()
+        say(f"{describe_input(field)}{brackets}: ")
+        typed = await read_line()
         if typed is None:
             return False
         try:
-            value = value_of(field, typed) if typed.strip() else _left_empty(field, default)
+            value = parse_value(field, typed) if typed.strip() else _take_default(field, default)
         except ValueError as error:
             say(f"{error}\n")
             continue
@@ -117,14 +125,14 @@ async def _filled(field: FormField, values: Values, *, say: Say, line: Line) -> 
         return True
 
 
-def _left_empty(field: FormField, default: Value | None) -> Value | None:
+def _take_default(field: FormField, default: Value | None) -> Value | None:
     if default is None and field.is_required:
         raise ValueError("this one is needed")
     return default
 
 
-def _said(value: object) -> str:
-    return visible(shown(value)) if isinstance(value, str | int | float | list) else ""
+def _format_answer(value: object) -> str:
+    return show_controls(format_value(value)) if isinstance(value, str | int | float | list) else ""
 
 
 def _is_yes(answer: str | None) -> bool:

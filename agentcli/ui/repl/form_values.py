@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from urllib.parse import urlsplit
 
-from agentcli.machine.numbers import whole_number
+from agentcli.machine.numbers import parse_whole_number
 from agentcli.types.forms import FieldKind, FormField
 from agentcli.types.messages import Json
 
@@ -15,12 +15,12 @@ _YES = ("y", "yes", "true")
 _NO = ("n", "no", "false")
 
 
-def value_of(field: FormField, typed: str) -> Value:
+def parse_value(field: FormField, typed: str) -> Value:
     """Raises ValueError, which says what would be right."""
-    return _READERS[field.kind](field, typed.strip())
+    return _PARSERS[field.kind](field, typed.strip())
 
 
-def proposed(field: FormField) -> Value | None:
+def parse_default(field: FormField) -> Value | None:
     """The server's proposal, as far as it is one that the field itself would take."""
     default: Json = field.default
     if isinstance(default, list):
@@ -29,18 +29,18 @@ def proposed(field: FormField) -> Value | None:
         return None
     typed = str(default).lower() if isinstance(default, bool) else str(default)
     try:
-        return value_of(field, typed)
+        return parse_value(field, typed)
     except ValueError:
         return None
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
-def hint(field: FormField) -> str:
+def describe_input(field: FormField) -> str:
     """What can be typed, in a few words."""
     match field.kind:
         case "boolean":
@@ -55,39 +55,39 @@ def hint(field: FormField) -> str:
             return "a whole number" if field.kind == "integer" else "a number"
 
 
-def _text(field: FormField, typed: str) -> str:
-    _within(field, len(typed), "characters")
+def _parse_text(field: FormField, typed: str) -> str:
+    _check_limits(field, len(typed), "characters")
     if field.format and not _FORMATS[field.format](typed):
         raise ValueError(f"that is no {field.format}")
     return typed
 
 
-def _number(field: FormField, typed: str) -> float:
+def _parse_number(field: FormField, typed: str) -> float:
     try:
         number = float(typed)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
         raise ValueError("that is no number")
-    _within(field, number, "")
+    _check_limits(field, number, "")
     return number
 
 
-def _integer(field: FormField, typed: str) -> int:
-    number = _number(field, typed)
+def _parse_integer(field: FormField, typed: str) -> int:
+    number = _parse_number(field, typed)
     if number != int(number):
         raise ValueError("that is no whole number")
     return int(number)
 
 
-def _boolean(field: FormField, typed: str) -> bool:
+def _parse_boolean(field: FormField, typed: str) -> bool:
     if typed.lower() in (*_YES, *_NO):
         return typed.lower() in _YES
     raise ValueError("write yes or no")
 
 
-def _choice(field: FormField, typed: str) -> str:
-    number = whole_number(typed) or 0
+def _parse_choice(field: FormField, typed: str) -> str:
+    number = parse_whole_number(typed) or 0
     if 1 <= number <= len(field.choices):
         return field.choices[number - 1][0]
     for value, name in field.choices:
@@ -96,17 +96,17 @@ def _choice(field: FormField, typed: str) -> str:
     raise ValueError(f"write a number from 1 to {len(field.choices)}")
 
 
-def _choices(field: FormField, typed: str) -> list[str]:
-    taken = [_choice(field, one.strip()) for one in typed.split(",") if one.strip()]
-    _within(field, len(taken), "of them")
+def _parse_choices(field: FormField, typed: str) -> list[str]:
+    taken = [_parse_choice(field, one.strip()) for one in typed.split(",") if one.strip()]
+    _check_limits(field, len(taken), "of them")
     return list(dict.fromkeys(taken))
 
 
-def _within(field: FormField, size: float, of: str) -> None:
+def _check_limits(field: FormField, size: float, unit: str) -> None:
     if field.least is not None and size < field.least:
-        raise ValueError(f"at least {field.least:g} {of}".strip())
+        raise ValueError(f"at least {field.least:g} {unit}".strip())
     if field.most is not None and size > field.most:
-        raise ValueError(f"at most {field.most:g} {of}".strip())
+        raise ValueError(f"at most {field.most:g} {unit}".strip())
 
 
 def _is_date(typed: str) -> bool:
@@ -143,11 +143,11 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = {
     "uri": _is_address,
     "email": _is_email,
 }
-_READERS: Mapping[FieldKind, Callable[[FormField, str], Value]] = {
-    "text": _text,
-    "number": _number,
-    "integer": _integer,
-    "boolean": _boolean,
-    "choice": _choice,
-    "choices": _choices,
+_PARSERS: Mapping[FieldKind, Callable[[FormField, str], Value]] = {
+    "text": _parse_text,
+    "number": _parse_number,
+    "integer": _parse_integer,
+    "boolean": _parse_boolean,
+    "choice": _parse_choice,
+    "choices": _parse_choices,
 }

@@ -18,7 +18,7 @@ LINE_BYTES_MAX = 8_000_000
 READ_BYTES_MAX = 2 * LINE_BYTES_MAX
 
 
-def project_directory(workspace: Path) -> Path:
+def find_project_directory(workspace: Path) -> Path:
     """Where a project's history and drafts live: outside of the project."""
     digest = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = "".join(c for c in workspace.name if c.isalnum() or c in "-_.")[:40] or "root"
@@ -36,13 +36,13 @@ class ProjectHistory(History):
     def load_history_strings(self) -> Iterable[str]:
         """The latest first, and no text twice."""
         try:
-            lines = _last_bytes(self._path).splitlines()
+            lines = _read_last_bytes(self._path).splitlines()
         except FileNotFoundError:
             return []
         except OSError as error:
             self.complaint = f"the history {self._path} cannot be read: {error.strerror}"
             return []
-        texts = (_text(line) for line in reversed(lines[-ENTRIES_MAX:]))
+        texts = (_parse_entry(line) for line in reversed(lines[-ENTRIES_MAX:]))
         return dict.fromkeys(text for text in texts if text)
 
     def store_string(self, string: str) -> None:
@@ -63,14 +63,14 @@ class ProjectHistory(History):
             self.complaint = f"the history {self._path} cannot be written: {error.strerror}"
 
 
-def _last_bytes(path: Path) -> bytes:
+def _read_last_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - READ_BYTES_MAX))
         return file.read()
 
 
-def _text(line: bytes) -> str:
+def _parse_entry(line: bytes) -> str:
     try:
         found = json.loads(line)
     except ValueError:

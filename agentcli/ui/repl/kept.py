@@ -6,41 +6,41 @@ from pathlib import Path
 
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.draft import SAVE_EVERY_S, Drafts
-from agentcli.ui.repl.history_file import ProjectHistory, project_directory
+from agentcli.ui.repl.history_file import ProjectHistory, find_project_directory
 
 
-class Kept:
+class InputHistory:
     def __init__(self, workspace: Path, *, mask: Callable[[str], str]) -> None:
         """`mask`: takes secrets out of what is kept for good."""
-        directory = project_directory(workspace)
+        directory = find_project_directory(workspace)
         self._drafts = Drafts(directory)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.history = ProjectHistory(directory / "history.jsonl", mask=mask)
 
-    def complaint(self) -> str:
+    def take_complaint(self) -> str:
         """Of a history that cannot be used; empty: there is none, or it was told before."""
         complaint = self.history.complaint
-        if not complaint or complaint in self._told:
+        if not complaint or complaint in self._reported:
             return ""
-        self._told.add(complaint)
+        self._reported.add(complaint)
         return complaint
 
     def offer_draft(self, composer: Composer) -> bool:
         """Whether a session that died left one: Up brings it back."""
-        draft = self._drafts.left_behind()
+        draft = self._drafts.take_abandoned()
         if draft:
             composer.buffer.history.append_string(draft)
         return bool(draft)
 
-    async def follow(self, composer: Composer) -> None:
+    async def save_drafts(self, composer: Composer) -> None:
         """Keeps what is being written, until it is cancelled."""
         changed = asyncio.Event()
         composer.buffer.on_text_changed += lambda _: changed.set()
         while True:
             await changed.wait()
             changed.clear()
-            self.save(composer)
+            self.save_draft(composer)
             await asyncio.sleep(SAVE_EVERY_S)
 
-    def save(self, composer: Composer) -> None:
+    def save_draft(self, composer: Composer) -> None:
         self._drafts.save(composer.text)

@@ -18,13 +18,13 @@ from prompt_toolkit.keys import Keys
 from agentcli.types.errors import SettingsError
 from agentcli.types.record import dataclass
 from agentcli.ui.repl.answer_keys import AnswerKeys
-from agentcli.ui.repl.approval import LETTERS, Approvals
+from agentcli.ui.repl.approval import LETTERS, ApprovalPrompt
 
 Action = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class KeyRow:
     action: str
     keys: tuple[tuple[str, ...], ...]
     """Each a sequence, in prompt-toolkit's words."""
@@ -33,70 +33,70 @@ class Row:
     """For people, in every situation."""
 
 
-TABLE: tuple[Row, ...] = (
-    Row(
+TABLE: tuple[KeyRow, ...] = (
+    KeyRow(
         action="submit",
         keys=(("enter",),),
         label="Enter",
         does="send; queue while a turn runs; \\ before it is a newline",
     ),
-    Row(
+    KeyRow(
         action="newline",
         keys=(("c-j",), ("escape", "enter")),
         label="Ctrl-J, Alt-Enter",
         does="newline",
     ),
-    Row(
+    KeyRow(
         action="complete",
         keys=(("tab",),),
         label="Tab",
         does="complete; answer a question; in a turn: tell the model at its next step",
     ),
-    Row(
+    KeyRow(
         action="next_mode",
         keys=(("s-tab",),),
         label="Shift-Tab",
         does="next mode: plan, ask, auto-edit, auto",
     ),
-    Row(
+    KeyRow(
         action="escape",
         keys=(("escape",),),
         label="Esc",
         does="close the menu; interrupt; twice: clear the input, or on an empty one /rewind",
     ),
-    Row(
+    KeyRow(
         action="stop",
         keys=(("c-c",), ("<sigint>",)),
         label="Ctrl-C",
         does="interrupt, again: kill; clear the input, again: leave",
     ),
-    Row(
+    KeyRow(
         action="leave",
         keys=(("c-d",),),
         label="Ctrl-D",
         does="leave, if the input is empty; else delete",
     ),
-    Row(
+    KeyRow(
         action="up", keys=(("up",),), label="Up", does="history; while a turn runs: edit the queue"
     ),
-    Row(action="down", keys=(("down",),), label="Down", does="history"),
-    Row(
+    KeyRow(action="down", keys=(("down",),), label="Down", does="history"),
+    KeyRow(
         action="editor",
         keys=(("c-g",), ("c-x", "c-e")),
         label="Ctrl-G, Ctrl-X Ctrl-E",
         does="write in $VISUAL or $EDITOR",
     ),
-    Row(action="transcript", keys=(("c-o",),), label="Ctrl-O", does="the transcript in a pager"),
-    Row(
+    KeyRow(action="transcript", keys=(("c-o",),), label="Ctrl-O", does="the transcript in a pager"),
+    KeyRow(
         action="background",
         keys=(("c-b",),),
         label="Ctrl-B",
         does="move the running command to the background",
     ),
-    Row(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="draw the live region anew"),
-    Row(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
+    KeyRow(action="redraw", keys=(("c-l",),), label="Ctrl-L", does="draw the live region anew"),
+    KeyRow(action="suspend", keys=(("c-z",),), label="Ctrl-Z", does="suspend"),
 )
-ALSO = (
+OTHER_KEYS = (
     ("!COMMAND", "run it yourself, and the model is told; !!COMMAND: and it is not"),
     ("! Enter", "a prompt for a command; Backspace on it, while it is empty, or Esc leaves it"),
     ("Ctrl-R", "search the history"),
@@ -108,7 +108,7 @@ ALSO = (
 )
 
 
-def table(changes: Sequence[tuple[str, str]] = ()) -> tuple[Row, ...]:
+def build_table(changes: Sequence[tuple[str, str]] = ()) -> tuple[KeyRow, ...]:
     """With the person's own keys in it. Raises SettingsError for what cannot be bound."""
     chosen = dict(changes)
     known = [row.action for row in TABLE]
@@ -131,19 +131,19 @@ def table(changes: Sequence[tuple[str, str]] = ()) -> tuple[Row, ...]:
     )
 
 
-def label_rows(rows: Sequence[Row] = TABLE) -> list[tuple[str, str]]:
-    return [*((f"{row.label} ({row.action})", row.does) for row in rows), *ALSO]
+def list_key_labels(rows: Sequence[KeyRow] = TABLE) -> list[tuple[str, str]]:
+    return [*((f"{row.label} ({row.action})", row.does) for row in rows), *OTHER_KEYS]
 
 
-def bindings(
+def build_bindings(
     actions: Mapping[str, Action],
     *,
-    approvals: Approvals,
+    approvals: ApprovalPrompt,
     paste: Callable[[str], None],
     answer_keys: AnswerKeys,
     is_answering: Callable[[], bool],
     is_bare_shell: Callable[[], bool],
-    rows: Sequence[Row] = TABLE,
+    rows: Sequence[KeyRow] = TABLE,
 ) -> KeyBindings:
     """`is_bare_shell`: there is a prompt for a shell command, and nothing in it."""
     bound = KeyBindings()
@@ -153,13 +153,13 @@ def bindings(
         for keys in row.keys:
             # prompt-toolkit has its own idea of some of them, and a question takes every other key.
             is_eager = row.action in _ALWAYS
-            bound.add(*keys, filter=_when(row, composing), eager=is_eager)(
-                _calling(actions[row.action])
+            bound.add(*keys, filter=_build_filter(row, composing), eager=is_eager)(
+                _make_handler(actions[row.action])
             )
     _bind_answers(bound, answer_keys, takes_answers)
     _bind_answer_line(bound, actions, Condition(is_answering))
     bound.add("backspace", filter=composing & Condition(is_bare_shell))(
-        _calling(actions["leave_shell"])
+        _make_handler(actions["leave_shell"])
     )
 
     @bound.add(Keys.BracketedPaste, eager=True)
@@ -172,14 +172,14 @@ def bindings(
 _ALWAYS = frozenset({"redraw", "suspend", "transcript", "next_mode"})
 
 
-def _when(row: Row, composing: FilterOrBool) -> FilterOrBool:
+def _build_filter(row: KeyRow, composing: FilterOrBool) -> FilterOrBool:
     if row.action == "escape":
         # Where vi is inserting, its own Esc comes first.
         return to_filter(composing) & ~vi_insert_mode
     return ~is_searching if row.action in _ALWAYS else composing
 
 
-def _calling(action: Action) -> Callable[[KeyPressEvent], None]:
+def _make_handler(action: Action) -> Callable[[KeyPressEvent], None]:
     def act(event: KeyPressEvent) -> None:
         action()
 
@@ -188,10 +188,12 @@ def _calling(action: Action) -> Callable[[KeyPressEvent], None]:
 
 def _bind_answers(bound: KeyBindings, answer_keys: AnswerKeys, takes_answers: Condition) -> None:
     for key in (*LETTERS, "up", "down", "enter"):
-        bound.add(key, filter=takes_answers, eager=True)(_calling(partial(answer_keys.press, key)))
+        bound.add(key, filter=takes_answers, eager=True)(
+            _make_handler(partial(answer_keys.press, key))
+        )
     for key in ("escape", "c-c", "<sigint>"):
         bound.add(key, filter=takes_answers, eager=True)(
-            _calling(partial(answer_keys.press, "stop"))
+            _make_handler(partial(answer_keys.press, "stop"))
         )
 
     @bound.add(Keys.Any, filter=takes_answers, eager=True)
@@ -203,6 +205,6 @@ def _bind_answers(bound: KeyBindings, answer_keys: AnswerKeys, takes_answers: Co
 def _bind_answer_line(
     bound: KeyBindings, actions: Mapping[str, Action], is_answering: Condition
 ) -> None:
-    bound.add("enter", filter=is_answering)(_calling(actions["answer_line"]))
+    bound.add("enter", filter=is_answering)(_make_handler(actions["answer_line"]))
     for key in ("escape", "c-c", "<sigint>"):
-        bound.add(key, filter=is_answering)(_calling(actions["leave_answer_line"]))
+        bound.add(key, filter=is_answering)(_make_handler(actions["leave_answer_line"]))

@@ -19,27 +19,27 @@ from agentcli.app.session import Session
 from agentcli.settings import Settings
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import AgentError, Exit, UsageError
-from agentcli.types.events import CallJudged, Event, Why
+from agentcli.types.events import CallJudged, Event, NoteReason
 from agentcli.types.verdicts import Mode, Question, Verdict
-from agentcli.ui.lines import target
+from agentcli.ui.lines import format_target
 from agentcli.ui.render.escape import escape
-from agentcli.ui.repl.approval import Asked, Offer
-from agentcli.ui.repl.commands.all import make_registry
+from agentcli.ui.repl.approval import PendingApproval, RuleOffer
+from agentcli.ui.repl.commands.all import build_registry
 from agentcli.ui.repl.commands.registry import is_slash_command
-from agentcli.ui.repl.form_lines import answer_in_lines
-from agentcli.ui.repl.leave_in_lines import ask_for_leave
+from agentcli.ui.repl.form_lines import ask_form
+from agentcli.ui.repl.leave_in_lines import ask_for_approval
 from agentcli.ui.repl.line_reader import LineReader
 from agentcli.ui.repl.mentions import attach
-from agentcli.ui.repl.outside import edited
-from agentcli.ui.repl.plan_answers import proposed, settle
+from agentcli.ui.repl.outside import edit_text
+from agentcli.ui.repl.plan_answers import apply_plan_answer, get_proposed_plan
 from agentcli.ui.repl.plan_in_lines import ask_about_plan
 from agentcli.ui.repl.shell import run_captured
-from agentcli.ui.repl.stage import Stage, make_stage
+from agentcli.ui.repl.stage import TranscriptRenderer, build_renderer
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.succession import succeed
+from agentcli.ui.repl.succession import switch_session
 
 if TYPE_CHECKING:
-    from agentcli.record.place import SessionPlace
+    from agentcli.record.place import SessionPaths
 
 T = TypeVar("T")
 
@@ -47,11 +47,11 @@ T = TypeVar("T")
 class LineMode:
     """Implements `Desk` and `Asker`."""
 
-    def __init__(self, settings: Settings, *, resume: "SessionPlace | None" = None) -> None:
+    def __init__(self, settings: Settings, *, resume: "SessionPaths | None" = None) -> None:
         self.settings = replace(settings, theme="none", accessible=True)
         self._resume = resume
         self._reader = LineReader(sys.stdin.fileno())
-        self._registry = make_registry(settings)
+        self._registry = build_registry(settings)
         self._session: Session | None = None
         self._turn: asyncio.Task[Any] | None = None
         self._is_over = False
@@ -59,12 +59,12 @@ class LineMode:
         self._unsent = ""
         """A message that no model could be asked."""
         self._was_retried = False
-        self._stage = make_stage(
+        self._renderer = build_renderer(
             self.settings,
             background=None,
             color="never",
             commit=self._write,
-            size=_size,
+            size=_terminal_size,
             status=Status(is_ascii=True),
         )
 
@@ -73,10 +73,10 @@ class LineMode:
         if sys.platform != "win32":
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
             for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.add_signal_handler(number, self._ended_by, number)
-        self._code = Exit.DONE
+                loop.add_signal_handler(number, self._stop_on_signal, number)
+        self._exit_code = Exit.DONE
         began = time.monotonic()
-        self._session = self._opened(self._resume)
+        self._session = self._open_session(self._resume)
         self._write(
             f"agentcli {__version__}, {self.session.model.name}, "
             f"{self.settings.workspace}, {self.mode} mode\n"
@@ -84,20 +84,20 @@ class LineMode:
         self._write("/help lists the commands; an end of input (ctrl+d) leaves\n")
         for problem in self._registry.problems:
             self._write(f"warning: {problem}\n")
-        self._main = asyncio.ensure_future(self._converse())
+        self._conversation = asyncio.ensure_future(self._converse())
         try:
-            await self._main
+            await self._conversation
         except asyncio.CancelledError:
-            if self._code is Exit.DONE:
+            if self._exit_code is Exit.DONE:
                 raise
         finally:
-            stopped = len(self.session.in_background())
-            await self.session.close(self._code)
-            for line in self._stage.last_words(
+            stopped = len(self.session.list_background())
+            await self.session.close(self._exit_code)
+            for line in self._renderer.render_exit_summary(
                 self.session, time.monotonic() - began, stopped=stopped
             ):
                 self._write(f"{line}\n")
-        return self._code
+        return self._exit_code
 
     # The desk
 
@@ -107,8 +107,8 @@ class LineMode:
         return self._session
 
     @property
-    def stage(self) -> Stage:
-        return self._stage
+    def renderer(self) -> TranscriptRenderer:
+        return self._renderer
 
     @property
     def is_busy(self) -> bool:
@@ -122,18 +122,20 @@ class LineMode:
         self.session.set_mode(mode)
 
     def say(self, text: str, style: str = "") -> None:
-        self._stage.story.say(text)
+        self._renderer.transcript.say(text)
 
     def print(self, ansi: str) -> None:
-        self._stage.story.say(ansi)
+        self._renderer.transcript.say(ansi)
 
-    def table(self, rows: Sequence[tuple[str, str]]) -> None:
-        self._stage.story.say("\n".join(f"{escape(name)}: {escape(what)}" for name, what in rows))
+    def print_table(self, rows: Sequence[tuple[str, str]]) -> None:
+        self._renderer.transcript.say(
+            "\n".join(f"{escape(name)}: {escape(what)}" for name, what in rows)
+        )
 
     def fail(self, message: str, hint: str) -> None:
-        self._stage.story.error(message, hint)
+        self._renderer.transcript.add_error(message, hint)
 
-    def key_rows(self) -> list[tuple[str, str]]:
+    def list_keys(self) -> list[tuple[str, str]]:
         return [
             ("Enter", "send"),
             ("\\ at the end of a line", "go on in the next line"),
@@ -141,7 +143,7 @@ class LineMode:
             ("Ctrl-D", "leave"),
         ]
 
-    def dress(self) -> None:
+    def apply_theme(self) -> None:
         """There is nothing to colour."""
 
     @property
@@ -155,15 +157,15 @@ class LineMode:
         self._next.append(text)
 
     async def decide_on_plan(self) -> None:
-        if not (plan := proposed(self)):
+        if not (plan := get_proposed_plan(self)):
             return
         self._set_aside_typed()
         answer, plan = await ask_about_plan(
-            plan, read=self._reader.line, write=self._write, workspace=self.settings.workspace
+            plan, read=self._reader.read_line, write=self._write, workspace=self.settings.workspace
         )
         if answer is None:
             self.leave()
-        elif text := settle(self, plan, answer):
+        elif text := apply_plan_answer(self, plan, answer):
             self.send(text)
 
     async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
@@ -179,20 +181,20 @@ class LineMode:
 
     async def ask(self, question: str) -> str:
         self._write(f"{question} ")
-        return (await self._reader.line() or "").strip()
+        return (await self._reader.read_line() or "").strip()
 
     async def edit(self) -> None:
-        text = await edited("", suffix=".md", workspace=self.settings.workspace)
+        text = await edit_text("", suffix=".md", workspace=self.settings.workspace)
         if text and text.strip():
             self.send(text.strip())
 
     async def page(self, text: str) -> None:
         self._write(text)
 
-    async def renew(self, *, resume: "SessionPlace | None" = None) -> None:
+    async def renew(self, *, resume: "SessionPaths | None" = None) -> None:
         before = self.session
-        self._session = self._opened(resume)
-        await succeed(self.session, before=before, story=self._stage.story)
+        self._session = self._open_session(resume)
+        await switch_session(self.session, previous=before, transcript=self._renderer.transcript)
 
     def leave(self) -> None:
         self._is_over = True
@@ -204,38 +206,38 @@ class LineMode:
 
     async def _converse(self) -> None:
         while not self._is_over:
-            text = self._next.pop(0) if self._next else await self._message()
+            text = self._next.pop(0) if self._next else await self._read_message()
             if text is None:
                 self._write("\n")
                 return
             self._asked_to_leave = False
             text, self._unsent = text if text.strip() else self._unsent, ""
             if text:
-                await self._act(text)
+                await self._handle_line(text)
 
-    async def _message(self) -> str | None:
+    async def _read_message(self) -> str | None:
         lines: list[str] = []
         self._write("\n> ")
-        while (line := await self._reader.line()) is not None:
+        while (line := await self._reader.read_line()) is not None:
             if not line.endswith("\\"):
                 return "\n".join([*lines, line])
             lines.append(line[:-1])
         return "\n".join(lines) or None
 
-    async def _act(self, text: str) -> None:
-        wrong = self._registry.why_not(text) if is_slash_command(text) else ""
+    async def _handle_line(self, text: str) -> None:
+        wrong = self._registry.find_fault(text) if is_slash_command(text) else ""
         if is_slash_command(text) and not (wrong and self.session.runs_prompt(text)):
             if wrong:
                 self._write(f"{wrong}\n")
             else:
                 await self._registry.run(text, self)
             return
-        work = self._shell(text[1:]) if text.startswith("!") else self._one(text)
+        work = self._run_shell(text[1:]) if text.startswith("!") else self._run_turn(text)
         self._turn = asyncio.ensure_future(work)
         try:
             await asyncio.wait([self._turn])
             if self._turn.cancelled():
-                self._stage.story.say("interrupted")
+                self._renderer.transcript.say("interrupted")
             else:
                 self._turn.result()
         except AgentError as error:
@@ -243,46 +245,48 @@ class LineMode:
         finally:
             self._turn = None
 
-    async def _one(self, text: str) -> None:
+    async def _run_turn(self, text: str) -> None:
         attached = await asyncio.to_thread(attach, text, self.settings.workspace)
         for note in attached.notes:
             self._write(f"{note}\n")
         self._was_retried = False
         try:
-            await self.session.turn(text, attached=attached.parts)
+            await self.session.run_turn(text, attachments=attached.parts)
         except asyncio.CancelledError:
-            self._keep(text, gave_up=self._was_retried)
+            self._keep_unsent(text, gave_up=self._was_retried)
             raise
-        self._keep(text)
+        self._keep_unsent(text)
         await self.decide_on_plan()
 
-    def _keep(self, text: str, *, gave_up: bool = False) -> None:
+    def _keep_unsent(self, text: str, *, gave_up: bool = False) -> None:
         """What no model has heard."""
-        if self.session.withdraw(gave_up=gave_up):
+        if self.session.withdraw_prompt(gave_up=gave_up):
             self._unsent = text
             self._write("your message is kept: an empty line sends it again\n")
 
-    async def _shell(self, command: str) -> None:
+    async def _run_shell(self, command: str) -> None:
         is_told = not command.startswith("!")
         ran = await run_captured(
             command.lstrip("!"), cwd=self.settings.workspace, progress=lambda text: None
         )
         self._write(f"{ran.output}exit {ran.exit_code}\n")
         if is_told:
-            self.session.tell(self.session.clean(ran.for_model()), why=Why.SHELL)
+            self.session.add_note(
+                self.session.clean(ran.render_for_model()), reason=NoteReason.SHELL
+            )
 
-    def _opened(self, resume: "SessionPlace | None") -> Session:
+    def _open_session(self, resume: "SessionPaths | None") -> Session:
         return open_session(
             self.settings,
-            listeners=(self._stage.story, self._announce),
-            asker=self,
+            listeners=(self._renderer.transcript, self._announce),
+            ask_user=self,
             resume=resume,
         )
 
     def _announce(self, event: Event) -> None:
         match event:
             case CallJudged(call=call, verdict=verdict) if verdict.decision != "deny":
-                self._write(f"Running {call.name}: {escape(target(call))}\n")
+                self._write(f"Running {call.name}: {escape(format_target(call))}\n")
             case RetryDelta():
                 self._was_retried = True
                 self._write(f"{escape(event.reason)}: retrying in {event.wait_s:.1f} s\n")
@@ -291,18 +295,20 @@ class LineMode:
 
     async def __call__(self, question: Question) -> Verdict:
         found = self.session.suggest(question.call)
-        asked = Asked(
+        asked = PendingApproval(
             question=question,
-            offer=Offer(rules=found.rules, session=found.session, reason=found.reason),
+            offer=RuleOffer(rules=found.rules, session=found.session, reason=found.reason),
             position=(1, 1),
             answer=asyncio.get_running_loop().create_future(),
         )
         self._set_aside_typed()
-        self._write("\n" + self._stage.whole_question(asked))
+        self._write("\n" + self._renderer.render_question(asked))
         self._write(f"why: {escape(question.verdict.reason)}\n")
         if question.form is not None:
-            return await answer_in_lines(question.form, say=self._write, line=self._reader.line)
-        verdict, rules = await ask_for_leave(asked.offer, read=self._reader.line, write=self._write)
+            return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
+        verdict, rules = await ask_for_approval(
+            asked.offer, read=self._reader.read_line, write=self._write
+        )
         for rule in rules:
             self.session.store_rule(rule)
             self._write(f"saved: allow {rule}\n")
@@ -322,27 +328,27 @@ class LineMode:
         if self._turn is not None:
             self._turn.cancel()
         elif self._asked_to_leave:
-            self._main.cancel()
-            self._code = Exit.INTERRUPTED
+            self._conversation.cancel()
+            self._exit_code = Exit.INTERRUPTED
         else:
             self._asked_to_leave = True
             self._write("\nctrl+c again to exit\n> ")
 
-    def _ended_by(self, number: signal.Signals) -> None:
-        self._code = Exit(128 + number)
+    def _stop_on_signal(self, number: signal.Signals) -> None:
+        self._exit_code = Exit(128 + number)
         if self._turn is not None:
             self._turn.cancel()
-        self._main.cancel()
+        self._conversation.cancel()
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
 
 
-def _size() -> tuple[int, int]:
+def _terminal_size() -> tuple[int, int]:
     size = shutil.get_terminal_size()
     return size.columns, size.lines
 
 
-def converse_in_lines(settings: Settings, *, resume: "SessionPlace | None" = None) -> Exit:
+def run_line_mode(settings: Settings, *, resume: "SessionPaths | None" = None) -> Exit:
     return asyncio.run(LineMode(settings, resume=resume).run())

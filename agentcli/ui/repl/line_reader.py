@@ -17,10 +17,10 @@ class LineReader:
         self._buffer = b""
         self._is_closed = False
 
-    async def line(self) -> str | None:
+    async def read_line(self) -> str | None:
         """Without its newline; None: there will be no more."""
         while b"\n" not in self._buffer and not self._is_closed:
-            await self._more()
+            await self._read_more()
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
@@ -31,13 +31,13 @@ class LineReader:
         while sys.platform != "win32" and not self._is_closed:
             if not select.select([self._descriptor], [], [], 0)[0]:
                 break
-            self._take(self._read())
+            self._append_data(self._read())
         *lines, self._buffer = self._buffer.split(b"\n")
         return [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
 
-    async def _more(self) -> None:
+    async def _read_more(self) -> None:
         if sys.platform == "win32":
-            self._take(await asyncio.to_thread(self._read))
+            self._append_data(await asyncio.to_thread(self._read))
             return
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
@@ -46,13 +46,13 @@ class LineReader:
             await ready.wait()
         finally:
             loop.remove_reader(self._descriptor)
-        self._take(self._read())
+        self._append_data(self._read())
 
     def _read(self) -> bytes:
         with suppress(OSError):
             return os.read(self._descriptor, READ_BYTES)
         return b""
 
-    def _take(self, data: bytes) -> None:
+    def _append_data(self, data: bytes) -> None:
         self._buffer += data
         self._is_closed = not data

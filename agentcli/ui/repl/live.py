@@ -15,18 +15,18 @@ from prompt_toolkit.utils import get_cwidth
 from agentcli import __version__
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
-from agentcli.ui.lines import short_path
+from agentcli.ui.lines import shorten_home
 from agentcli.ui.render.summary import is_ascii
-from agentcli.ui.repl.background import Answer, ask_background
-from agentcli.ui.repl.branch import Branch
-from agentcli.ui.repl.engine import Late, Opening
+from agentcli.ui.repl.background import TerminalReply, ask_background
+from agentcli.ui.repl.branch import GitBranch
+from agentcli.ui.repl.engine import LateImports, ReplOptions
 from agentcli.ui.repl.repl import Repl
-from agentcli.ui.repl.status import cut
+from agentcli.ui.repl.status import shorten_end
 from agentcli.ui.repl.terminal import IN_ASCII
 from agentcli.ui.repl.terminal_guard import Guard
 
 if TYPE_CHECKING:
-    from agentcli.record.place import SessionPlace
+    from agentcli.record.place import SessionPaths
 
 DOT = " · "
 HINTS = ("/help", "@file", "!shell", "ctrl+j newline", "ctrl+d exit")
@@ -34,14 +34,14 @@ PATH_COLUMNS_MIN = 10
 """With less room for it, the folder is left out."""
 
 
-def converse(
+def run_repl(
     settings: Settings,
     *,
     model: str,
-    branch: Branch,
+    branch: GitBranch,
     color: str,
-    load: Callable[[], Late],
-    resume: "SessionPlace | None" = None,
+    load: Callable[[], LateImports],
+    resume: "SessionPaths | None" = None,
 ) -> Exit:
     """`model`: its name, as far as it is known before anything is loaded."""
     began = time.monotonic()
@@ -50,15 +50,17 @@ def converse(
     guard = Guard(stdin)
     try:
         asks = settings.theme == "auto" and color != "never" and not os.environ.get("NO_COLOR")
-        answer = ask_background(stdin, stdout) if asks else Answer()
-        branch.settle()
-        opening = Opening(model=model, branch=branch, answer=answer, color=color, resume=resume)
+        answer = ask_background(stdin, stdout) if asks else TerminalReply()
+        branch.wait_briefly()
+        opening = ReplOptions(
+            model=model, branch=branch, terminal_reply=answer, color=color, resume=resume
+        )
         _greet(settings, opening)
         repl = Repl(settings, opening, load=load)
         code = asyncio.run(repl.run())
     finally:
         guard.dismiss()
-    _part(repl, time.monotonic() - began)
+    _print_summary(repl, time.monotonic() - began)
     return code
 
 
@@ -76,36 +78,36 @@ def _log_to_file() -> None:
     )
 
 
-def _greet(settings: Settings, opening: Opening) -> None:
+def _greet(settings: Settings, options: ReplOptions) -> None:
     """Exactly two lines, which also keep the live region off the first row."""
     width = shutil.get_terminal_size().columns - 1
-    shown = f"{first_line(settings, opening, width)}\n{hints(width)}\n"
+    shown = f"{render_first_line(settings, options, width)}\n{render_hints(width)}\n"
     sys.stdout.write(shown.translate(IN_ASCII) if is_ascii() else shown)
     sys.stdout.flush()
 
 
-def first_line(settings: Settings, opening: Opening, width: int) -> str:
-    branch = f" ({opening.branch.name})" if opening.branch.name else ""
-    model = opening.model.rpartition("/")[2] or opening.model
+def render_first_line(settings: Settings, options: ReplOptions, width: int) -> str:
+    branch = f" ({options.branch.name})" if options.branch.name else ""
+    model = options.model.rpartition("/")[2] or options.model
     parts = [f"agentcli {__version__}", model, f"{settings.mode} mode"]
     room = width - sum(map(get_cwidth, parts)) - 3 * len(DOT) - get_cwidth(branch)
     if room >= PATH_COLUMNS_MIN:
-        parts.insert(2, shortened(short_path(settings.workspace), room) + branch)
-    return cut(DOT.join(parts), width)
+        parts.insert(2, shorten_start(shorten_home(settings.workspace), room) + branch)
+    return shorten_end(DOT.join(parts), width)
 
 
-def hints(width: int) -> str:
+def render_hints(width: int) -> str:
     """As many as fit."""
     fitting = [DOT.join(HINTS[:count]) for count in range(len(HINTS) + 1)]
     return next(shown for shown in reversed(fitting) if len(shown) <= width or not shown)
 
 
-def shortened(path: str, width: int) -> str:
+def shorten_start(path: str, width: int) -> str:
     """Its end says most."""
     return path if len(path) <= width else f"…{path[len(path) - max(8, width - 1) :]}"
 
 
-def _part(repl: Repl, seconds: float) -> None:
-    lines = repl.summary(seconds)
+def _print_summary(repl: Repl, seconds: float) -> None:
+    lines = repl.render_summary(seconds)
     if lines:
         sys.stderr.write("\n".join(lines) + "\n")

@@ -12,24 +12,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.machine.git import list_paths
-from agentcli.machine.home import from_home
+from agentcli.machine.home import expand_home
 from agentcli.machine.images import image_type
-from agentcli.machine.plain import visible
-from agentcli.machine.reserved import reserved_in
+from agentcli.machine.plain import show_controls
+from agentcli.machine.reserved import find_reserved
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Image
 from agentcli.ui.attached import (
     IMAGES_MAX,
     NOT_ATTACHED,
     PASTED_TEXT_CHARS,
-    Attached,
-    image_at,
+    Attachments,
+    attach_image,
+    attach_pasted_images,
+    find_mentions,
     is_image_name,
     leads_out,
-    mentions,
-    not_attached,
-    one_too_many,
-    pasted_images,
+    report_not_attached,
+    report_too_many,
 )
 from agentcli.ui.repl import fuzzy
 
@@ -49,71 +49,75 @@ _ENDINGS = """
     nix pdf php pl pm proto ps1 py pyi pyx r rb rs rst scala scss sh sql svelte svg swift tcl tex
     toml ts tsv tsx txt vue xml yaml yml zig zsh"""
 """Of files without a folder before their name, which is what decorators look like."""
-_TYPED = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
+_TYPED_MENTION = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
 
 
-class Files:
+class WorkspaceFiles:
     """The files of a workspace that are not ignored, listed in the background when wanted."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._paths: list[str] = []
-        self._listed = float("-inf")
+        self._listed_at = float("-inf")
 
-    async def matching(self, typed: str) -> list[str]:
-        if time.monotonic() - self._listed > REFRESH_AFTER_S:
+    async def find_matches(self, typed: str) -> list[str]:
+        if time.monotonic() - self._listed_at > REFRESH_AFTER_S:
             self._paths = await asyncio.to_thread(list_files, self._workspace)
-            self._listed = time.monotonic()
+            self._listed_at = time.monotonic()
         name = _RANGE.sub("", typed)
-        return fuzzy.best(name, self._paths) if name else self._paths[:50]
+        return fuzzy.find_best(name, self._paths) if name else self._paths[:50]
 
 
-def typed_mention(before_cursor: str) -> tuple[str, str] | None:
+def find_typed_mention(before_cursor: str) -> tuple[str, str] | None:
     """The mention that is being typed: its opening quote, if any, and its letters."""
-    found = _TYPED.search(before_cursor)
+    found = _TYPED_MENTION.search(before_cursor)
     return (found[1], found[2]) if found else None
 
 
-def as_typed(path: str) -> str:
+def format_mention(path: str) -> str:
     return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
 
 
 def list_files(workspace: Path) -> list[str]:
     """Tracked and untracked, without what is ignored; their directories too, ending in a slash."""
-    paths = _from_git(workspace)
+    paths = _list_with_git(workspace)
     if paths is None:
-        paths = list(_walked(workspace))
-    folders = {f"{folder}/" for path in paths for folder in _folders(path)}
+        paths = list(_walk_files(workspace))
+    folders = {f"{folder}/" for path in paths for folder in _list_folders(path)}
     return sorted({*paths, *folders}, key=lambda path: (path.count("/"), path))
 
 
-def attach(text: str, workspace: Path) -> Attached:
+def attach(text: str, workspace: Path) -> Attachments:
     """Files that are mentioned, and images whose paths were pasted. Takes a moment."""
-    attached = Attached()
-    for written in mentions(text):
+    attached = Attachments()
+    for written in find_mentions(text):
         is_full = sum(isinstance(part, Image) for part in attached.parts) >= IMAGES_MAX
         if is_full and is_image_name(written):
-            return attached + one_too_many(written)
-        found = _mentioned(written, workspace)
+            return attached + report_too_many(written)
+        found = _attach_mentioned(written, workspace)
         if found is None and len(text) <= PASTED_TEXT_CHARS:
-            found = _missing(written, workspace)
-        attached += found or Attached()
-    return attached + pasted_images(text)
+            found = _report_missing(written, workspace)
+        attached += found or Attachments()
+    return attached + attach_pasted_images(text)
 
 
-def _mentioned(written: str, workspace: Path) -> Attached | None:
+def _attach_mentioned(written: str, workspace: Path) -> Attachments | None:
     """None where there is no such file."""
-    return _image(written, workspace) if is_image_name(written) else _read(written, workspace)
+    return (
+        _attach_image(written, workspace)
+        if is_image_name(written)
+        else _attach_path(written, workspace)
+    )
 
 
-def _missing(written: str, workspace: Path) -> Attached | None:
+def _report_missing(written: str, workspace: Path) -> Attachments | None:
     """None: it was no mention, but somebody's name, a word of a language, or a server's."""
     name = _RANGE.sub("", written)
     if ":" in name or not _names_a_file(name):
         return None
-    path = workspace / from_home(name)
+    path = workspace / expand_home(name)
     why = "is not in the workspace" if os.path.lexists(path) else "does not exist"
-    return _note(f"{NOT_ATTACHED}{visible(name)} {why}")
+    return _build_note(f"{NOT_ATTACHED}{show_controls(name)} {why}")
 
 
 def _names_a_file(name: str) -> bool:
@@ -122,17 +126,17 @@ def _names_a_file(name: str) -> bool:
     return is_quoted or has_ending or is_image_name(name) or bool(_PATH.fullmatch(name))
 
 
-def _image(written: str, workspace: Path) -> Attached | None:
+def _attach_image(written: str, workspace: Path) -> Attachments | None:
     """A whole path says where it leads, and may lead anywhere; a name may not."""
-    path = from_home(written)
+    path = expand_home(written)
     if "\0" in written or not os.path.lexists(workspace / path):
         return None
     if not path.is_absolute() and leads_out(workspace / path, workspace):
-        return not_attached(visible(written), "leads out of the workspace")
-    return image_at(workspace / path, written)
+        return report_not_attached(show_controls(written), "leads out of the workspace")
+    return attach_image(workspace / path, written)
 
 
-def _from_git(workspace: Path) -> list[str] | None:
+def _list_with_git(workspace: Path) -> list[str] | None:
     try:
         listed = list_paths("--cached", "--others", "--exclude-standard", cwd=workspace)
     except SettingsError:
@@ -140,7 +144,7 @@ def _from_git(workspace: Path) -> list[str] | None:
     return listed[:FILES_MAX]
 
 
-def _walked(workspace: Path) -> Iterator[str]:
+def _walk_files(workspace: Path) -> Iterator[str]:
     count = 0
     for folder, folders, files in os.walk(workspace):
         folders[:] = [name for name in folders if name != ".git"]
@@ -151,46 +155,48 @@ def _walked(workspace: Path) -> Iterator[str]:
             yield Path(folder, name).relative_to(workspace).as_posix()
 
 
-def _folders(path: str) -> Iterator[str]:
+def _list_folders(path: str) -> Iterator[str]:
     parts = path.split("/")[:-1]
     for end in range(1, len(parts) + 1):
         yield "/".join(parts[:end])
 
 
-def _read(written: str, workspace: Path) -> Attached | None:
+def _attach_path(written: str, workspace: Path) -> Attachments | None:
     """None: no such file, so no mention."""
     lines = _RANGE.search(written)
-    path = _inside(written, workspace)
+    path = _resolve_inside(written, workspace)
     if path is None and lines:
-        path = _inside(written[: lines.start()], workspace)
+        path = _resolve_inside(written[: lines.start()], workspace)
     elif lines:
         lines = None  # the colon belongs to the file's name
     if path is None:
         return None
     name = path.relative_to(workspace).as_posix() or "."
-    if why := reserved_in(workspace).why_hidden(path):
-        return _note(f"{NOT_ATTACHED}{visible(name)}: {why}")
+    if why := find_reserved(workspace).why_hidden(path):
+        return _build_note(f"{NOT_ATTACHED}{show_controls(name)}: {why}")
     try:
         if path.is_dir():
             names = sorted(f"{one.name}{'/' * one.is_dir()}" for one in path.iterdir())
-            return _text(f"{name}/", "\n".join(names), f"attached {name}/ ({len(names)} names)")
-        return _file(path, name, _wanted(lines))
+            return _build_attachment(
+                f"{name}/", "\n".join(names), f"attached {name}/ ({len(names)} names)"
+            )
+        return _attach_file(path, name, _parse_line_range(lines))
     except OSError as error:
-        return _note(f"not attached: {visible(name)} ({error.strerror})")
+        return _build_note(f"not attached: {show_controls(name)} ({error.strerror})")
 
 
-def _file(path: Path, name: str, wanted: tuple[int, int] | None) -> Attached:
-    shown = visible(name)
+def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> Attachments:
+    shown = show_controls(name)
     if not path.is_file():
-        return _note(f"not attached: {shown} (not a regular file)")
+        return _build_note(f"not attached: {shown} (not a regular file)")
     with path.open("rb") as file:
         data = file.read(READ_BYTES_MAX)
     if image_type(data[:16]):
-        return image_at(path, name)
+        return attach_image(path, name)
     if b"\0" in data[:8192]:
-        return _note(f"not attached: {shown} (not text)")
+        return _build_note(f"not attached: {shown} (not text)")
     rows = data.decode("utf-8", "replace").splitlines()
-    first, last = wanted or (1, len(rows))
+    first, last = line_range or (1, len(rows))
     kept: list[str] = []
     size = 0
     for row in rows[first - 1 : last]:
@@ -199,24 +205,24 @@ def _file(path: Path, name: str, wanted: tuple[int, int] | None) -> Attached:
             break
         kept.append(row)
     asked = len(rows[first - 1 : last])
-    if wanted:
+    if line_range:
         name = f"{name}:{first}-{first + len(kept) - 1}"
     if len(kept) < asked:
         name += f" (lines {first}-{first + len(kept) - 1} of {len(rows)}; read the rest if needed)"
         note = f"attached {shown} (only {len(kept)} of {asked} lines: it is large)"
     else:
         note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
-    return _text(name, "\n".join(kept), note)
+    return _build_attachment(name, "\n".join(kept), note)
 
 
-def _wanted(lines: re.Match[str] | None) -> tuple[int, int] | None:
+def _parse_line_range(lines: re.Match[str] | None) -> tuple[int, int] | None:
     if lines is None:
         return None
     first = max(1, int(lines[1][:9]))
     return first, max(first, int((lines[2] or lines[1])[:9]))
 
 
-def _inside(written: str, workspace: Path) -> Path | None:
+def _resolve_inside(written: str, workspace: Path) -> Path | None:
     try:
         path = (workspace / written).resolve()
         return path if path.is_relative_to(workspace) and path.exists() else None
@@ -224,9 +230,9 @@ def _inside(written: str, workspace: Path) -> Path | None:
         return None
 
 
-def _text(name: str, body: str, note: str) -> Attached:
-    return Attached(parts=(f"[The person attached {name}:]\n{body}",), notes=(note,))
+def _build_attachment(name: str, body: str, note: str) -> Attachments:
+    return Attachments(parts=(f"[The person attached {name}:]\n{body}",), notes=(note,))
 
 
-def _note(note: str) -> Attached:
-    return Attached(notes=(note,))
+def _build_note(note: str) -> Attachments:
+    return Attachments(notes=(note,))

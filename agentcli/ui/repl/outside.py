@@ -14,23 +14,23 @@ from agentcli.ui.repl.line_reader import LineReader
 EDITORS = ("VISUAL", "EDITOR")
 
 
-async def edited(text: str, *, suffix: str, workspace: Path) -> str | None:
+async def edit_text(text: str, *, suffix: str, workspace: Path) -> str | None:
     """The text as the editor left it; None: there is no editor, or it failed."""
-    return await asyncio.to_thread(_edited, text, suffix, workspace)
+    return await asyncio.to_thread(_run_editor, text, suffix, workspace)
 
 
-async def typed(question: str) -> str:
+async def ask_line(question: str) -> str:
     """What the person answers on a line of its own; empty: nothing."""
     # What is written to `sys.stdout` waits until the terminal is handed back.
     os.write(1, f"{question} ".encode("utf-8", "replace"))
-    return (await LineReader(sys.stdin.fileno()).line() or "").strip()
+    return (await LineReader(sys.stdin.fileno()).read_line() or "").strip()
 
 
-async def paged(text: str, *, workspace: Path) -> None:
-    await asyncio.to_thread(_paged, text, workspace)
+async def page_text(text: str, *, workspace: Path) -> None:
+    await asyncio.to_thread(_run_pager, text, workspace)
 
 
-def _edited(text: str, suffix: str, workspace: Path) -> str | None:
+def _run_editor(text: str, suffix: str, workspace: Path) -> str | None:
     command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "vi")
     with tempfile.TemporaryDirectory(prefix="agentcli-") as directory:
         path = Path(directory) / f"message{suffix}"
@@ -50,7 +50,7 @@ def _edited(text: str, suffix: str, workspace: Path) -> str | None:
             return None
 
 
-def _paged(text: str, workspace: Path) -> None:
+def _run_pager(text: str, workspace: Path) -> None:
     command = os.environ.get("PAGER") or "less"
     environ = {
         **own_process.user_environment(workspace),

@@ -26,35 +26,35 @@ class Pastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def taken_in(self, data: str) -> str:
+    def insert_paste(self, data: str) -> str:
         """What to insert for a paste: itself, or an atom."""
-        text = cleaned(data)
-        if _count(text) < LINES_MIN and len(text) < CHARACTERS_MIN:
+        text = clean_paste(data)
+        if _count_lines(text) < LINES_MIN and len(text) < CHARACTERS_MIN:
             return text
-        return self._atom(text)
+        return self._add_atom(text)
 
-    def recalled(self, text: str) -> str:
+    def collapse_recalled(self, text: str) -> str:
         """What to show of an earlier message."""
-        return self._atom(text) if len(text) >= RECALLED_CHARACTERS_MIN else text
+        return self._add_atom(text) if len(text) >= RECALLED_CHARACTERS_MIN else text
 
-    def repeated(self, data: str, before_cursor: str) -> str | None:
+    def find_repeated(self, data: str, before_cursor: str) -> str | None:
         """The text of the atom before the cursor, if just that was pasted again."""
         text = self._texts.get(before_cursor[-1:])
-        return text if text is not None and text == cleaned(data) else None
+        return text if text is not None and text == clean_paste(data) else None
 
-    def expanded(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         return _ATOM.sub(lambda found: self._texts.get(found[0], found[0]), text)
 
     def is_atom(self, character: str) -> bool:
         return character in self._texts
 
-    def label(self, atom: str) -> str:
+    def format_label(self, atom: str) -> str:
         text = self._texts.get(atom, "")
-        lines = _count(text)
+        lines = _count_lines(text)
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
         return f"[paste #{ord(atom) - _FIRST} · {size}]"
 
-    def _atom(self, text: str) -> str:
+    def _add_atom(self, text: str) -> str:
         number = len(self._texts) + 1
         if number > _LAST - _FIRST:
             return text
@@ -63,12 +63,12 @@ class Pastes:
         return atom
 
 
-def _count(text: str) -> int:
+def _count_lines(text: str) -> int:
     """Of lines, of which the last may have its end."""
     return text.removesuffix("\n").count("\n") + 1
 
 
-def cleaned(data: str) -> str:
+def clean_paste(data: str) -> str:
     """One kind of line end, nothing a terminal would obey, nothing that cannot be encoded."""
     text = data.replace("\r\n", "\n").replace("\r", "\n")
     return _SURROGATES.sub("\ufffd", _ATOM.sub("\ufffd", text))
@@ -88,7 +88,9 @@ class ShowAtoms(Processor):
         position = 0
         for style, text, *_ in fragments:
             for character in text:
-                label = self._pastes.label(character) if _ATOM.match(character) else character
+                label = (
+                    self._pastes.format_label(character) if _ATOM.match(character) else character
+                )
                 shown.append((f"{style} class:atom" if label != character else style, label))
                 starts.append(position)
                 position += len(label)

@@ -5,11 +5,11 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agentcli.machine.numbers import whole_number
-from agentcli.machine.plain import visible
-from agentcli.record.sessions import Summary, list_sessions
+from agentcli.machine.numbers import parse_whole_number
+from agentcli.machine.plain import show_controls
+from agentcli.record.sessions import SessionSummary, list_sessions
 from agentcli.types.errors import UsageError
-from agentcli.ui.repl.status import cut
+from agentcli.ui.repl.status import shorten_end
 
 LISTED = 15
 
@@ -22,17 +22,17 @@ def pick_session(workspace: Path) -> str:
     shown, more = found[:LISTED], len(found[LISTED:])
     width = shutil.get_terminal_size().columns - 1
     for index, one in enumerate(shown, start=1):
-        sys.stdout.write(cut(f"{index:>3}  {row(one)}", width) + "\n")
+        sys.stdout.write(shorten_end(f"{index:>3}  {format_session_row(one)}", width) + "\n")
     if more:
         sys.stdout.write(f"     and {more} older: agentcli sessions, then agentcli --resume ID\n")
-    return shown[_number(len(shown)) - 1].id
+    return shown[_ask_number(len(shown)) - 1].id
 
 
-def _number(most: int) -> int:
+def _ask_number(most: int) -> int:
     """Asked for until there is one: a key that the terminal does not edit with is no choice."""
     try:
         while True:
-            number = whole_number(input(f"which? [1-{most}] ").strip() or "1") or 0
+            number = parse_whole_number(input(f"which? [1-{most}] ").strip() or "1") or 0
             if 1 <= number <= most:
                 return number
             sys.stdout.write(f"type a number from 1 to {most}, or ctrl+d for none\n")
@@ -41,12 +41,12 @@ def _number(most: int) -> int:
         raise UsageError("no session was chosen", hint="agentcli --resume ID") from None
 
 
-def row(one: Summary) -> str:
+def format_session_row(one: SessionSummary) -> str:
     turns = f"{one.turns} {'turn' if one.turns == 1 else 'turns'}"
-    return f"{age(one.last):>8}  {turns:<9} {visible(one.title)}"
+    return f"{format_age(one.last):>8}  {turns:<9} {show_controls(one.title)}"
 
 
-def age(at: str, now: datetime | None = None) -> str:
+def format_age(at: str, now: datetime | None = None) -> str:
     """`5m ago`; empty where the time cannot be told."""
     try:
         seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(at)).total_seconds()

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from agentcli.ui.render.escape import escape
 from agentcli.ui.repl.approval import PlanAnswer
-from agentcli.ui.repl.outside import edited
-from agentcli.ui.repl.plan_answers import MODE_OF
+from agentcli.ui.repl.outside import edit_text
+from agentcli.ui.repl.plan_answers import MODE_BY_LETTER
 
-ANSWERS = "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or write a change"
+PLAN_ANSWERS = (
+    "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or write a change"
+)
 
 
 async def ask_about_plan(
@@ -20,23 +22,23 @@ async def ask_about_plan(
 ) -> tuple[PlanAnswer | None, str]:
     """The answer and the plan as the person left it. No answer: the person has left."""
     while True:
-        write(f"\nplan: {ANSWERS}: ")
+        write(f"\nplan: {PLAN_ANSWERS}: ")
         line = await read()
         said = (line or "").strip()
         if line is None:
             return None, plan
         if said == "m":
-            plan = (await edited(plan, suffix=".md", workspace=workspace) or "").strip() or plan
+            plan = (await edit_text(plan, suffix=".md", workspace=workspace) or "").strip() or plan
             write(f"{escape(plan)}\n")
         elif said:
-            return _answer(said), plan
+            return _parse_plan_answer(said), plan
 
 
-def _answer(said: str) -> PlanAnswer:
-    match said.lower():
+def _parse_plan_answer(line: str) -> PlanAnswer:
+    match line.lower():
         case "y" | "a" as letter:
-            return PlanAnswer(mode=MODE_OF[letter])
+            return PlanAnswer(mode=MODE_BY_LETTER[letter])
         case "n" | "no":
             return PlanAnswer()
         case _:
-            return PlanAnswer(instead=said)
+            return PlanAnswer(instead=line)

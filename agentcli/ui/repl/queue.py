@@ -5,7 +5,7 @@ from collections.abc import Sequence
 SHOWN_ROWS = 3
 
 
-class Queue:
+class MessageQueue:
     def __init__(self) -> None:
         self._texts: list[str] = []
 
@@ -21,11 +21,11 @@ class Queue:
         self._texts.clear()
         return text
 
-    def rows(self) -> list[str]:
-        return waiting_rows(self._texts, "queued")
+    def render_rows(self) -> list[str]:
+        return render_waiting_rows(self._texts, "queued")
 
 
-def waiting_rows(texts: Sequence[str], what: str) -> list[str]:
+def render_waiting_rows(texts: Sequence[str], what: str) -> list[str]:
     """What stands above the input of messages that wait: never more than three rows."""
     shown = [f"  {what}: {' '.join(text.split())}" for text in texts[-SHOWN_ROWS:]]
     if len(texts) > SHOWN_ROWS:

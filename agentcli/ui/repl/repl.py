@@ -20,20 +20,20 @@ from agentcli.types.verdicts import Mode
 from agentcli.ui.render.summary import is_ascii
 from agentcli.ui.repl.actions import Actions
 from agentcli.ui.repl.answer_keys import AnswerKeys
-from agentcli.ui.repl.approval import Approvals, Asked
+from agentcli.ui.repl.approval import ApprovalPrompt, PendingApproval
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.engine import Engine, Late, Opening
-from agentcli.ui.repl.foreign import Foreign
-from agentcli.ui.repl.kept import Kept
-from agentcli.ui.repl.keys import bindings, label_rows, table
-from agentcli.ui.repl.mentions import Files
-from agentcli.ui.repl.outside import typed
-from agentcli.ui.repl.plan_answers import proposed, settle
+from agentcli.ui.repl.engine import LateImports, ReplOptions, SessionManager
+from agentcli.ui.repl.foreign import ServerCompletions
+from agentcli.ui.repl.kept import InputHistory
+from agentcli.ui.repl.keys import build_bindings, build_table, list_key_labels
+from agentcli.ui.repl.mentions import WorkspaceFiles
+from agentcli.ui.repl.outside import ask_line
+from agentcli.ui.repl.plan_answers import apply_plan_answer, get_proposed_plan
 from agentcli.ui.repl.rhythm import Rhythm
-from agentcli.ui.repl.screen import Screen, Sources
-from agentcli.ui.repl.slash import Slash
+from agentcli.ui.repl.screen import LiveScreen, ScreenSources
+from agentcli.ui.repl.slash import SlashCommandRunner
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.steering import steer
+from agentcli.ui.repl.steering import send_steering
 from agentcli.ui.repl.terminal import (
     FRAME_S,
     InlineApplication,
@@ -42,13 +42,13 @@ from agentcli.ui.repl.terminal import (
     open_output,
 )
 from agentcli.ui.repl.turns import Turns
-from agentcli.ui.repl.view import NOTICE_S, View
+from agentcli.ui.repl.view import NOTICE_S, LiveView
 
 if TYPE_CHECKING:
     from agentcli.app.server_menu import ServerMenu
     from agentcli.app.session import Session
-    from agentcli.record.place import SessionPlace
-    from agentcli.ui.repl.stage import Stage
+    from agentcli.record.place import SessionPaths
+    from agentcli.ui.repl.stage import TranscriptRenderer
 
 
 T = TypeVar("T")
@@ -57,81 +57,83 @@ T = TypeVar("T")
 class Repl:
     """Implements `Desk`, and puts the parts of the session in their places."""
 
-    def __init__(self, settings: Settings, opening: Opening, *, load: Callable[[], Late]) -> None:
+    def __init__(
+        self, settings: Settings, options: ReplOptions, *, load: Callable[[], LateImports]
+    ) -> None:
         self.settings = settings
-        self._opening = opening
-        self._keys = table(settings.keys)
+        self._options = options
+        self._keys = build_table(settings.keys)
         self._exit: Exit = Exit.DONE
         self._line: asyncio.Future[Any] | None = None
         """What the person is asked for, on the terminal itself."""
         self._stopped = 0
         """Commands that were still running at the end."""
-        self.slash = Slash(self)
-        self._kept = Kept(settings.workspace, mask=self._masked)
+        self.slash = SlashCommandRunner(self)
+        self._input_history = InputHistory(settings.workspace, mask=self._mask_secrets)
         self.composer = Composer(
-            history=self._kept.history,
+            history=self._input_history.history,
             menu=self.slash,
-            files=Files(settings.workspace),
-            foreign=Foreign(self._server_menu),
+            files=WorkspaceFiles(settings.workspace),
+            server_completions=ServerCompletions(self._get_server_menu),
             rhythm=Rhythm(),
         )
         self.status = Status(is_ascii=is_ascii())
-        self.approvals = self._new_approvals()
-        self.screen = Screen(self.composer, self._sources())
+        self.approvals = self._build_approvals()
+        self.screen = LiveScreen(self.composer, self._build_sources())
         self.actions = Actions(self)
         self.answer_keys = self._new_answer_keys()
-        self._app = self._application()
+        self._app = self._build_application()
         self.terminal = Terminal(self._app)
-        self.engine = self._new_engine(load)
-        self.turns = self._new_turns()
-        self.view = View(
-            engine=self.engine,
+        self.sessions = self._build_session_manager(load)
+        self.turns = self._build_turns()
+        self.view = LiveView(
+            sessions=self.sessions,
             turns=self.turns,
             approvals=self.approvals,
             composer=self.composer,
             status=self.status,
             terminal=self.terminal,
-            opening=opening,
+            options=options,
         )
 
     async def run(self) -> Exit:
-        asyncio.get_running_loop().set_exception_handler(self._crashed)
-        self.engine.begin()
-        if self._kept.offer_draft(self.composer):
-            self.notice("up: the message that was not sent last time", seconds=10)
-        drafts = asyncio.ensure_future(self._kept.follow(self.composer))
+        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
+        self.sessions.begin()
+        if self._input_history.offer_draft(self.composer):
+            self.show_notice("up: the message that was not sent last time", seconds=10)
+        drafts = asyncio.ensure_future(self._input_history.save_drafts(self.composer))
         try:
-            await self.terminal.run(pre_run=self._on_signals)
+            await self.terminal.run(pre_run=self._handle_signals)
         except EOFError:
             self._exit = Exit.HANGUP
         finally:
             drafts.cancel()
-            if self._exit is Exit.HANGUP and self.turns.is_running and self.engine.session:
+            if self._exit is Exit.HANGUP and self.turns.is_running and self.sessions.session:
                 self.kill_running()  # nobody is left to see a command end politely
             await self.turns.close()
-            self._kept.save(self.composer)
-            self._stopped = self.engine.in_background()
-            await self.engine.close(self._exit)
+            self._input_history.save_draft(self.composer)
+            self._stopped = self.sessions.count_background()
+            await self.sessions.close(self._exit)
         return self._exit
 
-    def summary(self, seconds: float) -> list[str]:
+    def render_summary(self, seconds: float) -> list[str]:
         """The last words, at most four lines; none where nothing was said."""
-        session, stage = self.engine.session, self.engine.stage
+        session, stage = self.sessions.session, self.sessions.renderer
         if session is None or stage is None:
             return []
-        return stage.last_words(session, seconds, stopped=self._stopped)
+        return stage.render_exit_summary(session, seconds, stopped=self._stopped)
 
     # What commands and actions reach
 
     @property
     def session(self) -> "Session":
-        assert self.engine.session is not None
-        return self.engine.session
+        assert self.sessions.session is not None
+        return self.sessions.session
 
     @property
-    def stage(self) -> "Stage":
-        assert self.engine.stage is not None
-        return self.engine.stage
+    def renderer(self) -> "TranscriptRenderer":
+        assert self.sessions.renderer is not None
+        return self.sessions.renderer
 
     @property
     def is_busy(self) -> bool:
@@ -139,39 +141,39 @@ class Repl:
 
     @property
     def mode(self) -> Mode:
-        return self.engine.mode
+        return self.sessions.mode
 
     def set_mode(self, mode: Mode) -> None:
-        self.engine.set_mode(mode)
+        self.sessions.set_mode(mode)
         self.terminal.redraw()
 
     def say(self, text: str, style: str = "") -> None:
-        self.stage.story.say(self.stage.prose(text, style))
+        self.renderer.transcript.say(self.renderer.render_prose(text, style))
 
     def print(self, ansi: str) -> None:
-        self.stage.story.say(ansi)
+        self.renderer.transcript.say(ansi)
 
-    def table(self, rows: Sequence[tuple[str, str]]) -> None:
-        self.stage.story.table(rows)
+    def print_table(self, rows: Sequence[tuple[str, str]]) -> None:
+        self.renderer.transcript.print_table(rows)
 
     def fail(self, message: str, hint: str) -> None:
-        self.stage.story.error(message, hint)
+        self.renderer.transcript.add_error(message, hint)
 
-    def notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
-        self.view.notice(text, seconds=seconds)
+    def show_notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
+        self.view.show_notice(text, seconds=seconds)
 
-    def dress(self) -> None:
-        self.view.dress()
+    def apply_theme(self) -> None:
+        self.view.apply_theme()
 
-    def key_rows(self) -> list[tuple[str, str]]:
-        return label_rows(self._keys)
+    def list_keys(self) -> list[tuple[str, str]]:
+        return list_key_labels(self._keys)
 
     @property
     def editing(self) -> str:
         return "vi" if self._app.editing_mode is EditingMode.VI else "emacs"
 
     def set_editing(self, editing: str) -> None:
-        self._app.editing_mode = _editing_mode(editing)
+        self._app.editing_mode = _to_editing_mode(editing)
 
     def send(self, text: str) -> None:
         self.turns.send(text, text)
@@ -184,11 +186,11 @@ class Repl:
 
     async def ask(self, question: str) -> str:
         self.terminal.repaint()  # what was said stands above the question
-        self._line = asyncio.ensure_future(self.terminal.hand_over(lambda: typed(question)))
+        self._line = asyncio.ensure_future(self.terminal.hand_over(lambda: ask_line(question)))
         await asyncio.wait([self._line])
         return "" if self._line.cancelled() else str(self._line.result())
 
-    def stop_asking(self) -> bool:
+    def cancel_question(self) -> bool:
         """Whether a line was waited for."""
         return self._line is not None and self._line.cancel()
 
@@ -196,11 +198,11 @@ class Repl:
         await self.actions.edit_in_editor()
 
     async def page(self, text: str) -> None:
-        await self.actions.page(text)
+        await self.actions.page_text(text)
 
-    async def renew(self, *, resume: "SessionPlace | None" = None) -> None:
+    async def renew(self, *, resume: "SessionPaths | None" = None) -> None:
         await self.turns.close()
-        await self.engine.renew(self.settings, resume=resume)
+        await self.sessions.renew(self.settings, resume=resume)
 
     def leave(self, exit_code: Exit = Exit.DONE) -> None:
         self._exit = exit_code
@@ -213,131 +215,131 @@ class Repl:
     def kill_running(self) -> None:
         self.session.kill_awaited()
 
-    def store_rules(self, asked: Asked) -> None:
-        for rule in asked.offer.rules:
+    def store_rules(self, pending: PendingApproval) -> None:
+        for rule in pending.offer.rules:
             self.session.store_rule(rule)
             self.say(f"saved: allow {rule}", "dim")
 
     def is_answering(self) -> bool:
-        return self.approvals.asked is not None and self.approvals.asked.instead
+        return self.approvals.pending is not None and self.approvals.pending.instead
 
     # What happens by itself
 
-    async def _about_plan(self) -> str:
+    async def _ask_about_plan(self) -> str:
         """Puts the plan to the person, if there is one; returns what to send to the model."""
-        plan = proposed(self)
+        plan = get_proposed_plan(self)
         if not plan:
             return ""
-        answer, plan = await self.approvals.about_plan(plan)
-        return settle(self, plan, answer)
+        answer, plan = await self.approvals.ask_about_plan(plan)
+        return apply_plan_answer(self, plan, answer)
 
-    def _has_begun(self) -> None:
-        self.view.dress()
+    def _on_ready(self) -> None:
+        self.view.apply_theme()
         if self.composer.buffer.text.startswith("/"):
             self.composer.buffer.start_completion()
-        self._complain()
+        self._report_history_fault()
 
-    def _after_turn(self) -> None:
-        self._files_changed()
-        self._complain()
+    def _on_turn_end(self) -> None:
+        self._on_files_changed()
+        self._report_history_fault()
 
-    def _files_changed(self) -> None:
-        if not self.engine.in_background():  # which could change what git is told to run
-            self.actions.do(self._look_at_branch())
+    def _on_files_changed(self) -> None:
+        if not self.sessions.count_background():  # which could change what git is told to run
+            self.actions.run_task(self._refresh_branch())
 
-    async def _look_at_branch(self) -> None:
-        await self._opening.branch.refresh()
+    async def _refresh_branch(self) -> None:
+        await self._options.branch.refresh()
         self.terminal.redraw()
 
-    def _complain(self) -> None:
-        if self.engine.stage and (complaint := self._kept.complaint()):
+    def _report_history_fault(self) -> None:
+        if self.sessions.renderer and (complaint := self._input_history.take_complaint()):
             self.say(f"warning: {complaint}", "warning")
 
-    def _asked(self) -> None:
-        if self.approvals.asked is None:
-            self.actions.answering.lose_question()
-            self.status.doing("Waiting for model")
+    def _on_question_changed(self) -> None:
+        if self.approvals.pending is None:
+            self.actions.answer_actions.rescue_answer_line()
+            self.status.set_verb("Waiting for model")
         elif self.settings.notify == "bell" and self.approvals.is_waiting:
-            self.terminal.bell()
+            self.terminal.ring_bell()
         self.terminal.redraw()
 
-    def _server_menu(self) -> "ServerMenu | None":
-        session = self.engine.session
+    def _get_server_menu(self) -> "ServerMenu | None":
+        session = self.sessions.session
         return session.server_menu if session else None
 
-    def _masked(self, text: str) -> str:
-        return self.engine.session.clean(text) if self.engine.session else text
+    def _mask_secrets(self, text: str) -> str:
+        return self.sessions.session.clean(text) if self.sessions.session else text
 
-    def _on_signals(self) -> None:
+    def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.leave, Exit(128 + number))
         loop.add_signal_handler(signal.SIGCONT, self.terminal.resume)
 
-    def _crashed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if isinstance(error, BaseException):
             self.terminal.leave(error)
 
     # The parts, each told no more of the others than it needs
 
-    def _new_approvals(self) -> Approvals:
-        return Approvals(
+    def _build_approvals(self) -> ApprovalPrompt:
+        return ApprovalPrompt(
             is_composing=lambda: self.composer.is_used,
-            quiet_s=self.composer.rhythm.quiet_s,
-            offer=lambda question: self.engine.offer(question),
-            position=lambda question: self.engine.position(question),
-            changed=self._asked,
+            measure_quiet_s=self.composer.rhythm.quiet_s,
+            build_offer=lambda question: self.sessions.build_offer(question),
+            find_position=lambda question: self.sessions.find_position(question),
+            on_change=self._on_question_changed,
         )
 
     def _new_answer_keys(self) -> AnswerKeys:
         return AnswerKeys(
             self.approvals,
             alone_s=self.composer.rhythm.alone_s,
-            answer=self.actions.answering.answer,
-            write=self.actions.answering.write,
+            answer=self.actions.answer_actions.answer_key,
+            write=self.actions.answer_actions.start_message,
             changed=lambda: self.terminal.redraw(),
         )
 
-    def _sources(self) -> Sources:
-        return Sources(
-            rows=lambda: self.terminal.size.rows,
-            columns=lambda: self.terminal.size.columns,
-            live=lambda rows: self.view.live(rows),
-            toolbar=lambda: self.view.toolbar(),
+    def _build_sources(self) -> ScreenSources:
+        return ScreenSources(
+            count_rows=lambda: self.terminal.size.rows,
+            count_columns=lambda: self.terminal.size.columns,
+            render_live=lambda rows: self.view.render_live(rows),
+            render_toolbar=lambda: self.view.render_toolbar(),
             is_answering=self.is_answering,
         )
 
-    def _new_engine(self, load: Callable[[], Late]) -> Engine:
-        return Engine(
+    def _build_session_manager(self, load: Callable[[], LateImports]) -> SessionManager:
+        return SessionManager(
             self.settings,
-            self._opening,
+            self._options,
             load=load,
             terminal=self.terminal,
             status=self.status,
-            asker=self.approvals,
-            begun=self._has_begun,
-            notice=lambda text: self.notice(text, seconds=5),
-            changed=self._files_changed,
+            ask_user=self.approvals,
+            on_ready=self._on_ready,
+            show_notice=lambda text: self.show_notice(text, seconds=5),
+            on_files_changed=self._on_files_changed,
         )
 
-    def _new_turns(self) -> Turns:
+    def _build_turns(self) -> Turns:
         return Turns(
             self.settings,
-            opened=self.engine.opened,
+            wait_for_session=self.sessions.wait_for_session,
             terminal=self.terminal,
             composer=self.composer,
             status=self.status,
-            after_turn=self._after_turn,
-            steer=partial(steer, self),
-            about_plan=self._about_plan,
+            on_turn_end=self._on_turn_end,
+            steer=partial(send_steering, self),
+            ask_about_plan=self._ask_about_plan,
         )
 
-    def _application(self) -> InlineApplication:
+    def _build_application(self) -> InlineApplication:
         app = InlineApplication(
             layout=self.screen.layout,
-            key_bindings=bindings(
-                self.actions.table(),
+            key_bindings=build_bindings(
+                self.actions.list_actions(),
                 approvals=self.approvals,
                 paste=self.actions.paste,
                 answer_keys=self.answer_keys,
@@ -352,18 +354,18 @@ class Repl:
             terminal_size_polling_interval=None,
             include_default_pygments_style=False,
             mouse_support=False,
-            color_depth=lambda: self.view.depth(),
-            editing_mode=_editing_mode(self.settings.editing),
-            input=open_input(sys.stdin, typed_before=self._opening.answer.typed),
+            color_depth=lambda: self.view.find_color_depth(),
+            editing_mode=_to_editing_mode(self.settings.editing),
+            input=open_input(sys.stdin, typed_before=self._options.terminal_reply.typed),
             output=open_output(sys.stdout),
         )
         app.ttimeoutlen, app.timeoutlen = 0.05, 0.2
         app.before_render += lambda _: self.screen.prepare()
-        app.after_render += lambda _: self.approvals.shown()
-        app.key_processor.before_key_press += lambda _: self.actions.key_pressed()
+        app.after_render += lambda _: self.approvals.note_shown()
+        app.key_processor.before_key_press += lambda _: self.actions.note_key()
         app.key_processor.after_key_press += lambda _: self.terminal.draw_soon()
         return app
 
 
-def _editing_mode(editing: str) -> EditingMode:
+def _to_editing_mode(editing: str) -> EditingMode:
     return EditingMode.VI if editing == "vi" else EditingMode.EMACS

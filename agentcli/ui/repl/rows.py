@@ -18,10 +18,10 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Screen, WritePosition
 
-REMEMBERED_ROWS = 256
+CACHED_ROWS = 256
 
 
-class CodedRows(UIControl):
+class AnsiRows(UIControl):
     """Rows of terminal codes. Where there is not room for all, the last of them are shown."""
 
     def __init__(self, rows: Callable[[], Sequence[str]]) -> None:
@@ -39,14 +39,14 @@ class CodedRows(UIControl):
     def create_content(self, width: int, height: int) -> UIContent:
         rows = self._rows()[-height:]
         return UIContent(
-            get_line=lambda index: _fragments(rows[index]),
+            get_line=lambda index: _parse_fragments(rows[index]),
             line_count=len(rows),
             show_cursor=False,
         )
 
 
-@lru_cache(maxsize=REMEMBERED_ROWS)
-def _fragments(row: str) -> StyleAndTextTuples:
+@lru_cache(maxsize=CACHED_ROWS)
+def _parse_fragments(row: str) -> StyleAndTextTuples:
     """The reader of codes gives a fragment for each character."""
     alike = groupby(to_formatted_text(ANSI(row)), key=itemgetter(0))
     return [(style, "".join(character for _, character, *_ in group)) for style, group in alike]
@@ -67,7 +67,7 @@ class Column(Container):
         return Dimension()
 
     def preferred_height(self, width: int, max_available_height: int) -> Dimension:
-        wanted = self._wanted(width - 1, max_available_height)
+        wanted = self._measure_heights(width - 1, max_available_height)
         return Dimension(preferred=sum(wanted))
 
     def write_to_screen(
@@ -81,7 +81,7 @@ class Column(Container):
     ) -> None:
         width, left = write_position.width - 1, write_position.height
         heights: list[int] = []
-        for wanted in reversed(self._wanted(width, left)):
+        for wanted in reversed(self._measure_heights(width, left)):
             heights.append(min(wanted, left))
             left -= heights[-1]
         y = write_position.ypos
@@ -93,10 +93,10 @@ class Column(Container):
     def get_children(self) -> list[Container]:
         return self._children
 
-    def _wanted(self, width: int, height: int) -> list[int]:
+    def _measure_heights(self, width: int, height: int) -> list[int]:
         """Asked for twice in a drawing, and found out once."""
 
-        def wanted() -> list[int]:
+        def measure() -> list[int]:
             return [child.preferred_height(width, height).preferred for child in self._children]
 
-        return self._heights.get((get_app().render_counter, width), wanted)
+        return self._heights.get((get_app().render_counter, width), measure)

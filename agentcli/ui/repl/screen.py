@@ -19,8 +19,8 @@ from prompt_toolkit.widgets import SearchToolbar
 from agentcli.types.record import dataclass
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.paste import ShowAtoms
-from agentcli.ui.repl.rows import CodedRows, Column
-from agentcli.ui.repl.status import cut
+from agentcli.ui.repl.rows import AnsiRows, Column
+from agentcli.ui.repl.status import shorten_end
 
 INPUT_ROWS = 10
 MENU_ROWS = 8
@@ -30,20 +30,20 @@ LOW_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class ScreenSources:
     """Where the rows come from, asked at each drawing."""
 
-    rows: Callable[[], int]
-    columns: Callable[[], int]
-    live: Callable[[int], list[str]]
+    count_rows: Callable[[], int]
+    count_columns: Callable[[], int]
+    render_live: Callable[[int], list[str]]
     """Rows of terminal codes, at most so many."""
-    toolbar: Callable[[], StyleAndTextTuples]
+    render_toolbar: Callable[[], StyleAndTextTuples]
     is_answering: Callable[[], bool]
     """What to do instead is being typed."""
 
 
-class Screen:
-    def __init__(self, composer: Composer, sources: Sources) -> None:
+class LiveScreen:
+    def __init__(self, composer: Composer, sources: ScreenSources) -> None:
         self._composer = composer
         self._sources = sources
         self._live: list[str] = []
@@ -61,10 +61,10 @@ class Screen:
                 preview_search=True,
                 include_default_input_processors=True,
             ),
-            height=self._input_height,
+            height=self._find_input_height,
             wrap_lines=True,
             dont_extend_height=True,
-            get_line_prefix=self._input_prefix,
+            get_line_prefix=self._render_input_prefix,
         )
         self.answer_window = Window(
             BufferControl(self.answer),
@@ -72,15 +72,15 @@ class Screen:
             dont_extend_height=True,
             get_line_prefix=lambda line, wrap: "instead: ",
         )
-        self.layout = Layout(self._column(), focused_element=self.input_window)
+        self.layout = Layout(self._build_column(), focused_element=self.input_window)
 
-    def _column(self) -> Column:
+    def _build_column(self) -> Column:
         is_answering = Condition(self._sources.is_answering)
-        is_low = Condition(lambda: self._sources.rows() < LOW_ROWS)
+        is_low = Condition(lambda: self._sources.count_rows() < LOW_ROWS)
         return Column(
             [
                 ConditionalContainer(
-                    Window(CodedRows(lambda: self._live), dont_extend_height=True),
+                    Window(AnsiRows(lambda: self._live), dont_extend_height=True),
                     filter=Condition(lambda: bool(self._live)),
                 ),
                 ConditionalContainer(self.input_window, filter=~is_answering),
@@ -88,63 +88,69 @@ class Screen:
                 ConditionalContainer(self.search, filter=~is_low),
                 ConditionalContainer(
                     Window(
-                        FormattedTextControl(self._menu), dont_extend_height=True, wrap_lines=False
+                        FormattedTextControl(self._render_menu),
+                        dont_extend_height=True,
+                        wrap_lines=False,
                     ),
-                    filter=Condition(lambda: self._menu_room() > 0 and self._offers() > 0),
+                    filter=Condition(
+                        lambda: self._count_menu_rows() > 0 and self._count_completions() > 0
+                    ),
                 ),
                 ConditionalContainer(
-                    Window(FormattedTextControl(self._sources.toolbar), height=1),
+                    Window(FormattedTextControl(self._sources.render_toolbar), height=1),
                     filter=~is_low,
                 ),
             ]
         )
 
-    def _input_height(self) -> Dimension:
-        most = max(1, min(INPUT_ROWS, self._sources.rows() - FREE_ROWS))
+    def _find_input_height(self) -> Dimension:
+        most = max(1, min(INPUT_ROWS, self._sources.count_rows() - FREE_ROWS))
         return Dimension(min=1, max=most)
 
-    def _input_prefix(self, line: int, wrap: int) -> AnyFormattedText:
+    def _render_input_prefix(self, line: int, wrap: int) -> AnyFormattedText:
         first = line == 0 and wrap == 0
         return [("class:prompt", self._composer.prompt if first else "  ")]
 
-    def _input_rows(self) -> int:
+    def _count_input_rows(self) -> int:
         lines = self._composer.buffer.document.line_count
         return min(max(1, lines), INPUT_ROWS)
 
-    def _live_room(self) -> int:
-        rows = self._sources.rows()
-        taken = self._input_rows() + (0 if rows < LOW_ROWS else 1)
+    def _count_live_rows(self) -> int:
+        rows = self._sources.count_rows()
+        taken = self._count_input_rows() + (0 if rows < LOW_ROWS else 1)
         return max(0, rows - FREE_ROWS - taken) or (1 if rows >= 3 else 0)
 
     def prepare(self) -> None:
         """Before each drawing: the rows above the input are made once."""
-        room = self._live_room()
-        self._live = self._sources.live(room)[-room:] if room else []
+        room = self._count_live_rows()
+        self._live = self._sources.render_live(room)[-room:] if room else []
 
-    def _menu_room(self) -> int:
-        return min(MENU_ROWS, max(0, self._sources.rows() - FREE_ROWS - self._input_rows()))
+    def _count_menu_rows(self) -> int:
+        return min(
+            MENU_ROWS, max(0, self._sources.count_rows() - FREE_ROWS - self._count_input_rows())
+        )
 
-    def _offers(self) -> int:
+    def _count_completions(self) -> int:
         state = self._composer.buffer.complete_state
         return len(state.completions) if state else 0
 
-    def _menu(self) -> StyleAndTextTuples:
+    def _render_menu(self) -> StyleAndTextTuples:
         state = self._composer.buffer.complete_state
         if state is None:
             return []
-        room = self._menu_room()
+        room = self._count_menu_rows()
         at = state.complete_index or 0
         start = max(0, min(at - room + 1, len(state.completions) - room))
         shown = state.completions[start : start + room]
         width = max(get_cwidth(one.display_text) for one in shown)
-        room = max(0, self._sources.columns() - width - 6)
+        room = max(0, self._sources.count_columns() - width - 6)
         rows: StyleAndTextTuples = []
         for index, one in enumerate(shown, start):
             is_selected = index == state.complete_index
             mark = "> " if is_selected else "  "
             pad = " " * (width - get_cwidth(one.display_text))
             rows.append(("bold" if is_selected else "", f"{mark}{one.display_text}"))
-            rows.append(("class:dim", f"{pad}  {cut(one.display_meta_text, room)}\n"))
+            rows.append(("class:dim", f"{pad}  {shorten_end(one.display_meta_text, room)}\n"))
         last_style, last_text, *_ = rows[-1]
         rows[-1] = (last_style, last_text.rstrip("\n"))
         return rows

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentcli.machine import process
 from agentcli.machine.environment import MARK
-from agentcli.machine.plain import plain
+from agentcli.machine.plain import to_plain_text
 from agentcli.types.errors import UsageError
 from agentcli.types.record import dataclass
 
@@ -26,13 +26,13 @@ NEED_TERMINAL = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class ShellResult:
     command: str
     exit_code: int
     output: str
     duration_s: float
 
-    def for_model(self) -> str:
+    def render_for_model(self) -> str:
         """What the model is told, bounded."""
         output = self.output.rstrip("\n")
         if len(output) > CONTEXT_CHARACTERS:
@@ -47,67 +47,72 @@ def needs_terminal(command: str) -> bool:
     return bool(words) and NEED_TERMINAL.fullmatch(Path(words[0]).name) is not None
 
 
-async def run_captured(command: str, *, cwd: Path, progress: Callable[[str], None]) -> Ran:
+async def run_captured(command: str, *, cwd: Path, progress: Callable[[str], None]) -> ShellResult:
     """Cancelled, it ends the command: first as Ctrl-C does, then harder. Raises UsageError."""
     mark = f"shell-{secrets.token_hex(8)}."
     env = {**os.environ, MARK: os.environ.get(MARK, "") + mark}
-    output = _Output(progress)
+    output = _CapturedOutput(progress)
     pipe = process.Pipe(output)
     try:
-        with _starting(cwd):
-            child = process.start([_shell(), "-c", command], cwd=cwd, env=env, stdout=pipe.writer)
+        with _report_start_errors(cwd):
+            child = process.start(
+                [_find_shell(), "-c", command], cwd=cwd, env=env, stdout=pipe.writer
+            )
     except UsageError:
         pipe.close()
         raise
-    ended = await process.run(child, pipe=pipe, mark=mark, timeout_s=math.inf)
+    ended = await process.run(child, pipe=pipe, tag=mark, timeout_s=math.inf)
     output.is_watched = False
-    return Ran(
+    return ShellResult(
         command=command,
         exit_code=ended.returncode,
-        output=output.last(KEPT_BYTES),
+        output=output.read_last(KEPT_BYTES),
         duration_s=ended.duration_s,
     )
 
 
-def run_on_terminal(command: str, *, cwd: Path) -> Ran:
+def run_on_terminal(command: str, *, cwd: Path) -> ShellResult:
     """Raises UsageError."""
     began = time.monotonic()
-    with _starting(cwd):
-        code = subprocess.run([_shell(), "-c", command], cwd=cwd).returncode
-    return Ran(command=command, exit_code=code, output="", duration_s=time.monotonic() - began)
+    with _report_start_errors(cwd):
+        code = subprocess.run([_find_shell(), "-c", command], cwd=cwd).returncode
+    return ShellResult(
+        command=command, exit_code=code, output="", duration_s=time.monotonic() - began
+    )
 
 
-class _Output:
+class _CapturedOutput:
     """The last of it, shown as it comes. What the command left running may go on writing."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
-        self._kept = bytearray()
+        self._data = bytearray()
         self.is_watched = True
 
     def feed(self, chunk: bytes) -> None:
-        self._kept += chunk
-        del self._kept[:-KEPT_BYTES]
+        self._data += chunk
+        del self._data[:-KEPT_BYTES]
         if self.is_watched:
-            self._show(self.last(SHOWN_BYTES))
+            self._show(self.read_last(SHOWN_BYTES))
 
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def last(self, size_bytes: int) -> str:
-        return plain(self._kept[-size_bytes:].decode("utf-8", "replace"))
+    def read_last(self, size_bytes: int) -> str:
+        return to_plain_text(self._data[-size_bytes:].decode("utf-8", "replace"))
 
 
 @contextmanager
-def _starting(cwd: Path) -> Iterator[None]:
+def _report_start_errors(cwd: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:  # the latter: words that no process can be given
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"cannot start {_shell()} in {cwd}: {reason}", hint="SHELL names the shell that is used"
+            f"cannot start {_find_shell()} in {cwd}: {reason}",
+            hint="SHELL names the shell that is used",
         ) from error
 
 
-def _shell() -> str:
+def _find_shell() -> str:
     return os.environ.get("SHELL") or "/bin/sh"

@@ -6,7 +6,7 @@ from math import ceil
 
 from prompt_toolkit.utils import get_cwidth
 
-from agentcli.ui.render.summary import tokens
+from agentcli.ui.render.summary import format_tokens
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASCII_FRAMES = "|/-\\"
@@ -18,7 +18,7 @@ MODEL_VERBS = frozenset({"Waiting for model", "Thinking", "Writing", "Compacting
 CHARACTERS_PER_TOKEN = 4
 VERB_COLUMNS_MIN = 7
 
-Field = tuple[str, int]
+StatusField = tuple[str, int]
 """A text, and what it is worth where there is not room for all."""
 
 
@@ -34,14 +34,14 @@ class Status:
         self.sent_tokens = 0
         self.received_tokens = 0
         self._arriving_characters = 0
-        self._heard = 0.0
+        self._heard_at = 0.0
         self._retry_at = 0.0
         self._retry = ""
         """Why a request is sent again; empty: it is not."""
         self._tries = ""
 
     def begin(self, verb: str) -> None:
-        self.began = self._heard = self._clock()
+        self.began = self._heard_at = self._clock()
         self.verb = verb
         self.sent_tokens = self.received_tokens = self._arriving_characters = 0
         self._retry = ""
@@ -53,22 +53,22 @@ class Status:
     def end(self) -> None:
         self.began = None
 
-    def doing(self, verb: str) -> None:
+    def set_verb(self, verb: str) -> None:
         self.verb = verb
-        self._heard = self._clock()
+        self._heard_at = self._clock()
         self._retry = ""
 
-    def hears(self, verb: str, text: str) -> None:
+    def add_received(self, verb: str, text: str) -> None:
         """Something of a reply has come."""
-        self.doing(verb)
+        self.set_verb(verb)
         self._arriving_characters += len(text)
 
-    def replied(self, *, sent: int, received: int) -> None:
+    def add_usage(self, *, sent: int, received: int) -> None:
         self.sent_tokens += sent
         self.received_tokens += received
         self._arriving_characters = 0
 
-    def retries(self, why: str, *, wait_s: float, attempt: int, attempts: int) -> None:
+    def set_retry(self, why: str, *, wait_s: float, attempt: int, attempts: int) -> None:
         self._retry_at = self._clock() + wait_s
         self._retry, self._tries = why, f"try {attempt} of {attempts}"
         self._arriving_characters = 0
@@ -77,19 +77,19 @@ class Status:
     def is_waiting_to_retry(self) -> bool:
         return bool(self._retry) and self._clock() < self._retry_at
 
-    def line(self, width: int) -> str:
+    def render_line(self, width: int) -> str:
         """Empty while nothing runs. It changes eight times a second, frame and clock together."""
         if self.began is None:
             return ""
         now, elapsed_s = self._clock(), self.elapsed_s
         frame = self._frames[int(elapsed_s / FRAME_S) % len(self._frames)]
         if self.is_waiting_to_retry:
-            what, fields = self._retry, self._countdown(ceil(self._retry_at - now))
+            what, fields = self._retry, self._build_countdown(ceil(self._retry_at - now))
         else:
-            what, fields = self.verb, self._progress(elapsed_s, silent_s=now - self._heard)
-        return f"{frame} {self._fitted(what, fields, max(0, width - 2))}"
+            what, fields = self.verb, self._build_progress(elapsed_s, silent_s=now - self._heard_at)
+        return f"{frame} {self._fit_fields(what, fields, max(0, width - 2))}"
 
-    def _countdown(self, left_s: int) -> list[Field]:
+    def _build_countdown(self, left_s: int) -> list[StatusField]:
         return [
             (f"retrying in {left_s}s", 3),
             (self._tries, 0),
@@ -97,25 +97,25 @@ class Status:
             ("esc cancel", 2),
         ]
 
-    def _progress(self, elapsed_s: float, *, silent_s: float) -> list[Field]:
+    def _build_progress(self, elapsed_s: float, *, silent_s: float) -> list[StatusField]:
         is_silent = self.verb in MODEL_VERBS and silent_s >= SILENCE_S
         return [
             (f"{elapsed_s:.0f}s", 2),
-            *((text, 0) for text in self._tokens()),
+            *((text, 0) for text in self._format_tokens()),
             *([(f"no data for {silent_s:.0f}s", 3)] if is_silent else []),
             ("esc to interrupt", 1),
         ]
 
-    def _fitted(self, what: str, fields: list[Field], width: int) -> str:
+    def _fit_fields(self, what: str, fields: list[StatusField], width: int) -> str:
         """Where it is too narrow for all of it, the beginning is shortened first, and then the
         fields go that are worth least."""
         kept = list(fields)
-        while kept and VERB_COLUMNS_MIN + len(self._joined(kept)) > width:
+        while kept and VERB_COLUMNS_MIN + len(self._join_fields(kept)) > width:
             kept.remove(min(kept, key=lambda field: field[1]))
-        rest = self._joined(kept)
-        return cut(what, width - len(rest)) + rest
+        rest = self._join_fields(kept)
+        return shorten_end(what, width - len(rest)) + rest
 
-    def _joined(self, fields: list[Field]) -> str:
+    def _join_fields(self, fields: list[StatusField]) -> str:
         return "".join(f"{self._dot}{text}" for text, _ in fields)
 
     @property
@@ -123,15 +123,15 @@ class Status:
         """About how much of a reply has come."""
         return self._arriving_characters // CHARACTERS_PER_TOKEN
 
-    def _tokens(self) -> list[str]:
+    def _format_tokens(self) -> list[str]:
         received = self.received_tokens + self.arriving_tokens
         if not (self.sent_tokens or received):
             return []
-        sent = f"{self._up}{tokens(self.sent_tokens)} " if self.sent_tokens else ""
-        return [f"{sent}{self._down}{tokens(received)} tok"]
+        sent = f"{self._up}{format_tokens(self.sent_tokens)} " if self.sent_tokens else ""
+        return [f"{sent}{self._down}{format_tokens(received)} tok"]
 
 
-def cut(text: str, width: int) -> str:
+def shorten_end(text: str, width: int) -> str:
     """At most so many columns, the last of them an ellipsis where something is missing."""
     if get_cwidth(text) <= width:
         return text

@@ -6,14 +6,16 @@ from agentcli.types.errors import Exit
 
 if TYPE_CHECKING:
     from agentcli.app.session import Session
-    from agentcli.ui.repl.story import Story
+    from agentcli.ui.repl.story import LiveTranscript
 
 
-async def succeed(session: "Session", *, before: "Session", story: "Story") -> None:
+async def switch_session(
+    session: "Session", *, previous: "Session", transcript: "LiveTranscript"
+) -> None:
     """`session` is open already: where it cannot be had, nothing may have been ended.
 
     The mode is the person's, and stays."""
-    story.recall(session.facts)
-    if session.mode != before.mode:
-        session.set_mode(before.mode)
-    await before.close(Exit.DONE)
+    transcript.load_session(session.facts)
+    if session.mode != previous.mode:
+        session.set_mode(previous.mode)
+    await previous.close(Exit.DONE)

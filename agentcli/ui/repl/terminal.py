@@ -51,12 +51,12 @@ _LATE_REPLY = re.compile(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;
 class SynchronisedOutput(Vt100_Output):
     """Sends each flush as one frame. A terminal that has gone away is told of once."""
 
-    held = 0
+    hold_depth = 0
     is_ascii = False
     on_gone: Callable[[], None] = staticmethod(lambda: None)
 
     def flush(self) -> None:
-        if self.held or not self._buffer:
+        if self.hold_depth or not self._buffer:
             return
         self._buffer = [BEGIN_FRAME, *self._buffer, END_FRAME]
         try:
@@ -81,11 +81,11 @@ class SynchronisedOutput(Vt100_Output):
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Everything within is one flush."""
-        self.held += 1
+        self.hold_depth += 1
         try:
             yield
         finally:
-            self.held -= 1
+            self.hold_depth -= 1
             self.flush()
 
 
@@ -99,15 +99,15 @@ class Keyboard(PosixStdinReader):
         """How much of what comes was typed before the terminal was ours; None: not looked yet."""
 
     def read(self, count: int = READ_BYTES) -> str:
-        return self._marked(self._whole(self._received()))
+        return self._mark_paste(self._hold_paste(self._read_available()))
 
-    def look_for_early(self) -> None:
+    def count_early_bytes(self) -> None:
         """To be called as soon as the terminal is ours."""
         if self._early_bytes is None:
             waiting = fcntl.ioctl(self.stdin_fd, termios.FIONREAD, bytes(4))
             self._early_bytes = int.from_bytes(waiting, sys.byteorder)
 
-    def _whole(self, data: str) -> str:
+    def _hold_paste(self, data: str) -> str:
         """A paste is held until its end has come: the parser looks at it anew with each piece."""
         if not self._paste and (data.rfind(_PASTE_BEGIN) <= data.rfind(_PASTE_END)):
             return _LATE_REPLY.sub("", data)
@@ -118,7 +118,7 @@ class Keyboard(PosixStdinReader):
         data, self._paste = "".join(self._paste), []
         return data
 
-    def _received(self) -> str:
+    def _read_available(self) -> str:
         if self.closed:
             return ""
         try:
@@ -132,10 +132,10 @@ class Keyboard(PosixStdinReader):
         early = self._early_bytes or 0
         if early:
             self._early_bytes = max(0, early - len(data))
-            data = typed_early(data[:early]) + data[early:]
+            data = restore_enter_keys(data[:early]) + data[early:]
         return self._stdin_decoder.decode(data)
 
-    def _marked(self, data: str) -> str:
+    def _mark_paste(self, data: str) -> str:
         """Several lines at once that no terminal marked as a paste are one all the same."""
         if "\x1b" in data or data.count("\r") < PASTE_NEWLINES:
             return data
@@ -160,10 +160,10 @@ class InlineApplication(Application[None]):
     def _redraw(self, render_as_done: bool = False) -> None:
         with self.output.hold():
             if self.is_running and not self.is_handed_over:
-                self._settle()
+                self._update_committed()
             super()._redraw(render_as_done)
 
-    def _settle(self) -> None:
+    def _update_committed(self) -> None:
         """What stands above the live region is as it has to be."""
         if self._was_resized() or self.committed:
             self.erase()
@@ -212,7 +212,7 @@ class Terminal:
         self._draws_soon = False
         self._next_frame: asyncio.TimerHandle | None = None
         self._last_frame_at = 0.0
-        app.output.on_gone = self._gone
+        app.output.on_gone = self._stop_on_hangup
 
     @property
     def size(self) -> Size:
@@ -250,7 +250,7 @@ class Terminal:
             self._app.erase()
             self._app._redraw()
 
-    def bell(self) -> None:
+    def ring_bell(self) -> None:
         self._app.output.bell()
 
     def write_raw(self, sequence: str) -> None:
@@ -298,7 +298,7 @@ class Terminal:
             self._app.write_committed()
             self._app.output.flush()
 
-    def _gone(self) -> None:
+    def _stop_on_hangup(self) -> None:
         self.leave(EOFError())
 
 
@@ -312,11 +312,11 @@ class TerminalInput(Vt100Input):
     @contextmanager
     def raw_mode(self) -> Iterator[None]:
         with super().raw_mode():
-            self._keyboard.look_for_early()
+            self._keyboard.count_early_bytes()
             yield
 
 
-def typed_early(data: bytes) -> bytes:
+def restore_enter_keys(data: bytes) -> bytes:
     """Until it is ours, a terminal makes a newline of Enter."""
     return data.replace(b"\n", b"\r")
 

@@ -3,39 +3,39 @@
 from prompt_toolkit.utils import get_cwidth
 
 from agentcli.types.record import dataclass
-from agentcli.types.spending import NOTHING, Spending
-from agentcli.ui.render.summary import cost, traffic
+from agentcli.types.spending import NO_SPENDING, Spending
+from agentcli.ui.render.summary import format_cost, format_traffic
 
 WARN_PERCENT = 70
 SOON_PERCENT = 85
 HINT_COLUMNS = 100
-HINTS = "shift+tab mode · / commands · ctrl+o transcript"
+TOOLBAR_HINTS = "shift+tab mode · / commands · ctrl+o transcript"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class ToolbarFigures:
     mode: str
     is_confined: bool = True
     model: str = ""
     context_tokens: int = 0
     window_tokens: int | None = None
-    spending: Spending = NOTHING
+    spending: Spending = NO_SPENDING
     branch: str = ""
     background: int = 0
 
 
-Field = tuple[str, str]
+ToolbarField = tuple[str, str]
 """A style's name and a text."""
 
 
-def fields(figures: Figures) -> list[Field]:
-    found: list[Field] = [("mode", figures.mode)]
+def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
+    found: list[ToolbarField] = [("mode", figures.mode)]
     if not figures.is_confined:
         found = [("failed", f"{figures.mode}, no sandbox")]
     if figures.model:
         found.append(("dim", figures.model.rpartition("/")[2]))
-    found += _context(figures)
-    found += _cost(figures)
+    found += _format_context(figures)
+    found += _format_spending(figures)
     if figures.branch:
         found.append(("dim", figures.branch))
     if figures.background:
@@ -43,9 +43,11 @@ def fields(figures: Figures) -> list[Field]:
     return found
 
 
-def fitted(found: list[Field], *, width: int, dot: str, hints: str = "") -> list[Field]:
+def fit_fields(
+    found: list[ToolbarField], *, width: int, dot: str, hints: str = ""
+) -> list[ToolbarField]:
     """Fields from the left while they fit; at least the mode, cut if need be."""
-    shown: list[Field] = []
+    shown: list[ToolbarField] = []
     used = 0
     for style, text in found:
         wide = get_cwidth(text) + (len(dot) if shown else 0)
@@ -60,7 +62,7 @@ def fitted(found: list[Field], *, width: int, dot: str, hints: str = "") -> list
     return shown
 
 
-def _context(figures: Figures) -> list[Field]:
+def _format_context(figures: ToolbarFigures) -> list[ToolbarField]:
     if not figures.context_tokens or not figures.window_tokens:
         return []
     percent = round(100 * figures.context_tokens / figures.window_tokens)
@@ -71,8 +73,8 @@ def _context(figures: Figures) -> list[Field]:
     ]
 
 
-def _cost(figures: Figures) -> list[Field]:
+def _format_spending(figures: ToolbarFigures) -> list[ToolbarField]:
     spending = figures.spending
     if not spending.usage.prompt_tokens:
         return []
-    return [("dim", traffic(spending.usage) if spending.unpriced else cost(spending))]
+    return [("dim", format_traffic(spending.usage) if spending.unpriced else format_cost(spending))]

@@ -2,8 +2,8 @@
 
 import sys
 
-from agentcli.app.project import open_project
-from agentcli.machine.plain import visible
+from agentcli.app.project import load_project
+from agentcli.machine.plain import show_controls
 from agentcli.settings import Settings
 
 if sys.platform != "win32":
@@ -11,11 +11,11 @@ if sys.platform != "win32":
 
 
 def ask_trust(settings: Settings) -> None:
-    project = open_project(settings.workspace)
+    project = load_project(settings.workspace)
     if project is None or not project.waits_for_answer:
         return
     _forget_typed()
-    question = f"Trust {project.root}? It has {visible(project.summary)}. [y/n/v] "
+    question = f"Trust {project.root}? It has {show_controls(project.summary)}. [y/n/v] "
     while True:
         try:
             answer = input(question).strip().lower()
@@ -28,8 +28,8 @@ def ask_trust(settings: Settings) -> None:
         if answer in ("n", "no"):
             return
         if answer == "v":
-            for line in project.contents():
-                sys.stdout.write(f"  {visible(line)}\n")
+            for line in project.list_contents():
+                sys.stdout.write(f"  {show_controls(line)}\n")
 
 
 def _forget_typed() -> None:

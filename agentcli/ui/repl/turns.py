@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentcli.machine import garbage
 from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, UsageError
-from agentcli.types.events import CallFinished, CallJudged, Why
+from agentcli.types.events import CallFinished, CallJudged, NoteReason
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.mentions import attach
-from agentcli.ui.repl.queue import Queue
-from agentcli.ui.repl.shell import Ran, needs_terminal, run_captured, run_on_terminal
+from agentcli.ui.repl.queue import MessageQueue
+from agentcli.ui.repl.shell import ShellResult, needs_terminal, run_captured, run_on_terminal
 from agentcli.ui.repl.status import FRAME_S, Status
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
     from agentcli.app.session import Session
-    from agentcli.ui.repl.stage import Stage
+    from agentcli.ui.repl.stage import TranscriptRenderer
 
 T = TypeVar("T")
 
@@ -38,24 +38,24 @@ class Turns:
         self,
         settings: Settings,
         *,
-        opened: Callable[[], Awaitable["tuple[Session, Stage]"]],
+        wait_for_session: Callable[[], Awaitable["tuple[Session, TranscriptRenderer]"]],
         terminal: Terminal,
         composer: Composer,
         status: Status,
-        after_turn: Callable[[], None],
+        on_turn_end: Callable[[], None],
         steer: Callable[[str], None],
-        about_plan: Callable[[], Awaitable[str]],
+        ask_about_plan: Callable[[], Awaitable[str]],
     ) -> None:
         """`about_plan`: asks whether to follow the plan there is; returns what to send then."""
         self._settings = settings
-        self._opened = opened
+        self._wait_for_session = wait_for_session
         self._terminal = terminal
         self._composer = composer
         self._status = status
-        self._after_turn = after_turn
+        self._on_turn_end = on_turn_end
         self._steer = steer
-        self._about_plan = about_plan
-        self.queue = Queue()
+        self._ask_about_plan = ask_about_plan
+        self.queue = MessageQueue()
         self._task: asyncio.Task[None] | None = None
         self._interrupts = 0
         self._gave_up = False
@@ -73,7 +73,7 @@ class Turns:
             self.queue.add(text)
             self._terminal.redraw()
         else:
-            self._start(self._turns(text, shown))
+            self._start(self._run_turns(text, shown))
 
     @property
     def is_stopping(self) -> bool:
@@ -86,11 +86,11 @@ class Turns:
 
     def decide_on_plan(self) -> None:
         """Only while nothing runs."""
-        self._start(self._planned())
+        self._start(self._run_plan())
 
-    def run_shell(self, command: str, *, is_told: bool) -> None:
+    def run_shell(self, command: str, *, tells_model: bool) -> None:
         """Only while nothing runs."""
-        self._start(self._shell(command, is_told=is_told))
+        self._start(self._run_shell_command(command, tells_model=tells_model))
 
     async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
         """Something of a command that takes time: as little runs beside it as beside a turn.
@@ -101,7 +101,7 @@ class Turns:
             raise UsageError("a turn is running", hint="esc stops it; then try again")
         self._status.begin(verb)
         done = asyncio.ensure_future(work)
-        self._start(_to_its_end(done))
+        self._start(_wait_to_end(done))
         await asyncio.wait([done])
         if done.cancelled():
             raise UsageError(f"stopped: {verb[:1].lower()}{verb[1:]}")
@@ -126,12 +126,12 @@ class Turns:
 
     def _start(self, work: Awaitable[None]) -> None:
         self._interrupts, self._gave_up = 0, False
-        self._task = asyncio.ensure_future(self._ticking(work))
-        self._task.add_done_callback(self._done)
+        self._task = asyncio.ensure_future(self._run_with_ticks(work))
+        self._task.add_done_callback(self._on_done)
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
         self._task = None
-        self._after_turn()
+        self._on_turn_end()
         self._terminal.redraw()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._terminal.leave(error)
@@ -140,13 +140,13 @@ class Turns:
             text = self.queue.take()
             self.send(text, text)
         else:
-            asyncio.get_running_loop().call_later(QUIET_S, self._rest)
+            asyncio.get_running_loop().call_later(QUIET_S, self._collect_garbage)
 
-    def _rest(self) -> None:
+    def _collect_garbage(self) -> None:
         if not self.is_running:
-            garbage.clear()  # each frame leaves some hundred objects that hold each other
+            garbage.collect_now()  # each frame leaves some hundred objects that hold each other
 
-    async def _ticking(self, work: Awaitable[None]) -> None:
+    async def _run_with_ticks(self, work: Awaitable[None]) -> None:
         ticks = asyncio.ensure_future(self._tick())
         try:
             await work
@@ -160,82 +160,86 @@ class Turns:
             self._terminal.redraw()
             await asyncio.sleep(FRAME_S)
 
-    async def _planned(self) -> None:
+    async def _run_plan(self) -> None:
         self._status.begin("Waiting for you")
-        text = await self._about_plan()
-        await self._turns(text, text)
+        text = await self._ask_about_plan()
+        await self._run_turns(text, text)
 
-    async def _turns(self, text: str, shown: str) -> None:
+    async def _run_turns(self, text: str, shown: str) -> None:
         while text:
-            text = await self._one(text, shown)
+            text = await self._run_turn(text, shown)
             shown = text
 
-    async def _one(self, text: str, shown: str) -> str:
+    async def _run_turn(self, text: str, shown: str) -> str:
         """One turn; returns the text of the next."""
         self._status.begin("Waiting for model")
         try:
-            session, stage = await self._opened()
+            session, stage = await self._wait_for_session()
         except AgentError:
-            self._composer.put_before(text)
+            self._composer.prepend_text(text)
             return ""
-        stage.story.prompt(shown)
+        stage.transcript.add_prompt(shown)
         if not session.catalogue.is_ready:
-            self._status.doing("Starting MCP servers")
+            self._status.set_verb("Starting MCP servers")
         following = ""
         try:
             attached = await asyncio.to_thread(attach, text, self._settings.workspace)
             for note in attached.notes:
-                stage.story.add(stage.ink(f"  {note}", "dim"))
-            await session.turn(text, attached=attached.parts)
-            if session.withdraw():
-                self._return(text, session, stage)
+                stage.transcript.add(stage.apply_style(f"  {note}", "dim"))
+            await session.run_turn(text, attachments=attached.parts)
+            if session.withdraw_prompt():
+                self._return_unsent(text, session, stage)
                 return ""
-            following = self._waiting(session) or await self._about_plan()
+            following = self._take_waiting(session) or await self._ask_about_plan()
         except asyncio.CancelledError:
-            self._was_interrupted(session, stage, text)
+            self._handle_interrupt(session, stage, text)
             return ""
         except AgentError as error:
-            stage.story.error(str(error), error.hint)
+            stage.transcript.add_error(str(error), error.hint)
         if self._status.elapsed_s >= LONG_TURN_S and self._settings.notify == "bell":
-            self._terminal.bell()
-        return "\n".join(filter(None, [following, self._waiting(session)]))
+            self._terminal.ring_bell()
+        return "\n".join(filter(None, [following, self._take_waiting(session)]))
 
-    def _waiting(self, session: "Session") -> str:
+    def _take_waiting(self, session: "Session") -> str:
         """What was typed while the turn ran."""
-        return "\n".join([*session.steering.take_back(), *filter(None, [self.queue.take()])])
+        return "\n".join([*session.steering.take_unsent(), *filter(None, [self.queue.take()])])
 
-    def _was_interrupted(self, session: "Session", stage: "Stage", text: str = "") -> None:
+    def _handle_interrupt(
+        self, session: "Session", renderer: "TranscriptRenderer", text: str = ""
+    ) -> None:
         """`text`: what was sent."""
         if not self._interrupts:
             raise asyncio.CancelledError
         task = asyncio.current_task()
         while task is not None and task.cancelling():
             task.uncancel()
-        stage.story.interrupted(self._status.elapsed_s)
-        if text and self._gave_up and session.withdraw(gave_up=True):
-            self._return(text, session, stage)
+        renderer.transcript.add_interruption(self._status.elapsed_s)
+        if text and self._gave_up and session.withdraw_prompt(gave_up=True):
+            self._return_unsent(text, session, renderer)
         else:
-            self._give_back(session)
+            self._restore_input(session)
 
-    def _return(self, text: str, session: "Session", stage: "Stage") -> None:
+    def _return_unsent(self, text: str, session: "Session", renderer: "TranscriptRenderer") -> None:
         """No model has heard it."""
-        self._give_back(session, text)
-        stage.story.add(stage.ink("  your message is kept: enter sends it again", "dim"))
+        self._restore_input(session, text)
+        renderer.transcript.add(
+            renderer.apply_style("  your message is kept: enter sends it again", "dim")
+        )
 
-    def _give_back(self, session: "Session", *unsent: str) -> None:
+    def _restore_input(self, session: "Session", *unsent: str) -> None:
         """To the input, with all that waited."""
-        waited = [*unsent, *session.steering.take_back(), *filter(None, [self.queue.take()])]
+        waited = [*unsent, *session.steering.take_unsent(), *filter(None, [self.queue.take()])]
         if waited:
-            self._composer.put_before("\n".join(waited))
+            self._composer.prepend_text("\n".join(waited))
 
-    async def _shell(self, command: str, *, is_told: bool) -> None:
+    async def _run_shell_command(self, command: str, *, tells_model: bool) -> None:
         self._status.begin(f"Running {' '.join(command.split())}")
         try:
-            session, stage = await self._opened()
+            session, stage = await self._wait_for_session()
         except AgentError:
-            self._composer.put_before(f"!{command}")
+            self._composer.prepend_text(f"!{command}")
             return
-        stage.story.prompt(f"!{'' if is_told else '!'}{command}")
+        stage.transcript.add_prompt(f"!{'' if tells_model else '!'}{command}")
         try:
             if needs_terminal(command):
                 ran = await self._terminal.hand_over(
@@ -245,25 +249,25 @@ class Turns:
                 )
             else:
                 ran = await run_captured(
-                    command, cwd=self._settings.workspace, progress=self._shell_progress
+                    command, cwd=self._settings.workspace, progress=self._update_shell_output
                 )
         except asyncio.CancelledError:
-            self._was_interrupted(session, stage)
+            self._handle_interrupt(session, stage)
             return
         except AgentError as error:
-            stage.story.error(str(error), error.hint)
+            stage.transcript.add_error(str(error), error.hint)
             return
         finally:
             self.shell_output = ""
-        stage.story.card(*_as_card(ran, self._settings))
-        if is_told:
-            session.tell(session.clean(ran.for_model()), why=Why.SHELL)
+        stage.transcript.add_card(*_build_card(ran, self._settings))
+        if tells_model:
+            session.add_note(session.clean(ran.render_for_model()), reason=NoteReason.SHELL)
 
-    def _shell_progress(self, text: str) -> None:
+    def _update_shell_output(self, text: str) -> None:
         self.shell_output = text
 
 
-async def _to_its_end(work: "asyncio.Future[Any]") -> None:
+async def _wait_to_end(work: "asyncio.Future[Any]") -> None:
     """How it went is for whoever waits for its result."""
     try:
         await asyncio.wait([work])
@@ -272,7 +276,7 @@ async def _to_its_end(work: "asyncio.Future[Any]") -> None:
         await asyncio.wait([work])
 
 
-def _as_card(ran: Ran, settings: Settings) -> tuple[CallJudged, CallFinished]:
+def _build_card(ran: ShellResult, settings: Settings) -> tuple[CallJudged, CallFinished]:
     call = ToolCall(id=f"shell-{time.monotonic_ns()}", name="bash", input={"command": ran.command})
     lines = ran.output.rstrip("\n").split("\n") if ran.output.strip() else []
     details = Command(

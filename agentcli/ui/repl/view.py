@@ -6,14 +6,20 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import BaseStyle, Style
 
-from agentcli.ui.repl.approval import Approvals
+from agentcli.ui.repl.approval import ApprovalPrompt
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.engine import Engine, Opening
-from agentcli.ui.repl.queue import waiting_rows
+from agentcli.ui.repl.engine import ReplOptions, SessionManager
+from agentcli.ui.repl.queue import render_waiting_rows
 from agentcli.ui.repl.screen import LOW_ROWS
-from agentcli.ui.repl.status import Status, cut
+from agentcli.ui.repl.status import Status, shorten_end
 from agentcli.ui.repl.terminal import Terminal
-from agentcli.ui.repl.toolbar import HINT_COLUMNS, HINTS, Figures, fields, fitted
+from agentcli.ui.repl.toolbar import (
+    HINT_COLUMNS,
+    TOOLBAR_HINTS,
+    ToolbarFigures,
+    build_fields,
+    fit_fields,
+)
 from agentcli.ui.repl.turns import Turns
 
 NOTICE_S = 1.5
@@ -29,40 +35,40 @@ DEPTHS = {
 }
 
 
-class View:
+class LiveView:
     def __init__(
         self,
         *,
-        engine: Engine,
+        sessions: SessionManager,
         turns: Turns,
-        approvals: Approvals,
+        approvals: ApprovalPrompt,
         composer: Composer,
         status: Status,
         terminal: Terminal,
-        opening: Opening,
+        options: ReplOptions,
     ) -> None:
-        self._engine = engine
+        self._sessions = sessions
         self._turns = turns
         self._approvals = approvals
         self._composer = composer
         self._status = status
         self._terminal = terminal
-        self._branch = opening.branch
-        self._first_model = opening.model
+        self._branch = options.branch
+        self._initial_model = options.model
         self._notice = ""
         self.style: BaseStyle = Style.from_dict(FIRST_STYLES)
 
-    def depth(self) -> ColorDepth:
-        stage = self._engine.stage
+    def find_color_depth(self) -> ColorDepth:
+        stage = self._sessions.renderer
         return DEPTHS[stage.depth] if stage else ColorDepth.DEPTH_1_BIT
 
-    def dress(self) -> None:
+    def apply_theme(self) -> None:
         """After the theme is known, or another was chosen."""
-        if self._engine.stage is not None:
-            self.style = Style.from_dict(self._engine.stage.live_styles())
+        if self._sessions.renderer is not None:
+            self.style = Style.from_dict(self._sessions.renderer.build_live_styles())
         self._terminal.redraw()
 
-    def notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
+    def show_notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
         """In place of the toolbar, for a moment, or until something is sent."""
         self._notice = text
         self._terminal.redraw()
@@ -74,92 +80,101 @@ class View:
 
         asyncio.get_running_loop().call_later(seconds, forget)
 
-    def forget_notice(self) -> None:
+    def clear_notice(self) -> None:
         self._notice = ""
 
-    def live(self, rows: int) -> list[str]:
+    def render_live(self, rows: int) -> list[str]:
         """The text goes on below what was committed; an empty row sets apart what is not text."""
-        below = self._below(max(1, rows - 1))
+        below = self._render_below(max(1, rows - 1))
         room = rows - len(below)
-        if room < 1 or self._engine.stage is None or self._approvals.is_open:
+        if room < 1 or self._sessions.renderer is None or self._approvals.is_open:
             return ["", *below] if room > 0 else below
-        tail = self._engine.stage.story.tail(min(room - 1, self._tail_rows()))
+        tail = self._sessions.renderer.transcript.render_tail(
+            min(room - 1, self._count_tail_rows())
+        )
         return [*tail, "", *below]
 
-    def toolbar(self) -> StyleAndTextTuples:
+    def render_toolbar(self) -> StyleAndTextTuples:
         width = self._terminal.size.columns - 2
         if self._notice:
-            return [("class:dim", cut(self._notice, width))]
+            return [("class:dim", shorten_end(self._notice, width))]
         wants_hints = width >= HINT_COLUMNS and self._composer.is_empty
-        shown = fitted(
-            fields(self._figures()),
+        shown = fit_fields(
+            build_fields(self._build_figures()),
             width=width,
             dot=" · ",
-            hints=HINTS if wants_hints else "",
+            hints=TOOLBAR_HINTS if wants_hints else "",
         )
         return [(f"class:{style}", text) for style, text in shown]
 
-    def _below(self, rows: int) -> list[str]:
-        stage, width = self._engine.stage, self._terminal.size.columns - 1
-        status = self._status_row(width)
+    def _render_below(self, rows: int) -> list[str]:
+        stage, width = self._sessions.renderer, self._terminal.size.columns - 1
+        status = self._render_status_row(width)
         if stage is None:
             return status
-        asked = self._approvals.asked
+        asked = self._approvals.pending
         if asked is not None and asked.opened:
-            return stage.panel(asked, rows=rows, takes_keys=self._approvals.takes_keys)
-        queue = [stage.ink(cut(row, width), "dim") for row in self._waiting_rows()]
+            return stage.render_panel(asked, rows=rows, takes_keys=self._approvals.takes_keys)
+        queue = [
+            stage.apply_style(shorten_end(row, width), "dim") for row in self._render_waiting_rows()
+        ]
         room = max(0, rows - len(queue) - len(status))
-        doing = [*stage.story.doing(room), *self._shell_rows(width)]
+        doing = [*stage.transcript.render_running(room), *self._render_shell_rows(width)]
         return [
             *(doing[-room:] if room else []),
             *queue,
-            *(stage.ink(row, "accent") for row in status),
+            *(stage.apply_style(row, "accent") for row in status),
         ]
 
-    def _waiting_rows(self) -> list[str]:
-        session = self._engine.session
+    def _render_waiting_rows(self) -> list[str]:
+        session = self._sessions.session
         steered = session.steering.waiting if session else []
-        return [*waiting_rows(steered, "told at the next step"), *self._turns.queue.rows()]
+        return [
+            *render_waiting_rows(steered, "told at the next step"),
+            *self._turns.queue.render_rows(),
+        ]
 
-    def _tail_rows(self) -> int:
+    def _count_tail_rows(self) -> int:
         rows = self._terminal.size.rows
         return max(TAIL_ROWS_MIN, rows // 3) if rows >= LOW_ROWS else 1
 
-    def _shell_rows(self, width: int) -> list[str]:
+    def _render_shell_rows(self, width: int) -> list[str]:
         output = self._turns.shell_output.rstrip("\n")
         lines = output.split("\n")[-SHELL_ROWS:] if output else []
-        return [cut(f"  {line}", width) for line in lines]
+        return [shorten_end(f"  {line}", width) for line in lines]
 
-    def _status_row(self, width: int) -> list[str]:
-        asked, stage = self._approvals.asked, self._engine.stage
+    def _render_status_row(self, width: int) -> list[str]:
+        asked, stage = self._approvals.pending, self._sessions.renderer
         if asked is not None and stage is not None and self._approvals.is_waiting:
-            what = stage.question(asked)
+            what = stage.describe_question(asked)
             rows = [_waiting_for(what, width)]
             if self._composer.is_used and self._terminal.size.rows >= LOW_ROWS:
-                rows.append(cut("  it opens when your message is sent or cleared", width))
+                rows.append(shorten_end("  it opens when your message is sent or cleared", width))
             return rows
-        line = self._status.line(width)
+        line = self._status.render_line(width)
         return [line] if line else []
 
-    def _figures(self) -> Figures:
-        session, stage = self._engine.session, self._engine.stage
+    def _build_figures(self) -> ToolbarFigures:
+        session, stage = self._sessions.session, self._sessions.renderer
         if session is None or stage is None:
-            return Figures(
-                mode=self._engine.mode, model=self._first_model, branch=self._branch.name
+            return ToolbarFigures(
+                mode=self._sessions.mode, model=self._initial_model, branch=self._branch.name
             )
-        return Figures(
-            mode=self._engine.mode,
+        return ToolbarFigures(
+            mode=self._sessions.mode,
             is_confined=session.settings.sandbox != "off",
             model=session.model.name,
-            context_tokens=stage.story.context_tokens,
+            context_tokens=stage.transcript.context_tokens,
             window_tokens=session.model.window_tokens,
-            spending=stage.story.tally.spending,
+            spending=stage.transcript.tally.spending,
             branch=self._branch.name,
-            background=self._engine.in_background(),
+            background=self._sessions.count_background(),
         )
 
 
 def _waiting_for(what: str, width: int) -> str:
     """The row for a question that waits: what is cut is what it is about, not how to answer."""
     before, after = "? Waiting for approval: ", " (tab to answer)"
-    return cut(before + cut(what, max(8, width - len(before) - len(after))) + after, width)
+    return shorten_end(
+        before + shorten_end(what, max(8, width - len(before) - len(after))) + after, width
+    )

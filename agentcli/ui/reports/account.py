@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from agentcli.types.errors import Outcome
-from agentcli.ui.findings import Finding
+from agentcli.types.errors import RunOutcome
+from agentcli.ui.findings import ReportFinding
 from agentcli.ui.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    outcome: Outcome
+class RunSummary:
+    outcome: RunOutcome
     tally: Tally
-    findings: tuple[Finding, ...]
+    findings: tuple[ReportFinding, ...]
     answer: str
     patch: str
     """What the run changed, as a diff; empty: nothing, or it is not known."""

@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from agentcli.types.checks import Verified
 from agentcli.types.errors import Exit
-from agentcli.ui.reports.account import Account
+from agentcli.ui.reports.account import RunSummary
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -13,8 +13,8 @@ _ERRORS = (Exit.INTERNAL, Exit.USAGE, Exit.SETTINGS, Exit.PROVIDER)
 """What kept the run from being one, rather than what came of it."""
 
 
-def junit(account: Account) -> str:
-    outcome, tally = account.outcome, account.tally
+def render_junit(summary: RunSummary) -> str:
+    outcome, tally = summary.outcome, summary.tally
     checks = list(tally.verified.values())
     is_error = outcome.exit_code in _ERRORS
     is_failure = outcome.exit_code is not Exit.DONE and not is_error
@@ -30,28 +30,28 @@ def junit(account: Account) -> str:
         suite, "testcase", classname="agentcli", name="run", time=f"{tally.duration_s:.3f}"
     )
     if is_error or is_failure:
-        message = _text(outcome.message or outcome.ending)
+        message = _clean_xml_text(outcome.message or outcome.ending)
         fault = SubElement(
             case, "error" if is_error else "failure", type=outcome.ending, message=message
         )
-        fault.text = _text(outcome.hint)
+        fault.text = _clean_xml_text(outcome.hint)
     for run in checks:
-        _check(suite, run)
+        _add_check(suite, run)
     suites = Element("testsuites")
     suites.append(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
 
 
-def _check(suite: Element, run: Verified) -> None:
-    name = _text(run.command)
+def _add_check(suite: Element, run: Verified) -> None:
+    name = _clean_xml_text(run.command)
     case = SubElement(
         suite, "testcase", classname="agentcli.verify", name=name, time=f"{run.duration_s:.3f}"
     )
     if not run.passed:
         how = "did not end" if run.exit_code is None else f"exit code {run.exit_code}"
         failure = SubElement(case, "failure", type="verify", message=how)
-        failure.text = _text(run.output)
+        failure.text = _clean_xml_text(run.output)
 
 
-def _text(text: str) -> str:
+def _clean_xml_text(text: str) -> str:
     return _NOT_IN_XML.sub("\ufffd", text)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from agentcli.machine.bound import cap
-from agentcli.ui.lines import duration, target
-from agentcli.ui.reports.account import Account
+from agentcli.ui.lines import format_duration, format_target
+from agentcli.ui.reports.account import RunSummary
 
 PATCH_BYTES = 200_000
 ANSWER_BYTES = 200_000
@@ -18,94 +18,97 @@ FILES_MAX = 100
 _BACKQUOTES = re.compile(r"`+")
 
 
-def markdown(account: Account) -> str:
-    return "\n".join(_lines(account)).rstrip("\n") + "\n"
+def render_markdown(summary: RunSummary) -> str:
+    return "\n".join(_render_lines(summary)).rstrip("\n") + "\n"
 
 
-def _lines(account: Account) -> Iterator[str]:
-    outcome, tally = account.outcome, account.tally
+def _render_lines(summary: RunSummary) -> Iterator[str]:
+    outcome, tally = summary.outcome, summary.tally
     mark = "✅" if outcome.status == "ok" else "❌"
     yield f"## {mark} agentcli: {outcome.status} (exit code {int(outcome.exit_code)})"
     yield ""
     if outcome.message:
-        yield from fenced(outcome.message)
+        yield from fence(outcome.message)
     spending = tally.spending
     yield "| model | requests | tokens in / out | cost | time |"
     yield "| --- | --- | --- | --- | --- |"
     tokens = f"{tally.usage.prompt_tokens} / {tally.usage.output_tokens}"
-    took = duration(tally.duration_s)
-    yield f"| {cell(tally.model)} | {spending.requests} | {tokens} | {spending.cost} | {took} |"
+    took = format_duration(tally.duration_s)
+    yield (
+        f"| {quote_cell(tally.model)} | {spending.requests} | {tokens} | "
+        f"{spending.cost_text} | {took} |"
+    )
     yield ""
-    yield from _changes(account)
-    yield from _checks(account)
-    yield from _denials(account)
-    yield from _claims(account)
-    if account.answer.strip():
+    yield from _render_changes(summary)
+    yield from _render_checks(summary)
+    yield from _render_denials(summary)
+    yield from _render_claims(summary)
+    if summary.answer.strip():
         yield "### Answer\n"
-        yield from fenced(cap(account.answer, ANSWER_BYTES)[0], kind="markdown")
+        yield from fence(cap(summary.answer, ANSWER_BYTES)[0], kind="markdown")
 
 
-def _changes(account: Account) -> Iterator[str]:
-    changed = account.tally.changed
+def _render_changes(summary: RunSummary) -> Iterator[str]:
+    changed = summary.tally.changed
     if changed:
         yield f"### Changed files ({len(changed)})\n"
         for path, (added, removed) in list(changed.items())[:FILES_MAX]:
-            yield f"- {code(path)} +{added} −{removed}"
+            yield f"- {quote_code(path)} +{added} −{removed}"
         if len(changed) > FILES_MAX:
             yield f"- and {len(changed) - FILES_MAX} more"
         yield ""
-    if account.patch:
+    if summary.patch:
         yield "<details><summary>Diff</summary>\n"
-        yield from fenced(cap(account.patch, PATCH_BYTES)[0], kind="diff")
+        yield from fence(cap(summary.patch, PATCH_BYTES)[0], kind="diff")
         yield "</details>\n"
 
 
-def _checks(account: Account) -> Iterator[str]:
-    runs = account.tally.verified.values()
+def _render_checks(summary: RunSummary) -> Iterator[str]:
+    runs = summary.tally.verified.values()
     if runs:
         yield "### Verification\n"
     for run in runs:
         how = "passed" if run.passed else f"failed, exit code {run.exit_code}"
-        yield f"- {code(run.command)}: {how} ({duration(run.duration_s)})"
+        yield f"- {quote_code(run.command)}: {how} ({format_duration(run.duration_s)})"
         if not run.passed:
             yield ""
-            yield from fenced(cap(run.output, OUTPUT_BYTES)[0])
+            yield from fence(cap(run.output, OUTPUT_BYTES)[0])
     if runs:
         yield ""
 
 
-def _denials(account: Account) -> Iterator[str]:
-    denials = account.tally.denials
+def _render_denials(summary: RunSummary) -> Iterator[str]:
+    denials = summary.tally.denials
     if denials:
         yield "### Denied\n"
     for call, verdict in denials:
-        wanted = f": permit it with {code(verdict.remedy)}" if verdict.remedy else ""
-        yield f"- {code(call.name)} {code(target(call))}{wanted}"
+        wanted = f": permit it with {quote_code(verdict.remedy)}" if verdict.remedy else ""
+        yield f"- {quote_code(call.name)} {quote_code(format_target(call))}{wanted}"
     if denials:
         yield ""
 
 
-def _claims(account: Account) -> Iterator[str]:
-    claims = account.tally.claims
+def _render_claims(summary: RunSummary) -> Iterator[str]:
+    claims = summary.tally.claims
     if claims:
         yield "### Claims of the answer\n"
         yield "| claim | record | evidence |"
         yield "| --- | --- | --- |"
     for claim in claims:
         verdict = claim.verdict.replace("_", " ")
-        yield f"| {cell(claim.text)} | {verdict} | {cell(claim.evidence)} |"
+        yield f"| {quote_cell(claim.text)} | {verdict} | {quote_cell(claim.evidence)} |"
     if claims:
         yield ""
 
 
-def fenced(text: str, *, kind: str = "") -> Iterator[str]:
+def fence(text: str, *, kind: str = "") -> Iterator[str]:
     fence = "`" * max(3, _longest_run(text) + 1)
     yield f"{fence}{kind}"
     yield text.rstrip("\n")
     yield f"{fence}\n"
 
 
-def code(text: str) -> str:
+def quote_code(text: str) -> str:
     """Foreign text within a line."""
     text = " ".join(text.split())
     quote = "`" * (_longest_run(text) + 1)
@@ -113,9 +116,9 @@ def code(text: str) -> str:
     return f"{quote}{pad}{text}{pad}{quote}"
 
 
-def cell(text: str) -> str:
+def quote_cell(text: str) -> str:
     """Foreign text within a table."""
-    return code(text).replace("|", "\\|") if text else ""
+    return quote_code(text).replace("|", "\\|") if text else ""
 
 
 def _longest_run(text: str) -> int:

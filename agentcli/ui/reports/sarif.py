@@ -5,37 +5,37 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from agentcli.ui.findings import Finding
-from agentcli.ui.reports.account import Account
+from agentcli.ui.findings import ReportFinding
+from agentcli.ui.reports.account import RunSummary
 
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(account: Account) -> str:
-    findings = account.findings
+def render_sarif(summary: RunSummary) -> str:
+    findings = summary.findings
     rules = list(dict.fromkeys(finding.rule for finding in findings))
     run = {
         "tool": {
             "driver": {
                 "name": "agentcli",
-                "version": account.tally.version or "0",
+                "version": summary.tally.version or "0",
                 "rules": [{"id": rule, "name": rule} for rule in rules],
             }
         },
         "columnKind": "unicodeCodePoints",
         "invocations": [
             {
-                "executionSuccessful": account.outcome.status == "ok",
-                "exitCode": int(account.outcome.exit_code),
+                "executionSuccessful": summary.outcome.status == "ok",
+                "exitCode": int(summary.outcome.exit_code),
             }
         ],
-        "results": [_result(finding, rules) for finding in findings],
+        "results": [_build_result(finding, rules) for finding in findings],
     }
-    report = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    report = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(report, ensure_ascii=False, indent=2) + "\n"
 
 
-def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
+def _build_result(finding: ReportFinding, rules: list[str]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),
@@ -54,6 +54,6 @@ def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
     return result
 
 
-def _fingerprint(finding: Finding) -> str:
+def _fingerprint(finding: ReportFinding) -> str:
     """The same finding in the next run, though the lines above it have moved."""
     return hashlib.sha256(f"{finding.rule}\0{finding.path}\0{finding.title}".encode()).hexdigest()

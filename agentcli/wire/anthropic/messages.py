@@ -6,7 +6,7 @@ cache markers move. Thinking is bound to everything before it and would be refus
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -20,14 +20,20 @@ from agentcli.types.messages import (
 )
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
-from agentcli.wire.anthropic.reply import PROTOCOL, Reply, kind_of
+from agentcli.wire.anthropic.reply import PROTOCOL, MessagesDecoder, classify_error
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Model
-from agentcli.wire.failures import http_error, kind_of_status, one_line
-from agentcli.wire.growing import grown
-from agentcli.wire.loading import hidden
-from agentcli.wire.memo import remembered
-from agentcli.wire.strict import ANTHROPIC, answer_schema, rooted, strict, strict_of
+from agentcli.wire.failures import kind_of_status, make_http_error, summarize_body
+from agentcli.wire.growing import incremental
+from agentcli.wire.loading import find_hidden_tools
+from agentcli.wire.memo import memoize
+from agentcli.wire.strict import (
+    ANTHROPIC,
+    answer_schema,
+    build_strict_schema,
+    to_strict,
+    with_object_root,
+)
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -36,7 +42,7 @@ VERSION = "2026-10-21"
 DEFAULT_OUTPUT_TOKENS = 8192
 """For models we know no limit of; every one since 2024 writes this much."""
 
-_CACHED: dict[str, Json] = {"type": "ephemeral"}
+_CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral"}
 _UNSAID: Json = {"type": "text", "text": "(nothing more)"}
 _STRICT_TOOLS = 20
 _STRICT_OPTIONAL_FIELDS = 24
@@ -51,8 +57,8 @@ def headers(key: str | None) -> dict[str, str]:
     return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
-def decoder(model: Model) -> Reply:
-    return Reply(model)
+def decoder(model: Model) -> MessagesDecoder:
+    return MessagesDecoder(model)
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:
@@ -62,10 +68,10 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
         "stream": True,
     }
     if request.system.strip():
-        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
+        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHE_CONTROL}]
     is_forced = False
     if request.tools:
-        body["tools"] = _declared(request.tools, hidden(request, model), model)
+        body["tools"] = _declare_tools(request.tools, find_hidden_tools(request, model), model)
         choice = _choice(request.tool_choice, model)
         is_forced = choice["type"] in ("any", "tool")
         if not request.parallel and choice["type"] != "none":
@@ -86,7 +92,7 @@ def _output(request: Request, model: Model) -> dict[str, Json]:
     output: dict[str, Json] = {}
     if effort := request.effort or model.effort:
         output["effort"] = effort
-    if schema := strict(answer_schema(request, model), ANTHROPIC):
+    if schema := to_strict(answer_schema(request, model), ANTHROPIC):
         output["format"] = {"type": "json_schema", "schema": schema}
     return output
 
@@ -108,8 +114,10 @@ def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
             return {"type": "tool", "name": name}
 
 
-@remembered
-def _declared(specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model) -> Json:
+@memoize
+def _declare_tools(
+    specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model
+) -> Json:
     """The tools in their order; our own are strict where the provider can compile that many.
 
     Those that can be found stand behind them, out of the model's sight until a result names them:
@@ -117,20 +125,20 @@ def _declared(specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model
     """
     names = {spec.name for spec in deferred}
     shown = [spec for spec in specs if spec.name not in names]
-    return [*_shown_tools(shown, model), *map(_hidden_tool, deferred)]
+    return [*_declare_visible(shown, model), *map(_declare_hidden, deferred)]
 
 
-def _hidden_tool(spec: ToolSpec) -> Json:
-    return {**_named(spec), "input_schema": rooted(spec.schema), "defer_loading": True}
+def _declare_hidden(spec: ToolSpec) -> Json:
+    return {**_declare(spec), "input_schema": with_object_root(spec.schema), "defer_loading": True}
 
 
-def _named(spec: ToolSpec) -> dict[str, Json]:
+def _declare(spec: ToolSpec) -> dict[str, Json]:
     described: dict[str, Json] = {"description": spec.description}
     return {"name": spec.name, **(described if spec.description.strip() else {})}
 
 
-def _shown_tools(specs: Sequence[ToolSpec], model: Model) -> list[Json]:
-    schemas = [strict_of(spec, ANTHROPIC, model) for spec in specs]
+def _declare_visible(specs: Sequence[ToolSpec], model: Model) -> list[Json]:
+    schemas = [build_strict_schema(spec, ANTHROPIC, model) for spec in specs]
     compiled = [schema for schema in schemas if schema is not None]
     is_compiled = (
         len(compiled) <= _STRICT_TOOLS
@@ -138,13 +146,13 @@ def _shown_tools(specs: Sequence[ToolSpec], model: Model) -> list[Json]:
     )
     tools: list[Json] = []
     for spec, schema in zip(specs, schemas, strict=True):
-        tool = _named(spec)
+        tool = _declare(spec)
         if schema is not None and is_compiled:
             tool |= {"input_schema": schema, "strict": True}
         else:
-            tool["input_schema"] = rooted(spec.schema)
+            tool["input_schema"] = with_object_root(spec.schema)
         if spec is specs[-1]:
-            tool["cache_control"] = _CACHED
+            tool["cache_control"] = _CACHE_CONTROL
         tools.append(tool)
     return tools
 
@@ -165,16 +173,16 @@ def _history(request: Request, model: Model) -> list[Json]:
     """One turn per message, never joined: what was sent once keeps its place and its shape."""
     messages = request.messages
     turns = _turns(messages, model)
-    if deferred := hidden(request, model):
+    if deferred := find_hidden_tools(request, model):
         for number, message in enumerate(messages):
             if isinstance(message, ToolMessage) and any(it.found for it in message.results):
                 turns[number] = _loading(message, deferred)
     for number in _cache_ends(messages):
-        turns[number] = _cached(turns[number])
+        turns[number] = _mark_cached(turns[number])
     return [*turns]
 
 
-@remembered
+@memoize
 def _loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, Json]:
     """Results that name the tools they found, in place of telling of them.
 
@@ -203,10 +211,15 @@ def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:
                 return
 
 
-@grown
+@incremental
 def _turns(message: Message, before: Message | None, model: Model) -> Sequence[dict[str, Json]]:
     if isinstance(message, AssistantMessage):
-        return [{"role": "assistant", "content": [*map(_echoed, message.content), *_end(message)]}]
+        return [
+            {
+                "role": "assistant",
+                "content": [*map(_restore_block, message.content), *_end(message)],
+            }
+        ]
     return [{"role": "user", "content": [*_blocks_said(message)]}]
 
 
@@ -216,16 +229,16 @@ def _end(reply: AssistantMessage) -> Sequence[Json]:
     return [_UNSAID] if isinstance(last, Thinking) and reply.stop != "paused" else []
 
 
-def _cached(turn: dict[str, Json]) -> dict[str, Json]:
+def _mark_cached(turn: dict[str, Json]) -> dict[str, Json]:
     content = turn["content"]
     *blocks, last = content if isinstance(content, list) else [{}]
-    marked = {**last, "cache_control": _CACHED} if isinstance(last, dict) else last
+    marked = {**last, "cache_control": _CACHE_CONTROL} if isinstance(last, dict) else last
     return {**turn, "content": [*blocks, marked]}
 
 
 def _blocks_said(message: UserMessage | ToolMessage) -> Iterable[dict[str, Json]]:
     if isinstance(message, UserMessage):
-        return map(_shown, message.content)
+        return map(_encode_part, message.content)
     return map(_result, message.results)
 
 
@@ -233,19 +246,19 @@ def _result(result: ToolResult) -> dict[str, Json]:
     block: dict[str, Json] = {
         "type": "tool_result",
         "tool_use_id": result.call_id,
-        "content": [_shown(part) for part in result.content],
+        "content": [_encode_part(part) for part in result.content],
     }
     return block | {"is_error": True} if result.status == "error" else block
 
 
-def _shown(part: Text | Image) -> dict[str, Json]:
+def _encode_part(part: Text | Image) -> dict[str, Json]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     source: Json = {"type": "base64", "media_type": part.media_type, "data": part.data}
     return {"type": "image", "source": source}
 
 
-def _echoed(block: Block) -> Json:
+def _restore_block(block: Block) -> Json:
     """A block as it came: echoes are what of it the neutral form does not hold."""
     match block:
         case Text():
@@ -267,10 +280,10 @@ def _extras(block: Block) -> dict[str, Json]:
     return data if isinstance(data, dict) else {}
 
 
-def error(status: int, headers: Mapping[str, str], body: Json) -> WireError:
-    kind = kind_of(body)
-    if kind is None or kind is WireErrorKind.REJECTED:
+def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    kind = classify_error(body)
+    if kind is None or kind is ProviderErrorKind.REJECTED:
         # "Invalid request" is what gateways call everything; their status is more careful.
         kind = kind_of_status(status)
-    hint = "Check the model's name." if kind is WireErrorKind.MODEL else ""
-    return http_error(status, headers, said=one_line(body), kind=kind, hint=hint)
+    hint = "Check the model's name." if kind is ProviderErrorKind.MODEL else ""
+    return make_http_error(status, headers, said=summarize_body(body), kind=kind, hint=hint)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -23,10 +23,10 @@ from agentcli.types.messages import (
     Usage,
 )
 from agentcli.types.record import dataclass
-from agentcli.wire.arguments import parsed_arguments
-from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.arguments import parse_arguments
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
 from agentcli.wire.dialect import Model
-from agentcli.wire.failures import cut, one_line
+from agentcli.wire.failures import make_cut_error, summarize_body
 
 PROTOCOL = "anthropic"
 
@@ -45,29 +45,29 @@ _NEUTRAL = ("text", "thinking", "redacted_thinking", "tool_use")
 """The types of blocks that have a form of their own here."""
 
 _KINDS = {
-    "authentication_error": WireErrorKind.CREDENTIALS,
-    "permission_error": WireErrorKind.CREDENTIALS,
-    "billing_error": WireErrorKind.CREDENTIALS,
-    "invalid_request_error": WireErrorKind.REJECTED,
-    "not_found_error": WireErrorKind.MODEL,
-    "request_too_large": WireErrorKind.OVERFLOW,
-    "rate_limit_error": WireErrorKind.RATE_LIMITED,
-    "timeout_error": WireErrorKind.UNAVAILABLE,
-    "api_error": WireErrorKind.UNAVAILABLE,
-    "overloaded_error": WireErrorKind.UNAVAILABLE,
+    "authentication_error": ProviderErrorKind.CREDENTIALS,
+    "permission_error": ProviderErrorKind.CREDENTIALS,
+    "billing_error": ProviderErrorKind.CREDENTIALS,
+    "invalid_request_error": ProviderErrorKind.REJECTED,
+    "not_found_error": ProviderErrorKind.MODEL,
+    "request_too_large": ProviderErrorKind.OVERFLOW,
+    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
+    "timeout_error": ProviderErrorKind.UNAVAILABLE,
+    "api_error": ProviderErrorKind.UNAVAILABLE,
+    "overloaded_error": ProviderErrorKind.UNAVAILABLE,
 }
 
 _OVERFLOW = re.compile(r"prompt is too long|exceeds? (the )?context|long context", re.I)
 """The one case without a type or code of its own."""
 
 
-def kind_of(body: Json) -> WireErrorKind | None:
+def classify_error(body: Json) -> ProviderErrorKind | None:
     """What an error says of itself; None where only its status can tell."""
     match body:
         case {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}:
-            return WireErrorKind.CREDENTIALS
+            return ProviderErrorKind.CREDENTIALS
         case {"error": {"message": str(message)}} if _OVERFLOW.search(message):
-            return WireErrorKind.OVERFLOW
+            return ProviderErrorKind.OVERFLOW
         case {"error": {"type": str(kind)}}:
             return _KINDS.get(kind)
         case _:
@@ -75,7 +75,7 @@ def kind_of(body: Json) -> WireErrorKind | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Growing:
+class _StreamedBlock:
     """A block while it arrives: as it started, with what was added to its fields since."""
 
     fields: dict[str, Json]
@@ -92,22 +92,22 @@ class _Growing:
 
     def text(self, name: str) -> str:
         start = self.fields.get(name)
-        return whole((start if isinstance(start, str) else "") + self.added(name))
+        return replace_unpaired((start if isinstance(start, str) else "") + self.join(name))
 
-    def added(self, name: str) -> str:
+    def join(self, name: str) -> str:
         return "".join(self.pieces.get(name, ()))
 
-    def beside(self, *known: str) -> dict[str, Json]:
+    def other_fields(self, *known: str) -> dict[str, Json]:
         """The fields that are none of these, as far as they say anything."""
         return {key: value for key, value in self.fields.items() if key not in known and value}
 
 
-class Reply:
+class MessagesDecoder:
     """The decoder: fed the events of one reply, it gives one message."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._blocks: dict[int, _Growing] = {}
+        self._blocks: dict[int, _StreamedBlock] = {}
         self._usage: dict[str, Json] = {}
         self._stop_reason: str | None = None
         self._stop_detail = ""
@@ -120,28 +120,28 @@ class Reply:
             case {"type": "message_start", "message": dict(message)}:
                 self._begin(message)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
-                self._blocks[index] = growing = _Growing(fields=dict(block))
-                return _opened(growing)
+                self._blocks[index] = growing = _StreamedBlock(fields=dict(block))
+                return _open_block(growing)
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._end(delta, event.get("usage"))
             case {"type": "message", "content": list(blocks)}:  # a server that does not stream
                 self._blocks = {
-                    n: _Growing(fields=b) for n, b in enumerate(blocks) if isinstance(b, dict)
+                    n: _StreamedBlock(fields=b) for n, b in enumerate(blocks) if isinstance(b, dict)
                 }
                 self._end(event, event.get("usage"))
-                return [delta for block in self._blocks.values() for delta in _opened(block)]
+                return [delta for block in self._blocks.values() for delta in _open_block(block)]
             case {"type": "error"} | {"error": dict()}:
                 body = dict(event)
-                kind = kind_of(body) or WireErrorKind.UNAVAILABLE
-                raise WireError(one_line(body), kind=kind)
+                kind = classify_error(body) or ProviderErrorKind.UNAVAILABLE
+                raise ProviderError(summarize_body(body), kind=kind)
         return ()
 
     def message(self) -> AssistantMessage:
         if self._stop_reason is None:
-            raise cut("the stream ended without a stop reason")
+            raise make_cut_error("the stream ended without a stop reason")
         stop = _STOPS.get(self._stop_reason, "end")
         blocks = list(self._blocks.values())
-        lost: list[_Growing] = []
+        lost: list[_StreamedBlock] = []
         if stop not in ("end", "tool_calls", "paused") and blocks and _is_cut_off(blocks[-1]):
             lost = [blocks.pop()]
         content = tuple(block for it in blocks if (block := self._block(it)) is not None)
@@ -172,7 +172,7 @@ class Reply:
 
     def _grow(self, index: Json, delta: Json) -> Sequence[Delta]:
         growing = self._blocks.get(index) if isinstance(index, int) else None
-        return _grown(growing, delta) if growing and isinstance(delta, dict) else ()
+        return _grow_block(growing, delta) if growing and isinstance(delta, dict) else ()
 
     def _begin(self, message: Mapping[str, Json]) -> None:
         self._run_in(message.get("container"))
@@ -201,10 +201,10 @@ class Reply:
             case _ if reason not in ("end_turn", "tool_use"):
                 self._stop_detail = reason
 
-    def _block(self, growing: _Growing) -> Block | None:
+    def _block(self, growing: _StreamedBlock) -> Block | None:
         match growing.type:
             case "text":
-                text, echo = growing.text("text"), self._echo(growing.beside("type", "text"))
+                text, echo = growing.text("text"), self._echo(growing.other_fields("type", "text"))
                 return Text(text=text, echo=echo) if text or echo else None
             case "thinking":
                 text = growing.text("thinking")
@@ -217,20 +217,20 @@ class Reply:
                     name=growing.text("name"),
                     input=_arguments(growing),
                     caller=_caller(growing.fields.get("caller")),
-                    echo=self._echo(growing.beside("type", "id", "name", "input")),
+                    echo=self._echo(growing.other_fields("type", "id", "name", "input")),
                 )
             case _:
                 echo = self._echo(_opaque_fields(growing))
                 return Opaque(echo=echo) if echo else None
 
     def _echo(self, data: dict[str, Json]) -> Echo | None:
-        return self._own(whole_json(data)) if data else None
+        return self._own(replace_unpaired_json(data)) if data else None
 
     def _own(self, data: Json) -> Echo:
         return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
 
 
-def _opened(growing: _Growing) -> Sequence[Delta]:
+def _open_block(growing: _StreamedBlock) -> Sequence[Delta]:
     """What a block that has just started already shows."""
     match growing.type:
         case "text" if text := growing.text("text"):
@@ -242,12 +242,12 @@ def _opened(growing: _Growing) -> Sequence[Delta]:
     return ()
 
 
-def _grown(growing: _Growing, delta: Mapping[str, Json]) -> Sequence[Delta]:
+def _grow_block(growing: _StreamedBlock, delta: Mapping[str, Json]) -> Sequence[Delta]:
     match delta.get("type"):
         case "text_delta" if isinstance(text := delta.get("text"), str):
-            return (TextDelta(text=whole(growing.add("text", text))),)
+            return (TextDelta(text=replace_unpaired(growing.add("text", text))),)
         case "thinking_delta" if isinstance(text := delta.get("thinking"), str):
-            return (ThinkingDelta(text=whole(growing.add("thinking", text))),)
+            return (ThinkingDelta(text=replace_unpaired(growing.add("thinking", text))),)
         case "input_json_delta" if isinstance(piece := delta.get("partial_json"), str):
             growing.add("input", piece)
             return (_call_delta(growing, piece),) if growing.type == "tool_use" else ()
@@ -262,7 +262,7 @@ def _grown(growing: _Growing, delta: Mapping[str, Json]) -> Sequence[Delta]:
     return ()
 
 
-def _extend(growing: _Growing, delta: Mapping[str, Json]) -> None:
+def _extend(growing: _StreamedBlock, delta: Mapping[str, Json]) -> None:
     """A kind of delta we do not know belongs to a kind of block we do not know: both are kept."""
     for name, value in delta.items():
         if name == "type":
@@ -273,15 +273,17 @@ def _extend(growing: _Growing, delta: Mapping[str, Json]) -> None:
             growing.fields[name] = value
 
 
-def _call_delta(growing: _Growing, piece: str) -> CallDelta:
-    return CallDelta(call_id=growing.text("id"), name=growing.text("name"), arguments=whole(piece))
+def _call_delta(growing: _StreamedBlock, piece: str) -> CallDelta:
+    return CallDelta(
+        call_id=growing.text("id"), name=growing.text("name"), arguments=replace_unpaired(piece)
+    )
 
 
-def _arguments(growing: _Growing) -> Json:
-    if text := growing.added("input"):
-        return parsed_arguments(text)
+def _arguments(growing: _StreamedBlock) -> Json:
+    if text := growing.join("input"):
+        return parse_arguments(text)
     given = growing.fields.get("input")
-    return parsed_arguments(given) if isinstance(given, str) else whole_json(given or {})
+    return parse_arguments(given) if isinstance(given, str) else replace_unpaired_json(given or {})
 
 
 def _caller(caller: Json) -> str | None:
@@ -293,7 +295,7 @@ def _caller(caller: Json) -> str | None:
             return None
 
 
-def _is_cut_off(growing: _Growing) -> bool:
+def _is_cut_off(growing: _StreamedBlock) -> bool:
     """Whether a reply that was stopped was stopped inside this block, its last."""
     match growing.type:
         case "tool_use":
@@ -305,7 +307,7 @@ def _is_cut_off(growing: _Growing) -> bool:
             return False
 
 
-def _opaque_fields(growing: _Growing) -> dict[str, Json]:
+def _opaque_fields(growing: _StreamedBlock) -> dict[str, Json]:
     fields = dict(growing.fields)
     for name in growing.pieces:
         fields[name] = _arguments(growing) if name == "input" else growing.text(name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from agentcli.types.messages import Json, ToolCall
-from agentcli.wire.arguments import parsed_arguments
+from agentcli.wire.arguments import parse_arguments
 from agentcli.wire.gemini.values import string
 
 _ID_CHARS = 16
@@ -25,29 +25,29 @@ def read_arguments(args: Json) -> Json:
         text = args if isinstance(args, str) else json.dumps({} if args is None else args)
     except RecursionError:
         return "(nested too deeply)"
-    return parsed_arguments(text)
+    return parse_arguments(text)
 
 
-def minted_id(*seed: object) -> str:
+def mint_id(*seed: object) -> str:
     """Older models give none. The same stream gives the same id again, another does not."""
     digest = sha256(repr(seed).encode(errors="replace")).hexdigest()
     return f"call_{digest[:_ID_CHARS]}"
 
 
-def sent_back(call: ToolCall, written: Mapping[str, Json]) -> dict[str, Json]:
+def write_call(call: ToolCall, written: Mapping[str, Json]) -> dict[str, Json]:
     """A call as the model wrote it, under our name where the service would refuse its own."""
     name = string(written.get("name"))
     return {**written, "name": name if _ACCEPTED_NAME.fullmatch(name) else call.name}
 
 
-def counted(value: Json) -> Json:
+def normalize_numbers(value: Json) -> Json:
     """Integers where a number is one: the service writes all numbers as floats at times."""
     match value:
         case float() if value.is_integer() and abs(value) < _EXACT:
             return int(value)
         case dict():
-            return {key: counted(item) for key, item in value.items()}
+            return {key: normalize_numbers(item) for key, item in value.items()}
         case list():
-            return [counted(item) for item in value]
+            return [normalize_numbers(item) for item in value]
         case _:
             return value

@@ -8,9 +8,15 @@ key and a conversation that is too long, and 429 is both "not so fast" and "not 
 import re
 from collections.abc import Mapping, Sequence
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.failures import fault_in, http_error, kind_of_status, one_line, wait_s
+from agentcli.wire.failures import (
+    find_fault,
+    kind_of_status,
+    make_http_error,
+    read_wait_s,
+    summarize_body,
+)
 from agentcli.wire.gemini.values import items, mapping, string
 
 BLOCKED = frozenset(
@@ -52,7 +58,7 @@ _OURS = frozenset(
 """The request was wrong and stays so."""
 
 _KINDS = (
-    ({"resource_exhausted", "rate_limit_exceeded"}, WireErrorKind.RATE_LIMITED),
+    ({"resource_exhausted", "rate_limit_exceeded"}, ProviderErrorKind.RATE_LIMITED),
     (
         {
             "api_key_invalid",
@@ -67,14 +73,14 @@ _KINDS = (
             "service_disabled",
             "unauthenticated",
         },
-        WireErrorKind.CREDENTIALS,
+        ProviderErrorKind.CREDENTIALS,
     ),
-    ({"not_found", "model_not_found"}, WireErrorKind.MODEL),
-    (BLOCKED, WireErrorKind.REFUSED),
+    ({"not_found", "model_not_found"}, ProviderErrorKind.MODEL),
+    (BLOCKED, ProviderErrorKind.REFUSED),
     (
         MISSAID
         | {"aborted", "cancelled", "deadline_exceeded", "internal", "overloaded", "unavailable"},
-        WireErrorKind.UNAVAILABLE,
+        ProviderErrorKind.UNAVAILABLE,
     ),
 )
 
@@ -84,14 +90,14 @@ _KIND_OF_SENTENCE = (
             r"exceeds the maximum number of tokens|input token count|context (?:length|window)",
             re.I,
         ),
-        WireErrorKind.OVERFLOW,
+        ProviderErrorKind.OVERFLOW,
     ),
-    (re.compile(r"^request blocked due to", re.I), WireErrorKind.REFUSED),
+    (re.compile(r"^request blocked due to", re.I), ProviderErrorKind.REFUSED),
     (
         re.compile(r"api key (?:not valid|expired|not found)|location is not supported", re.I),
-        WireErrorKind.CREDENTIALS,
+        ProviderErrorKind.CREDENTIALS,
     ),
-    (re.compile(r"enable billing", re.I), WireErrorKind.CREDENTIALS),
+    (re.compile(r"enable billing", re.I), ProviderErrorKind.CREDENTIALS),
 )
 
 _SPENT = re.compile(r"PerDay|per day|limit: 0\b|credits are depleted|spend(?:ing)? (?:cap|limit)")
@@ -100,45 +106,47 @@ _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 _SPENT_HINT = "the quota is used up: wait until it is renewed, raise it, or choose another model"
 
 
-def error(status: int, headers: Mapping[str, str], body: Json) -> WireError:
+def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """An HTTP error as a sentence. `body` may be a list of one, as streams are answered."""
-    fault, said = fault_in(body), one_line(body)
-    kind = _kind_of(fault, said) or kind_of_status(status)
-    is_spent = kind is WireErrorKind.RATE_LIMITED and _is_spent(fault)
-    told_s = _told_wait_s(fault)
-    return http_error(
+    fault, said = find_fault(body), summarize_body(body)
+    kind = _classify(fault, said) or kind_of_status(status)
+    is_spent = kind is ProviderErrorKind.RATE_LIMITED and _is_spent(fault)
+    told_s = _read_wait_s(fault)
+    return make_http_error(
         status,
         headers,
         said=said,
-        kind=WireErrorKind.CREDENTIALS if is_spent else kind,
+        kind=ProviderErrorKind.CREDENTIALS if is_spent else kind,
         hint=_SPENT_HINT if is_spent else "",
-        retry_after_s=wait_s(headers) if told_s is None else told_s,
+        retry_after_s=read_wait_s(headers) if told_s is None else told_s,
     )
 
 
-def error_in_stream(fault: Json) -> WireError:
+def make_stream_error(fault: Json) -> ProviderError:
     """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
     wrapped: Json = {"error": fault}
-    code = fault_in(wrapped).get("code")
+    code = find_fault(wrapped).get("code")
     if isinstance(code, int) and code >= 400:
         return error(code, {}, wrapped)
-    said = (fault and one_line(wrapped)) or "Gemini reported an error and did not say which"
-    otherwise = WireErrorKind.REJECTED if string(code) in _OURS else WireErrorKind.UNAVAILABLE
-    return WireError(
+    said = (fault and summarize_body(wrapped)) or "Gemini reported an error and did not say which"
+    otherwise = (
+        ProviderErrorKind.REJECTED if string(code) in _OURS else ProviderErrorKind.UNAVAILABLE
+    )
+    return ProviderError(
         said,
-        kind=_kind_of(fault_in(wrapped), said) or otherwise,
-        retry_after_s=_told_wait_s(fault_in(wrapped)),
+        kind=_classify(find_fault(wrapped), said) or otherwise,
+        retry_after_s=_read_wait_s(find_fault(wrapped)),
     )
 
 
-def missaid(reason: str, detail: str) -> WireError:
-    said = f": {one_line(detail)}" if detail else ""
-    return WireError(
-        f"the model's reply was unusable ({reason}){said}", kind=WireErrorKind.UNAVAILABLE
+def make_finish_error(reason: str, detail: str) -> ProviderError:
+    said = f": {summarize_body(detail)}" if detail else ""
+    return ProviderError(
+        f"the model's reply was unusable ({reason}){said}", kind=ProviderErrorKind.UNAVAILABLE
     )
 
 
-def _kind_of(fault: Mapping[str, Json], said: str) -> WireErrorKind | None:
+def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
     named = (fault.get("status"), fault.get("code"), *(d.get("reason") for d in _details(fault)))
     words = {word.lower() for word in named if isinstance(word, str)}
     for known, kind in _KINDS:
@@ -160,7 +168,7 @@ def _is_spent(fault: Mapping[str, Json]) -> bool:
     return any(_SPENT.search(text) for text in map(str, (fault.get("message"), *violations)))
 
 
-def _told_wait_s(fault: Mapping[str, Json]) -> float | None:
+def _read_wait_s(fault: Mapping[str, Json]) -> float | None:
     """The wait that stands in the body: there may be no header for it."""
     for detail in _details(fault):
         delay = detail.get("retryDelay")

@@ -22,15 +22,15 @@ from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.clean import is_own
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini.calls import sent_back
+from agentcli.wire.gemini.calls import write_call
 from agentcli.wire.gemini.errors import error
-from agentcli.wire.gemini.generate_reply import PROTOCOL, TOKEN, Reply
+from agentcli.wire.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
 from agentcli.wire.gemini.thinking import UNSIGNED, is_signing, thinking_level
 from agentcli.wire.gemini.values import mapping
-from agentcli.wire.growing import grown
-from agentcli.wire.memo import remembered
-from agentcli.wire.names import wire_name
-from agentcli.wire.strict import answer_schema, rooted
+from agentcli.wire.growing import incremental
+from agentcli.wire.memo import memoize
+from agentcli.wire.names import encode_name
+from agentcli.wire.strict import answer_schema, with_object_root
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -50,12 +50,12 @@ def headers(key: str | None) -> dict[str, str]:
     return {"x-goog-api-key": key} if key else {}
 
 
-def decoder(model: Model) -> Reply:
-    return Reply(model)
+def decoder(model: Model) -> GenerateDecoder:
+    return GenerateDecoder(model)
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:
-    messages, token = _resumed(request.messages, model)
+    messages, token = _resume(request.messages, model)
     body: dict[str, Json] = {"contents": _contents(messages, model)}
     if request.system.strip():
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -69,7 +69,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     return body
 
 
-def _resumed(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message], Json]:
+def _resume(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message], Json]:
     """A paused reply is not part of what is asked: the same is asked again, with its token."""
     token: Json = None
     while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
@@ -79,13 +79,13 @@ def _resumed(messages: Sequence[Message], model: Model) -> tuple[Sequence[Messag
     return messages, token
 
 
-@remembered
+@memoize
 def _declaration(tool: ToolSpec) -> Json:
     return {
-        "name": wire_name(tool.name),
+        "name": encode_name(tool.name),
         "description": tool.description,
         # The older `parameters` knows a part of OpenAPI only and rejects `$ref`, `const`, `oneOf`.
-        "parametersJsonSchema": rooted(tool.schema),
+        "parametersJsonSchema": with_object_root(tool.schema),
     }
 
 
@@ -96,7 +96,7 @@ def _calling(choice: ToolChoice, model: Model) -> Json:
         return {"mode": "AUTO"}
     if choice in _MODES:
         return {"mode": _MODES[choice]}
-    return {"mode": "ANY", "allowedFunctionNames": [wire_name(choice)]}
+    return {"mode": "ANY", "allowedFunctionNames": [encode_name(choice)]}
 
 
 def _generation(request: Request, model: Model) -> dict[str, Json]:
@@ -124,17 +124,17 @@ def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
     start = 0
     while (first := again.find(1, start)) >= 0:
         last = again.find(0, first)
-        contents += [*turns[start:first], _joined(*turns[first : last + 1])]
+        contents += [*turns[start:first], _join_turns(*turns[first : last + 1])]
         start = last + 1
     return [*contents, *turns[start:]]
 
 
-@remembered
-def _joined(*run: Turn) -> Json:
+@memoize
+def _join_turns(*run: Turn) -> Json:
     return {**run[0], "parts": [part for turn in run for part in turn["parts"]]}
 
 
-@grown
+@incremental
 def _turns(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
     """At most one; none for a reply that another model thought and did not say."""
     parts = _parts(message, before, model=model)
@@ -145,7 +145,7 @@ def _turns(message: Message, before: Message | None, model: Model) -> Sequence[T
 def _parts(message: Message, before: Message | None, *, model: Model) -> list[Json]:
     match message:
         case UserMessage():
-            return [_said(block) for block in message.content]
+            return [_make_part(block) for block in message.content]
         case AssistantMessage():
             return _reply(message, model)
         case ToolMessage():
@@ -154,7 +154,7 @@ def _parts(message: Message, before: Message | None, *, model: Model) -> list[Js
             return _answers(message.results, on_wire, model=model)
 
 
-def _said(block: Text | Image) -> Json:
+def _make_part(block: Text | Image) -> Json:
     return {"text": block.text} if isinstance(block, Text) else _media(block)
 
 
@@ -182,7 +182,7 @@ def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
     """As it stands on the wire: its answer must name the same."""
     written = _own_part(call, model).get("functionCall")
     if isinstance(written, dict):
-        return sent_back(call, written)
+        return write_call(call, written)
     return {"id": call.id, "name": call.name, "args": object_arguments(call.input)}
 
 

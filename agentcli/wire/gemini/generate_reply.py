@@ -21,11 +21,11 @@ from agentcli.types.messages import (
     Usage,
 )
 from agentcli.wire.arguments import object_arguments
-from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
 from agentcli.wire.dialect import Model
-from agentcli.wire.failures import cut
-from agentcli.wire.gemini.calls import counted, minted_id, read_arguments
-from agentcli.wire.gemini.errors import BLOCKED, MISSAID, error_in_stream, missaid
+from agentcli.wire.failures import make_cut_error
+from agentcli.wire.gemini.calls import mint_id, normalize_numbers, read_arguments
+from agentcli.wire.gemini.errors import BLOCKED, MISSAID, make_finish_error, make_stream_error
 from agentcli.wire.gemini.values import count, items, mapping, string
 
 PROTOCOL = "gemini"
@@ -35,7 +35,7 @@ _PLAIN = frozenset({"text", "thought"})
 _SIGNATURE = frozenset({"thoughtSignature", "thought"})
 
 
-class Reply:
+class GenerateDecoder:
     """The decoder of generateContent."""
 
     def __init__(self, model: Model) -> None:
@@ -54,7 +54,7 @@ class Reply:
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         if event.get("error"):
-            raise error_in_stream(event["error"])
+            raise make_stream_error(event["error"])
         self._response_id = self._response_id or string(event.get("responseId"))
         self._usage.update(mapping(event.get("usageMetadata")))
         self._block_reason = self._block_reason or _block_reason(event.get("promptFeedback"))
@@ -66,12 +66,12 @@ class Reply:
         return shown
 
     def message(self) -> AssistantMessage:
-        content = (*self._blocks, *self._growing())
+        content = (*self._blocks, *self._current_text())
         stop, detail = self._stop(content)
         return AssistantMessage(
             content=content,
             stop=stop,
-            stop_detail=whole(detail),
+            stop_detail=replace_unpaired(detail),
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self.usage(),
@@ -87,7 +87,7 @@ class Reply:
         if reason:
             self._finish, self._detail = reason, string(candidate.get("finishMessage"))
         if reason.lower() in MISSAID:
-            raise missaid(reason, self._detail)
+            raise make_finish_error(reason, self._detail)
 
     def _take(self, part: dict[str, Json]) -> Sequence[Delta]:
         text = part.get("text")
@@ -99,7 +99,7 @@ class Reply:
         if isinstance(text, str) or is_signature:
             return self._take_signed(part, string(text))
         if part.keys() - _PLAIN:
-            self._append(Opaque(echo=self._echo(whole_json(part))))
+            self._append(Opaque(echo=self._echo(replace_unpaired_json(part))))
         return []
 
     def _take_plain(self, text: str, *, is_thought: bool) -> Sequence[Delta]:
@@ -107,49 +107,51 @@ class Reply:
         if not text:
             return []
         if is_thought != self._is_thinking:
-            self._settle_text()
+            self._finish_text()
         self._is_thinking = is_thought
         self._pieces.append(text)
-        return [_shown(text, is_thought=is_thought)]
+        return [_make_delta(text, is_thought=is_thought)]
 
     def _take_signed(self, part: dict[str, Json], text: str) -> Sequence[Delta]:
         """A signature may come without any text; a part of nothing else would be refused."""
-        self._append(self._spoken(mapping(whole_json({**part, "text": text}))))
-        return [_shown(text, is_thought=_is_thought(part))] if text else []
+        self._append(self._make_text_block(mapping(replace_unpaired_json({**part, "text": text}))))
+        return [_make_delta(text, is_thought=_is_thought(part))] if text else []
 
     def _take_call(self, part: dict[str, Json], call: dict[str, Json]) -> Sequence[Delta]:
         args = call.get("args")
         arguments = read_arguments(args)
         if not isinstance(arguments, dict) or not isinstance(call.get("args", {}), dict):
             part = {**part, "functionCall": {**call, "args": object_arguments(arguments)}}
-        self._settle_text()
+        self._finish_text()
         seed = self._response_id or self._blocks
         made = ToolCall(
-            id=whole(string(call.get("id"))) or minted_id(seed, len(self._blocks), call),
-            name=whole(string(call.get("name"))),
-            input=counted(arguments),
-            echo=self._echo(whole_json(part)),
+            id=replace_unpaired(string(call.get("id"))) or mint_id(seed, len(self._blocks), call),
+            name=replace_unpaired(string(call.get("name"))),
+            input=normalize_numbers(arguments),
+            echo=self._echo(replace_unpaired_json(part)),
         )
         self._append(made)
         shown = json.dumps(made.input, ensure_ascii=False)
         return [CallDelta(call_id=made.id, name=made.name, arguments=shown)]
 
     def _append(self, block: Block) -> None:
-        self._settle_text()
+        self._finish_text()
         self._blocks.append(block)
 
-    def _settle_text(self) -> None:
-        self._blocks += self._growing()
+    def _finish_text(self) -> None:
+        self._blocks += self._current_text()
         self._pieces.clear()
 
-    def _growing(self) -> Sequence[Block]:
+    def _current_text(self) -> Sequence[Block]:
         """The plain text since the last block, as one."""
         if not self._pieces:
             return ()
         thought: dict[str, Json] = {"thought": True} if self._is_thinking else {}
-        return (self._spoken({"text": whole("".join(self._pieces)), **thought}),)
+        return (
+            self._make_text_block({"text": replace_unpaired("".join(self._pieces)), **thought}),
+        )
 
-    def _spoken(self, part: dict[str, Json]) -> Text | Thinking:
+    def _make_text_block(self, part: dict[str, Json]) -> Text | Thinking:
         """Text that says everything needs no echo; blank text would be left out without one."""
         text = string(part.get("text"))
         if _is_thought(part):
@@ -167,7 +169,7 @@ class Reply:
         detail = f"{reason}: {self._detail}" if self._detail else reason
         match reason:
             case "":
-                raise cut("the stream ended without a finish reason")
+                raise make_cut_error("the stream ended without a finish reason")
             case "STOP":
                 called = any(isinstance(block, ToolCall) for block in content)
                 return ("tool_calls" if called else "end"), ""
@@ -199,8 +201,12 @@ def _block_reason(feedback: Json) -> str:
     return f"{reason}: {message}" if message else reason
 
 
-def _shown(text: str, *, is_thought: bool) -> Delta:
-    return ThinkingDelta(text=whole(text)) if is_thought else TextDelta(text=whole(text))
+def _make_delta(text: str, *, is_thought: bool) -> Delta:
+    return (
+        ThinkingDelta(text=replace_unpaired(text))
+        if is_thought
+        else TextDelta(text=replace_unpaired(text))
+    )
 
 
 def _is_thought(part: Mapping[str, Json]) -> bool:

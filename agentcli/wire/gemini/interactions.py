@@ -14,16 +14,16 @@ from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.clean import is_own
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini.calls import sent_back
+from agentcli.wire.gemini.calls import write_call
 from agentcli.wire.gemini.errors import error
-from agentcli.wire.gemini.interactions_reply import STORED, Reply
+from agentcli.wire.gemini.interactions_reply import STORED, InteractionsDecoder
 from agentcli.wire.gemini.steps import PROTOCOL
 from agentcli.wire.gemini.thinking import UNSIGNED, is_signing, thinking_level
 from agentcli.wire.gemini.values import mapping
-from agentcli.wire.growing import grown
-from agentcli.wire.memo import remembered
-from agentcli.wire.names import wire_name
-from agentcli.wire.strict import answer_schema, rooted
+from agentcli.wire.growing import incremental
+from agentcli.wire.memo import memoize
+from agentcli.wire.names import encode_name
+from agentcli.wire.strict import answer_schema, with_object_root
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -42,8 +42,8 @@ def headers(key: str | None) -> dict[str, str]:
     return {"Api-Revision": _REVISION, **credential}
 
 
-def decoder(model: Model) -> Reply:
-    return Reply(model)
+def decoder(model: Model) -> InteractionsDecoder:
+    return InteractionsDecoder(model)
 
 
 def encode(request: Request, model: Model) -> dict[str, Json]:
@@ -70,46 +70,50 @@ def _conversation(messages: Sequence[Message], model: Model, *, is_stored: bool)
     token: Json = None
     paused_id: Json = None
     while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
-        token = token or _kept(last, model).get("continuation_token")
-        paused_id = paused_id or _kept(last, model).get("id")
+        token = token or _echo_fields(last, model).get("continuation_token")
+        paused_id = paused_id or _echo_fields(last, model).get("id")
         messages = messages[:-1]
     made: dict[str, Json] = {} if token is None else {"continuation_token": token}
     if is_stored and paused_id is not None:
         return {**made, "previous_interaction_id": paused_id}
     known = 0
     if is_stored:
-        known, kept_id = _stored(messages, model)
+        known, kept_id = _find_stored(messages, model)
         made.update({"previous_interaction_id": kept_id} if kept_id else {})
     made["input"] = _steps(messages, model, start=known)
     return made
 
 
-def _kept(message: AssistantMessage, model: Model) -> dict[str, Json]:
+def _echo_fields(message: AssistantMessage, model: Model) -> dict[str, Json]:
     """What the reply as a whole wants back."""
     if is_own(message.echo, model) and isinstance(message.echo.data, dict):
         return message.echo.data
     return {}
 
 
-def _stored(messages: Sequence[Message], model: Model) -> tuple[int, Json]:
+def _find_stored(messages: Sequence[Message], model: Model) -> tuple[int, Json]:
     """How many messages the service has, and the id of the last reply among them.
 
     None where it knows a call of that reply by another id than ours: then it is told everything."""
     for count in range(len(messages), 0, -1):
         message = messages[count - 1]
-        if isinstance(message, AssistantMessage) and (kept := _kept(message, model).get("id")):
-            knows = all(_written(call, model).get("id") == call.id for call in message.tool_calls)
+        if isinstance(message, AssistantMessage) and (
+            kept := _echo_fields(message, model).get("id")
+        ):
+            knows = all(
+                _original_call(call, model).get("id") == call.id for call in message.tool_calls
+            )
             return (count, kept) if knows else (0, None)
     return 0, None
 
 
-@remembered
+@memoize
 def _declaration(tool: ToolSpec) -> Json:
     return {
         "type": "function",
-        "name": wire_name(tool.name),
+        "name": encode_name(tool.name),
         "description": tool.description,
-        "parameters": rooted(tool.schema),
+        "parameters": with_object_root(tool.schema),
     }
 
 
@@ -134,10 +138,10 @@ def _choice(choice: ToolChoice, model: Model) -> Json:
         return "auto"
     if choice in _CHOICES:
         return _CHOICES[choice]
-    return {"allowed_tools": {"mode": "any", "tools": [wire_name(choice)]}}
+    return {"allowed_tools": {"mode": "any", "tools": [encode_name(choice)]}}
 
 
-@grown
+@incremental
 def _steps(message: Message, before: Message | None, model: Model) -> list[Json]:
     match message:
         case UserMessage():
@@ -175,13 +179,13 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
 
 def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
     """As it stands on the wire: its result must name the same."""
-    if written := _written(call, model):
-        return {**sent_back(call, written), "id": call.id}
+    if written := _original_call(call, model):
+        return {**write_call(call, written), "id": call.id}
     arguments = object_arguments(call.input)
     return {"type": "function_call", "id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _written(call: ToolCall, model: Model) -> Mapping[str, Json]:
+def _original_call(call: ToolCall, model: Model) -> Mapping[str, Json]:
     return mapping(call.echo.data) if is_own(call.echo, model) else {}
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from agentcli.types.deltas import Delta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
-from agentcli.wire.characters import whole
+from agentcli.wire.characters import replace_unpaired
 from agentcli.wire.dialect import Model
-from agentcli.wire.failures import cut
-from agentcli.wire.gemini.errors import BLOCKED, error_in_stream
-from agentcli.wire.gemini.steps import ASKED, PROTOCOL, Step
+from agentcli.wire.failures import make_cut_error
+from agentcli.wire.gemini.errors import BLOCKED, make_stream_error
+from agentcli.wire.gemini.steps import ASKED, PROTOCOL, InteractionStep
 from agentcli.wire.gemini.values import count, items, mapping, string
 
 STORED = "stored"
@@ -29,13 +29,13 @@ _STEP_OF_DELTA = {
 }
 
 
-class Reply:
+class InteractionsDecoder:
     """The decoder of Interactions."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._steps: list[Step] = []
-        self._at: dict[int, Step] = {}
+        self._steps: list[InteractionStep] = []
+        self._at: dict[int, InteractionStep] = {}
         """The latest step of each index."""
         self._id = ""
         self._status = ""
@@ -60,18 +60,18 @@ class Reply:
                 self._note(mapping(event.get("interaction")))
                 self._close()
             case _ if kind == "error" or event.get("error"):
-                raise error_in_stream(event.get("error"))
+                raise make_stream_error(event.get("error"))
         return []
 
     def message(self) -> AssistantMessage:
         if not self._is_closed:
-            raise cut("the stream ended before the interaction did")
+            raise make_cut_error("the stream ended before the interaction did")
         content = self._content()
         stop, detail = self._stop(content)
         return AssistantMessage(
             content=content,
             stop=stop,
-            stop_detail=whole(detail),
+            stop_detail=replace_unpaired(detail),
             cut_off=tuple(step.name for step in self._steps if not self._is_whole(step)),
             protocol=PROTOCOL,
             model=self._model.name,
@@ -84,17 +84,17 @@ class Reply:
 
     def _close(self) -> None:
         self._is_closed = self._status not in _OPEN
-        if self._status == "failed" and not self._blocked():
+        if self._status == "failed" and not self._find_block_reason():
             fault = next((fault for fault in self._all_faults() if fault), None)
-            raise error_in_stream(fault or {"message": "the interaction failed"})
+            raise make_stream_error(fault or {"message": "the interaction failed"})
 
     def _start(self, index: int, started: Mapping[str, Json]) -> Sequence[Delta]:
         if string(started.get("type")) in ASKED:
             return []
-        return self._added(started, index).opening()
+        return self._add_step(started, index).opening()
 
-    def _added(self, started: Mapping[str, Json], index: int) -> Step:
-        step = self._at[index] = Step(started, len(self._steps))
+    def _add_step(self, started: Mapping[str, Json], index: int) -> InteractionStep:
+        step = self._at[index] = InteractionStep(started, len(self._steps))
         self._steps.append(step)
         return step
 
@@ -105,30 +105,30 @@ class Reply:
             # Seen on the wire: the index of the thought before the call.
             step = next((s for s in reversed(self._steps) if _is_open_call(s)), None)
         if step is None and kind in _STEP_OF_DELTA:
-            step = self._added({"type": _STEP_OF_DELTA[kind]}, index)
+            step = self._add_step({"type": _STEP_OF_DELTA[kind]}, index)
         return step.take(delta) if step else []
 
-    def _note(self, told: Mapping[str, Json]) -> None:
+    def _note(self, event: Mapping[str, Json]) -> None:
         """What an event says of the interaction as a whole."""
-        self._id = string(told.get("id")) or string(told.get("interaction_id")) or self._id
-        self._status = string(told.get("status")) or self._status
-        self._token = string(told.get("continuation_token")) or self._token
-        self._usage = mapping(told.get("usage")) or self._usage
-        self._faults += items(told.get("errors"))
+        self._id = string(event.get("id")) or string(event.get("interaction_id")) or self._id
+        self._status = string(event.get("status")) or self._status
+        self._token = string(event.get("continuation_token")) or self._token
+        self._usage = mapping(event.get("usage")) or self._usage
+        self._faults += items(event.get("errors"))
         if not self._steps:
             # A reply that was not streamed step by step.
-            for index, step in enumerate(items(told.get("steps"))):
+            for index, step in enumerate(items(event.get("steps"))):
                 self._start(index, mapping(step))
 
     def _content(self) -> tuple[Block, ...]:
         blocks = (step.block(self._model.name) for step in self._steps if self._is_whole(step))
         return tuple(block for block in blocks if block is not None)
 
-    def _is_whole(self, step: Step) -> bool:
+    def _is_whole(self, step: InteractionStep) -> bool:
         return step.stopped or step.kind != "function_call" or self._status in _DONE
 
     def _stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
-        if blocked := self._blocked():
+        if blocked := self._find_block_reason():
             return "refusal", blocked
         called = any(isinstance(block, ToolCall) for block in content)
         match self._status:
@@ -143,10 +143,10 @@ class Reply:
             case _:
                 return "error", self._status
 
-    def _blocked(self) -> str:
+    def _find_block_reason(self) -> str:
         """Which filter stopped it, where one did."""
         faults = (mapping(fault) for fault in self._all_faults())
-        return next((_said(it) for it in faults if string(it.get("code")) in BLOCKED), "")
+        return next((_describe_fault(it) for it in faults if string(it.get("code")) in BLOCKED), "")
 
     def _all_faults(self) -> list[Json]:
         return [*self._faults, *(step.fault for step in self._steps)]
@@ -160,7 +160,7 @@ class Reply:
         return Echo(protocol=PROTOCOL, model=self._model.name, data=data) if data else None
 
 
-def _is_open_call(step: Step) -> bool:
+def _is_open_call(step: InteractionStep) -> bool:
     return step.kind == "function_call" and not step.stopped
 
 
@@ -168,7 +168,7 @@ def _index(event: Mapping[str, Json]) -> int:
     return count(event.get("index"))
 
 
-def _said(fault: Mapping[str, Json]) -> str:
+def _describe_fault(fault: Mapping[str, Json]) -> str:
     code, message = string(fault.get("code")), string(fault.get("message"))
     return f"{code}: {message}" if message else code
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
 from agentcli.wire.arguments import object_arguments
-from agentcli.wire.characters import whole, whole_json
-from agentcli.wire.gemini.calls import counted, minted_id, read_arguments
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
+from agentcli.wire.gemini.calls import mint_id, normalize_numbers, read_arguments
 from agentcli.wire.gemini.values import items, mapping, string
 
 PROTOCOL = "gemini-interactions"
@@ -24,7 +24,7 @@ _PLAIN_TEXT = frozenset({"type", "text"})
 _MEDIA = frozenset({"image", "audio", "document", "video"})
 
 
-class Step:
+class InteractionStep:
     """Grows by `take` until it is `stopped`."""
 
     def __init__(self, started: Mapping[str, Json], place: int) -> None:
@@ -41,7 +41,7 @@ class Step:
     @property
     def name(self) -> str:
         """Of the tool that is called."""
-        return whole(string(self._step.get("name")))
+        return replace_unpaired(string(self._step.get("name")))
 
     @property
     def fault(self) -> Json:
@@ -51,9 +51,9 @@ class Step:
     def opening(self) -> Sequence[Delta]:
         """What is to be shown of a step that starts with more than its type."""
         if self.kind == "thought":
-            return _shown(_texts(self._step.get("summary")), is_thought=True)
+            return _make_deltas(_texts(self._step.get("summary")), is_thought=True)
         if self.kind == "model_output":
-            return _shown(_texts(self._step.get("content")), is_thought=False)
+            return _make_deltas(_texts(self._step.get("content")), is_thought=False)
         if self.kind == "function_call":
             given = self._step.get("arguments")
             return [self._call_delta(json.dumps(given, ensure_ascii=False) if given else "")]
@@ -64,11 +64,11 @@ class Step:
             case "text":
                 text = string(delta.get("text"))
                 self._grow("content", {"type": "text", "text": text})
-                return _shown(text, is_thought=False)
+                return _make_deltas(text, is_thought=False)
             case "thought_summary":
                 content = mapping(delta.get("content"))
                 self._grow("summary", content)
-                return _shown(string(content.get("text")), is_thought=True)
+                return _make_deltas(string(content.get("text")), is_thought=True)
             case "thought_signature":
                 self._sign(string(delta.get("signature")))
             case "arguments_delta" | "arguments":
@@ -78,16 +78,16 @@ class Step:
             case str(kind) if kind in _MEDIA:
                 self._grow("content", delta)
             case _:
-                self._settle()
+                self._join_pieces()
                 self._step.update((key, delta[key]) for key in delta if key != "type")
         return []
 
     def block(self, model: str) -> Block | None:
         """None for a step that says nothing."""
-        self._settle()
+        self._join_pieces()
         if self.kind == "function_call":
             return self._as_call(model)
-        step = mapping(whole_json(self._step))
+        step = mapping(replace_unpaired_json(self._step))
         echo = Echo(protocol=PROTOCOL, model=model, data=step)
         if self.kind == "thought":
             summary = _texts(step.get("summary"))
@@ -105,14 +105,14 @@ class Step:
         arguments = read_arguments("".join(self._arguments) or self._step.get("arguments"))
         step = {**self._step, "arguments": object_arguments(arguments)}
         return ToolCall(
-            id=whole(self._call_id()),
+            id=replace_unpaired(self._call_id()),
             name=self.name,
-            input=counted(arguments),
-            echo=Echo(protocol=PROTOCOL, model=model, data=whole_json(step)),
+            input=normalize_numbers(arguments),
+            echo=Echo(protocol=PROTOCOL, model=model, data=replace_unpaired_json(step)),
         )
 
     def _call_id(self) -> str:
-        return string(self._step.get("id")) or minted_id(self._place, self._step)
+        return string(self._step.get("id")) or mint_id(self._place, self._step)
 
     def _take_arguments(self, delta: Mapping[str, Json]) -> Sequence[Delta]:
         piece = delta.get("arguments", delta.get("partial_arguments"))
@@ -121,22 +121,26 @@ class Step:
         return [self._call_delta(text)]
 
     def _call_delta(self, arguments: str) -> CallDelta:
-        return CallDelta(call_id=whole(self._call_id()), name=self.name, arguments=whole(arguments))
+        return CallDelta(
+            call_id=replace_unpaired(self._call_id()),
+            name=self.name,
+            arguments=replace_unpaired(arguments),
+        )
 
     def _grow(self, field: str, item: Mapping[str, Json]) -> None:
         if item.keys() != _PLAIN_TEXT or item["type"] != "text":
-            self._settle()
+            self._join_pieces()
             self._step[field] = [*items(self._step.get(field)), dict(item)]
             return
         if self._growing != field:
-            self._settle()
+            self._join_pieces()
             said = items(self._step.get(field))
             is_going_on = bool(said) and mapping(said[-1]).get("type") == "text"
             self._step[field] = said if is_going_on else [*said, {"type": "text", "text": ""}]
             self._growing = field
         self._pieces.append(string(item["text"]))
 
-    def _settle(self) -> None:
+    def _join_pieces(self) -> None:
         """Joined once, not with every piece: a long text comes in very many."""
         if self._growing:
             *before, last = items(self._step[self._growing])
@@ -151,7 +155,7 @@ class Step:
         self._step["signature"] = signature if signature.startswith(before) else before + signature
 
     def _annotate(self, annotations: Json) -> None:
-        self._settle()
+        self._join_pieces()
         *before, last = items(self._step.get("content")) or [{}]
         item = mapping(last)
         known = [*items(item.get("annotations")), *items(annotations)]
@@ -169,7 +173,11 @@ def _texts(content: Json) -> str:
     return "".join(string(mapping(item).get("text")) for item in items(content))
 
 
-def _shown(text: str, *, is_thought: bool) -> Sequence[Delta]:
+def _make_deltas(text: str, *, is_thought: bool) -> Sequence[Delta]:
     if not text:
         return []
-    return [ThinkingDelta(text=whole(text)) if is_thought else TextDelta(text=whole(text))]
+    return [
+        ThinkingDelta(text=replace_unpaired(text))
+        if is_thought
+        else TextDelta(text=replace_unpaired(text))
+    ]

@@ -3,13 +3,13 @@
 import re
 from urllib.parse import urlsplit
 
-from agentcli.machine.numbers import whole_number
+from agentcli.machine.numbers import parse_whole_number
 from agentcli.types.errors import SettingsError
 
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
 
 
-def joined(base_url: str, path: str) -> str:
+def join_url(base_url: str, path: str) -> str:
     """The full address. The base may end in a slash, in a version, or in the path itself."""
     base = base_url.strip().rstrip("/")
     route, question, query = path.partition("?")
@@ -20,7 +20,7 @@ def joined(base_url: str, path: str) -> str:
     return base + (unversioned if has_version else route) + question + query
 
 
-def checked(base_url: str, *, source: str) -> str:
+def check_base_url(base_url: str, *, source: str) -> str:
     """The address, or a SettingsError that names where the bad one came from."""
     if is_address(base_url.strip()):
         return base_url.strip()
@@ -42,4 +42,4 @@ def is_address(url: str) -> bool:
 def _has_port(netloc: str) -> bool:
     """No port at all, or one that exists."""
     port = re.search(r":([^:\]]*)$", netloc.rpartition("@")[2])
-    return port is None or 0 < (whole_number(port[1]) or 0) < 65536
+    return port is None or 0 < (parse_whole_number(port[1]) or 0) < 65536

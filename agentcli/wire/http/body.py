@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from agentcli.types.messages import Json
-from agentcli.wire.growing import common_start
+from agentcli.wire.growing import count_common_start
 from agentcli.wire.http.sockets import Body
 
 PIECE_BYTES = 16 * 1024
@@ -19,7 +19,7 @@ PIECE_BYTES = 16 * 1024
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-class BodyText:
+class RequestBody:
     def __init__(self) -> None:
         self._rest: dict[str, Json] = {}
         """What stands beside the history in the latest request."""
@@ -34,7 +34,7 @@ class BodyText:
         self._latest = bytearray()
         """What follows the settled pieces: the last items are not the same in the next request."""
 
-    def of(self, body: Mapping[str, Json], history_key: str) -> Body:
+    def write(self, body: Mapping[str, Json], history_key: str) -> Body:
         items = body.get(history_key)
         if not isinstance(items, list):
             return (_text(dict(body)),)
@@ -46,7 +46,7 @@ class BodyText:
         return (opening, *self._settled, b"".join((self._latest, b"]}")))
 
     def _write(self, items: list[Json]) -> None:
-        start = common_start(self._items, items)
+        start = count_common_start(self._items, items)
         del self._items[start:], self._ends[start:]
         self._cut(self._ends[-1] if self._ends else 0)
         for item in islice(items, start, None):

@@ -11,22 +11,22 @@ from ssl import SSLContext
 from urllib.parse import urlsplit
 
 from agentcli import __version__
-from agentcli.types.errors import SettingsError, WireErrorKind
+from agentcli.types.errors import ProviderErrorKind, SettingsError
 from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
-from agentcli.wire.failures import one_line
-from agentcli.wire.http.address import joined
-from agentcli.wire.http.coding import Plain, plain_of
-from agentcli.wire.http.http1 import Head, Response
-from agentcli.wire.http.links import Link, connect
-from agentcli.wire.http.route import place_of, proxy_for, tls_context
+from agentcli.wire.failures import summarize_body
+from agentcli.wire.http.address import join_url
+from agentcli.wire.http.coding import Plain, build_decompressor
+from agentcli.wire.http.http1 import ResponseHead, ResponseReader
+from agentcli.wire.http.links import HttpConnection, connect
+from agentcli.wire.http.route import find_proxy, parse_endpoint, tls_context
 from agentcli.wire.http.sockets import (
     Body,
-    Broken,
+    ConnectionBroken,
     HttpError,
     Timeouts,
-    redirected,
-    stalled,
+    make_redirect_error,
+    make_stall_error,
 )
 from agentcli.wire.http.sse import Event, EventStream
 
@@ -40,29 +40,29 @@ ERROR_PATIENCE_S = 5.0
 KEPT_LINKS = 4
 
 
-class Direct:
+class DirectSocket:
     def __init__(
         self, base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None = None
     ) -> None:
         self._base_url = base_url
         self._environ = environ
         self._timeouts = timeouts or Timeouts()
-        self._place = place_of(base_url)
-        self._proxy = proxy_for(self._place, environ)
+        self._place = parse_endpoint(base_url)
+        self._proxy = find_proxy(self._place, environ)
         self._context: SSLContext | None = None
-        self._kept: list[Link] = []
+        self._kept: list[HttpConnection] = []
 
     async def prepare(self) -> None:
         """Opens a connection, which the first request then finds."""
         try:
-            self._kept.append(await self._connected())
-        except (Broken, SettingsError):
+            self._kept.append(await self._connect())
+        except (ConnectionBroken, SettingsError):
             return
 
     async def exchange(
         self, path: str, *, headers: Mapping[str, str], body: Body
     ) -> AsyncGenerator[Sequence[Event], None]:
-        answer = await self._answered("POST", path, headers=headers, body=body)
+        answer = await self._request("POST", path, headers=headers, body=body)
         try:
             yield ()
             async for events in _events(self._pieces(answer)):
@@ -72,15 +72,13 @@ class Direct:
 
     async def document(self, path: str, *, headers: Mapping[str, str], body: bytes = b"") -> Json:
         """One document of JSON, such as a list of models; a body is posted."""
-        answer = await self._answered(
-            "POST" if body else "GET", path, headers=headers, body=(body,)
-        )
+        answer = await self._request("POST" if body else "GET", path, headers=headers, body=(body,))
         limit_s = self._timeouts.content_s
         try:
             async with asyncio.timeout(limit_s):
                 return _document(b"".join([piece async for piece in self._pieces(answer)]))
         except TimeoutError:
-            raise stalled(self._place, f"sent no whole answer in {limit_s:g} s") from None
+            raise make_stall_error(self._place, f"sent no whole answer in {limit_s:g} s") from None
         finally:
             self._release(answer)
 
@@ -90,18 +88,18 @@ class Direct:
         self._kept.clear()
         await asyncio.sleep(0)  # the loop closes what was dropped when it comes round
 
-    async def _answered(
+    async def _request(
         self, method: str, path: str, *, headers: Mapping[str, str], body: Body
-    ) -> "_Answer":
+    ) -> "_HttpAnswer":
         """Sends a request and waits for the head of its answer, which must be a success."""
         head = self._head(method, path, headers=headers, body_bytes=sum(map(len, body)))
-        kept = self._taken()
-        answer = await self._asked(kept, head, body) if kept else None
+        kept = self._reuse()
+        answer = await self._send_on(kept, head, body) if kept else None
         if answer is None:
-            answer = await self._asked(await self._connected(), head, body)
+            answer = await self._send_on(await self._connect(), head, body)
         if answer is None:
-            raise Broken(
-                f"{self._place} closed the connection without an answer", kind=WireErrorKind.CUT
+            raise ConnectionBroken(
+                f"{self._place} closed the connection without an answer", kind=ProviderErrorKind.CUT
             )
         try:
             if not 200 <= answer.head.status < 300:
@@ -111,9 +109,9 @@ class Direct:
             raise
         return answer
 
-    async def _asked(self, link: Link, head: bytes, body: Body) -> "_Answer | None":
+    async def _send_on(self, link: HttpConnection, head: bytes, body: Body) -> "_HttpAnswer | None":
         """None when the connection was closed before the first byte of an answer."""
-        response = Response()
+        response = ResponseReader()
         try:
             link.send(head, body)
             data = await link.read(self._timeouts.first_byte_s)
@@ -123,7 +121,7 @@ class Direct:
             deadline = link.loop.time() + self._timeouts.head_s
             while True:
                 if data is None:
-                    raise stalled(self._place, "does not answer")
+                    raise make_stall_error(self._place, "does not answer")
                 first = response.feed(data)
                 if response.head is not None:
                     return _answer(link, response, head=response.head, first=first)
@@ -134,7 +132,7 @@ class Direct:
             link.drop()
             raise
 
-    async def _pieces(self, answer: "_Answer") -> AsyncIterator[bytes]:
+    async def _pieces(self, answer: "_HttpAnswer") -> AsyncIterator[bytes]:
         """The body as it comes; an empty piece after a while of nothing."""
         if answer.first:
             yield answer.first
@@ -145,7 +143,7 @@ class Direct:
             if data is None:
                 silent_s += IDLE_S
                 if silent_s >= stall_s:
-                    raise stalled(self._place, f"sent nothing for {stall_s:g} s")
+                    raise make_stall_error(self._place, f"sent nothing for {stall_s:g} s")
                 yield b""
                 continue
             if not data:
@@ -154,15 +152,17 @@ class Direct:
             piece = answer.body(data)
             size_bytes += max(len(data), len(piece))
             if size_bytes > LIMIT_REPLY_BYTES:
-                raise Broken("the answer does not end", kind=WireErrorKind.REJECTED, attempts=1)
+                raise ConnectionBroken(
+                    "the answer does not end", kind=ProviderErrorKind.REJECTED, attempts=1
+                )
             if piece:
                 yield piece
 
-    async def _failure(self, answer: "_Answer") -> HttpError | Broken:
+    async def _failure(self, answer: "_HttpAnswer") -> HttpError | ConnectionBroken:
         """An answer that is no success. Of its body only the beginning is read."""
         head = answer.head
         if 300 <= head.status < 400:
-            return redirected(self._place, head.headers.get("location"))
+            return make_redirect_error(self._place, head.headers.get("location"))
         body = bytearray(answer.first)
         deadline = answer.link.loop.time() + ERROR_PATIENCE_S
         while not answer.response.finished and len(body) < LIMIT_ERROR_BYTES:
@@ -179,7 +179,7 @@ class Direct:
     def _head(
         self, method: str, path: str, *, headers: Mapping[str, str], body_bytes: int
     ) -> bytes:
-        url = urlsplit(joined(self._base_url, path))
+        url = urlsplit(join_url(self._base_url, path))
         target = url.path + (f"?{url.query}" if url.query else "")
         fields = {
             "Host": self._place.authority,
@@ -197,7 +197,7 @@ class Direct:
         lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
         return "\r\n".join(lines).encode("latin-1")
 
-    async def _connected(self) -> Link:
+    async def _connect(self) -> HttpConnection:
         return await connect(
             self._place, proxy=self._proxy, tls=self._tls, limit_s=self._timeouts.connect_s
         )
@@ -207,7 +207,7 @@ class Direct:
             self._context = tls_context(self._environ)
         return self._context
 
-    def _taken(self) -> Link | None:
+    def _reuse(self) -> HttpConnection | None:
         """A connection kept from before that is not known to be dead."""
         while self._kept:
             link = self._kept.pop()
@@ -216,7 +216,7 @@ class Direct:
             link.drop()
         return None
 
-    def _release(self, answer: "_Answer") -> None:
+    def _release(self, answer: "_HttpAnswer") -> None:
         is_reusable = answer.response.finished and answer.head.keeps_alive
         if is_reusable and answer.link.is_usable and len(self._kept) < KEPT_LINKS:
             self._kept.append(answer.link)
@@ -225,10 +225,10 @@ class Direct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    link: Link
-    response: Response
-    head: Head
+class _HttpAnswer:
+    link: HttpConnection
+    response: ResponseReader
+    head: ResponseHead
     plain: Plain
     first: bytes
     """What came of the body together with the head."""
@@ -238,9 +238,11 @@ class _Answer:
         return self.plain(self.response.feed(data))
 
 
-def _answer(link: Link, response: Response, *, head: Head, first: bytes) -> _Answer:
-    plain = plain_of(head.headers.get("content-encoding", ""))
-    return _Answer(link=link, response=response, head=head, plain=plain, first=plain(first))
+def _answer(
+    link: HttpConnection, response: ResponseReader, *, head: ResponseHead, first: bytes
+) -> _HttpAnswer:
+    plain = build_decompressor(head.headers.get("content-encoding", ""))
+    return _HttpAnswer(link=link, response=response, head=head, plain=plain, first=plain(first))
 
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
@@ -253,22 +255,24 @@ async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]
         yield ()
     match opening[:1]:
         case b"<":
-            page = one_line(opening.decode("utf-8", "replace"))
-            raise Broken(
+            page = summarize_body(opening.decode("utf-8", "replace"))
+            raise ConnectionBroken(
                 f"instead of a reply {page}",
                 hint="Check the base URL, and that no login page stands in between.",
-                kind=WireErrorKind.REJECTED,
+                kind=ProviderErrorKind.REJECTED,
                 attempts=1,
             )
         case b"{" | b"[":
             rest = [piece async for piece in pieces]
             yield _as_events(_document(opening + b"".join(rest)))
         case _:
-            async for events in _streamed(opening, pieces):
+            async for events in _stream_events(opening, pieces):
                 yield events
 
 
-async def _streamed(opening: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
+async def _stream_events(
+    opening: bytes, pieces: AsyncIterator[bytes]
+) -> AsyncIterator[Sequence[Event]]:
     stream = EventStream()
     if events := stream.feed(opening):
         yield events
@@ -286,7 +290,7 @@ def _document(text: bytes) -> Json:
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):
-        raise Broken("the answer is not whole JSON", kind=WireErrorKind.CUT) from None
+        raise ConnectionBroken("the answer is not whole JSON", kind=ProviderErrorKind.CUT) from None
     return document
 
 

@@ -6,9 +6,9 @@ part of the body that the framing did not say is one.
 
 import re
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.record import dataclass
-from agentcli.wire.http.sockets import Broken
+from agentcli.wire.http.sockets import ConnectionBroken
 
 LIMIT_LINE_BYTES = 64 * 1024
 LIMIT_HEADERS = 200
@@ -20,7 +20,7 @@ _CHUNK_SIZE = re.compile(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class ResponseHead:
     status: int
     headers: dict[str, str]
     """Names in lower case; of a repeated one, all values with commas between."""
@@ -46,7 +46,7 @@ class Head:
         return is_framed and self.is_http_1_1 and not is_closing
 
 
-class Response:
+class ResponseReader:
     """Feed it what was read; it gives the bytes of the body among them.
 
     The parts of a response follow each other: a status line, header lines, then the body, which is
@@ -54,7 +54,7 @@ class Response:
     """
 
     def __init__(self) -> None:
-        self.head: Head | None = None
+        self.head: ResponseHead | None = None
         self.finished = False
         self._buffer = bytearray()
         self._lines: list[str] = []
@@ -76,7 +76,7 @@ class Response:
         if not self.finished:
             nothing = self.head is None and not self._buffer and not self._lines
             where = "without an answer" if nothing else "in the middle of the answer"
-            raise Broken(f"the connection was closed {where}", kind=WireErrorKind.CUT)
+            raise ConnectionBroken(f"the connection was closed {where}", kind=ProviderErrorKind.CUT)
 
     def _read_head(self, body: bytearray) -> bool:
         line = self._line()
@@ -86,16 +86,18 @@ class Response:
             self._lines.append(line)
             _status(self._lines[0])
             if len(self._lines) > LIMIT_HEADERS:
-                raise Broken(f"the answer has more than {LIMIT_HEADERS} headers", attempts=1)
+                raise ConnectionBroken(
+                    f"the answer has more than {LIMIT_HEADERS} headers", attempts=1
+                )
             return True
-        head = _parsed_head(self._lines)
+        head = _parse_head(self._lines)
         self._lines.clear()
         if head.status >= 200:  # what precedes it are interim answers, which carry nothing
             self.head = head
             self._begin_body(head)
         return True
 
-    def _begin_body(self, head: Head) -> None:
+    def _begin_body(self, head: ResponseHead) -> None:
         if head.is_chunked:
             self._read_part = self._read_chunk_size
         elif head.length is not None:
@@ -121,7 +123,9 @@ class Response:
             return False
         size = _CHUNK_SIZE.match(line)
         if size is None:
-            raise Broken(f"the answer is badly framed: {line[:40]!r}", kind=WireErrorKind.CUT)
+            raise ConnectionBroken(
+                f"the answer is badly framed: {line[:40]!r}", kind=ProviderErrorKind.CUT
+            )
         self._run_bytes = int(size[1], 16)
         self._read_part = self._read_chunk if self._run_bytes else self._read_trailer
         return True
@@ -149,25 +153,29 @@ class Response:
         end = self._buffer.find(b"\n", 0, LIMIT_LINE_BYTES)
         if end < 0:
             if len(self._buffer) >= LIMIT_LINE_BYTES:
-                raise Broken("the answer has a line that never ends", attempts=1)
+                raise ConnectionBroken("the answer has a line that never ends", attempts=1)
             return None
         line = self._buffer[:end].rstrip(b"\r").decode("latin-1")
         del self._buffer[: end + 1]
         return line
 
 
-def _parsed_head(lines: list[str]) -> Head:
+def _parse_head(lines: list[str]) -> ResponseHead:
     first, *rest = lines or [""]
     headers: dict[str, str] = {}
     for line in rest:
         name, _, value = line.partition(":")
         key = name.strip().lower()
         headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
-    return Head(status=_status(first), headers=headers, is_http_1_1=first.startswith("HTTP/1.1"))
+    return ResponseHead(
+        status=_status(first), headers=headers, is_http_1_1=first.startswith("HTTP/1.1")
+    )
 
 
 def _status(line: str) -> int:
     status = _STATUS_LINE.match(line)
     if status is None:
-        raise Broken(f"what answers there does not speak HTTP/1.1: {line[:60]!r}", attempts=1)
+        raise ConnectionBroken(
+            f"what answers there does not speak HTTP/1.1: {line[:60]!r}", attempts=1
+        )
     return int(status[1])

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 
 from agentcli.types.record import dataclass
-from agentcli.wire.http.http1 import Response
-from agentcli.wire.http.route import Place, Proxy, is_loopback
-from agentcli.wire.http.sockets import ATTEMPTS, Body, Broken
+from agentcli.wire.http.http1 import ResponseReader
+from agentcli.wire.http.route import Endpoint, Proxy, is_loopback
+from agentcli.wire.http.sockets import ATTEMPTS, Body, ConnectionBroken
 
 PIECE_BYTES = 64 * 1024
 FIRST_ADDRESSES_S = 3.0
@@ -25,11 +25,11 @@ _REFUSED_ATTEMPTS = 3
 
 
 @dataclass(slots=True, kw_only=True)
-class Link:
+class HttpConnection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     loop: asyncio.AbstractEventLoop
-    place: Place
+    endpoint: Endpoint
 
     @property
     def is_usable(self) -> bool:
@@ -63,58 +63,62 @@ class Link:
 
 
 async def connect(
-    place: Place,
+    endpoint: Endpoint,
     *,
     proxy: Proxy | None,
     tls: Callable[[], ssl.SSLContext],
     limit_s: float,
-) -> Link:
+) -> HttpConnection:
     """`tls` is called only where a context is needed."""
-    nearest = proxy.place if proxy else place
+    nearest = proxy.endpoint if proxy else endpoint
     try:
         async with asyncio.timeout(limit_s):
-            link = await _opened(nearest, tls=tls)
-            if not proxy or not place.tls:
+            link = await _open(nearest, tls=tls)
+            if not proxy or not endpoint.tls:
                 return link
             try:
-                await _tunnel(link, place, proxy=proxy, context=tls())
+                await _tunnel(link, endpoint, proxy=proxy, context=tls())
             except BaseException:
                 link.drop()
                 raise
             return link
     except TimeoutError:
-        raise Broken(f"{nearest} did not answer within {limit_s:g} s") from None
+        raise ConnectionBroken(f"{nearest} did not answer within {limit_s:g} s") from None
     except ssl.SSLCertVerificationError as error:
-        raise _distrusted(place, error) from None
+        raise _certificate_error(endpoint, error) from None
     except (OSError, ssl.SSLError) as error:
         raise _unreachable(nearest, error, proxy=proxy) from None
 
 
-async def _opened(place: Place, *, tls: Callable[[], ssl.SSLContext]) -> Link:
-    addresses = await _addresses(place)
+async def _open(endpoint: Endpoint, *, tls: Callable[[], ssl.SSLContext]) -> HttpConnection:
+    addresses = await _addresses(endpoint)
     for address in addresses[:-1]:
         try:
             async with asyncio.timeout(FIRST_ADDRESSES_S):
-                return await _opened_at(address, place, tls=tls)
+                return await _open_at(address, endpoint, tls=tls)
         except ssl.SSLCertVerificationError:
             raise
         except OSError:
             continue
-    return await _opened_at(addresses[-1], place, tls=tls)
+    return await _open_at(addresses[-1], endpoint, tls=tls)
 
 
-async def _opened_at(address: str, place: Place, *, tls: Callable[[], ssl.SSLContext]) -> Link:
+async def _open_at(
+    address: str, endpoint: Endpoint, *, tls: Callable[[], ssl.SSLContext]
+) -> HttpConnection:
     reader, writer = await asyncio.open_connection(
         address,
-        place.port,
-        ssl=tls() if place.tls else None,
-        server_hostname=place.host if place.tls else None,
+        endpoint.port,
+        ssl=tls() if endpoint.tls else None,
+        server_hostname=endpoint.host if endpoint.tls else None,
         limit=PIECE_BYTES * 4,
     )
-    return Link(reader=reader, writer=writer, loop=asyncio.get_running_loop(), place=place)
+    return HttpConnection(
+        reader=reader, writer=writer, loop=asyncio.get_running_loop(), endpoint=endpoint
+    )
 
 
-async def _addresses(place: Place) -> list[str]:
+async def _addresses(endpoint: Endpoint) -> list[str]:
     """Resolved in a thread that nobody waits for: a slow resolver must not hold up an exit."""
     loop = asyncio.get_running_loop()
     found: asyncio.Future[list[str]] = loop.create_future()
@@ -128,7 +132,7 @@ async def _addresses(place: Place) -> list[str]:
             found.set_result(addresses)
 
     def resolve() -> None:
-        addresses = _resolved(place)
+        addresses = _resolve(endpoint)
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, addresses)
 
@@ -136,11 +140,11 @@ async def _addresses(place: Place) -> list[str]:
     return await found
 
 
-def _resolved(place: Place) -> list[str] | socket.gaierror:
+def _resolve(endpoint: Endpoint) -> list[str] | socket.gaierror:
     # As bytes where it can: a codec is imported for text, even for an address in numbers.
-    host = place.host.encode() if place.host.isascii() else place.host
+    host = endpoint.host.encode() if endpoint.host.isascii() else endpoint.host
     try:
-        rows = socket.getaddrinfo(host, place.port, type=socket.SOCK_STREAM)
+        rows = socket.getaddrinfo(host, endpoint.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         return error
     except UnicodeError:  # no host has such a name: a label is empty or too long
@@ -148,57 +152,63 @@ def _resolved(place: Place) -> list[str] | socket.gaierror:
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
-async def _tunnel(link: Link, place: Place, *, proxy: Proxy, context: ssl.SSLContext) -> None:
+async def _tunnel(
+    link: HttpConnection, endpoint: Endpoint, *, proxy: Proxy, context: ssl.SSLContext
+) -> None:
     """Asks the proxy for a connection to the place, and starts TLS inside it."""
-    target = f"{place.authority.removesuffix(f':{place.port}')}:{place.port}"
+    target = f"{endpoint.authority.removesuffix(f':{endpoint.port}')}:{endpoint.port}"
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credentials:
         lines.append(f"Proxy-Authorization: {proxy.credentials}")
     link.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    response = Response()
+    response = ResponseReader()
     while response.head is None:
         # One byte at a time: what follows the head belongs to TLS.
         data = await link.reader.read(1)
         if not data:
-            raise Broken(f"the proxy {proxy.place} closed the connection")
+            raise ConnectionBroken(f"the proxy {proxy.endpoint} closed the connection")
         response.feed(data)
     status = response.head.status
     if not 200 <= status < 300:
-        raise Broken(
-            f"the proxy {proxy.place} (from {proxy.source}) refuses to connect to {place}:"
+        raise ConnectionBroken(
+            f"the proxy {proxy.endpoint} (from {proxy.source}) refuses to connect to {endpoint}:"
             f" HTTP {status}",
             hint=f"export {proxy.source}=http://user:password@host:port" if status == 407 else "",
             attempts=1 if status < 500 else ATTEMPTS,
         )
-    await link.writer.start_tls(context, server_hostname=place.host)
-    link.place = place
+    await link.writer.start_tls(context, server_hostname=endpoint.host)
+    link.endpoint = endpoint
 
 
-def _distrusted(place: Place, error: ssl.SSLCertVerificationError) -> Broken:
-    return Broken(
-        f"the certificate of {place.host} is not trusted ({error.verify_message})",
+def _certificate_error(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> ConnectionBroken:
+    return ConnectionBroken(
+        f"the certificate of {endpoint.host} is not trusted ({error.verify_message})",
         hint="export SSL_CERT_FILE=/path/to/your/ca.pem",
         attempts=1,
     )
 
 
-def _unreachable(place: Place, error: OSError, *, proxy: Proxy | None) -> Broken:
-    where = f"the proxy {place} (from {proxy.source})" if proxy else str(place)
+def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> ConnectionBroken:
+    where = f"the proxy {endpoint} (from {proxy.source})" if proxy else str(endpoint)
     match error:
         case socket.gaierror():
             is_final = error.errno == socket.EAI_NONAME
-            return Broken(
-                f"cannot reach {place.host} (name not resolved)",
+            return ConnectionBroken(
+                f"cannot reach {endpoint.host} (name not resolved)",
                 hint="Check the network and the address.",
                 attempts=1 if is_final else ATTEMPTS,
             )
         case ConnectionRefusedError():
-            hint = f"Is the server on port {place.port} running?" if is_loopback(place.host) else ""
-            return Broken(
+            hint = (
+                f"Is the server on port {endpoint.port} running?"
+                if is_loopback(endpoint.host)
+                else ""
+            )
+            return ConnectionBroken(
                 f"cannot reach {where} (connection refused)", hint=hint, attempts=_REFUSED_ATTEMPTS
             )
         case _:
-            return Broken(f"cannot reach {where} ({_words(error)})")
+            return ConnectionBroken(f"cannot reach {where} ({_words(error)})")
 
 
 def _words(error: OSError) -> str:

@@ -13,7 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from agentcli.machine.numbers import whole_number
+from agentcli.machine.numbers import parse_whole_number
 from agentcli.types.errors import SettingsError
 from agentcli.types.record import dataclass
 from agentcli.wire.http.address import is_address
@@ -24,7 +24,7 @@ _PORT_OF_SCHEME = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Endpoint:
     host: str
     port: int
     tls: bool
@@ -41,26 +41,26 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    place: Place
+    endpoint: Endpoint
     credentials: str | None = field(repr=False)
     """The value of a Proxy-Authorization header."""
     source: str
     """The variable that names it."""
 
 
-def place_of(url: str) -> Place:
+def parse_endpoint(url: str) -> Endpoint:
     parts = urlsplit(url)
-    return Place(
+    return Endpoint(
         host=parts.hostname or "",
         port=parts.port or _PORT_OF_SCHEME[parts.scheme],
         tls=parts.scheme == "https",
     )
 
 
-def proxy_for(place: Place, environ: Mapping[str, str]) -> Proxy | None:
-    if is_loopback(place.host) or _is_exempt(place, _variable(environ, "no_proxy")[1]):
+def find_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
+    if is_loopback(endpoint.host) or _is_exempt(endpoint, _variable(environ, "no_proxy")[1]):
         return None
-    for name in ("https_proxy" if place.tls else "http_proxy", "all_proxy"):
+    for name in ("https_proxy" if endpoint.tls else "http_proxy", "all_proxy"):
         source, value = _variable(environ, name)
         if value:
             return _proxy(value, source)
@@ -96,7 +96,7 @@ def _proxy(value: str, source: str) -> Proxy:
         )
     parts = urlsplit(address)
     return Proxy(
-        place=place_of(parts._replace(path="", query="", fragment="").geturl()),
+        endpoint=parse_endpoint(parts._replace(path="", query="", fragment="").geturl()),
         credentials=_basic(parts),
         source=source,
     )
@@ -109,20 +109,20 @@ def _basic(parts: SplitResult) -> str | None:
     return f"Basic {b64encode(pair.encode()).decode()}"
 
 
-def _is_exempt(place: Place, exceptions: str) -> bool:
-    return any(_covers(entry.strip().lower(), place) for entry in exceptions.split(",") if entry)
+def _is_exempt(endpoint: Endpoint, exceptions: str) -> bool:
+    return any(_covers(entry.strip().lower(), endpoint) for entry in exceptions.split(",") if entry)
 
 
-def _covers(entry: str, place: Place) -> bool:
+def _covers(entry: str, endpoint: Endpoint) -> bool:
     if entry == "*":
         return True
     name, _, port = entry.rpartition(":")
-    number = whole_number(port)
+    number = parse_whole_number(port)
     has_port = number is not None and (":" not in name or name.endswith("]"))
-    if has_port and number != place.port:
+    if has_port and number != endpoint.port:
         return False
     entry = (name if has_port else entry).strip("[]").removeprefix("*").removeprefix(".")
-    host = place.host.lower()
+    host = endpoint.host.lower()
     return bool(entry) and (
         host == entry or host.endswith(f".{entry}") or _is_in_network(host, entry)
     )

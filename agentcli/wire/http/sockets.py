@@ -7,7 +7,7 @@ and routing the official clients alone do well.
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
 from agentcli.types.record import dataclass
 from agentcli.wire.http.sse import Event
@@ -62,7 +62,7 @@ class HttpError(Exception):
         """Bounded; a string where it was not JSON."""
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """The server did not answer, or not to the end. The text is a clause: "...: it was refused"."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Broken(Exception):
         reason: str,
         *,
         hint: str = "",
-        kind: WireErrorKind = WireErrorKind.UNAVAILABLE,
+        kind: ProviderErrorKind = ProviderErrorKind.UNAVAILABLE,
         attempts: int = ATTEMPTS,
     ) -> None:
         super().__init__(reason)
@@ -80,22 +80,22 @@ class Broken(Exception):
         """How often trying makes sense at all: 1 for what will not change by itself."""
 
 
-def stalled(who: object, how: str) -> Broken:
+def make_stall_error(who: object, how: str) -> ConnectionBroken:
     """A server that is there and gets nowhere."""
-    return Broken(
+    return ConnectionBroken(
         f"{who} {how}",
         hint="allow more: export AGENTCLI_STALL_TIMEOUT=10m",
-        kind=WireErrorKind.CUT,
+        kind=ProviderErrorKind.CUT,
         attempts=SILENT_ATTEMPTS,
     )
 
 
-def redirected(place: object, location: str | None) -> Broken:
+def make_redirect_error(endpoint: object, location: str | None) -> ConnectionBroken:
     """A conversation goes where the person sends it, and nowhere else."""
-    return Broken(
-        f"{place} redirects to {(location or 'nowhere')[:200]}",
+    return ConnectionBroken(
+        f"{endpoint} redirects to {(location or 'nowhere')[:200]}",
         hint="Set that as the base URL, if you trust it.",
-        kind=WireErrorKind.REJECTED,
+        kind=ProviderErrorKind.REJECTED,
         attempts=1,
     )
 

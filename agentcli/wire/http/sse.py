@@ -7,7 +7,7 @@ neither a cut inside a character nor an exotic line separator inside a text can 
 import json
 from typing import TypeAlias
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
 LIMIT_BYTES = 16 * 1024 * 1024
@@ -46,7 +46,7 @@ class EventStream:
                 self._add(line[5:].removeprefix(b" "))
             elif line == b"data":
                 self._add(b"")
-            elif not line and self._data and (event := self._dispatched()) is not None:
+            elif not line and self._data and (event := self._dispatch()) is not None:
                 events.append(event)
         self._check_size()
         return events
@@ -55,7 +55,7 @@ class EventStream:
         """The event that was there but for its empty line; half an event is left out."""
         try:
             return self.feed(b"\n\n")
-        except WireError:
+        except ProviderError:
             return []
 
     def _lines(self, chunk: bytes) -> list[bytes]:
@@ -69,7 +69,7 @@ class EventStream:
         rest = b"" if not lines or chunk.endswith(_LINE_ENDS) else lines.pop()
         if lines and self._pieces:
             self._keep(lines[0])
-            lines[0] = self._joined()
+            lines[0] = self._join_pieces()
         if lines and self._is_first_line:
             self._is_first_line = False
             lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
@@ -81,7 +81,7 @@ class EventStream:
             self._pieces.append(piece)
             self._pieces_bytes += len(piece)
 
-    def _joined(self) -> bytes:
+    def _join_pieces(self) -> bytes:
         line = b"".join(self._pieces)
         self._pieces.clear()
         self._pieces_bytes = 0
@@ -91,32 +91,32 @@ class EventStream:
         self._data.append(value)
         self._data_bytes += len(value)
 
-    def _dispatched(self) -> Event | None:
+    def _dispatch(self) -> Event | None:
         data = b"\n".join(self._data).decode("utf-8", "replace").strip()
         self._data.clear()
         self._data_bytes = 0
         if data == DONE:
             self.done = True
             return {"type": DONE}
-        return _decoded(data) if data else None
+        return _decode_event(data) if data else None
 
     def _check_size(self) -> None:
         if self._pieces_bytes + self._data_bytes > LIMIT_BYTES:
-            raise WireError(
+            raise ProviderError(
                 f"The reply holds one event of more than {LIMIT_BYTES >> 20} MB.",
-                kind=WireErrorKind.REJECTED,
+                kind=ProviderErrorKind.REJECTED,
             )
 
 
-def _decoded(data: str) -> Event:
+def _decode_event(data: str) -> Event:
     event: Json
     try:
         event, end = _value_at_start(data)
     except (ValueError, RecursionError):
         event, end = None, 0
     if end < len(data) or not isinstance(event, dict):
-        raise WireError(
+        raise ProviderError(
             f"The reply holds an event that is not a JSON object: {data[:80]!r}",
-            kind=WireErrorKind.CUT,
+            kind=ProviderErrorKind.CUT,
         )
     return event

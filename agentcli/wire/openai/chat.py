@@ -20,13 +20,13 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request, ToolChoice
 from agentcli.wire.dialect import Decoder, Model
-from agentcli.wire.growing import grown
-from agentcli.wire.memo import remembered
+from agentcli.wire.growing import incremental
+from agentcli.wire.memo import memoize
 from agentcli.wire.openai import errors as openai_errors
 from agentcli.wire.openai.chat_calls import ARGUMENTS, EXTRA
-from agentcli.wire.openai.chat_reply import PROTOCOL, ReplyDecoder
-from agentcli.wire.openai.content import answer_format, compact, data_url, result_text
-from agentcli.wire.strict import OPENAI, rooted, strict_of
+from agentcli.wire.openai.chat_reply import PROTOCOL, ChatDecoder
+from agentcli.wire.openai.content import answer_format, data_url, dump_compact, result_text
+from agentcli.wire.strict import OPENAI, build_strict_schema, with_object_root
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -50,7 +50,7 @@ error = openai_errors.error
 
 
 def decoder(model: Model) -> Decoder:
-    return ReplyDecoder(model)
+    return ChatDecoder(model)
 
 
 def path(model: Model) -> str:
@@ -94,13 +94,13 @@ def _effort(request: Request, model: Model) -> str | None:
     return (request.effort or model.effort) if model.thinking else None
 
 
-@remembered
+@memoize
 def _tool(spec: ToolSpec, model: Model) -> Json:
-    subset = strict_of(spec, OPENAI, model)
+    subset = build_strict_schema(spec, OPENAI, model)
     function: dict[str, Json] = {
         "name": spec.name,
         "description": spec.description,
-        "parameters": rooted(spec.schema) if subset is None else subset,
+        "parameters": with_object_root(spec.schema) if subset is None else subset,
     }
     if subset is not None:
         function["strict"] = True
@@ -117,12 +117,12 @@ def _tool_choice(choice: ToolChoice, model: Model) -> Json:
     return {"type": "function", "function": {"name": choice}}
 
 
-@remembered
+@memoize
 def _system(text: str) -> list[Json]:
     return [{"role": "system", "content": text}] if text else []
 
 
-@grown
+@incremental
 def _messages(message: Message, before: Message | None, model: Model) -> Sequence[Json]:
     match message:
         case UserMessage():
@@ -175,7 +175,7 @@ def _reasoning(reply: AssistantMessage) -> dict[str, Json]:
 def _call(call: ToolCall) -> Json:
     own = call.echo.data if call.echo and isinstance(call.echo.data, dict) else {}
     # Servers put echoed arguments through a template that must parse them as an object.
-    arguments = compact(call.input) if isinstance(call.input, dict) else "{}"
+    arguments = dump_compact(call.input) if isinstance(call.input, dict) else "{}"
     made: dict[str, Json] = {
         "id": call.id,
         "type": "function",

@@ -11,10 +11,10 @@ from hashlib import sha256
 
 from agentcli.types.deltas import CallDelta
 from agentcli.types.messages import Echo, Json, ToolCall
-from agentcli.wire.arguments import parsed_arguments
-from agentcli.wire.characters import whole, whole_json
-from agentcli.wire.names import wire_id
-from agentcli.wire.openai.content import compact, echoed
+from agentcli.wire.arguments import parse_arguments
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
+from agentcli.wire.names import encode_id
+from agentcli.wire.openai.content import dump_compact, restore_arguments
 
 EXTRA = "extra_content"
 """Signatures some servers put on a call and want back with it."""
@@ -42,9 +42,9 @@ class StreamedCall:
         """Whether nothing can follow: its arguments are a whole object."""
         # Looked at first, because this is asked in the middle of long arguments, too.
         last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
-        return last.rstrip().endswith("}") and isinstance(parsed_arguments(self.arguments), dict)
+        return last.rstrip().endswith("}") and isinstance(parse_arguments(self.arguments), dict)
 
-    def goes_on_with(self, given_id: str, name: str, piece: str) -> bool:
+    def continues_with(self, given_id: str, name: str, piece: str) -> bool:
         """Whether a delta at this call's index belongs to it and does not begin another."""
         if given_id and self.id and given_id != self.id:
             return not name and not self.is_complete  # an id made anew for every piece
@@ -79,31 +79,33 @@ class CallAssembly:
         function = delta.get("function")
         given = function if isinstance(function, dict) else {}
         name, piece = _word(given, "name"), _piece(given.get("arguments"))
-        call = self._call_of(delta, name=name, piece=piece, reply_id=reply_id)
+        call = self._find_call(delta, name=name, piece=piece, reply_id=reply_id)
         call.id = call.id or _word(delta, "id")
         call.name = call.name or name
         call.extra = delta.get(EXTRA) or call.extra
         call.add(piece)
         if not call.name:
             return None
-        return CallDelta(call_id=call.id or call.minted_id, name=call.name, arguments=whole(piece))
+        return CallDelta(
+            call_id=call.id or call.minted_id, name=call.name, arguments=replace_unpaired(piece)
+        )
 
-    def _call_of(
+    def _find_call(
         self, delta: Mapping[str, Json], *, name: str, piece: str, reply_id: str
     ) -> StreamedCall:
         # Without an index, a delta goes on with the last call or begins another.
         index = delta.get("index")
         at = index if isinstance(index, int) else 0
         call = self._current.get(at)
-        if call is None or not call.goes_on_with(_word(delta, "id"), name, piece):
-            call = StreamedCall(minted_id=_minted(reply_id, len(self._calls)))
+        if call is None or not call.continues_with(_word(delta, "id"), name, piece):
+            call = StreamedCall(minted_id=_mint_id(reply_id, len(self._calls)))
             self._calls.append(call)
             self._current[at] = call
         return call
 
-    def cut_off(self) -> tuple[str, ...]:
+    def list_incomplete(self) -> tuple[str, ...]:
         """The names of those that are not complete."""
-        return tuple(whole(call.name) for call in self._calls if not call.is_complete)
+        return tuple(replace_unpaired(call.name) for call in self._calls if not call.is_complete)
 
     def calls(self, *, protocol: str, model: str, is_cut: bool) -> Sequence[ToolCall]:
         """All of them; where the reply was cut off, those alone that were complete by then."""
@@ -112,13 +114,13 @@ class CallAssembly:
         for call in self._calls:
             if (is_cut and not call.is_complete) or not (call.name or call.arguments):
                 continue
-            call_id = _untaken(whole(call.id) or call.minted_id, taken)
-            data = _echoed(call)
+            call_id = _find_free_id(replace_unpaired(call.id) or call.minted_id, taken)
+            data = _echo_fields(call)
             made.append(
                 ToolCall(
                     id=call_id,
-                    name=whole(call.name),
-                    input=parsed_arguments(call.arguments),
+                    name=replace_unpaired(call.name),
+                    input=parse_arguments(call.arguments),
                     echo=Echo(protocol=protocol, model=model, data=data) if data else None,
                 )
             )
@@ -128,31 +130,31 @@ class CallAssembly:
 def _piece(arguments: Json) -> str:
     if arguments is None:
         return ""
-    return arguments if isinstance(arguments, str) else compact(arguments)
+    return arguments if isinstance(arguments, str) else dump_compact(arguments)
 
 
-def _echoed(call: StreamedCall) -> dict[str, Json]:
+def _echo_fields(call: StreamedCall) -> dict[str, Json]:
     """What writing the call anew from its parsed arguments would not give back."""
     data: dict[str, Json] = {}
-    parsed, written = parsed_arguments(call.arguments), echoed(call.arguments)
-    if isinstance(parsed, dict) and compact(parsed) != written:
-        data[ARGUMENTS] = whole(written)
+    parsed, written = parse_arguments(call.arguments), restore_arguments(call.arguments)
+    if isinstance(parsed, dict) and dump_compact(parsed) != written:
+        data[ARGUMENTS] = replace_unpaired(written)
     if call.extra is not None:
-        data[EXTRA] = whole_json(call.extra)
+        data[EXTRA] = replace_unpaired_json(call.extra)
     return data
 
 
-def _minted(reply_id: str, position: int) -> str:
+def _mint_id(reply_id: str, position: int) -> str:
     """The same for the same reply, and another for another one."""
     digest = sha256(f"{reply_id}/{position}".encode("utf-8", "replace")).hexdigest()
     return f"call_{digest[:_MINTED_CHARS]}"
 
 
-def _untaken(wanted: str, taken: set[str]) -> str:
+def _find_free_id(wanted: str, taken: set[str]) -> str:
     free, times = wanted, 1
     while free in taken:
         times += 1
-        free = wire_id(wanted, suffix=f"_{times}")
+        free = encode_id(wanted, suffix=f"_{times}")
     taken.add(free)
     return free
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Json, Stop, Text, ToolCall, Usage
-from agentcli.wire.characters import whole
+from agentcli.wire.characters import replace_unpaired
 from agentcli.wire.dialect import Model
-from agentcli.wire.failures import cut
+from agentcli.wire.failures import make_cut_error
 from agentcli.wire.http.sse import DONE
 from agentcli.wire.openai.chat_calls import CallAssembly
-from agentcli.wire.openai.chat_thoughts import ThoughtAssembly
-from agentcli.wire.openai.errors import error_in_stream
+from agentcli.wire.openai.chat_thoughts import ReasoningAssembly
+from agentcli.wire.openai.errors import make_stream_error
 
 PROTOCOL = "openai-chat"
 
@@ -25,11 +25,11 @@ _REFUSED = frozenset({"content_filter", "refusal", "safety"})
 _FAILED = frozenset({"error", "abort", "insufficient_system_resource"})
 
 
-class ReplyDecoder:
+class ChatDecoder:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._reply_id = ""
-        self._thoughts = ThoughtAssembly()
+        self._thoughts = ReasoningAssembly()
         self._pieces: list[str] = []
         self._refusal: list[str] = []
         self._calls = CallAssembly()
@@ -42,7 +42,7 @@ class ReplyDecoder:
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         if event.get("error") or event.get("object") == "error":
-            raise error_in_stream(event.get("error") or dict(event))
+            raise make_stream_error(event.get("error") or dict(event))
         if event.get("type") == DONE:
             self._is_over = True
         self._reply_id = self._reply_id or f"{event.get('id') or ''}{event.get('created') or ''}"
@@ -57,15 +57,15 @@ class ReplyDecoder:
     def message(self) -> AssistantMessage:
         is_over = self._is_over or (self._is_silent and self._calls.is_whole)
         if not self._finish and not (self._has_begun and is_over):
-            raise cut("the stream ended without a finish reason")
+            raise make_cut_error("the stream ended without a finish reason")
         is_partial = self._finish in _CUT_OFF | _REFUSED
         refusal = "".join(self._refusal)
         content = self._content(is_partial=is_partial)
         return AssistantMessage(
             content=content,
             stop=_stop(content, finish=self._finish, refusal=refusal),
-            stop_detail=whole(refusal or (self._finish if is_partial else "")),
-            cut_off=self._calls.cut_off() if is_partial else (),
+            stop_detail=replace_unpaired(refusal or (self._finish if is_partial else "")),
+            cut_off=self._calls.list_incomplete() if is_partial else (),
             protocol=PROTOCOL,
             model=self._model.name,
             usage=self._usage,
@@ -77,7 +77,7 @@ class ReplyDecoder:
     def _content(self, *, is_partial: bool) -> tuple[Block, ...]:
         name = self._model.name
         thought = self._thoughts.block(protocol=PROTOCOL, model=name)
-        text = whole("".join(self._pieces))
+        text = replace_unpaired("".join(self._pieces))
         calls = self._calls.calls(protocol=PROTOCOL, model=name, is_cut=is_partial)
         said: list[Block | None] = [thought, Text(text=text) if text else None, *calls]
         return tuple(block for block in said if block is not None)
@@ -86,7 +86,7 @@ class ReplyDecoder:
         given = choice.get("finish_reason")
         finish = given if isinstance(given, str) else None
         if choice.get("error") or finish in _FAILED:
-            raise error_in_stream(choice.get("error"))
+            raise make_stream_error(choice.get("error"))
         shown = [*self._delta(choice.get("delta")), *self._whole(choice.get("message"))]
         self._has_begun = self._has_begun or bool(shown)
         self._is_silent = finish == "" and not shown
@@ -108,7 +108,7 @@ class ReplyDecoder:
         content = delta.get("content")
         if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # as nearly all are
             self._pieces.append(content)
-            return (TextDelta(text=whole(content)),)
+            return (TextDelta(text=replace_unpaired(content)),)
         refusal = _texts(delta.get("refusal"))
         self._refusal += refusal
         texts = [*_texts(content), *refusal]
@@ -117,7 +117,7 @@ class ReplyDecoder:
         calls = [self._calls.feed(call, reply_id=self._reply_id) for call in _calls_in(delta)]
         return [
             *(ThinkingDelta(text=thought) for thought in thoughts if thought),
-            *(TextDelta(text=whole(text)) for text in texts),
+            *(TextDelta(text=replace_unpaired(text)) for text in texts),
             *(call for call in calls if call is not None),
         ]
 

@@ -7,7 +7,7 @@ may be signed, they are what goes back, and the plain text is only shown.
 from collections.abc import Mapping
 
 from agentcli.types.messages import Echo, Json, Thinking
-from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
 
 _FIELDS = ("reasoning_content", "reasoning")
 """Some servers send the same text in both: one of them counts."""
@@ -18,7 +18,7 @@ _GROWING = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The details that come in pieces, by type, and where the piece stands."""
 
 
-class ThoughtAssembly:
+class ReasoningAssembly:
     def __init__(self) -> None:
         self._field = ""
         self._pieces: list[str] = []
@@ -40,13 +40,13 @@ class ThoughtAssembly:
 
     def say(self, text: str) -> str:
         self._pieces.append(text)
-        return whole(text)
+        return replace_unpaired(text)
 
     def block(self, *, protocol: str, model: str) -> Thinking | None:
-        text = whole("".join(self._pieces))
+        text = replace_unpaired("".join(self._pieces))
         data: Json = None
         if self._details:
-            data = {_DETAILS: whole_json([*self._details])}
+            data = {_DETAILS: replace_unpaired_json([*self._details])}
         elif self._field:
             data = {self._field: text}
         if not text and data is None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import ToolResult
 from agentcli.types.wire import Request
-from agentcli.wire.arguments import parsed_arguments
+from agentcli.wire.arguments import parse_arguments
 from agentcli.wire.dialect import Model
-from agentcli.wire.strict import OPENAI_ANSWER, answer_schema, strict
+from agentcli.wire.strict import OPENAI_ANSWER, answer_schema, to_strict
 
 _ANSWER = "answer"
 _FAILED = "Error: "
@@ -20,12 +20,12 @@ def data_url(image: Image) -> str:
 
 def result_text(result: ToolResult) -> str:
     """Neither protocol has a flag for a failed call: the text has to say it first."""
-    return _mark(result) + result.text
+    return _error_prefix(result) + result.text
 
 
 def result_content(result: ToolResult) -> Sequence[Text | Image]:
     """The same with its images, all in their order."""
-    mark = _mark(result)
+    mark = _error_prefix(result)
     match result.content:
         case _ if not mark:
             return result.content
@@ -35,7 +35,7 @@ def result_content(result: ToolResult) -> Sequence[Text | Image]:
             return [Text(text=mark.strip()), *content]
 
 
-def _mark(result: ToolResult) -> str:
+def _error_prefix(result: ToolResult) -> str:
     is_marked = result.status != "error" or result.text.startswith(_FAILED)
     return "" if is_marked else _FAILED
 
@@ -45,20 +45,20 @@ def answer_format(request: Request, model: Model) -> dict[str, Json] | None:
     schema = answer_schema(request, model)
     if schema is None:
         return None
-    held = strict(schema, OPENAI_ANSWER)
+    held = to_strict(schema, OPENAI_ANSWER)
     return {"name": _ANSWER, "schema": held or schema, "strict": held is not None}
 
 
-def compact(arguments: Json) -> str:
+def dump_compact(arguments: Json) -> str:
     """Arguments the way these models write them themselves."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
-def echoed(written: str) -> str:
+def restore_arguments(written: str) -> str:
     """A call's arguments as the model wrote them, or anew where they hold half a character."""
-    parsed = parsed_arguments(written)
+    parsed = parse_arguments(written)
     if not written.strip():
         return "{}"
     if isinstance(parsed, dict) and json.loads(written) != parsed:
-        return compact(parsed)
+        return dump_compact(parsed)
     return written

@@ -8,38 +8,44 @@ status where the code belongs.
 import re
 from collections.abc import Mapping
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.failures import fault_in, http_error, kind_of_status, one_line, wait_s
+from agentcli.wire.failures import (
+    find_fault,
+    kind_of_status,
+    make_http_error,
+    read_wait_s,
+    summarize_body,
+)
 
 _KIND_OF_CODE = {
-    "context_length_exceeded": WireErrorKind.OVERFLOW,
-    "exceed_context_size_error": WireErrorKind.OVERFLOW,
-    "string_above_max_length": WireErrorKind.OVERFLOW,
-    "insufficient_quota": WireErrorKind.CREDENTIALS,
-    "billing_hard_limit_reached": WireErrorKind.CREDENTIALS,
-    "billing_not_active": WireErrorKind.CREDENTIALS,
-    "invalid_api_key": WireErrorKind.CREDENTIALS,
-    "authentication_error": WireErrorKind.CREDENTIALS,
-    "permission_error": WireErrorKind.CREDENTIALS,
-    "model_not_found": WireErrorKind.MODEL,
-    "unsupported_model": WireErrorKind.MODEL,
-    "not_found_error": WireErrorKind.MODEL,
-    "previous_response_not_found": WireErrorKind.REJECTED,
-    "rate_limit_exceeded": WireErrorKind.RATE_LIMITED,
-    "rate_limit_error": WireErrorKind.RATE_LIMITED,
-    "server_error": WireErrorKind.UNAVAILABLE,
-    "server_is_overloaded": WireErrorKind.UNAVAILABLE,
-    "slow_down": WireErrorKind.UNAVAILABLE,
-    "vector_store_timeout": WireErrorKind.UNAVAILABLE,
-    "unavailable_error": WireErrorKind.UNAVAILABLE,
-    "content_filter": WireErrorKind.REFUSED,
-    "content_policy_violation": WireErrorKind.REFUSED,
-    "image_content_policy_violation": WireErrorKind.REFUSED,
-    "misalignment_policy_violation": WireErrorKind.REFUSED,
-    "bio_policy": WireErrorKind.REFUSED,
-    "cyber_policy": WireErrorKind.REFUSED,
-    "invalid_prompt": WireErrorKind.REFUSED,
+    "context_length_exceeded": ProviderErrorKind.OVERFLOW,
+    "exceed_context_size_error": ProviderErrorKind.OVERFLOW,
+    "string_above_max_length": ProviderErrorKind.OVERFLOW,
+    "insufficient_quota": ProviderErrorKind.CREDENTIALS,
+    "billing_hard_limit_reached": ProviderErrorKind.CREDENTIALS,
+    "billing_not_active": ProviderErrorKind.CREDENTIALS,
+    "invalid_api_key": ProviderErrorKind.CREDENTIALS,
+    "authentication_error": ProviderErrorKind.CREDENTIALS,
+    "permission_error": ProviderErrorKind.CREDENTIALS,
+    "model_not_found": ProviderErrorKind.MODEL,
+    "unsupported_model": ProviderErrorKind.MODEL,
+    "not_found_error": ProviderErrorKind.MODEL,
+    "previous_response_not_found": ProviderErrorKind.REJECTED,
+    "rate_limit_exceeded": ProviderErrorKind.RATE_LIMITED,
+    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
+    "server_error": ProviderErrorKind.UNAVAILABLE,
+    "server_is_overloaded": ProviderErrorKind.UNAVAILABLE,
+    "slow_down": ProviderErrorKind.UNAVAILABLE,
+    "vector_store_timeout": ProviderErrorKind.UNAVAILABLE,
+    "unavailable_error": ProviderErrorKind.UNAVAILABLE,
+    "content_filter": ProviderErrorKind.REFUSED,
+    "content_policy_violation": ProviderErrorKind.REFUSED,
+    "image_content_policy_violation": ProviderErrorKind.REFUSED,
+    "misalignment_policy_violation": ProviderErrorKind.REFUSED,
+    "bio_policy": ProviderErrorKind.REFUSED,
+    "cyber_policy": ProviderErrorKind.REFUSED,
+    "invalid_prompt": ProviderErrorKind.REFUSED,
 }
 
 _KIND_OF_SENTENCE = (
@@ -49,7 +55,7 @@ _KIND_OF_SENTENCE = (
             r"|too many (?:input )?tokens|input is too long",
             re.I,
         ),
-        WireErrorKind.OVERFLOW,
+        ProviderErrorKind.OVERFLOW,
     ),
     (
         re.compile(
@@ -57,11 +63,11 @@ _KIND_OF_SENTENCE = (
             r"|model\b.*\b(?:not found|does not exist)|no endpoints found",
             re.I,
         ),
-        WireErrorKind.MODEL,
+        ProviderErrorKind.MODEL,
     ),
     (
         re.compile(r"exceeded your current quota|insufficient (?:credits|balance)", re.I),
-        WireErrorKind.CREDENTIALS,
+        ProviderErrorKind.CREDENTIALS,
     ),
 )
 
@@ -71,39 +77,39 @@ _NEEDS_RESPONSES = re.compile(r"/v1/responses")
 _NO_TOOLS = re.compile(r"does not support (?:tools|function)", re.I)
 
 
-def error(status: int, headers: Mapping[str, str], body: Json) -> WireError:
+def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     """An HTTP error as a sentence."""
-    said = one_line(body)
-    kind = _kind_of(fault_in(body), said) or kind_of_status(status)
-    asked_s = wait_s(headers)
-    return http_error(
+    said = summarize_body(body)
+    kind = _classify(find_fault(body), said) or kind_of_status(status)
+    asked_s = read_wait_s(headers)
+    return make_http_error(
         status,
         headers,
         said=said,
         kind=kind,
         hint=_hint(kind, said),
-        retry_after_s=_told_wait_s(said) if asked_s is None else asked_s,
+        retry_after_s=_read_wait_s(said) if asked_s is None else asked_s,
     )
 
 
-def error_in_stream(fault: Json) -> WireError:
+def make_stream_error(fault: Json) -> ProviderError:
     """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
     wrapped: Json = {"error": fault} if fault else None
-    said = one_line(wrapped) or "the provider gave up on the reply and did not say why"
-    status = _status(fault_in(wrapped))
-    kind = _kind_of(fault_in(wrapped), said) or (
-        kind_of_status(status) if status else WireErrorKind.UNAVAILABLE
+    said = summarize_body(wrapped) or "the provider gave up on the reply and did not say why"
+    status = _status(find_fault(wrapped))
+    kind = _classify(find_fault(wrapped), said) or (
+        kind_of_status(status) if status else ProviderErrorKind.UNAVAILABLE
     )
-    return WireError(
+    return ProviderError(
         said,
         kind=kind,
         hint=_hint(kind, said),
         status=status,
-        retry_after_s=_told_wait_s(said),
+        retry_after_s=_read_wait_s(said),
     )
 
 
-def _kind_of(fault: Mapping[str, Json], said: str) -> WireErrorKind | None:
+def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
     for name in (fault.get("code"), fault.get("type")):
         if isinstance(name, str) and name in _KIND_OF_CODE:
             return _KIND_OF_CODE[name]
@@ -121,7 +127,7 @@ def _status(fault: Mapping[str, Json]) -> int | None:
     return None
 
 
-def _told_wait_s(said: str) -> float | None:
+def _read_wait_s(said: str) -> float | None:
     """The wait that stands in the sentence alone, as it does in a stream, which has no headers."""
     told = _AGAIN_IN.search(said)
     if told is None:
@@ -130,9 +136,9 @@ def _told_wait_s(said: str) -> float | None:
     return int(minutes or 0) * 60 + float(amount) / (1000 if unit == "ms" else 1)
 
 
-def _hint(kind: WireErrorKind, said: str) -> str:
-    if kind is WireErrorKind.MODEL and _NEEDS_RESPONSES.search(said):
+def _hint(kind: ProviderErrorKind, said: str) -> str:
+    if kind is ProviderErrorKind.MODEL and _NEEDS_RESPONSES.search(said):
         return "this model takes tools on the Responses protocol only: use openai/NAME"
-    if kind is WireErrorKind.MODEL and _NO_TOOLS.search(said):
+    if kind is ProviderErrorKind.MODEL and _NO_TOOLS.search(said):
         return "choose a model that can call tools"
     return ""

@@ -22,18 +22,24 @@ from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message, Request
 from agentcli.wire.arguments import object_arguments
 from agentcli.wire.dialect import Decoder, Model
-from agentcli.wire.growing import grown
+from agentcli.wire.growing import incremental
 from agentcli.wire.openai import errors as openai_errors
 from agentcli.wire.openai.content import (
     answer_format,
-    compact,
     data_url,
+    dump_compact,
     result_content,
     result_text,
 )
 from agentcli.wire.openai.responses_items import PATCH_FIELD, PROTOCOL, SEARCH_CALL, SEARCH_TOOL
-from agentcli.wire.openai.responses_reply import STORED, ReplyDecoder
-from agentcli.wire.openai.responses_tools import FOUND, Item, choice_of, declared, loaded
+from agentcli.wire.openai.responses_reply import STORED, ResponsesDecoder
+from agentcli.wire.openai.responses_tools import (
+    FOUND,
+    Item,
+    declare_tools,
+    encode_choice,
+    make_loaded_item,
+)
 
 __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
 
@@ -48,7 +54,7 @@ error = openai_errors.error
 
 
 def decoder(model: Model) -> Decoder:
-    return ReplyDecoder(model)
+    return ResponsesDecoder(model)
 
 
 def path(model: Model) -> str:
@@ -65,7 +71,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     body: dict[str, Json] = {
         "model": model.name,
         "input": [
-            loaded(item, request.deferred, model) if item.get("type") == FOUND else item
+            make_loaded_item(item, request.deferred, model) if item.get("type") == FOUND else item
             for item in _items(request.messages, model, start=start)
         ],
         "stream": True,
@@ -76,8 +82,8 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
     if request.system:
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = [*declared(request, model)]
-        body["tool_choice"] = choice_of(request.tool_choice, request.tools, model=model)
+        body["tools"] = [*declare_tools(request, model)]
+        body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
         body["parallel_tool_calls"] = request.parallel
     if model.thinking:
         body |= _reasoning(request.effort or model.effort, is_stored=is_stored)
@@ -109,7 +115,7 @@ def _reasoning(effort: str | None, *, is_stored: bool) -> dict[str, Json]:
     return {"reasoning": {**wanted, "summary": "auto"}, **sealed}
 
 
-@grown
+@incremental
 def _items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
     """What an answer is depends on the call before it."""
     match message:
@@ -193,12 +199,12 @@ def _item(block: Text | ToolCall | Opaque, model: Model, *, with_id: bool) -> It
             return item if with_id else _without(item, "id", "status")
         case Text():
             own = _own(block.echo)
-            return own if with_id and own else _said(block.text, own.get("phase"))
+            return own if with_id and own else _make_message(block.text, own.get("phase"))
         case Opaque():
             return _own(block.echo)
 
 
-def _said(text: str, phase: Json) -> Item:
+def _make_message(text: str, phase: Json) -> Item:
     item: Item = {"type": "message", "role": "assistant", "content": text}
     return {**item, "phase": phase} if phase else item
 
@@ -223,7 +229,7 @@ def _call_item(call: ToolCall, model: Model) -> Item:
         case str(arguments):
             given = {"type": "function_call", "arguments": arguments}
         case arguments:
-            given = {"type": "function_call", "arguments": compact(arguments)}
+            given = {"type": "function_call", "arguments": dump_compact(arguments)}
     return {**given, "call_id": call.id, "name": call.name}
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
-from agentcli.wire.arguments import parsed_arguments
-from agentcli.wire.characters import whole, whole_json
+from agentcli.wire.arguments import parse_arguments
+from agentcli.wire.characters import replace_unpaired, replace_unpaired_json
 from agentcli.wire.dialect import Model
-from agentcli.wire.openai.content import compact, echoed
+from agentcli.wire.openai.content import dump_compact, restore_arguments
 
 PROTOCOL = "openai-responses"
 
@@ -53,27 +53,29 @@ class StreamedItem:
 
     @property
     def name(self) -> str:
-        return SEARCH_TOOL if self.kind == SEARCH_CALL else word(self.data, "name")
+        return SEARCH_TOOL if self.kind == SEARCH_CALL else read_word(self.data, "name")
 
     @property
     def text(self) -> str:
         """What was streamed of it."""
-        return whole("".join(self.pieces))
+        return replace_unpaired("".join(self.pieces))
 
     def close(self, data: Mapping[str, Json]) -> None:
         # An absent field may be sent back as null by nobody: the provider rejects some of them.
-        self.data = {key: whole_json(value) for key, value in data.items() if value is not None}
+        self.data = {
+            key: replace_unpaired_json(value) for key, value in data.items() if value is not None
+        }
         self.is_done = True
 
 
-def block_of(item: StreamedItem, model: Model) -> Block | None:
+def make_block(item: StreamedItem, model: Model) -> Block | None:
     is_empty = item.kind == "message" and not _parts(item.data, "content")
     if not item.is_done or is_empty:
-        return _unfinished(item)
+        return _make_partial_block(item)
     echo = Echo(protocol=PROTOCOL, model=model.name, data=item.data)
     match item.kind:
         case "message":
-            return Text(text=_said(item.data), echo=echo)
+            return Text(text=_read_text(item.data), echo=echo)
         case "reasoning":
             return Thinking(text=_thought(item.data) or item.text, echo=echo)
         case _ if item.is_call:
@@ -84,7 +86,7 @@ def block_of(item: StreamedItem, model: Model) -> Block | None:
             return None
 
 
-def _unfinished(item: StreamedItem) -> Block | None:
+def _make_partial_block(item: StreamedItem) -> Block | None:
     match item.kind if item.pieces else None:
         case "message":
             return Text(text=item.text)
@@ -95,11 +97,11 @@ def _unfinished(item: StreamedItem) -> Block | None:
 
 
 def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
-    written = _written(item)
+    written = _read_arguments(item)
     own: dict[str, Json] = dict(item.data)
-    given = parsed_arguments(written)
+    given = parse_arguments(written)
     if item.kind == "function_call":
-        own["arguments"] = echoed(written)
+        own["arguments"] = restore_arguments(written)
     elif item.kind == "custom_tool_call":
         given = {PATCH_FIELD: written}
         own["input"] = written
@@ -108,52 +110,52 @@ def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
         id=_call_id(item),
         name=item.name,
         input=given,
-        caller=word(item.data.get("caller"), "caller_id") or None,
+        caller=read_word(item.data.get("caller"), "caller_id") or None,
         echo=Echo(protocol=PROTOCOL, model=model.name, data=own),
     )
 
 
-def call_delta(item: StreamedItem, piece: str) -> CallDelta:
-    return CallDelta(call_id=_call_id(item), name=item.name, arguments=whole(piece))
+def make_call_delta(item: StreamedItem, piece: str) -> CallDelta:
+    return CallDelta(call_id=_call_id(item), name=item.name, arguments=replace_unpaired(piece))
 
 
-def whole_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:
+def make_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:
     """For an item that came in one piece."""
-    match block_of(item, model):
+    match make_block(item, model):
         case Text(text=text) if text:
             return [TextDelta(text=text)]
         case Thinking(text=text) if text:
             return [ThinkingDelta(text=text)]
         case ToolCall():
-            return [call_delta(item, _written(item))]
+            return [make_call_delta(item, _read_arguments(item))]
         case _:
             return ()
 
 
-def refusal_in(item: StreamedItem) -> str:
-    return "".join(word(part, "refusal") for part in _parts(item.data, "content"))
+def find_refusal(item: StreamedItem) -> str:
+    return "".join(read_word(part, "refusal") for part in _parts(item.data, "content"))
 
 
 def _call_id(item: StreamedItem) -> str:
-    return word(item.data, "call_id") or word(item.data, "id") or f"call_{item.index}"
+    return read_word(item.data, "call_id") or read_word(item.data, "id") or f"call_{item.index}"
 
 
-def _written(item: StreamedItem) -> str:
+def _read_arguments(item: StreamedItem) -> str:
     """A call's arguments as the model wrote them."""
     given = item.data.get("arguments", item.data.get("input"))
     if isinstance(given, dict):
-        return compact(given)
+        return dump_compact(given)
     return given if isinstance(given, str) and given else item.text
 
 
-def _said(data: Mapping[str, Json]) -> str:
+def _read_text(data: Mapping[str, Json]) -> str:
     parts = _parts(data, "content")
-    return "".join(word(part, "text") or word(part, "refusal") for part in parts)
+    return "".join(read_word(part, "text") or read_word(part, "refusal") for part in parts)
 
 
 def _thought(data: Mapping[str, Json]) -> str:
     parts = _parts(data, "summary") or _parts(data, "content")
-    return PARAGRAPH.join(word(part, "text") for part in parts)
+    return PARAGRAPH.join(read_word(part, "text") for part in parts)
 
 
 def _parts(data: Mapping[str, Json], key: str) -> Sequence[Json]:
@@ -161,6 +163,6 @@ def _parts(data: Mapping[str, Json], key: str) -> Sequence[Json]:
     return parts if isinstance(parts, list) else ()
 
 
-def word(data: Json, key: str) -> str:
+def read_word(data: Json, key: str) -> str:
     value = data.get(key) if isinstance(data, dict) else None
     return value if isinstance(value, str) else ""

@@ -9,26 +9,26 @@ from operator import attrgetter
 
 from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
-from agentcli.wire.characters import whole
+from agentcli.wire.characters import replace_unpaired
 from agentcli.wire.dialect import Model
-from agentcli.wire.failures import cut
-from agentcli.wire.openai.errors import error_in_stream
+from agentcli.wire.failures import make_cut_error
+from agentcli.wire.openai.errors import make_stream_error
 from agentcli.wire.openai.responses_items import (
     PARAGRAPH,
     PROTOCOL,
     StreamedItem,
-    block_of,
-    call_delta,
-    refusal_in,
-    whole_deltas,
-    word,
+    find_refusal,
+    make_block,
+    make_call_delta,
+    make_deltas,
+    read_word,
 )
 
 STORED = "stored"
 """A quirk: the provider keeps each response, and the next request only names it."""
 
 
-class ReplyDecoder:
+class ResponsesDecoder:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._items: list[StreamedItem] = []
@@ -36,8 +36,8 @@ class ReplyDecoder:
         """By output index: those that are announced and not done."""
         self._response: dict[str, Json] | None = None
         self._steps: dict[str, Callable[[Mapping[str, Json]], Sequence[Delta]]] = {
-            "response.output_item.added": self._added,
-            "response.output_item.done": self._done,
+            "response.output_item.added": self._add_item,
+            "response.output_item.done": self._close_item,
             "response.output_text.delta": self._text,
             "response.refusal.delta": self._text,
             "response.reasoning_summary_part.added": self._thought_paragraph,
@@ -45,35 +45,35 @@ class ReplyDecoder:
             "response.reasoning_text.delta": self._thought,
             "response.function_call_arguments.delta": self._call,
             "response.custom_tool_call_input.delta": self._call,
-            "response.function_call_arguments.done": self._written,
-            "response.custom_tool_call_input.done": self._written,
-            "response.completed": self._ended,
-            "response.incomplete": self._ended,
-            "response.failed": self._ended,
-            "response.done": self._ended,
+            "response.function_call_arguments.done": self._take_arguments,
+            "response.custom_tool_call_input.done": self._take_arguments,
+            "response.completed": self._finish_response,
+            "response.incomplete": self._finish_response,
+            "response.failed": self._finish_response,
+            "response.done": self._finish_response,
         }
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         kind = event.get("type")
         if kind == "error" or (kind is None and event.get("error")):
-            raise error_in_stream(event.get("error") or dict(event))
+            raise make_stream_error(event.get("error") or dict(event))
         if event.get("object") == "response":
-            return self._ended({"response": dict(event)})
+            return self._finish_response({"response": dict(event)})
         step = self._steps.get(kind) if isinstance(kind, str) else None
         return step(event) if step is not None else ()
 
     def message(self) -> AssistantMessage:
         if self._response is None:
-            raise cut("the stream ended without a last event")
+            raise make_cut_error("the stream ended without a last event")
         in_order = sorted(self._items, key=lambda item: item.index)
-        blocks = (block_of(item, self._model) for item in in_order)
+        blocks = (make_block(item, self._model) for item in in_order)
         content = tuple(block for block in blocks if block is not None)
-        refusal = "".join(refusal_in(item) for item in in_order)
+        refusal = "".join(find_refusal(item) for item in in_order)
         missing = _missing(self._response)
         return AssistantMessage(
             content=content,
             stop=_stop(content, refusal=refusal, missing=missing),
-            stop_detail=whole(refusal or missing),
+            stop_detail=replace_unpaired(refusal or missing),
             cut_off=tuple(item.name for item in in_order if item.is_call and not item.is_complete),
             protocol=PROTOCOL,
             model=self._model.name,
@@ -84,12 +84,12 @@ class ReplyDecoder:
     def usage(self) -> Usage:
         return _usage(self._response.get("usage") if self._response else None)
 
-    def _added(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+    def _add_item(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         data = event.get("item")
         item = self._begin(event, data if isinstance(data, dict) else {})
-        return [call_delta(item, "")] if item.is_call else ()
+        return [make_call_delta(item, "")] if item.is_call else ()
 
-    def _done(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+    def _close_item(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         item = self._current(event)
         del self._open[item.index]
         data = event.get("item")
@@ -98,10 +98,12 @@ class ReplyDecoder:
         return ()
 
     def _text(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        return [TextDelta(text=whole(piece)) for piece in self._piece(event, "message")]
+        return [TextDelta(text=replace_unpaired(piece)) for piece in self._piece(event, "message")]
 
     def _thought(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        return [ThinkingDelta(text=whole(piece)) for piece in self._piece(event, "reasoning")]
+        return [
+            ThinkingDelta(text=replace_unpaired(piece)) for piece in self._piece(event, "reasoning")
+        ]
 
     def _thought_paragraph(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         if not self._current(event, "reasoning").pieces:
@@ -110,13 +112,13 @@ class ReplyDecoder:
 
     def _call(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         pieces = self._piece(event, "function_call")
-        return [call_delta(self._current(event), piece) for piece in pieces]
+        return [make_call_delta(self._current(event), piece) for piece in pieces]
 
-    def _written(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+    def _take_arguments(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         item = self._open.get(_index(event))
         name = "arguments" if "arguments" in event else "input"
         if item is not None and isinstance(text := event.get(name), str):
-            item.data = {**item.data, name: whole(text)}
+            item.data = {**item.data, name: replace_unpaired(text)}
             item.is_written = True
         return ()
 
@@ -137,14 +139,14 @@ class ReplyDecoder:
         self._open[item.index] = item
         return item
 
-    def _ended(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+    def _finish_response(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         response = event.get("response")
-        status = word(dict(event), "type").removeprefix("response.")
+        status = read_word(dict(event), "type").removeprefix("response.")
         self._response = {"status": status, **(response if isinstance(response, dict) else {})}
         if self._response["status"] in ("failed", "cancelled") or self._response.get("error"):
-            raise error_in_stream(self._response.get("error"))
+            raise make_stream_error(self._response.get("error"))
         output = self._response.get("output")
-        shown = self._late(output) if isinstance(output, list) else ()
+        shown = self._take_late_items(output) if isinstance(output, list) else ()
         if not _missing(self._response):
             self._close_calls()
         return shown
@@ -155,9 +157,9 @@ class ReplyDecoder:
             if item.is_written and not item.is_done:
                 item.close({**item.data, "status": "completed"})
             if not item.is_complete:
-                raise cut(f"its call of {item.name} did not come to an end")
+                raise make_cut_error(f"its call of {item.name} did not come to an end")
 
-    def _late(self, output: Sequence[Json]) -> Sequence[Delta]:
+    def _take_late_items(self, output: Sequence[Json]) -> Sequence[Delta]:
         """Items that only the last event, or the only one, told whole."""
         was_streamed = bool(self._items)
         shown: list[Delta] = []
@@ -166,9 +168,9 @@ class ReplyDecoder:
                 continue
             event: dict[str, Json] = {"output_index": index, "item": data}
             item = self._current(event)
-            self._done(event)
+            self._close_item(event)
             if not item.pieces:
-                shown += whole_deltas(item, self._model)
+                shown += make_deltas(item, self._model)
         return shown
 
     def _continuation(self, response: Mapping[str, Json]) -> Echo | None:
@@ -187,7 +189,7 @@ def _missing(response: Mapping[str, Json]) -> str:
     """Why the reply is not all the model had to say; empty where it is."""
     if response.get("status") != "incomplete":
         return ""
-    return word(response.get("incomplete_details"), "reason") or "incomplete"
+    return read_word(response.get("incomplete_details"), "reason") or "incomplete"
 
 
 def _stop(content: Sequence[Block], *, refusal: str, missing: str) -> Stop:

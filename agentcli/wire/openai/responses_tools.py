@@ -9,10 +9,10 @@ from agentcli.types.messages import Json
 from agentcli.types.tools import ToolSpec
 from agentcli.types.wire import Request, ToolChoice
 from agentcli.wire.dialect import Model
-from agentcli.wire.loading import hidden
-from agentcli.wire.memo import remembered
+from agentcli.wire.loading import find_hidden_tools
+from agentcli.wire.memo import memoize
 from agentcli.wire.openai.responses_items import SEARCH_TOOL
-from agentcli.wire.strict import OPENAI, rooted, strict_of
+from agentcli.wire.strict import OPENAI, build_strict_schema, with_object_root
 
 Item = dict[str, Json]
 
@@ -20,23 +20,23 @@ FOUND = "found"
 """The type of an item of ours that holds names: in a request their tools stand in its place."""
 
 
-def declared(request: Request, model: Model) -> Iterator[Json]:
+def declare_tools(request: Request, model: Model) -> Iterator[Json]:
     """Without those that were found, where the provider was given them when they were."""
-    names = {spec.name for spec in hidden(request, model)}
+    names = {spec.name for spec in find_hidden_tools(request, model)}
     for spec in request.tools:
         if names and spec.name == SEARCH_TOOL:
             yield {
                 "type": "tool_search",
                 "execution": "client",
                 "description": spec.description,
-                "parameters": rooted(spec.schema),
+                "parameters": with_object_root(spec.schema),
             }
         elif spec.name not in names:
             yield _tool(spec, model)
 
 
-@remembered
-def loaded(item: Item, deferred: tuple[ToolSpec, ...], model: Model) -> Item:
+@memoize
+def make_loaded_item(item: Item, deferred: tuple[ToolSpec, ...], model: Model) -> Item:
     """What a search has found, as far as it is still there to be called."""
     specs = {spec.name: spec for spec in deferred}
     names = item["names"] if isinstance(item["names"], list) else []
@@ -50,7 +50,7 @@ def loaded(item: Item, deferred: tuple[ToolSpec, ...], model: Model) -> Item:
     }
 
 
-@remembered
+@memoize
 def _tool(spec: ToolSpec, model: Model) -> Item:
     if _is_custom(spec, model):
         grammar: Json = {"type": "grammar", "syntax": "lark", "definition": spec.grammar}
@@ -60,12 +60,12 @@ def _tool(spec: ToolSpec, model: Model) -> Item:
             "description": spec.description,
             "format": grammar,
         }
-    subset = strict_of(spec, OPENAI, model)
+    subset = build_strict_schema(spec, OPENAI, model)
     return {
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": rooted(spec.schema) if subset is None else subset,
+        "parameters": with_object_root(spec.schema) if subset is None else subset,
         "strict": subset is not None,
     }
 
@@ -74,7 +74,7 @@ def _is_custom(spec: ToolSpec, model: Model) -> bool:
     return model.patch_tool and bool(spec.grammar)
 
 
-def choice_of(choice: ToolChoice, tools: Sequence[ToolSpec], *, model: Model) -> Json:
+def encode_choice(choice: ToolChoice, tools: Sequence[ToolSpec], *, model: Model) -> Json:
     if choice in ("auto", "none"):
         return choice
     if not model.forced_tool_choice:

@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from agentcli.agent.unseen import Recorded
-from agentcli.types.deltas import BrokenOff, RetryDelta, TextDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.agent.unseen import RecordingProvider
+from agentcli.types.deltas import AttemptBrokenOff, RetryDelta, TextDelta
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Ending, Event, Fact, ModelFailed, ModelReplied, TokensSpent
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
-from agentcli.types.wire import Request, Show
+from agentcli.types.wire import OnDelta, Request
 from tests.support.session import Bench, Reply, bench, reply
 
 LOST = Usage(input_tokens=70, output_tokens=3, is_estimate=True)
@@ -28,21 +28,21 @@ class FragileWire:
         self._then = then
         self.waits = asyncio.Event()
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        show(TextDelta(text="half"))
-        show(BrokenOff(usage=LOST))
-        show(RETRY)
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        on_delta(TextDelta(text="half"))
+        on_delta(AttemptBrokenOff(usage=LOST))
+        on_delta(RETRY)
         if isinstance(self._then, AssistantMessage):
             return self._then
         if self._then is not None:
-            show(BrokenOff(usage=LOST))
+            on_delta(AttemptBrokenOff(usage=LOST))
             raise self._then
-        show(TextDelta(text="other half"))
+        on_delta(TextDelta(text="other half"))
         self.waits.set()
         try:
             await asyncio.Event().wait()
         finally:
-            show(BrokenOff(usage=LOST))
+            on_delta(AttemptBrokenOff(usage=LOST))
         raise AssertionError("never")
 
     async def close(self) -> None:
@@ -51,7 +51,7 @@ class FragileWire:
 
 def opened(wire: FragileWire) -> Bench:
     done = bench([])
-    done.asking.use(wire=wire, model="test/model", price=price)
+    done.asking.switch_model(provider=wire, model="test/model", price=price)
     return done
 
 
@@ -73,7 +73,7 @@ def test_attempt_that_broke_off_is_recorded_before_the_reply() -> None:
 
 
 def test_attempts_of_a_request_that_failed_are_recorded_before_its_end() -> None:
-    done = opened(FragileWire(WireError("cut", kind=WireErrorKind.CUT)))
+    done = opened(FragileWire(ProviderError("cut", kind=ProviderErrorKind.CUT)))
     assert done.turn().ending is Ending.PROVIDER_FAILED
     assert of_requests(done) == [SPENT, SPENT, ModelFailed(kind="cut", message="cut")]
 
@@ -82,7 +82,7 @@ def test_what_came_before_an_interrupt_says_what_it_used() -> None:
     async def scenario() -> Bench:
         wire = FragileWire(None)
         done = opened(wire)
-        task = asyncio.create_task(done.loop.turn(GO))
+        task = asyncio.create_task(done.loop.run_turn(GO))
         await wire.waits.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -99,7 +99,7 @@ def test_what_came_before_an_interrupt_says_what_it_used() -> None:
 def test_opinion_is_recorded_with_what_broke_off_before_it() -> None:
     told: list[Event] = []
     answer, used = reply("allow", usage=Usage(input_tokens=5)), Usage(input_tokens=5)
-    wire = Recorded(FragileWire(answer), tell=told.append, price=price)
+    wire = RecordingProvider(FragileWire(answer), emit=told.append, price=price)
     request = Request(model="m", system="", messages=(GO,))
-    assert asyncio.run(wire.ask(request, lambda delta: None)) == answer
+    assert asyncio.run(wire.send(request, lambda delta: None)) == answer
     assert told == [SPENT, TokensSpent(why="opinion", usage=used, cost_usd=5.0)]

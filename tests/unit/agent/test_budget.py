@@ -3,11 +3,11 @@ import asyncio
 import pytest
 
 from agentcli.agent.budget import SHORTEST_REPLY_TOKENS, UNKNOWN_OUTPUT_TOKENS, Budget
-from agentcli.types.deltas import BrokenOff
-from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
+from agentcli.types.deltas import AttemptBrokenOff
+from agentcli.types.errors import EXIT_OF_ENDING, Exit, ProviderError, ProviderErrorKind
 from agentcli.types.events import Ending
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
-from agentcli.types.wire import Price, Request, Show
+from agentcli.types.wire import OnDelta, Price, Request
 from tests.support.session import FunctionTool, ListWire, Reply, bench, call, reply
 
 REQUEST = Request(
@@ -28,9 +28,11 @@ def unknown(usage: Usage) -> None:
 class BrokenWire(ListWire):
     """Breaks off, and has used something all the same."""
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
-        show(BrokenOff(usage=Usage(input_tokens=120, output_tokens=300, is_estimate=True)))
-        raise WireError("cut", kind=WireErrorKind.CUT)
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        on_delta(
+            AttemptBrokenOff(usage=Usage(input_tokens=120, output_tokens=300, is_estimate=True))
+        )
+        raise ProviderError("cut", kind=ProviderErrorKind.CUT)
 
 
 def ask(
@@ -41,20 +43,23 @@ def ask(
     price: Price = a_dollar_per_thousand,
     limit: int | None = 1000,
 ) -> AssistantMessage:
-    budgeted = budget.wire(wire, price=price, output_limit=lambda: limit)
-    return asyncio.run(budgeted.ask(request, lambda delta: None))
+    budgeted = budget.wrap_provider(wire, price=price, output_limit=lambda: limit)
+    return asyncio.run(budgeted.send(request, lambda delta: None))
 
 
 def test_without_caps_the_wire_is_left_alone() -> None:
     wire = ListWire([])
-    assert Budget().wire(wire, price=unknown, output_limit=lambda: None) is wire
+    assert Budget().wrap_provider(wire, price=unknown, output_limit=lambda: None) is wire
 
 
 def test_request_that_could_cross_the_cap_is_not_sent() -> None:
     wire = ListWire([reply("never")])
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         ask(wire, Budget(cost_usd=1.0))
-    assert (caught.value.kind, caught.value.ending) == (WireErrorKind.COST_CAP, Ending.COST_LIMIT)
+    assert (caught.value.kind, caught.value.ending) == (
+        ProviderErrorKind.COST_CAP,
+        Ending.COST_LIMIT,
+    )
     assert EXIT_OF_ENDING[caught.value.ending] is Exit.LIMIT
     assert wire.requests == []
 
@@ -91,20 +96,20 @@ def test_every_kind_of_token_counts() -> None:
     usage = Usage(input_tokens=10, cache_read_tokens=20, cache_write_tokens=5, output_tokens=9_000)
     wire, budget = ListWire([reply("1", usage=usage), reply("2")]), Budget(tokens=10_000)
     ask(wire, budget)
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         ask(wire, budget)
-    assert caught.value.kind is WireErrorKind.TOKEN_CAP
+    assert caught.value.kind is ProviderErrorKind.TOKEN_CAP
     assert "9035 are used" in str(caught.value)
 
 
 def test_attempt_that_broke_off_counts() -> None:
     budget = Budget(cost_usd=100)
     for _ in range(2):
-        with pytest.raises(WireError, match="cut"):
+        with pytest.raises(ProviderError, match="cut"):
             ask(BrokenWire([]), budget)
-    with pytest.raises(WireError, match=r"about \$0.8400 is spent") as caught:
+    with pytest.raises(ProviderError, match=r"about \$0.8400 is spent") as caught:
         ask(ListWire([]), budget, limit=100_000, request=_of_words(100_000))
-    assert caught.value.kind is WireErrorKind.COST_CAP
+    assert caught.value.kind is ProviderErrorKind.COST_CAP
 
 
 def _of_words(count: int) -> Request:
@@ -119,7 +124,7 @@ def test_dearest_way_to_read_a_prompt_is_assumed() -> None:
     def price(usage: Usage) -> float:
         return usage.input_tokens * 0.001 + usage.cache_write_tokens * 1.0
 
-    with pytest.raises(WireError):
+    with pytest.raises(ProviderError):
         ask(ListWire([reply("never")]), Budget(cost_usd=50.0), price=price)
 
 
@@ -142,22 +147,22 @@ class SlowWire(ListWire):
         self.on_their_way = 0
         self.most = 0
 
-    async def ask(self, request: Request, show: Show) -> AssistantMessage:
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         self.on_their_way += 1
         self.most = max(self.most, self.on_their_way)
         for _ in range(10):
             await asyncio.sleep(0)
         self.on_their_way -= 1
-        return await super().ask(request, show)
+        return await super().send(request, on_delta)
 
 
 @pytest.mark.parametrize(("cap", "together"), [(20_000, 3), (4_000, 1)])
 def test_requests_on_their_way_are_held_against_the_cap(cap: int, together: int) -> None:
     wire = SlowWire([reply("ok", usage=Usage(input_tokens=100, output_tokens=10))] * 3)
-    budgeted = Budget(tokens=cap).wire(wire, price=unknown, output_limit=lambda: 3_000)
+    budgeted = Budget(tokens=cap).wrap_provider(wire, price=unknown, output_limit=lambda: 3_000)
 
     async def all_at_once() -> None:
-        await asyncio.gather(*(budgeted.ask(REQUEST, lambda delta: None) for _ in range(3)))
+        await asyncio.gather(*(budgeted.send(REQUEST, lambda delta: None) for _ in range(3)))
 
     asyncio.run(all_at_once())
     assert (len(wire.requests), wire.most) == (3, together)
@@ -165,13 +170,13 @@ def test_requests_on_their_way_are_held_against_the_cap(cap: int, together: int)
 
 def test_request_that_waited_in_vain_is_not_sent() -> None:
     wire = SlowWire([reply("ok", usage=Usage(input_tokens=100, output_tokens=3_000))] * 2)
-    budgeted = Budget(tokens=4_000).wire(wire, price=unknown, output_limit=lambda: 3_000)
+    budgeted = Budget(tokens=4_000).wrap_provider(wire, price=unknown, output_limit=lambda: 3_000)
 
     async def both() -> list[AssistantMessage | BaseException]:
-        asked = (budgeted.ask(REQUEST, lambda delta: None) for _ in range(2))
+        asked = (budgeted.send(REQUEST, lambda delta: None) for _ in range(2))
         return await asyncio.gather(*asked, return_exceptions=True)
 
     first, second = asyncio.run(both())
     assert isinstance(first, AssistantMessage)
-    assert isinstance(second, WireError)
-    assert (second.kind, len(wire.requests)) == (WireErrorKind.TOKEN_CAP, 1)
+    assert isinstance(second, ProviderError)
+    assert (second.kind, len(wire.requests)) == (ProviderErrorKind.TOKEN_CAP, 1)

@@ -21,7 +21,7 @@ def longer(request: Request) -> Request:
 
 def watched(*steps: tuple[Request, Usage], apart_s: float = 420.0) -> list[str | None]:
     watch = CacheWatch(count(step=apart_s).__next__)
-    return [watch.miss(request, usage) for request, usage in steps]
+    return [watch.detect_miss(request, usage) for request, usage in steps]
 
 
 def test_cache_that_was_read_is_no_news() -> None:
@@ -83,8 +83,8 @@ def test_cache_that_was_not_kept_though_there_was_no_wait_is_its_providers_affai
 
 def test_cache_is_cold_at_first_after_a_change_and_after_a_wait() -> None:
     watch = CacheWatch(iter([0.0, 10.0, 700.0]).__next__)
-    assert watch.why_cold(REQUEST) == "it is the first request"
-    watch.miss(REQUEST, WROTE)
-    assert watch.why_cold(replace(REQUEST, model="n")) == "the model changed"
-    assert watch.why_cold(longer(REQUEST)) == ""
-    assert watch.why_cold(longer(REQUEST)) == "12 minutes have passed"
+    assert watch.explain_cold_cache(REQUEST) == "it is the first request"
+    watch.detect_miss(REQUEST, WROTE)
+    assert watch.explain_cold_cache(replace(REQUEST, model="n")) == "the model changed"
+    assert watch.explain_cold_cache(longer(REQUEST)) == ""
+    assert watch.explain_cold_cache(longer(REQUEST)) == "12 minutes have passed"

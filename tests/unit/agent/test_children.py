@@ -4,9 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.children import ANSWER_CHARS, OPENING, TOGETHER, Child, Children, Role
-from agentcli.agent.limits import Limits
-from agentcli.types.errors import ToolError, WireError, WireErrorKind
+from agentcli.agent.children import (
+    ANSWER_CHARS,
+    CHILD_INSTRUCTIONS,
+    MAX_PARALLEL_CHILDREN,
+    Child,
+    ChildRunner,
+    Role,
+)
+from agentcli.agent.limits import TurnLimits
+from agentcli.types.errors import ProviderError, ProviderErrorKind, ToolError
 from agentcli.types.events import Event, SessionEnded
 from agentcli.types.messages import Usage, UserMessage
 from agentcli.types.tools import ChildTurn, ErrorKind, Output, ToolContext
@@ -22,15 +29,19 @@ class Family:
         self.shown: list[str] = []
         self.benches: list[Bench] = []
         self._replies = replies
-        self._limits = Limits(steps=steps)
-        self._children = Children(roles, open_child=self._open)
+        self._limits = TurnLimits(steps=steps)
+        self._children = ChildRunner(roles, open_child=self._open)
 
     def _open(self, role: Role, task: str, listen: Callable[[Event], None]) -> Child:
         look = FunctionTool(name="look", act=lambda args, context: "seen")
         made = bench(self._replies, [look], limits=self._limits, listeners=[listen])
         self.benches.append(made)
         return Child(
-            journal=made.journal, loop=made.loop, log=LOG, head=lambda: "", close=lambda: None
+            journal=made.journal,
+            loop=made.loop,
+            log_path=LOG,
+            read_log_head=lambda: "",
+            close=lambda: None,
         )
 
     def run(self, task: str = "Where is it?", role: str = "") -> Output:
@@ -62,13 +73,13 @@ def test_only_the_last_words_of_a_child_reach_its_parent() -> None:
         log_path="child.jsonl",
     )
     assert family.shown == ["call 1: look src\n"]
-    assert first_told(family) == OPENING
+    assert first_told(family) == CHILD_INSTRUCTIONS
 
 
 def test_a_role_s_instructions_are_told_first() -> None:
     family = Family(reply("ok"), roles=(Role(name="critic", instructions="Be strict."),))
     family.run(role="critic")
-    assert first_told(family) == f"{OPENING}\n\nBe strict."
+    assert first_told(family) == f"{CHILD_INSTRUCTIONS}\n\nBe strict."
 
 
 def test_a_role_that_does_not_exist_is_named_with_those_that_do() -> None:
@@ -95,7 +106,7 @@ def test_a_child_that_loops_ends_at_its_limit_with_one_result() -> None:
 
 
 def test_a_child_whose_model_fails_is_one_result() -> None:
-    output = Family(WireError("no answer", kind=WireErrorKind.UNAVAILABLE)).run()
+    output = Family(ProviderError("no answer", kind=ProviderErrorKind.UNAVAILABLE)).run()
     assert (text(output), output.error) == (
         "The child agent did not finish: no answer.",
         ErrorKind.FAILED,
@@ -127,17 +138,21 @@ def test_only_so_many_children_work_at_the_same_time() -> None:
         tool = FunctionTool(name="look", act=look)
         made = bench([reply(call("look")), reply("Found.")], [tool], listeners=[listen])
         return Child(
-            journal=made.journal, loop=made.loop, log=LOG, head=lambda: "", close=lambda: None
+            journal=made.journal,
+            loop=made.loop,
+            log_path=LOG,
+            read_log_head=lambda: "",
+            close=lambda: None,
         )
 
     async def all_of_them() -> list[Output]:
-        children = Children((), open_child=open_child)
+        children = ChildRunner((), open_child=open_child)
         context = ToolContext(call_id="c", workspace=Path(), progress=lambda text: None)
         return await asyncio.gather(*(children.run("find", "", context) for _ in range(20)))
 
     outputs = asyncio.run(all_of_them())
     assert [text(output) for output in outputs] == ["Found."] * 20
-    assert most == TOGETHER
+    assert most == MAX_PARALLEL_CHILDREN
 
 
 def test_interrupted_child_sends_what_became_of_it_along() -> None:
@@ -156,13 +171,13 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
         return Child(
             journal=made.journal,
             loop=made.loop,
-            log=LOG,
-            head=lambda: "",
+            log_path=LOG,
+            read_log_head=lambda: "",
             close=lambda: closed.append(True),
         )
 
     async def interrupted() -> Output:
-        children = Children((), open_child=open_child)
+        children = ChildRunner((), open_child=open_child)
         context = ToolContext(call_id="c", workspace=Path(), progress=lambda text: None)
         task = asyncio.ensure_future(children.run("find", "", context))
         await began.wait()

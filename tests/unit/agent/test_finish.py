@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from agentcli.agent.answer import AnswerForm
-from agentcli.agent.finish import ROUNDS_MAX, Finish, RunCheck
+from agentcli.agent.finish import ROUNDS_MAX, CompletionChecks, RunCheck
 from agentcli.agent.journal import Journal
-from agentcli.agent.limits import Limits
-from agentcli.tools.answer import Answer
+from agentcli.agent.limits import TurnLimits
+from agentcli.tools.answer import AnswerTool
 from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
-from agentcli.types.events import Ending, Fact, Told, TurnEnded
+from agentcli.types.events import ContextNote, Ending, Fact, TurnEnded
 from agentcli.types.messages import Json
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
@@ -41,9 +41,9 @@ def finish(
     run_check: RunCheck | None = None,
     claims: tuple[Claim, ...] = (),
     claims_must_hold: bool = False,
-) -> Callable[[Journal], Finish]:
-    def of(journal: Journal) -> Finish:
-        return Finish(
+) -> Callable[[Journal], CompletionChecks]:
+    def of(journal: Journal) -> CompletionChecks:
+        return CompletionChecks(
             journal,
             checks=checks,
             run_check=run_check or passes_at(1),
@@ -66,7 +66,7 @@ def test_failed_check_goes_back_to_the_model_until_it_passes() -> None:
     replies = [reply("done"), reply("now?"), reply("now!")]
     done = bench(replies, finish=finish(checks=["make test"], run_check=passes_at(3)))
     assert done.turn().ending is Ending.DONE
-    told = [fact.text for fact in facts(done, Told) if isinstance(fact, Told)]
+    told = [fact.text for fact in facts(done, ContextNote) if isinstance(fact, ContextNote)]
     assert len(told) == 2
     assert "$ make test\ntry 1" in told[0]
 
@@ -83,7 +83,7 @@ def test_check_that_never_passes_is_given_up() -> None:
 def test_limit_that_is_reached_while_a_check_fails_is_a_failed_check() -> None:
     done = bench(
         [reply("done"), reply("never")],
-        limits=Limits(steps=1),
+        limits=TurnLimits(steps=1),
         finish=finish(checks=["make test"], run_check=passes_at(99)),
     )
     assert done.turn().ending is Ending.VERIFY_FAILED
@@ -103,10 +103,10 @@ def test_claim_that_is_not_supported_fails_only_where_that_is_wanted(
 def with_form(replies: Sequence[Reply], *, by_call: bool, attempt: int = 1) -> Bench:
     made: list[AnswerForm] = []
 
-    def of(journal: Journal) -> Finish:
-        form = AnswerForm({}, problem=is_wanted, by_call=by_call, tell=journal.tell)
+    def of(journal: Journal) -> CompletionChecks:
+        form = AnswerForm({}, find_problem=is_wanted, by_call=by_call, emit=journal.append)
         made.append(form)
-        return Finish(
+        return CompletionChecks(
             journal,
             checks=["check"] if attempt > 1 else [],
             run_check=passes_at(attempt),
@@ -114,7 +114,7 @@ def with_form(replies: Sequence[Reply], *, by_call: bool, attempt: int = 1) -> B
             find_claims=lambda text, facts: (),
         )
 
-    answer = Answer("answer", {}, take=lambda value: made[0].take(value))
+    answer = AnswerTool("answer", {}, take=lambda value: made[0].check_value(value))
     other = FunctionTool("other", lambda args, context: "ok")
     return bench(replies, [answer, other], finish=of)
 
@@ -160,8 +160,8 @@ def test_answer_is_asked_for_again_after_a_failed_check() -> None:
 
 def test_form_says_what_is_wrong_in_its_own_words() -> None:
     told: list[object] = []
-    form = AnswerForm({}, problem=is_wanted, by_call=True, tell=told.append)
-    assert form.take_text(json.dumps({"n": 2})) == (
+    form = AnswerForm({}, find_problem=is_wanted, by_call=True, emit=told.append)
+    assert form.check_text(json.dumps({"n": 2})) == (
         "Your answer does not have the form that was asked for: it is not what is wanted. "
         "Now call answer."
     )

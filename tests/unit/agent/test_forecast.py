@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.agent.forecast import forecast
+from agentcli.agent.forecast import forecast_cost
 from agentcli.types.messages import Usage
 from agentcli.types.wire import Price
 
@@ -45,5 +45,5 @@ def unknown(usage: Usage) -> None:
 def test_request_that_costs_much_is_told_before_it_is_sent(
     tokens: int, why_cold: str, of: Price, said: str | None
 ) -> None:
-    told = forecast(tokens=tokens, cached_tokens=500_000, why_cold=why_cold, price=of)
+    told = forecast_cost(tokens=tokens, cached_tokens=500_000, why_cold=why_cold, price=of)
     assert told == said

@@ -1,11 +1,11 @@
-from agentcli.agent.history import messages
+from agentcli.agent.history import build_messages
 from agentcli.types.events import (
     Compacted,
+    ContextNote,
     Ending,
     Fact,
     ModelFailed,
     Restored,
-    Told,
     TurnEnded,
     TurnWithdrawn,
 )
@@ -19,13 +19,13 @@ FAILED = (
 
 
 def said(*facts: Fact) -> list[str]:
-    found = messages(facts)
+    found = build_messages(facts)
     texts = [message.content for message in found if not hasattr(message, "results")]
     return [block.text for content in texts for block in content if isinstance(block, Text)]
 
 
 def test_withdrawn_message_is_not_told_and_what_was_told_with_it_is() -> None:
-    note = Told(text="background", why="background")
+    note = ContextNote(text="background", why="background")
     facts = (asked("go"), note, *FAILED, TurnWithdrawn(), asked("go"), replied(text="Here."), DONE)
     assert said(*facts) == ["background", "go", "Here."]
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.instructions import ALL_LIMIT_BYTES, LIMIT_BYTES, Instructions
-from agentcli.types.events import Told, Warned
+from agentcli.agent.instructions import ALL_LIMIT_BYTES, LIMIT_BYTES, InstructionFiles
+from agentcli.types.events import ContextNote, Warned
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -20,16 +20,16 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def opened(workspace: Path) -> Instructions:
-    return Instructions(workspace, own=workspace.parent / "config")
+def opened(workspace: Path) -> InstructionFiles:
+    return InstructionFiles(workspace, user_directory=workspace.parent / "config")
 
 
-def told(facts: list[Told | Warned]) -> list[str]:
+def told(facts: list[ContextNote | Warned]) -> list[str]:
     """The text of each, without the sentence before it."""
-    return [fact.text.partition("\n\n")[2] for fact in facts if isinstance(fact, Told)]
+    return [fact.text.partition("\n\n")[2] for fact in facts if isinstance(fact, ContextNote)]
 
 
-def warned(facts: list[Told | Warned]) -> list[str]:
+def warned(facts: list[ContextNote | Warned]) -> list[str]:
     return [fact.message for fact in facts if isinstance(fact, Warned)]
 
 
@@ -37,37 +37,39 @@ def test_own_then_repository_then_workspace_are_told_at_the_start(project: Path)
     write(project.parent / "config/AGENTS.md", "mine")
     write(project / "AGENTS.md", "root")
     write(project / "packages/app/AGENTS.md", "app")
-    found = Instructions(project / "packages/app", own=project.parent / "config")
-    assert told(found.at_start()) == ["mine", "root", "app"]
+    found = InstructionFiles(project / "packages/app", user_directory=project.parent / "config")
+    assert told(found.build_start_notes()) == ["mine", "root", "app"]
 
 
 def test_a_nested_directory_is_told_of_once_when_it_is_touched(project: Path) -> None:
     write(project / "AGENTS.md", "root")
     write(project / "docs/AGENTS.md", "docs")
     found = opened(project)
-    assert told(found.at_start()) == ["root"]
-    assert told(found.of(Path("docs/guide/x.md"))) == ["docs"]
-    assert told(found.of(Path("docs/y.md"))) == []
+    assert told(found.build_start_notes()) == ["root"]
+    assert told(found.collect_notes(Path("docs/guide/x.md"))) == ["docs"]
+    assert told(found.collect_notes(Path("docs/y.md"))) == []
 
 
 def test_the_first_name_of_a_directory_wins(project: Path) -> None:
     write(project / "CLAUDE.md", "neighbour")
-    assert told(opened(project).at_start()) == ["neighbour"]
+    assert told(opened(project).build_start_notes()) == ["neighbour"]
     write(project / "AGENTS.md", "first")
-    assert told(opened(project).at_start()) == ["first"]
+    assert told(opened(project).build_start_notes()) == ["first"]
 
 
 def test_included_files_stand_where_they_are_named(project: Path) -> None:
     write(project / "AGENTS.md", "before\n@docs/style.md\n@nobody\nafter")
     write(project / "docs/style.md", "tabs\n@more.md")
     write(project / "docs/more.md", "and width 100")
-    assert told(opened(project).at_start()) == ["before\ntabs\nand width 100\n@nobody\nafter"]
+    assert told(opened(project).build_start_notes()) == [
+        "before\ntabs\nand width 100\n@nobody\nafter"
+    ]
 
 
 def test_circles_end(project: Path) -> None:
     write(project / "AGENTS.md", "a\n@b.md")
     write(project / "b.md", "b\n@AGENTS.md")
-    facts = opened(project).at_start()
+    facts = opened(project).build_start_notes()
     assert told(facts) == ["a\nb"]
     assert warned(facts) == ["AGENTS.md is not included again from b.md"]
 
@@ -75,14 +77,14 @@ def test_circles_end(project: Path) -> None:
 def test_a_link_out_of_the_repository_is_not_followed(project: Path) -> None:
     secret = write(project.parent / "secret.md", "secret")
     (project / "AGENTS.md").symlink_to(secret)
-    facts = opened(project).at_start()
+    facts = opened(project).build_start_notes()
     assert told(facts) == []
     assert warned(facts) == ["AGENTS.md is not read: AGENTS.md is outside the workspace."]
 
 
 def test_a_file_that_is_too_long_is_cut_at_a_line(project: Path) -> None:
     write(project / "AGENTS.md", "0123456789\n" * 1_000_000)
-    facts = opened(project).at_start()
+    facts = opened(project).build_start_notes()
     (text,) = told(facts)
     assert LIMIT_BYTES - 20 < len(text) <= LIMIT_BYTES
     assert text.endswith("\n0123456789")
@@ -95,25 +97,27 @@ def test_all_together_are_bounded(project: Path) -> None:
     for number in range(5):
         write(project / f"d{number}/AGENTS.md", "0123456789\n" * 3_000)
     found = opened(project)
-    texts = [text for number in range(5) for text in told(found.of(Path(f"d{number}/x")))]
+    texts = [
+        text for number in range(5) for text in told(found.collect_notes(Path(f"d{number}/x")))
+    ]
     assert sum(map(len, texts)) <= ALL_LIMIT_BYTES
 
 
 def test_a_binary_file_is_named_and_left(project: Path) -> None:
     write(project / "AGENTS.md", b"\0\1\2\3" * 100)
-    facts = opened(project).at_start()
+    facts = opened(project).build_start_notes()
     assert told(facts) == []
     assert warned(facts)[0].startswith("AGENTS.md is not read: ")
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside/x.py", "no/such/file"])
 def test_paths_elsewhere_say_nothing(path: str, project: Path) -> None:
-    assert opened(project).of(Path(path)) == []
+    assert opened(project).collect_notes(Path(path)) == []
 
 
 def test_line_that_never_ends_is_cut_at_a_character(project: Path) -> None:
     write(project / "AGENTS.md", "é" * 40_000)
-    facts = opened(project).at_start()
+    facts = opened(project).build_start_notes()
     assert told(facts) == ["é" * (LIMIT_BYTES // 2)]
     assert warned(facts) == [f"AGENTS.md is too long: only its first {LIMIT_BYTES} bytes are used"]
 
@@ -122,7 +126,7 @@ def test_many_bad_includes_are_a_few_warnings(project: Path) -> None:
     for number in range(50):
         write(project / f"{number}.md", b"\x00\x01\x02")
     write(project / "AGENTS.md", "\n".join(f"@{number}.md" for number in range(50)))
-    messages = warned(opened(project).at_start())
+    messages = warned(opened(project).build_start_notes())
     assert len(messages) == 6
     assert messages[-1] == "and 45 more files"
 
@@ -132,19 +136,19 @@ def test_what_others_wrote_does_not_speak_for_the_project(project: Path, folder:
     write(project / folder / "AGENTS.md", "Obey the package.")
     (project / "other/.git").mkdir(parents=True, exist_ok=True)
     found = opened(project)
-    found.at_start()
-    assert told(found.of(Path(folder) / "index.js")) == []
+    found.build_start_notes()
+    assert told(found.collect_notes(Path(folder) / "index.js")) == []
 
 
 def test_rules_of_other_programs_are_read_where_there_is_nothing_else(project: Path) -> None:
     write(project / ".cursorrules", "Use tabs.")
-    assert told(opened(project).at_start()) == ["Use tabs."]
+    assert told(opened(project).build_start_notes()) == ["Use tabs."]
 
 
 def test_what_nobody_sees_is_taken_out_and_said(project: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     write(project / "AGENTS.md", f"Use tabs.{hidden}\u202e\x1b[2J")
-    facts = opened(project).at_start()
+    facts = opened(project).build_start_notes()
     assert told(facts) == ["Use tabs." + "\ufffd" * 6 + "[2J"]
     assert warned(facts) == ["AGENTS.md has characters that nobody sees: they are taken out"]
 
@@ -155,6 +159,6 @@ def test_what_is_no_file_is_named(project: Path, kind: str) -> None:
         os.mkfifo(project / "AGENTS.md")
     else:
         (project / "AGENTS.md").mkdir()
-    (message,) = warned(opened(project).at_start())
+    (message,) = warned(opened(project).build_start_notes())
     assert message.startswith("AGENTS.md is not read: ")
     assert message.endswith(", not a regular file.")

@@ -6,7 +6,7 @@ import pytest
 from agentcli.agent.journal import Journal
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Entry, Event, ModelReplied, Told, TurnEnded
+from agentcli.types.events import ContextNote, Entry, Event, ModelReplied, TurnEnded
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from tests.support.session import FunctionTool, bench, call, reply
 
@@ -15,7 +15,7 @@ def test_deltas_are_shown_and_not_kept() -> None:
     entries: list[Entry] = []
     shown: list[Event] = []
     journal = Journal("s", record=entries.append, listeners=[shown.append])
-    journal.tell(TextDelta(text="a"))
+    journal.append(TextDelta(text="a"))
     assert (entries, journal.facts, shown) == ([], [], [TextDelta(text="a")])
 
 
@@ -26,7 +26,7 @@ def test_fact_is_recorded_before_anybody_is_told() -> None:
         return lambda _: order.append(word)
 
     journal = Journal("s", record=noted("disk"), listeners=[noted("screen")])
-    journal.tell(Told(text="a", why="b"))
+    journal.append(ContextNote(text="a", why="b"))
     assert order == ["disk", "screen"]
 
 
@@ -38,7 +38,7 @@ def test_fact_that_cannot_be_recorded_is_told_to_nobody() -> None:
 
     journal = Journal("s", record=full, listeners=[shown.append])
     with pytest.raises(SettingsError):
-        journal.tell(Told(text="a", why="b"))
+        journal.append(ContextNote(text="a", why="b"))
     assert (journal.facts, shown) == ([], [])
 
 
@@ -51,8 +51,8 @@ def test_broken_listener_is_dropped_and_the_others_go_on() -> None:
         raise ValueError("the screen is gone")
 
     journal = Journal("s", record=lambda entry: None, listeners=[broken, shown.append])
-    journal.tell(Told(text="1", why=""))
-    journal.tell(Told(text="2", why=""))
+    journal.append(ContextNote(text="1", why=""))
+    journal.append(ContextNote(text="2", why=""))
     assert (len(calls), len(shown)) == (1, 2)
 
 
@@ -82,16 +82,16 @@ def test_masked_reply_is_recorded_and_goes_back_to_the_model_as_it_was() -> None
         text = TextDelta(text="held back")
         if isinstance(event, ModelReplied):
             return [text, ModelReplied(message=replace(event.message, content=(Text(text="***"),)))]
-        return [Told(text="***", why="")] if isinstance(event, Told) else [event]
+        return [ContextNote(text="***", why="")] if isinstance(event, ContextNote) else [event]
 
     journal = Journal("s", record=entries.append, listeners=[shown.append], mask=mask)
     message = AssistantMessage(content=(Text(text="secret"),), stop="end", protocol="p", model="m")
     said = ModelReplied(message=message)
-    journal.tell(said)
-    journal.tell(Told(text="secret", why=""))
+    journal.append(said)
+    journal.append(ContextNote(text="secret", why=""))
 
     masked = replace(said, message=replace(said.message, content=(Text(text="***"),)))
-    told = Told(text="***", why="")
+    told = ContextNote(text="***", why="")
     assert [entry.fact for entry in entries] == [masked, told]
     assert shown == [TextDelta(text="held back"), masked, told]
-    assert journal.messages() == (said.message, UserMessage(content=(Text(text="***"),)))
+    assert journal.build_messages() == (said.message, UserMessage(content=(Text(text="***"),)))

@@ -3,11 +3,18 @@ from dataclasses import replace
 
 import pytest
 
-from agentcli.agent.limits import Limits
-from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL, SAID_NOTHING, OnDeny
+from agentcli.agent.limits import TurnLimits
+from agentcli.agent.loop import CUT_OFF, CUT_OFF_CALL, EMPTY_REPLY, OnDeny
 from agentcli.types.deltas import TextDelta
-from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
-from agentcli.types.events import CallFinished, Ending, ModelFailed, ModelReplied, Told, TurnEnded
+from agentcli.types.errors import EXIT_OF_ENDING, Exit, ProviderError, ProviderErrorKind
+from agentcli.types.events import (
+    CallFinished,
+    ContextNote,
+    Ending,
+    ModelFailed,
+    ModelReplied,
+    TurnEnded,
+)
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -18,7 +25,7 @@ from agentcli.types.messages import (
 )
 from agentcli.types.tools import Effect, ErrorKind, Tool, ToolMessage, ToolResult
 from agentcli.types.verdicts import Preview, Verdict
-from agentcli.types.wire import Request, Show
+from agentcli.types.wire import OnDelta, Request
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
 
@@ -74,7 +81,7 @@ def test_only_reads_run_together(parallel: bool, kind: Effect, most_at_once: int
 
 def test_step_limit_is_an_ending_and_nothing_more_is_sent() -> None:
     replies = [reply(call("echo", f"c{n}", n=n)) for n in range(10)]
-    done = bench(replies, [echo()], limits=Limits(steps=3))
+    done = bench(replies, [echo()], limits=TurnLimits(steps=3))
     assert done.turn() == TurnEnded(
         ending=Ending.STEP_LIMIT,
         message="the limit of 3 requests is reached",
@@ -88,7 +95,9 @@ def test_time_limit_ends_a_turn_in_the_middle_of_a_call() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    done = bench([reply(call("hang"))], [FunctionTool("hang", hang)], limits=Limits(wall_s=0.05))
+    done = bench(
+        [reply(call("hang"))], [FunctionTool("hang", hang)], limits=TurnLimits(wall_s=0.05)
+    )
     ended = done.turn()
     assert (ended.ending, EXIT_OF_ENDING[ended.ending]) == (Ending.TIME_LIMIT, Exit.TIMEOUT)
     assert results(done)[0].error is ErrorKind.CANCELLED
@@ -129,7 +138,7 @@ def test_same_call_twice_in_one_reply_counts_once() -> None:
 
 def test_rate_limit_refuses_a_tool_that_is_called_too_often() -> None:
     replies = [reply(call("echo", f"c{n}", n=n)) for n in range(4)]
-    done = bench([*replies, reply("ok")], [echo()], limits=Limits(calls_per_minute=3))
+    done = bench([*replies, reply("ok")], [echo()], limits=TurnLimits(calls_per_minute=3))
     assert done.turn().ending is Ending.DONE
     assert [answer.error for answer in results(done)] == [None, None, None, ErrorKind.LIMITED]
 
@@ -186,7 +195,7 @@ def test_call_that_was_cut_off_after_whole_ones_is_told_beside_their_results() -
 def test_reply_of_nothing_is_asked_for_again_once(nothing: tuple[Block | str, ...]) -> None:
     run = bench([reply(*nothing), reply("ok")])
     assert run.turn() == TurnEnded(ending=Ending.DONE)
-    assert run.wire.requests[1].messages[-1] == UserMessage(content=(Text(text=SAID_NOTHING),))
+    assert run.wire.requests[1].messages[-1] == UserMessage(content=(Text(text=EMPTY_REPLY),))
 
 
 def test_second_reply_of_nothing_is_no_success() -> None:
@@ -219,16 +228,16 @@ def test_refusal_has_its_own_ending() -> None:
 @pytest.mark.parametrize(
     ("kind", "ending", "code"),
     [
-        (WireErrorKind.CREDENTIALS, Ending.MISCONFIGURED, Exit.SETTINGS),
-        (WireErrorKind.UNAVAILABLE, Ending.PROVIDER_FAILED, Exit.PROVIDER),
-        (WireErrorKind.OVERFLOW, Ending.OVERFLOW, Exit.LIMIT),
-        (WireErrorKind.REFUSED, Ending.REFUSED, Exit.REFUSED),
+        (ProviderErrorKind.CREDENTIALS, Ending.MISCONFIGURED, Exit.SETTINGS),
+        (ProviderErrorKind.UNAVAILABLE, Ending.PROVIDER_FAILED, Exit.PROVIDER),
+        (ProviderErrorKind.OVERFLOW, Ending.OVERFLOW, Exit.LIMIT),
+        (ProviderErrorKind.REFUSED, Ending.REFUSED, Exit.REFUSED),
     ],
 )
 def test_failed_request_is_recorded_and_decides_the_ending(
-    kind: WireErrorKind, ending: Ending, code: Exit
+    kind: ProviderErrorKind, ending: Ending, code: Exit
 ) -> None:
-    done = bench([WireError("it failed", kind=kind, hint="do this")])
+    done = bench([ProviderError("it failed", kind=kind, hint="do this")])
     assert done.turn() == TurnEnded(ending=ending, message="it failed", hint="do this")
     assert EXIT_OF_ENDING[ending] is code
     assert ModelFailed(kind=kind, message="it failed", hint="do this") in done.journal.facts
@@ -270,7 +279,7 @@ def test_denial_names_every_option_that_would_have_permitted_it() -> None:
 
 def test_wrap_up_is_one_request_without_tools_after_a_limit() -> None:
     replies = [reply(call("echo", "c1", n=1)), reply("so far"), reply("never")]
-    done = bench(replies, [echo()], limits=Limits(steps=1), wraps_up=True)
+    done = bench(replies, [echo()], limits=TurnLimits(steps=1), wraps_up=True)
     assert done.turn().ending is Ending.STEP_LIMIT
     assert [request.tool_choice for request in done.wire.requests] == ["auto", "none"]
 
@@ -296,8 +305,8 @@ def test_what_was_shown_before_an_interrupt_stays_in_the_history() -> None:
         def __init__(self) -> None:
             self.shown = asyncio.Event()
 
-        async def ask(self, request: Request, show: Show) -> AssistantMessage:
-            show(TextDelta(text="half an ans"))
+        async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+            on_delta(TextDelta(text="half an ans"))
             self.shown.set()
             await asyncio.Event().wait()
             raise AssertionError("never")
@@ -307,8 +316,8 @@ def test_what_was_shown_before_an_interrupt_stays_in_the_history() -> None:
 
     async def scenario() -> Bench:
         done, wire = bench([]), HalfWire()
-        done.asking.use(wire=wire, model="test/model", price=lambda usage: None)
-        task = asyncio.create_task(done.loop.turn(UserMessage(content=(Text(text="go"),))))
+        done.asking.switch_model(provider=wire, model="test/model", price=lambda usage: None)
+        task = asyncio.create_task(done.loop.run_turn(UserMessage(content=(Text(text="go"),))))
         await wire.shown.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -325,4 +334,4 @@ def test_what_was_shown_before_an_interrupt_stays_in_the_history() -> None:
 def test_malformed_reply_is_told_to_the_model() -> None:
     done = bench([reply(stop="error"), reply("ok")])
     assert done.turn().ending is Ending.DONE
-    assert [fact.why for fact in done.journal.facts if isinstance(fact, Told)] == ["error"]
+    assert [fact.why for fact in done.journal.facts if isinstance(fact, ContextNote)] == ["error"]

@@ -1,7 +1,7 @@
 import pytest
 
-from agentcli.agent.front_matter import BadFile
-from agentcli.agent.own_commands import OwnCommand, read_command, read_commands
+from agentcli.agent.front_matter import InvalidFile
+from agentcli.agent.own_commands import CustomCommand, read_command, read_commands
 from agentcli.types.errors import UsageError
 
 REVIEW = """---
@@ -13,7 +13,7 @@ Review $1 against main. Besides: $ARGUMENTS. It costs \\$1.
 
 
 def test_fields_describe_a_command_and_the_text_is_its_prompt() -> None:
-    assert read_command("review", REVIEW) == OwnCommand(
+    assert read_command("review", REVIEW) == CustomCommand(
         name="review",
         description="Review a change",
         usage="BRANCH [WORDS]",
@@ -42,12 +42,12 @@ def test_without_fields_the_first_line_describes_it() -> None:
 def test_arguments_take_the_places_that_are_left_for_them(
     text: str, typed: str, prompt: str
 ) -> None:
-    assert read_command("one", text).prompt(typed) == prompt
+    assert read_command("one", text).build_prompt(typed) == prompt
 
 
 def test_missing_argument_is_named() -> None:
     with pytest.raises(UsageError) as refused:
-        read_command("review", REVIEW).prompt("")
+        read_command("review", REVIEW).build_prompt("")
     assert (str(refused.value), refused.value.hint) == (
         "/review needs 1 arguments",
         "/review BRANCH [WORDS]",
@@ -66,11 +66,11 @@ def test_missing_argument_is_named() -> None:
     ],
 )
 def test_a_broken_command_says_what_is_wrong(name: str, text: str, why: str) -> None:
-    with pytest.raises(BadFile, match=why):
-        read_command(name, text, taken=["help"])
+    with pytest.raises(InvalidFile, match=why):
+        read_command(name, text, reserved=["help"])
 
 
 def test_broken_ones_leave_the_others_as_they_are() -> None:
-    found, bad = read_commands({"b.md": "B.", "a.md": "", "c.md": "C."}, taken=())
+    found, bad = read_commands({"b.md": "B.", "a.md": "", "c.md": "C."}, reserved=())
     assert [one.name for one in found] == ["b", "c"]
     assert bad == ["a.md: it has no text"]

@@ -2,19 +2,19 @@ from collections.abc import Iterable
 
 import pytest
 
-from agentcli.agent.history import messages
-from agentcli.agent.planning import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, Planning
+from agentcli.agent.history import build_messages
+from agentcli.agent.planning import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, PlanTracker
 from agentcli.types.events import (
     Compacted,
+    ContextNote,
     Ending,
     Fact,
     ModeChanged,
     ModelReplied,
+    NoteReason,
     SessionStarted,
-    Told,
     TurnEnded,
     TurnStarted,
-    Why,
 )
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from tests.support.session import reply
@@ -42,21 +42,21 @@ def turn(answer: str, *, ending: Ending = Ending.DONE) -> list[Fact]:
     return [asked(), replied(answer), TurnEnded(ending=ending)]
 
 
-def told_by(planning: Planning) -> list[str]:
+def told_by(planning: PlanTracker) -> list[str]:
     """What it has to say now, and hears itself say."""
-    notices = planning.notices()
+    notices = planning.collect_notes()
     for told in notices:
         planning(told)
     return [told.text for told in notices]
 
 
 def texts(facts: Iterable[Fact]) -> list[str]:
-    found = [message for message in messages(facts) if isinstance(message, UserMessage)]
+    found = [message for message in build_messages(facts) if isinstance(message, UserMessage)]
     return [block.text for message in found for block in message.content if block.type == "text"]
 
 
 def test_answer_of_a_turn_in_plan_mode_is_the_plan() -> None:
-    planning = Planning([started("plan"), *turn(PROPOSED)])
+    planning = PlanTracker([started("plan"), *turn(PROPOSED)])
     assert (planning.proposed, planning.accepted) == (PROPOSED, "")
 
 
@@ -74,7 +74,7 @@ def test_answer_of_a_turn_in_plan_mode_is_the_plan() -> None:
     ],
 )
 def test_reply_that_only_asks_is_no_plan(question: str) -> None:
-    planning = Planning([started("plan"), *turn(question)])
+    planning = PlanTracker([started("plan"), *turn(question)])
     assert (planning.proposed, planning.asked) == ("", question)
     planning(asked("The first."))
     assert planning.asked == ""
@@ -93,18 +93,18 @@ def test_reply_that_only_asks_is_no_plan(question: str) -> None:
     ],
 )
 def test_reply_with_steps_is_a_plan_whatever_it_ends_with(plan: str) -> None:
-    planning = Planning([started("plan"), *turn(plan)])
+    planning = PlanTracker([started("plan"), *turn(plan)])
     assert (planning.proposed, planning.asked) == (plan, "")
 
 
 def test_turns_in_other_modes_and_unfinished_ones_propose_nothing() -> None:
-    assert Planning([started("ask"), *turn(PROPOSED)]).proposed == ""
-    assert Planning([started("plan"), *turn(PROPOSED, ending=Ending.LENGTH)]).proposed == ""
-    assert Planning([started("plan"), *turn(PROPOSED), asked()]).proposed == ""
+    assert PlanTracker([started("ask"), *turn(PROPOSED)]).proposed == ""
+    assert PlanTracker([started("plan"), *turn(PROPOSED, ending=Ending.LENGTH)]).proposed == ""
+    assert PlanTracker([started("plan"), *turn(PROPOSED), asked()]).proposed == ""
 
 
 def test_model_is_told_once_that_plan_mode_begins_and_once_that_it_ends() -> None:
-    planning = Planning([started("ask")])
+    planning = PlanTracker([started("ask")])
     assert told_by(planning) == []
     planning(ModeChanged(mode="plan"))
     assert [told_by(planning), told_by(planning)] == [[BEGINS], []]
@@ -113,28 +113,33 @@ def test_model_is_told_once_that_plan_mode_begins_and_once_that_it_ends() -> Non
 
 
 def test_summary_makes_plan_mode_be_told_again() -> None:
-    planning = Planning([started("plan"), Told(text=BEGINS, why=Why.PLAN_MODE)])
+    planning = PlanTracker([started("plan"), ContextNote(text=BEGINS, why=NoteReason.PLAN_MODE)])
     assert told_by(planning) == []
     planning(Compacted(summary="short", tokens_before=9))
     assert told_by(planning) == [BEGINS]
 
 
 def test_agreed_plan_is_told_word_for_word_and_ends_the_mode() -> None:
-    planning = Planning([started("plan"), Told(text=BEGINS, why=Why.PLAN_MODE), *turn(PROPOSED)])
-    agreed = planning.agreed(PROPOSED)
-    assert agreed == Told(text=f"{ACCEPTED}{DEPARTING}\n\n{PROPOSED}", why=Why.PLAN)
+    planning = PlanTracker(
+        [started("plan"), ContextNote(text=BEGINS, why=NoteReason.PLAN_MODE), *turn(PROPOSED)]
+    )
+    agreed = planning.build_accepted_note(PROPOSED)
+    assert agreed == ContextNote(text=f"{ACCEPTED}{DEPARTING}\n\n{PROPOSED}", why=NoteReason.PLAN)
     planning(ModeChanged(mode="ask"))
     planning(agreed)
     assert (planning.accepted, planning.proposed, told_by(planning)) == (PROPOSED, "", [])
 
 
 def test_model_learns_that_the_person_changed_its_plan() -> None:
-    planning = Planning([started("plan"), *turn(PROPOSED)])
-    assert planning.agreed("1. Write.").text == f"{CHANGED}{DEPARTING}\n\n1. Write."
+    planning = PlanTracker([started("plan"), *turn(PROPOSED)])
+    assert planning.build_accepted_note("1. Write.").text == f"{CHANGED}{DEPARTING}\n\n1. Write."
 
 
 def test_latest_plan_outlives_a_summary_and_earlier_ones_do_not() -> None:
-    first, second = Told(text="first", why=Why.PLAN), Told(text="second", why=Why.PLAN)
+    first, second = (
+        ContextNote(text="first", why=NoteReason.PLAN),
+        ContextNote(text="second", why=NoteReason.PLAN),
+    )
     facts: list[Fact] = [
         asked("Do it."),
         first,
@@ -148,12 +153,13 @@ def test_latest_plan_outlives_a_summary_and_earlier_ones_do_not() -> None:
 def test_file_that_changed_takes_the_place_of_what_it_said() -> None:
     heading = "Instructions of this project, from AGENTS.md"
     facts: list[Fact] = [
-        Told(text=f"{heading}\n\nold", why=Why.INSTRUCTIONS),
-        Told(
-            text="Instructions of this project, from docs/AGENTS.md\n\ndocs", why=Why.INSTRUCTIONS
+        ContextNote(text=f"{heading}\n\nold", why=NoteReason.INSTRUCTIONS),
+        ContextNote(
+            text="Instructions of this project, from docs/AGENTS.md\n\ndocs",
+            why=NoteReason.INSTRUCTIONS,
         ),
         asked("Do it."),
-        Told(text=f"{heading}\n\nnew", why=Why.INSTRUCTIONS),
+        ContextNote(text=f"{heading}\n\nnew", why=NoteReason.INSTRUCTIONS),
         Compacted(summary="short", tokens_before=9),
     ]
     assert [text.rpartition("\n")[2] for text in texts(facts)] == ["docs", "Do it.", "new", "short"]

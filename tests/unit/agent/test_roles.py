@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.children import Role
-from agentcli.agent.front_matter import BadFile
-from agentcli.agent.roles import find_roles, read_role, told
+from agentcli.agent.front_matter import InvalidFile
+from agentcli.agent.roles import build_roles_note, find_roles, read_role
 
 TOOLS = ("read_file", "grep", "find_files", "bash")
 
@@ -46,7 +46,7 @@ def test_tools_go_by_the_names_of_other_programs_and_of_servers(tmp_path: Path) 
     ],
 )
 def test_a_broken_role_says_what_is_wrong(fields: str, why: str, tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=why):
+    with pytest.raises(InvalidFile, match=why):
         read_role(role(tmp_path, "bad", f"---\n{fields}\n---\n"), tools=TOOLS)
 
 
@@ -55,5 +55,5 @@ def test_the_first_of_a_name_wins_and_broken_ones_are_named(tmp_path: Path) -> N
     role(tmp_path / "project", "scout", "---\ndescription: theirs\n---\n")
     bad = role(tmp_path / "project", "bad", "nothing")
     found, warnings = find_roles([tmp_path / "own", tmp_path / "project"], tools=TOOLS)
-    assert told(found).text == "Roles for delegate:\n- scout: mine"
+    assert build_roles_note(found).text == "Roles for delegate:\n- scout: mine"
     assert [each.message.partition(": ")[0] for each in warnings] == [str(bad)]

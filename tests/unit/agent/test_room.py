@@ -5,18 +5,18 @@ from itertools import count
 import pytest
 
 from agentcli.agent.journal import Journal
-from agentcli.agent.room import Room, instruction
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.agent.room import Compactor, load_instruction
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import (
     CallFinished,
     Compacted,
+    ContextNote,
     ModelReplied,
+    NoteReason,
     Restored,
     ResultsTrimmed,
-    Told,
     TurnStarted,
     Warned,
-    Why,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
 from agentcli.types.tools import ToolMessage, ToolResult
@@ -34,31 +34,37 @@ class Conversation:
     def __init__(self, replies: list[Reply], *, window: int | None = WINDOW) -> None:
         self.journal = Journal("test", record=lambda entry: None)
         self.wire = ListWire(replies)
-        self.room = Room(self.journal, window=lambda: window, keep=lambda result: "out/r.txt")
+        self.room = Compactor(
+            self.journal, window=lambda: window, store_result=lambda result: "out/r.txt"
+        )
         self._numbers: Iterator[int] = count(1)
-        self.journal.tell(Told(text=RULE, why=Why.INSTRUCTIONS))
+        self.journal.append(ContextNote(text=RULE, why=NoteReason.INSTRUCTIONS))
 
     def request(self) -> Request:
-        return Request(model="m", system="s", messages=self.journal.messages())
+        return Request(model="m", system="s", messages=self.journal.build_messages())
 
     def said(self, text: str) -> None:
-        self.journal.tell(TurnStarted(message=UserMessage(content=(Text(text=text),))))
+        self.journal.append(TurnStarted(message=UserMessage(content=(Text(text=text),))))
 
     def called(self, result: str) -> None:
         number = next(self._numbers)
         call = ToolCall(id=f"c{number}", name="read_file", input={"path": f"src/{number}.py"})
         message = AssistantMessage(content=(call,), stop="tool_calls", protocol="t", model="m")
-        self.journal.tell(ModelReplied(message=message))
+        self.journal.append(ModelReplied(message=message))
         content = (Text(text=result),)
         answer = ToolResult(call_id=call.id, name=call.name, status="ok", content=content)
-        self.journal.tell(CallFinished(result=answer))
+        self.journal.append(CallFinished(result=answer))
 
     def make_room(self) -> None:
-        asyncio.run(self.room.make(self.request(), wire=self.wire, price=lambda usage: 0.5))
+        asyncio.run(
+            self.room.fit_request(self.request(), provider=self.wire, price=lambda usage: 0.5)
+        )
 
     def overflow(self) -> bool:
         return asyncio.run(
-            self.room.after_overflow(self.request(), wire=self.wire, price=lambda usage: None)
+            self.room.recover_from_overflow(
+                self.request(), provider=self.wire, price=lambda usage: None
+            )
         )
 
 
@@ -79,9 +85,9 @@ def test_nothing_is_shortened_while_there_is_room() -> None:
     talk = Conversation([])
     talk.said(FIRST)
     talk.called("a line\n" * 100)
-    before = talk.journal.messages()
+    before = talk.journal.build_messages()
     talk.make_room()
-    assert talk.journal.messages() == before
+    assert talk.journal.build_messages() == before
 
 
 def test_old_results_give_way_before_anything_else() -> None:
@@ -93,7 +99,7 @@ def test_old_results_give_way_before_anything_else() -> None:
     trimmed = [fact for fact in talk.journal.facts if isinstance(fact, ResultsTrimmed)]
     assert len(trimmed) == 1
     assert {result.call_id for result in trimmed[0].results} == {f"c{n}" for n in range(1, 10)}
-    told = text_of(talk.journal.messages())
+    told = text_of(talk.journal.build_messages())
     assert "[read_file src/1.py: ok, 1 lines; left out to make room, all of it is in" in told
     assert told.count("x" * 6_000) == 3
     assert talk.wire.requests == []
@@ -112,7 +118,9 @@ def test_a_summary_leaves_what_the_person_and_the_project_said() -> None:
     talk.said(FIRST)
     for number in range(30):
         talk.called("y" * 500)
-        talk.journal.tell(Told(text=f"note {number} " + "z" * 3_000, why=Why.BACKGROUND))
+        talk.journal.append(
+            ContextNote(text=f"note {number} " + "z" * 3_000, why=NoteReason.BACKGROUND)
+        )
     talk.said("And the tests, too.")
     talk.make_room()
     compacted = talk.journal.facts[-1]
@@ -122,7 +130,7 @@ def test_a_summary_leaves_what_the_person_and_the_project_said() -> None:
         0.5,
         0,
     )
-    messages = talk.journal.messages()
+    messages = talk.journal.build_messages()
     *kept, replied, answered, noted = messages
     assert all(isinstance(message, UserMessage) for message in kept)
     told = text_of(tuple(kept))
@@ -131,7 +139,7 @@ def test_a_summary_leaves_what_the_person_and_the_project_said() -> None:
     assert (replied.role, text_of((answered,))) == ("assistant", "y" * 500)
     assert text_of((noted,)).startswith("note 29 ")
     assert "note 29 " not in text_of(talk.wire.requests[0].messages)
-    assert instruction() in text_of(talk.wire.requests[0].messages)
+    assert load_instruction() in text_of(talk.wire.requests[0].messages)
     assert talk.wire.requests[0].tool_choice == "none"
 
 
@@ -140,15 +148,15 @@ def test_everything_can_be_told_again() -> None:
     talk.said(FIRST)
     for _ in range(40):
         talk.called("x" * 3_000)
-    full = talk.journal.messages()
+    full = talk.journal.build_messages()
     assert talk.overflow()
-    assert text_of(talk.journal.messages()) != text_of(full)
-    talk.journal.tell(Restored())
-    assert talk.journal.messages() == full
+    assert text_of(talk.journal.build_messages()) != text_of(full)
+    talk.journal.append(Restored())
+    assert talk.journal.build_messages() == full
 
 
 def test_a_conversation_that_does_not_fit_is_summarised_from_its_last_part() -> None:
-    overflow = WireError("too long", kind=WireErrorKind.OVERFLOW)
+    overflow = ProviderError("too long", kind=ProviderErrorKind.OVERFLOW)
     talk = Conversation([overflow, reply("Short.")])
     talk.said(FIRST)
     for number in range(60):
@@ -159,16 +167,16 @@ def test_a_conversation_that_does_not_fit_is_summarised_from_its_last_part() -> 
     compacted = talk.journal.facts[-1]
     assert isinstance(compacted, Compacted)
     assert compacted.left_out > 0
-    assert FIRST in text_of(talk.journal.messages())
-    assert "59 zzz" in text_of(talk.journal.messages())
+    assert FIRST in text_of(talk.journal.build_messages())
+    assert "59 zzz" in text_of(talk.journal.build_messages())
 
 
 def test_a_summary_that_fails_is_said_and_changes_nothing() -> None:
-    talk = Conversation([WireError("no", kind=WireErrorKind.UNAVAILABLE)])
+    talk = Conversation([ProviderError("no", kind=ProviderErrorKind.UNAVAILABLE)])
     talk.said(FIRST)
-    before = talk.journal.messages()
+    before = talk.journal.build_messages()
     assert talk.overflow() is False
-    assert talk.journal.messages() == before
+    assert talk.journal.build_messages() == before
     assert talk.journal.facts[-1] == Warned(
         code="compaction.failed", message="the conversation was not shortened: no"
     )
@@ -187,9 +195,9 @@ def test_a_long_session_stays_within_the_window_at_the_same_cost() -> None:
     sizes = []
     for number in range(400):
         talk.called(f"result {number} " + "x" * 4_000)
-        talk.journal.tell(Told(text="done " * 200, why=Why.BACKGROUND))
+        talk.journal.append(ContextNote(text="done " * 200, why=NoteReason.BACKGROUND))
         talk.make_room()
-        messages = talk.journal.messages()
+        messages = talk.journal.build_messages()
         told = text_of(messages)
         sizes.append(len(told))
         assert told.count(RULE) == 1
@@ -216,34 +224,34 @@ def test_last_request_stays_however_long_it_is() -> None:
     talk.said(FIRST)
     talk.said("dropped " * 2_000)
     for _ in range(60):
-        talk.journal.tell(Told(text="z" * 1_500, why=Why.BACKGROUND))
+        talk.journal.append(ContextNote(text="z" * 1_500, why=NoteReason.BACKGROUND))
     last = "the long list: " + "item " * 9_000
     talk.said(last)
     talk.make_room()
     compacted = talk.journal.facts[-1]
     assert isinstance(compacted, Compacted)
     assert compacted.left_out == 1
-    told = text_of(talk.journal.messages())
+    told = text_of(talk.journal.build_messages())
     assert [told.count(part) for part in (FIRST, "dropped", last)] == [1, 0, 1]
 
 
 def test_accepted_plan_outlives_every_summary() -> None:
     talk = Conversation([reply("Short."), reply("Shorter.")])
     talk.said(FIRST)
-    talk.journal.tell(Told(text="The plan: 1, 2, 3.", why=Why.PLAN))
+    talk.journal.append(ContextNote(text="The plan: 1, 2, 3.", why=NoteReason.PLAN))
     for _ in range(2):
         for _ in range(60):
-            talk.journal.tell(Told(text="z" * 1_500, why=Why.BACKGROUND))
+            talk.journal.append(ContextNote(text="z" * 1_500, why=NoteReason.BACKGROUND))
         talk.make_room()
         assert isinstance(talk.journal.facts[-1], Compacted)
-        assert text_of(talk.journal.messages()).count("The plan: 1, 2, 3.") == 1
+        assert text_of(talk.journal.build_messages()).count("The plan: 1, 2, 3.") == 1
 
 
 def test_window_that_is_too_small_for_the_task_is_said_at_once() -> None:
     talk = Conversation([], window=1_000)
     talk.said("word " * 2_000)
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         talk.make_room()
-    assert caught.value.kind is WireErrorKind.OVERFLOW
+    assert caught.value.kind is ProviderErrorKind.OVERFLOW
     assert str(caught.value).startswith("the window of 1000 tokens is too small: ")
     assert (talk.overflow(), talk.wire.requests) == (False, [])

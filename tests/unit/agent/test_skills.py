@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.front_matter import LISTED_CHARS, BadFile
-from agentcli.agent.skills import Skill, find_skills, read_skill, told
+from agentcli.agent.front_matter import LISTED_CHARS, InvalidFile
+from agentcli.agent.skills import Skill, build_skills_note, find_skills, read_skill
 
 
 def skill(folder: Path, name: str, text: str) -> Path:
@@ -36,7 +36,7 @@ def test_a_skill_without_a_name_has_its_directory_s(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_skill_says_what_is_wrong(text: str, why: str, tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=why):
+    with pytest.raises(InvalidFile, match=why):
         read_skill(skill(tmp_path, "pdf", text))
 
 
@@ -47,7 +47,7 @@ def test_the_first_of_a_name_wins_and_broken_ones_are_named(tmp_path: Path) -> N
     found, warnings = find_skills([tmp_path / "own", tmp_path / "project"])
     assert [each.path for each in found] == [own]
     assert [each.message.partition(": ")[0] for each in warnings] == [str(bad)]
-    assert told(found).text.endswith(f"\n- pdf: mine ({own})")
+    assert build_skills_note(found).text.endswith(f"\n- pdf: mine ({own})")
 
 
 def test_front_matter_cannot_take_the_program_down(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_front_matter_cannot_take_the_program_down(tmp_path: Path) -> None:
 def test_many_skills_are_listed_as_far_as_there_is_room(tmp_path: Path) -> None:
     for number in range(60):
         skill(tmp_path, f"s{number:02}", f"---\ndescription: {'x' * 1000}\n---\n")
-    text = told(find_skills([tmp_path])[0]).text
+    text = build_skills_note(find_skills([tmp_path])[0]).text
     assert len(text) < LISTED_CHARS + 200
     assert text.endswith(" more, which are not listed")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.app.batch.tasks import BadLine, Task, read_tasks
-from agentcli.app.batch.trees import Trees
+from agentcli.app.batch.trees import TaskTrees
 from agentcli.types.errors import UsageError
 
 
@@ -96,7 +96,7 @@ def repository(tmp_path: Path) -> Path:
 
 def test_tree_is_a_worktree_of_the_commit(tmp_path: Path) -> None:
     work = repository(tmp_path)
-    trees = Trees(work / "sub", out=tmp_path / "out")
+    trees = TaskTrees(work / "sub", out=tmp_path / "out")
     assert not trees.lacks_changes
     (work / "sub" / "a.txt").write_text("two\n")
     assert trees.lacks_changes
@@ -117,7 +117,7 @@ def test_tree_without_git_is_a_copy_without_what_the_batch_writes(tmp_path: Path
     (work / "a.txt").write_text("one\n")
     (work / "link").symlink_to("nowhere")
     os.mkfifo(work / "pipe")
-    trees = Trees(work, out=work / "out")
+    trees = TaskTrees(work, out=work / "out")
     tree = trees.make("a")
     assert sorted(path.name for path in tree.iterdir()) == ["a.txt", "link"]
     (tree / "a.txt").write_text("two\n")
@@ -131,5 +131,5 @@ def test_directory_that_the_commit_does_not_have_is_copied(tmp_path: Path) -> No
     work = repository(tmp_path)
     (work / "new").mkdir()
     (work / "new" / "b.txt").touch()
-    tree = Trees(work / "new", out=tmp_path / "out").make("a")
+    tree = TaskTrees(work / "new", out=tmp_path / "out").make("a")
     assert [path.name for path in tree.iterdir()] == ["b.txt"]

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.briefing import Briefing, skill_folders
+from agentcli.app.briefing import ProjectInstructions, find_skill_folders
 from agentcli.settings import Settings
-from agentcli.types.events import CallFinished, CallJudged, Event, Told
+from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Command, Effect, ToolResult
 from agentcli.types.verdicts import Verdict
@@ -34,10 +34,10 @@ def ran(command: str, cwd: Path) -> CallFinished:
     return CallFinished(result=result)
 
 
-def told_after(briefing: Briefing, event: Event) -> list[str]:
+def told_after(briefing: ProjectInstructions, event: Event) -> list[str]:
     briefing(event)
-    notices = briefing.notices()
-    return [one.text.partition("\n\n")[2] for one in notices if isinstance(one, Told)]
+    notices = briefing.collect_notes()
+    return [one.text.partition("\n\n")[2] for one in notices if isinstance(one, ContextNote)]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def told_after(briefing: Briefing, event: Event) -> list[str]:
 def test_any_tool_that_touches_a_directory_brings_its_instructions(
     settings: Settings, given: dict[str, Json]
 ) -> None:
-    briefing = Briefing(settings)
+    briefing = ProjectInstructions(settings)
     assert told_after(briefing, judged(**given)) == ["Write short sentences."]
     assert told_after(briefing, judged(**given)) == []
 
@@ -64,22 +64,22 @@ def test_command_that_names_a_directory_brings_its_instructions(
     settings: Settings, command: str, folder: str
 ) -> None:
     event = ran(command, settings.workspace / folder)
-    assert told_after(Briefing(settings), event) == ["Write short sentences."]
+    assert told_after(ProjectInstructions(settings), event) == ["Write short sentences."]
 
 
 def test_what_names_nothing_brings_nothing(settings: Settings) -> None:
-    briefing = Briefing(settings)
+    briefing = ProjectInstructions(settings)
     assert told_after(briefing, judged(path="a\0b", pattern="docs\0")) == []
     assert told_after(briefing, judged(text="see /etc/passwd, or nothing at all")) == []
 
 
 def test_session_that_is_taken_up_is_not_told_again_unless_it_changed(settings: Settings) -> None:
-    first = Briefing(settings)
+    first = ProjectInstructions(settings)
     first(judged(path="docs/a.md"))
-    past = [one for one in first.notices() if isinstance(one, Told)]
-    assert told_after(Briefing(settings, past=past), judged(path="docs/a.md")) == []
+    past = [one for one in first.collect_notes() if isinstance(one, ContextNote)]
+    assert told_after(ProjectInstructions(settings, past=past), judged(path="docs/a.md")) == []
     (settings.workspace / "docs/AGENTS.md").write_text("Write long sentences.")
-    assert told_after(Briefing(settings, past=past), judged(path="docs/a.md")) == [
+    assert told_after(ProjectInstructions(settings, past=past), judged(path="docs/a.md")) == [
         "Write long sentences."
     ]
 
@@ -89,5 +89,5 @@ def test_folder_of_skills_that_leads_out_of_the_workspace_is_none(settings: Sett
     (settings.workspace / ".claude/skills").symlink_to(settings.workspace.parent)
     (settings.workspace / ".agentcli/skills").mkdir(parents=True)
     assert [
-        path for path in skill_folders(settings) if path.is_relative_to(settings.workspace)
+        path for path in find_skill_folders(settings) if path.is_relative_to(settings.workspace)
     ] == [settings.workspace / ".agentcli/skills"]

@@ -8,7 +8,7 @@ import pytest
 from agentcli.app import checkpoints
 from agentcli.app.checkpoints import FIRST_LOOK, Checkpoints
 from agentcli.record.checkpoint import scan
-from agentcli.record.place import SessionPlace
+from agentcli.record.place import SessionPaths
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Checkpointed, Event, Warned
 from agentcli.types.tools import Effect, Output, Tool, ToolContext
@@ -25,14 +25,14 @@ class Ground:
         self.told: list[Event] = []
         self.progress: list[str] = []
         self.checkpoints = Checkpoints(
-            SessionPlace(id="s1", directory=directory),
+            SessionPaths(id="s1", directory=directory),
             workspace=self.workspace,
-            tell=self.told.append,
+            emit=self.told.append,
         )
 
     def tool(self, act: Callable[..., Any], effect: Effect = Effect.EXECUTE) -> Tool:
         plain = FunctionTool("act", act, kind=effect)
-        ((_, load),) = self.checkpoints.around([(plain.spec, lambda: plain)])
+        ((_, load),) = self.checkpoints.wrap_offers([(plain.spec, lambda: plain)])
         return load()
 
     async def run(self, tool: Tool) -> Output:
@@ -60,7 +60,7 @@ def test_call_that_changes_something_is_told_with_its_paths(ground: Ground) -> N
 
 
 def test_look_that_takes_long_is_announced(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(checkpoints, "ANNOUNCE_AFTER_S", 0.0)
     asyncio.run(ground.run(ground.tool(ground.write)))
     assert ground.progress == [FIRST_LOOK]
 

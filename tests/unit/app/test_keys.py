@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.keys import keys_file, lend_keys, store_key
+from agentcli.app.keys import export_keys, get_keys_file, store_key
 from agentcli.types.errors import SettingsError
 
 
@@ -15,17 +15,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_stored_key_is_private_and_lent_to_the_environment() -> None:
-    assert lend_keys({}) == []
+    assert export_keys({}) == []
     store_key("ANTHROPIC_API_KEY", "sk-ant-1")
     store_key("OPENAI_API_KEY", 'with "quotes"')
-    assert keys_file().stat().st_mode & 0o777 == 0o600
+    assert get_keys_file().stat().st_mode & 0o777 == 0o600
     environ = {"OPENAI_API_KEY": "already there"}
-    assert lend_keys(environ) == ["ANTHROPIC_API_KEY"]
+    assert export_keys(environ) == ["ANTHROPIC_API_KEY"]
     assert environ == {"OPENAI_API_KEY": "already there", "ANTHROPIC_API_KEY": "sk-ant-1"}
 
 
 def test_broken_file_of_keys_is_said() -> None:
-    keys_file().parent.mkdir(parents=True)
-    keys_file().write_text("not toml")
+    get_keys_file().parent.mkdir(parents=True)
+    get_keys_file().write_text("not toml")
     with pytest.raises(SettingsError, match="cannot read"):
-        lend_keys({})
+        export_keys({})

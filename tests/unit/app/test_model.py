@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.model import chosen
-from agentcli.settings import OwnProvider, Settings, ToolSearch
+from agentcli.app.model import choose_model
+from agentcli.settings import CustomProvider, Settings, ToolSearch
 
-GATEWAY = OwnProvider(name="gate", protocol="anthropic", base_url="http://127.0.0.1:1")
+GATEWAY = CustomProvider(name="gate", protocol="anthropic", base_url="http://127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_who_loads_tools_that_were_found(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
     settings = Settings(workspace=tmp_path, model=model, tool_search=setting, providers=(GATEWAY,))
-    assert chosen(settings)[0].loads_tools is loads
+    assert choose_model(settings)[0].loads_tools is loads

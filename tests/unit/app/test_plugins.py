@@ -9,8 +9,8 @@ from textwrap import dedent
 
 import pytest
 
-from agentcli.app.plugins import Plugins, open_plugins
-from agentcli.settings import settings_file
+from agentcli.app.plugins import Plugins, load_plugins
+from agentcli.settings import get_settings_file
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Effect, Output, ToolContext
 from tests.support.program import agentcli, script
@@ -35,14 +35,14 @@ TOOLS = [Made]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
-    folder = settings_file().with_name("tools")
+    folder = get_settings_file().with_name("tools")
     folder.mkdir(parents=True)
     (tmp_path / "work").mkdir()
     return folder
 
 
 def opened(tmp_path: Path, *import_path: Path) -> Plugins:
-    return open_plugins(tmp_path / "work", import_path=map(str, import_path))
+    return load_plugins(tmp_path / "work", import_path=map(str, import_path))
 
 
 def found(plugins: Plugins) -> dict[str, str]:

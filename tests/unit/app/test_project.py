@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.project import find_root, open_project, project_rules, with_project
+from agentcli.app.project import apply_project, find_root, load_project, load_project_rules
 from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError
 
@@ -21,7 +21,7 @@ def own(root: Path) -> Settings:
 
 def _with(text: str, own: Settings) -> Settings:
     (own.workspace / ".agentcli/settings.toml").write_text(text)
-    return with_project(own, open_project(own.workspace, trust_project=True, environ={}))
+    return apply_project(own, load_project(own.workspace, trust_project=True, environ={}))
 
 
 def test_trusted_project_chooses_a_model_and_tightens_the_rest(own: Settings) -> None:
@@ -41,7 +41,7 @@ def test_project_never_loosens(own: Settings) -> None:
 
 
 def test_flags_and_environment_win_over_a_project(root: Path) -> None:
-    own = Settings(workspace=root, mode="auto", given=frozenset(["mode"]))
+    own = Settings(workspace=root, mode="auto", explicit_keys=frozenset(["mode"]))
 
     assert _with('mode = "plan"\n', own).mode == "auto"
 
@@ -79,7 +79,7 @@ def test_setting_that_is_not_a_projects_is_refused_with_its_line(
 def test_untrusted_settings_are_not_even_read(own: Settings) -> None:
     (own.workspace / ".agentcli/settings.toml").write_text("no TOML at all")
 
-    assert with_project(own, open_project(own.workspace, environ={})) == own
+    assert apply_project(own, load_project(own.workspace, environ={})) == own
 
 
 @pytest.mark.parametrize("name", ["", "/rules.toml"])
@@ -92,7 +92,7 @@ def test_rules_that_may_be_there_and_cannot_be_read_stop_everything(
     place.symlink_to(tmp_path)
 
     with pytest.raises(SettingsError, match=r"the rules of .* cannot be read: .* is a link"):
-        project_rules(open_project(root, environ={}))
+        load_project_rules(load_project(root, environ={}))
 
 
 def test_root_is_the_nearest_within_the_repository(tmp_path: Path) -> None:

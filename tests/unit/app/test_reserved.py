@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.instructions import Instructions
-from agentcli.guard.decide import Decider
+from agentcli.agent.instructions import InstructionFiles
+from agentcli.guard.decide import PolicyDecider
 from agentcli.guard.policy import rules_from_options
-from agentcli.guard.readonly import ReadProver, on_path
-from agentcli.guard.subject import EDITING, Subjects
+from agentcli.guard.readonly import ReadProver, build_path_lookup
+from agentcli.guard.subject import EDITING, SubjectFactory
 from agentcli.machine.reserved import Reserved
 from agentcli.machine.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
-from agentcli.tools.searching.ripgrep import Engine
+from agentcli.tools.searching.ripgrep import Ripgrep
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode
@@ -43,16 +43,16 @@ def root(request: pytest.FixtureRequest, home: Path) -> Path:
     return home if request.param == "home" else home.parents[1]
 
 
-def decider(root: Path, *, allow: tuple[str, ...] = ()) -> Decider:
-    prover = ReadProver(workspace=root, resolve=on_path(""), cwd=lambda: root, home=None)
+def decider(root: Path, *, allow: tuple[str, ...] = ()) -> PolicyDecider:
+    prover = ReadProver(workspace=root, resolve=build_path_lookup(""), cwd=lambda: root, home=None)
     rules = rules_from_options(allow=allow, deny=())
-    return Decider(rules=rules, prover=prover, is_confined=True)
+    return PolicyDecider(rules=rules, prover=prover, is_confined=True)
 
 
 def decision(root: Path, tool: str, path: Path, mode: Mode, *, allow: tuple[str, ...] = ()) -> str:
     patch = f"*** Begin Patch\n*** Update File: {path}\n*** End Patch"
     given = {"patch": patch} if tool == "apply_patch" else {"path": str(path)}
-    subject = Subjects(workspace=root, cwd=lambda: root).of(tool, given)
+    subject = SubjectFactory(workspace=root, cwd=lambda: root).build(tool, given)
     return decider(root, allow=allow).decide(subject, effect=Effect.WRITE, mode=mode).decision
 
 
@@ -106,7 +106,7 @@ def test_link_leads_to_what_is_guarded(home: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.command[0])
-def test_searches_pass_over_what_is_hidden(home: Path, root: Path, engine: Engine) -> None:
+def test_searches_pass_over_what_is_hidden(home: Path, root: Path, engine: Ripgrep) -> None:
     workspace = Workspace(root)
     grep = Grep(workspace=workspace, engine=engine)
     find = FindFiles(workspace=workspace, engine=engine)
@@ -123,7 +123,9 @@ def test_mentions_and_includes_do_not_reach_what_is_hidden(home: Path) -> None:
     assert "needle in .ssh" not in "".join(map(str, attached.parts))
     assert any("keys" in note for note in attached.notes)
     (home / "AGENTS.md").write_text("@.ssh/id_rsa\n@notes.txt\n")
-    told = "".join(map(str, Instructions(home, own=home / "none").at_start()))
+    told = "".join(
+        map(str, InstructionFiles(home, user_directory=home / "none").build_start_notes())
+    )
     assert "needle in notes.txt" in told and "needle in .ssh" not in told
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from agentcli.agent.history import MAY_HAVE_RUN, NEVER_RAN
 from agentcli.agent.journal import Journal
-from agentcli.app.resume import add_fact, close_open_ends, take_up
-from agentcli.record.audit import audit
-from agentcli.record.place import SessionPlace
-from agentcli.record.reading import read
+from agentcli.app.resume import add_fact, close_unfinished, open_existing
+from agentcli.record.audit import audit_log
+from agentcli.record.place import SessionPaths
+from agentcli.record.reading import read_log
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,
@@ -27,8 +27,8 @@ def closed(facts: Sequence[Fact]) -> tuple[list[Fact], tuple[str, ...]]:
         for seq, fact in enumerate(facts, start=1)
     ]
     added: list[Fact] = []
-    journal = Journal("s", record=lambda entry: added.append(entry.fact), before=entries)
-    return added, close_open_ends(journal)
+    journal = Journal("s", record=lambda entry: added.append(entry.fact), past_entries=entries)
+    return added, close_unfinished(journal)
 
 
 def test_closed_session_has_no_open_ends() -> None:
@@ -58,8 +58,8 @@ def test_turn_of_a_fresh_fork_stays_open() -> None:
     assert closed([*SESSION[:3], fork]) == ([], ())
 
 
-def place_with(tmp_path: Path, facts: Sequence[Fact] = SESSION) -> SessionPlace:
-    place = SessionPlace(id="s", directory=tmp_path / "s")
+def place_with(tmp_path: Path, facts: Sequence[Fact] = SESSION) -> SessionPaths:
+    place = SessionPaths(id="s", directory=tmp_path / "s")
     place.directory.mkdir()
     write(place.log, facts)
     return place
@@ -70,7 +70,7 @@ def test_unfinished_record_is_set_aside_and_nothing_else(tmp_path: Path, cut_byt
     place = place_with(tmp_path)
     whole = place.log.read_bytes()
     place.log.write_bytes(whole[:-cut_bytes])
-    taken = take_up(place)
+    taken = open_existing(place)
     taken.lock.release()
     kept = next(place.directory.glob("unfinished-*.txt"))
     assert place.log.read_bytes() + kept.read_bytes() == whole[:-cut_bytes]
@@ -82,18 +82,18 @@ def test_log_that_was_tampered_with_is_not_continued(tmp_path: Path) -> None:
     data = place.log.read_bytes().replace(b"It works.", b"It fails.")
     place.log.write_bytes(data)
     with pytest.raises(SettingsError, match="changed after it was written") as raised:
-        take_up(place)
+        open_existing(place)
     assert raised.value.hint.endswith("agentcli fork s")
     assert place.log.read_bytes() == data
     with pytest.raises(SettingsError):
-        take_up(place)  # and not because the first one still holds it
+        open_existing(place)  # and not because the first one still holds it
 
 
 def test_fact_is_added_to_a_session_nobody_works_in(tmp_path: Path) -> None:
     place = place_with(tmp_path)
     add_fact(place, SessionNamed(name="x"))
-    assert read(place.log).entries[-1].fact == SessionNamed(name="x")
-    assert audit(place.log).status == "intact"
+    assert read_log(place.log).entries[-1].fact == SessionNamed(name="x")
+    assert audit_log(place.log).status == "intact"
 
 
 def test_session_with_a_last_record_of_a_newer_version_is_continued_after_it(
@@ -102,7 +102,7 @@ def test_session_with_a_last_record_of_a_newer_version_is_continued_after_it(
     place = place_with(tmp_path)
     rewrite(place.log, lambda facts: facts.append({"type": "from_the_future"}))
     add_fact(place, SessionNamed(name="x"))
-    found = audit(place.log)
+    found = audit_log(place.log)
     assert (found.records, found.faults) == (18, ())
 
 
@@ -111,6 +111,6 @@ def test_record_that_is_cut_short_twice_is_set_aside_twice(tmp_path: Path) -> No
     for half in (b'{"v":1,"seq":17,"half', b'{"v":1,"se'):
         with place.log.open("ab") as log:
             log.write(half)
-        take_up(place).lock.release()
+        open_existing(place).lock.release()
     kept = sorted(path.read_bytes() for path in place.directory.glob("unfinished-17*.txt"))
     assert kept == [b'{"v":1,"se', b'{"v":1,"seq":17,"half']

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.app.server_library import arguments_of
+from agentcli.app.server_library import parse_arguments
 from agentcli.mcp.library import PromptOffer
 from agentcli.types.errors import UsageError
 
@@ -24,7 +24,7 @@ GREET = PromptOffer(
     ],
 )
 def test_arguments_are_given_by_position_or_by_name(text: str, given: dict[str, str]) -> None:
-    assert arguments_of(GREET, text, server="s") == given
+    assert parse_arguments(GREET, text, server="s") == given
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_arguments_are_given_by_position_or_by_name(text: str, given: dict[str, 
 )
 def test_arguments_that_do_not_fit_are_explained(text: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        arguments_of(GREET, text, server="s")
+        parse_arguments(GREET, text, server="s")
     assert (str(raised.value), raised.value.hint) == (said, "/s:greet name [mood]")

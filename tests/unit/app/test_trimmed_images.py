@@ -23,7 +23,7 @@ def test_image_that_gave_way_is_where_the_line_in_its_place_says(tmp_path: Path)
 
     async def talk() -> list[ResultsTrimmed]:
         session = open_session(settings, listeners=())
-        await session.turn("look at all of them")
+        await session.run_turn("look at all of them")
         await session.close(0)
         return [fact for fact in session.facts if isinstance(fact, ResultsTrimmed)]
 

@@ -6,8 +6,8 @@ import pytest
 
 from agentcli.app.opening import open_session
 from agentcli.app.session import Session
-from agentcli.app.undo import closed_session
-from agentcli.record.reading import read
+from agentcli.app.undo import open_closed_session
+from agentcli.record.reading import read_log
 from agentcli.settings import Settings
 from agentcli.types.errors import UsageError
 from agentcli.types.events import CallFinished, TurnEnded, Undone
@@ -36,17 +36,17 @@ def test_running_session_undoes_and_redoes_between_turns(settings: Settings) -> 
     async def talk() -> list[bool]:
         session = in_session(settings)
         there = []
-        await session.turn("write b")
+        await session.run_turn("write b")
         there.append(made.exists())
-        undoing = session.undoing()
-        latest = undoing.stack().latest()
+        undoing = session.build_undo()
+        latest = undoing.build_stack().latest()
         assert latest is not None
         undoing.undo([latest])
         there.append(made.exists())
-        await session.turn("what now?")
-        undoing.redo(undoing.stack().redoable[-1])
+        await session.run_turn("what now?")
+        undoing.redo(undoing.build_stack().redoable[-1])
         there.append(made.exists())
-        assert undoing.stack().redoable == ()
+        assert undoing.build_stack().redoable == ()
         await session.close(0)
         return there
 
@@ -65,10 +65,10 @@ def test_undo_waits_for_the_end_of_a_turn(settings: Settings, tmp_path: Path) ->
 
         chosen = replace(settings, model=model, sandbox="off")
         session = open_session(chosen, listeners=(listen,))
-        turn = asyncio.create_task(session.turn("go"))
+        turn = asyncio.create_task(session.run_turn("go"))
         await began.wait()
-        undoing = session.undoing()
-        latest = undoing.stack().latest()
+        undoing = session.build_undo()
+        latest = undoing.build_stack().latest()
         assert latest is not None
         with pytest.raises(UsageError, match="a turn is running"):
             undoing.undo([latest])
@@ -85,19 +85,19 @@ def test_undo_waits_for_the_end_of_a_turn(settings: Settings, tmp_path: Path) ->
 def test_undo_in_a_session_that_was_killed_ends_its_turn_first(settings: Settings) -> None:
     async def talk() -> Session:
         session = in_session(settings)
-        await session.turn("write b")
+        await session.run_turn("write b")
         await session.close(0)
         return session
 
-    place = asyncio.run(talk()).place
+    place = asyncio.run(talk()).paths
     lines = place.log.read_bytes().splitlines(keepends=True)
     kept = next(number for number, line in enumerate(lines) if b'"checkpointed"' in line)
     place.log.write_bytes(b"".join(lines[: kept + 1]))
-    with closed_session(place, None) as undoing:
-        latest = undoing.stack().latest()
+    with open_closed_session(place, None) as undoing:
+        latest = undoing.build_stack().latest()
         assert latest is not None
         undoing.undo([latest])
-    facts = [entry.fact for entry in read(place.log).entries]
+    facts = [entry.fact for entry in read_log(place.log).entries]
     kinds = [type(fact) for fact in facts[kept + 1 :]]
     assert kinds[:3] == [CallFinished, TurnEnded, Undone]
     assert not (settings.workspace / "b.txt").exists()

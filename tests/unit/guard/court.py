@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.guard.decide import Decider
-from agentcli.guard.hooks import Hook, HookGround, Hooks
-from agentcli.guard.judge import Opinion, PolicyJudge
+from agentcli.guard.decide import PolicyDecider
+from agentcli.guard.hooks import Hook, HookContext, HookRunner
+from agentcli.guard.judge import Evaluate, PolicyJudge
 from agentcli.guard.readonly import ReadProver
 from agentcli.guard.rules import RuleDecision, parse_rule
-from agentcli.guard.subject import Subjects
+from agentcli.guard.subject import SubjectFactory
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Details, Effect, Output, Raw, Tool, ToolContext, ToolSpec
-from agentcli.types.verdicts import Asker, Judge, Mode, Question, Verdict
+from agentcli.types.verdicts import AskUser, Judge, Mode, Question, Verdict
 
 EFFECTS = {"bash": Effect.EXECUTE, "read_file": Effect.READ, "edit_file": Effect.WRITE}
 ALIASES = {"cmd": "command", "file_path": "path"}
@@ -88,10 +88,10 @@ def court_of(
     ask: tuple[str, ...] = (),
     deny: tuple[str, ...] = (),
     judged: tuple[str, ...] = (),
-    person: Asker | None = None,
+    person: AskUser | None = None,
     hooks: tuple[Hook, ...] = (),
     is_confined: bool = True,
-    opinion: Opinion | None = None,
+    opinion: Evaluate | None = None,
 ) -> Court:
     decisions: list[tuple[RuleDecision, tuple[str, ...]]] = [
         ("allow", allow),
@@ -109,10 +109,12 @@ def court_of(
     )
     judge = PolicyJudge(
         mode=mode,
-        decider=Decider(rules=rules, prover=prover, is_confined=is_confined),
-        subjects=Subjects(workspace=root, cwd=lambda: root),
-        asker=person,
-        hooks=Hooks(hooks, HookGround(session_id="s", cwd=root, env={"PATH": "/usr/bin:/bin"})),
-        opinion=opinion,
+        decider=PolicyDecider(rules=rules, prover=prover, is_confined=is_confined),
+        subjects=SubjectFactory(workspace=root, cwd=lambda: root),
+        ask_user=person,
+        hooks=HookRunner(
+            hooks, HookContext(session_id="s", cwd=root, env={"PATH": "/usr/bin:/bin"})
+        ),
+        evaluate=opinion,
     )
     return Court(root, judge)

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.decide import Decider
+from agentcli.guard.decide import PolicyDecider
 from agentcli.guard.policy import load_rules
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.subject import Subjects
+from agentcli.guard.subject import SubjectFactory
 from agentcli.types.errors import SettingsError
 from agentcli.types.tools import Effect
-from agentcli.types.verdicts import CONFINED, Confinement, Verdict
+from agentcli.types.verdicts import NO_GRANTS, Grants, Verdict
 
 RULES = """
 [[rule]]
@@ -51,30 +51,30 @@ class Decide:
             workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
         )
         rules = load_rules(root / "rules.toml", source="user")
-        self._decider = Decider(rules=rules, prover=prover, is_confined=True)
-        self._subjects = Subjects(workspace=root, cwd=lambda: root)
+        self._decider = PolicyDecider(rules=rules, prover=prover, is_confined=True)
+        self._subjects = SubjectFactory(workspace=root, cwd=lambda: root)
 
     def __call__(self, command: str) -> Verdict:
-        subject = self._subjects.of("bash", {"command": command})
+        subject = self._subjects.build("bash", {"command": command})
         return self._decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
 
 
 @pytest.mark.parametrize(
     ("command", "given"),
     [
-        ("npm test", CONFINED),
-        ("npm install", Confinement(network=True, writable=(Path("/cache"), Path("/more")))),
+        ("npm test", NO_GRANTS),
+        ("npm install", Grants(network=True, writable=(Path("/cache"), Path("/more")))),
         (
             "npm install | tail -3",
-            Confinement(network=True, writable=(Path("/cache"), Path("/more"))),
+            Grants(network=True, writable=(Path("/cache"), Path("/more"))),
         ),
-        ("npm install && pip install x", Confinement(network=True, writable=(Path("/more"),))),
-        ("npm install && npm test", CONFINED),
-        ("ls", CONFINED),
+        ("npm install && pip install x", Grants(network=True, writable=(Path("/more"),))),
+        ("npm install && npm test", NO_GRANTS),
+        ("ls", NO_GRANTS),
     ],
 )
 def test_line_gets_only_what_all_its_parts_are_given(
-    command: str, given: Confinement, decide: Decide
+    command: str, given: Grants, decide: Decide
 ) -> None:
     verdict = decide(command)
 
@@ -84,7 +84,7 @@ def test_line_gets_only_what_all_its_parts_are_given(
 def test_question_says_what_a_yes_would_give(decide: Decide) -> None:
     verdict = decide("git push origin main")
 
-    assert (verdict.decision, verdict.confinement) == ("ask", Confinement(network=True))
+    assert (verdict.decision, verdict.confinement) == ("ask", Grants(network=True))
 
 
 @pytest.mark.parametrize(

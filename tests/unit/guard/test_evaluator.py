@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.guard.evaluator import Evaluator, Matter
+from agentcli.guard.evaluator import EvaluationRequest, ModelEvaluator
 from agentcli.guard.hooks import Hook
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Text, ToolCall, UserMessage
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, Verdict
@@ -19,14 +19,14 @@ ASKS = Verdict(decision="ask", by="evaluator", reason="rule judge bash wants it"
 
 def _opinion(answer: Reply | str, command: str = "make") -> tuple[Verdict, ListWire]:
     wire = ListWire([reply(answer) if isinstance(answer, str) else answer])
-    matter = Matter(
+    matter = EvaluationRequest(
         call=ToolCall(id="1", name="bash", input={"command": command}),
         effect=Effect.EXECUTE,
         workspace="/w",
         mode="ask",
         verdict=ASKS,
     )
-    evaluator = Evaluator(wire, model="m", clean=lambda text: text.replace("hunter2", "***"))
+    evaluator = ModelEvaluator(wire, model="m", clean=lambda text: text.replace("hunter2", "***"))
     return asyncio.run(evaluator(matter)), wire
 
 
@@ -83,7 +83,7 @@ def test_answer_may_stand_in_a_fence() -> None:
         "[" * 100_000,
         reply(_says("allow"), stop="length"),
         reply(_says("allow"), call("bash", command="rm")),
-        WireError("no network", kind=WireErrorKind.UNAVAILABLE),
+        ProviderError("no network", kind=ProviderErrorKind.UNAVAILABLE),
     ],
 )
 def test_nonsense_and_failure_ask(answer: Reply | str) -> None:
@@ -113,8 +113,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path.resolve()
 
 
-def _judge(decision: str) -> Evaluator:
-    return Evaluator(ListWire([reply(_says(decision))]), model="m")
+def _judge(decision: str) -> ModelEvaluator:
+    return ModelEvaluator(ListWire([reply(_says(decision))]), model="m")
 
 
 def test_judge_rule_lets_the_model_decide_in_every_direction(root: Path) -> None:
@@ -127,7 +127,7 @@ def test_judge_rule_lets_the_model_decide_in_every_direction(root: Path) -> None
 
 def test_model_cannot_lift_deny_ask_or_plan(root: Path) -> None:
     wire = ListWire([])
-    opinion = Evaluator(wire, model="m")
+    opinion = ModelEvaluator(wire, model="m")
     courts = [
         court_of(root, judged=("bash",), opinion=opinion, deny=("bash(make:*)",)),
         court_of(root, judged=("bash",), opinion=opinion, ask=("bash(make:*)",)),
@@ -141,7 +141,7 @@ def test_model_cannot_lift_deny_ask_or_plan(root: Path) -> None:
 def test_model_cannot_lift_what_a_hook_asks_about(root: Path) -> None:
     hook = Hook(event="PreToolUse", command="exit 1")
     wire = ListWire([])
-    court = court_of(root, judged=("bash",), opinion=Evaluator(wire, model="m"), hooks=(hook,))
+    court = court_of(root, judged=("bash",), opinion=ModelEvaluator(wire, model="m"), hooks=(hook,))
 
     assert court.hear("bash", command="make").decision == "deny"
     assert wire.requests == []

@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.guard.hook_names import COMMON_NAMES, OwnCall, fits_some_tool, tell_call
 from agentcli.guard.hook_process import HookProblem
-from agentcli.guard.hooks import Hook, HookGround, Hooks
+from agentcli.guard.hooks import Hook, HookContext, HookRunner
 from agentcli.guard.subject import KNOWN_TOOLS
 from agentcli.types.messages import Json, ToolCall
 
@@ -26,12 +26,12 @@ def _forms(name: str) -> Iterator[str]:
 
 
 def _decide(tmp_path: Path, matcher: str, call: OwnCall) -> str:
-    ground = HookGround(
+    ground = HookContext(
         session_id="s", cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, own_call=lambda *_: call
     )
     hook = Hook(event="PreToolUse", command="exit 2", matcher=matcher)
     asked = ToolCall(id="c", name=call.tool, input=call.input)
-    return asyncio.run(Hooks([hook], ground).before(asked)).decision
+    return asyncio.run(HookRunner([hook], ground).run_before(asked)).decision
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.tool)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.hook_answer import HookEvent, HookResult
-from agentcli.guard.hooks import Before, Hook, HookGround, Hooks
+from agentcli.guard.hooks import Hook, HookContext, HookRunner, HookVerdict
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json, Text, ToolCall
 from agentcli.types.tools import Command, Output
@@ -27,23 +27,23 @@ def _hook(
     return Hook(event=event, command=_python(code), matcher=matcher, timeout_s=timeout_s)
 
 
-def _hooks(tmp_path: Path, *hooks: Hook, told: list[HookResult] | None = None) -> Hooks:
+def _hooks(tmp_path: Path, *hooks: Hook, told: list[HookResult] | None = None) -> HookRunner:
     tell = told.append if told is not None else lambda result: None
-    ground = HookGround(session_id="s1", cwd=tmp_path, env=PATH, mode=lambda: "ask")
-    return Hooks(hooks, ground, tell=tell)
+    ground = HookContext(session_id="s1", cwd=tmp_path, env=PATH, mode=lambda: "ask")
+    return HookRunner(hooks, ground, emit=tell)
 
 
 def _call(name: str = "bash", **given: Json) -> ToolCall:
     return ToolCall(id="c1", name=name, input=given)
 
 
-def _before(tmp_path: Path, *hooks: Hook) -> Before:
-    return asyncio.run(_hooks(tmp_path, *hooks).before(_call(command="ls")))
+def _before(tmp_path: Path, *hooks: Hook) -> HookVerdict:
+    return asyncio.run(_hooks(tmp_path, *hooks).run_before(_call(command="ls")))
 
 
-def _after(hooks: Hooks, call: ToolCall, output: Output) -> list[Reaction | None]:
+def _after(hooks: HookRunner, call: ToolCall, output: Output) -> list[Reaction | None]:
     async def react() -> list[Reaction | None]:
-        return [await step(call, output) for step in hooks.after()]
+        return [await step(call, output) for step in hooks.build_after()]
 
     return asyncio.run(react())
 
@@ -51,7 +51,7 @@ def _after(hooks: Hooks, call: ToolCall, output: Output) -> list[Reaction | None
 def test_hook_is_told_the_call_on_standard_input(tmp_path: Path) -> None:
     hook = _hook("open('told', 'w').write(sys.stdin.read())")
 
-    assert _before(tmp_path, hook) == Before()
+    assert _before(tmp_path, hook) == HookVerdict()
     assert json.loads((tmp_path / "told").read_text()) == {
         "session_id": "s1",
         "transcript_path": "",
@@ -198,7 +198,7 @@ def test_hook_that_fails_says_how(code: str, reason: str, tmp_path: Path) -> Non
     told: list[HookResult] = []
     hooks = _hooks(tmp_path, _hook(code), told=told)
 
-    said = asyncio.run(hooks.before(_call()))
+    said = asyncio.run(hooks.run_before(_call()))
 
     assert said.decision == told[0].decision == "failed"
     assert reason in said.reason
@@ -229,7 +229,7 @@ def test_cancelled_hook_is_killed(tmp_path: Path) -> None:
     hook = _hook("open('fifo', 'w').write(str(os.getpid())); time.sleep(60)")
 
     async def cancel() -> int:
-        running = asyncio.create_task(_hooks(tmp_path, hook).before(_call()))
+        running = asyncio.create_task(_hooks(tmp_path, hook).run_before(_call()))
         pid = await asyncio.to_thread(fifo.read_text)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -266,7 +266,7 @@ def test_nobody_waits_for_a_grandchild_that_keeps_the_streams(tmp_path: Path) ->
 def test_hook_that_reads_nothing_of_a_large_input_blocks_nothing(tmp_path: Path) -> None:
     hooks = _hooks(tmp_path, _hook("pass"))
 
-    assert asyncio.run(hooks.before(_call(command="x" * 3_000_000))) == Before()
+    assert asyncio.run(hooks.run_before(_call(command="x" * 3_000_000))) == HookVerdict()
 
 
 def test_each_hook_sees_what_the_one_before_made_of_the_arguments(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_matcher_of_words_is_about_whole_tool_names(tmp_path: Path) -> None:
     hooks = _hooks(tmp_path, deny)
 
     def decision(tool: str) -> str:
-        return asyncio.run(hooks.before(_call(tool))).decision
+        return asyncio.run(hooks.run_before(_call(tool))).decision
 
     assert [decision(tool) for tool in ("edit_file", "write_file", "edit_files", "bash")] == [
         *["deny", "deny"],
@@ -365,7 +365,7 @@ def test_hook_is_told_in_the_words_of_its_matcher(
     given = {key: str(value).replace("/w", str(tmp_path)) for key, value in given.items()}
     hooks = _hooks(tmp_path.resolve(), _hook(code, matcher=matcher))
 
-    said = asyncio.run(hooks.before(_call(tool, **given)))
+    said = asyncio.run(hooks.run_before(_call(tool, **given)))
 
     assert json.loads(said.reason.partition("code 1 ")[2]) == [told_name, told]
 
@@ -377,7 +377,7 @@ def test_changes_of_a_hook_with_other_words_come_back_in_ours(tmp_path: Path) ->
     )
     hooks = _hooks(tmp_path, _hook(code, matcher="Edit"))
 
-    said = asyncio.run(hooks.before(_call("edit_file", path="a", old_text="x", new_text="y")))
+    said = asyncio.run(hooks.run_before(_call("edit_file", path="a", old_text="x", new_text="y")))
 
     assert said.input == {"path": "a", "old_text": "x", "new_text": "z"}
 
@@ -388,17 +388,17 @@ def test_patch_is_shown_to_a_hook_for_edits_file_by_file(tmp_path: Path) -> None
     hooks = _hooks(tmp_path, _hook(code, matcher="Write"))
 
     def decision(text: str) -> str:
-        return asyncio.run(hooks.before(_call("apply_patch", patch=text))).decision
+        return asyncio.run(hooks.run_before(_call("apply_patch", patch=text))).decision
 
     assert decision(patch) == "deny"
     assert decision(patch.replace("b\n", "c\n")) == "none"
 
 
 def test_hook_that_may_not_run_any_more_has_failed(tmp_path: Path) -> None:
-    ground = HookGround(session_id="s", cwd=tmp_path, env=PATH, why_not=lambda hook: "it changed")
+    ground = HookContext(session_id="s", cwd=tmp_path, env=PATH, why_not=lambda hook: "it changed")
     mark = _hook("open('ran', 'w')")
 
-    said = asyncio.run(Hooks([mark], ground).before(_call()))
+    said = asyncio.run(HookRunner([mark], ground).run_before(_call()))
 
     assert (said.decision, said.reason) == ("failed", "the hook was not run: it changed")
     assert not (tmp_path / "ran").exists()
@@ -417,10 +417,10 @@ def test_other_events_run_their_own_hooks_with_their_details(tmp_path: Path) -> 
     told = _hook("print(json.load(sys.stdin)['prompt'])", event="UserPromptSubmit")
     hooks = _hooks(tmp_path, told, _hook("sys.exit(2)"))
 
-    results = asyncio.run(hooks.at("UserPromptSubmit", prompt="hello"))
+    results = asyncio.run(hooks.run_event("UserPromptSubmit", prompt="hello"))
 
     assert [(one.decision, one.context) for one in results] == [("none", "hello")]
-    assert asyncio.run(hooks.at("SessionStart")) == []
+    assert asyncio.run(hooks.run_event("SessionStart")) == []
 
 
 def test_hook_gets_only_the_environment_it_is_given(
@@ -429,7 +429,7 @@ def test_hook_gets_only_the_environment_it_is_given(
     monkeypatch.setenv("SOME_TOKEN", "x")
     hook = Hook(event="SessionStart", command="echo [$SOME_TOKEN]")
 
-    results = asyncio.run(_hooks(tmp_path, hook).at("SessionStart"))
+    results = asyncio.run(_hooks(tmp_path, hook).run_event("SessionStart"))
 
     assert results[0].context == "[]"
 

@@ -1,4 +1,4 @@
-from agentcli.guard.masking import Masking
+from agentcli.guard.masking import EventMasking
 from agentcli.guard.secrets import Redactor
 from agentcli.types.deltas import (
     CallDelta,
@@ -8,7 +8,14 @@ from agentcli.types.deltas import (
     TextDelta,
     ThinkingDelta,
 )
-from agentcli.types.events import CallFinished, CallJudged, Event, ModelReplied, Told, TurnStarted
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    ContextNote,
+    Event,
+    ModelReplied,
+    TurnStarted,
+)
 from agentcli.types.messages import (
     AssistantMessage,
     Block,
@@ -26,11 +33,11 @@ from agentcli.types.verdicts import Verdict
 SECRET = "opensesame-0123"
 SHAPED = "sk-" + "a1" * 16
 REDACTOR = Redactor(environ={}, values=[SECRET])
-HIDDEN, HIDDEN_SHAPED = REDACTOR.text(SECRET), REDACTOR.text(SHAPED)
+HIDDEN, HIDDEN_SHAPED = REDACTOR.mask(SECRET), REDACTOR.mask(SHAPED)
 
 
 def masked(*events: Event) -> list[Event]:
-    masking = Masking(REDACTOR)
+    masking = EventMasking(REDACTOR)
     return [shown for event in events for shown in masking(event)]
 
 
@@ -65,7 +72,7 @@ def test_every_text_of_a_fact_is_masked() -> None:
         TurnStarted(message=UserMessage(content=(Text(text=f"use {SECRET}"),))),
         CallJudged(call=call, effect=Effect.EXECUTE, verdict=verdict),
         CallFinished(result=result),
-        Told(text=SHAPED, why=SECRET),
+        ContextNote(text=SHAPED, why=SECRET),
         RetryDelta(reason=f"bad key {SECRET}", status=401, wait_s=1.0, attempt=1, attempts=2),
         CallProgress(call_id=SECRET, text=SECRET),
     )
@@ -88,7 +95,7 @@ def test_every_text_of_a_fact_is_masked() -> None:
                 details=Raw(text=f"<{HIDDEN_SHAPED}>"),
             )
         ),
-        Told(text=HIDDEN_SHAPED, why=HIDDEN),
+        ContextNote(text=HIDDEN_SHAPED, why=HIDDEN),
         RetryDelta(reason=f"bad key {HIDDEN}", status=401, wait_s=1.0, attempt=1, attempts=2),
         CallProgress(call_id=SECRET, text=HIDDEN),
     ]

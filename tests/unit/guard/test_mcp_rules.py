@@ -4,13 +4,13 @@ from types import SimpleNamespace
 import pytest
 
 from agentcli.guard.rules import RuleError, parse_rule
-from agentcli.guard.subject import Subject, Subjects
+from agentcli.guard.subject import CallSubject, SubjectFactory
 
 
-def subject(tool: str, server_tool: str, *, server: str = "hub") -> Subject:
-    subjects = Subjects(workspace=Path("/w"), cwd=lambda: Path("/w"))
+def subject(tool: str, server_tool: str, *, server: str = "hub") -> CallSubject:
+    subjects = SubjectFactory(workspace=Path("/w"), cwd=lambda: Path("/w"))
     args = SimpleNamespace(server_tool=server_tool)
-    return subjects.of(tool, args, source=f"mcp {server}")
+    return subjects.build(tool, args, source=f"mcp {server}")
 
 
 @pytest.mark.parametrize(

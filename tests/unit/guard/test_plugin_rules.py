@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.rules import RuleError, parse_rule
-from agentcli.guard.subject import Subjects
+from agentcli.guard.subject import SubjectFactory
 from tests.support.program import agentcli, script
 
 WRITER = """
@@ -25,10 +25,10 @@ TOOLS = [Stamp]
 
 def test_rule_about_a_plugin_concerns_its_tool_alone(tmp_path: Path) -> None:
     rule = parse_rule("plugin(stamp)", "allow", source="user")
-    subjects = Subjects(workspace=tmp_path, cwd=lambda: tmp_path)
-    assert rule.permits_call(subjects.of("stamp", {}))
-    assert not rule.permits_call(subjects.of("stamp", {}, source="mcp stamp"))
-    assert not rule.permits_call(subjects.of("stamps", {}))
+    subjects = SubjectFactory(workspace=tmp_path, cwd=lambda: tmp_path)
+    assert rule.permits_call(subjects.build("stamp", {}))
+    assert not rule.permits_call(subjects.build("stamp", {}, source="mcp stamp"))
+    assert not rule.permits_call(subjects.build("stamps", {}))
 
 
 @pytest.mark.parametrize(

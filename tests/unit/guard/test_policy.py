@@ -2,17 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.decide import Decider
-from agentcli.guard.explain import call_of, explain
+from agentcli.guard.decide import PolicyDecider
+from agentcli.guard.explain import explain, parse_query
 from agentcli.guard.policy import (
     load_rules,
+    parse_rule_tables,
     rules_from_options,
-    rules_in,
     store_rule,
 )
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.rules import Rule, RuleError
-from agentcli.guard.subject import Subjects
+from agentcli.guard.rules import PermissionRule, RuleError
+from agentcli.guard.subject import SubjectFactory
 from agentcli.types.errors import SettingsError, UsageError
 
 GOOD = """
@@ -119,7 +119,9 @@ def test_project_file_may_not_allow(rules_file: Path) -> None:
 def test_rules_may_stand_in_a_settings_file(rules_file: Path) -> None:
     document = {"model": "x", "rule": [{"decision": "deny", "rule": "bash"}]}
 
-    rules = rules_in(document, "model = 'x'\n[[rule]]\n", path=rules_file, source="project")
+    rules = parse_rule_tables(
+        document, "model = 'x'\n[[rule]]\n", path=rules_file, source="project"
+    )
 
     assert [rule.where for rule in rules] == [f"{rules_file}:2"]
 
@@ -165,14 +167,14 @@ def test_storing_keeps_what_the_file_says(rules_file: Path) -> None:
 def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> None:
     root = tmp_path.resolve()
 
-    def explained(query: str, *rules: Rule) -> tuple[str, str, tuple[str, ...]]:
+    def explained(query: str, *rules: PermissionRule) -> tuple[str, str, tuple[str, ...]]:
         prover = ReadProver(
             workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
         )
         answer = explain(
-            *call_of(query),
-            decider=Decider(rules=rules, prover=prover, is_confined=True),
-            subjects=Subjects(workspace=root, cwd=lambda: root),
+            *parse_query(query),
+            decider=PolicyDecider(rules=rules, prover=prover, is_confined=True),
+            subjects=SubjectFactory(workspace=root, cwd=lambda: root),
             mode="ask",
         )
         rule_texts = answer.suggestion.rules if answer.suggestion else ()
@@ -193,4 +195,4 @@ def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> No
 @pytest.mark.parametrize("query", ["git push", "bash:", "frob: x", ""])
 def test_query_that_is_no_call_is_refused(query: str) -> None:
     with pytest.raises(UsageError):
-        call_of(query)
+        parse_query(query)

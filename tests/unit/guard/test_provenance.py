@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.decide import Decider
+from agentcli.guard.decide import PolicyDecider
 from agentcli.guard.policy import load_rules
-from agentcli.guard.provenance import NETWORK, OUTSIDE, NetworkReach, Provenance
+from agentcli.guard.provenance import NETWORK, OUTSIDE, NetworkReach, OriginTracker
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.subject import Subjects
+from agentcli.guard.subject import SubjectFactory
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import CallFinished
 from agentcli.types.messages import ToolCall
@@ -16,8 +16,10 @@ from agentcli.types.tools import Command, Details, Effect, FileView, Matches, Ou
 ROOT, OUT = Path("/w"), Path("/state/s1/out")
 
 
-def _provenance(reach: NetworkReach = "none", facts: tuple[CallFinished, ...] = ()) -> Provenance:
-    return Provenance(
+def _provenance(
+    reach: NetworkReach = "none", facts: tuple[CallFinished, ...] = ()
+) -> OriginTracker:
+    return OriginTracker(
         workspace=ROOT,
         own=[OUT],
         reach=lambda call_id: reach,
@@ -26,7 +28,7 @@ def _provenance(reach: NetworkReach = "none", facts: tuple[CallFinished, ...] = 
     )
 
 
-def _origin(provenance: Provenance, details: Details | None = None, name: str = "bash") -> str:
+def _origin(provenance: OriginTracker, details: Details | None = None, name: str = "bash") -> str:
     return provenance(ToolCall(id="1", name=name, input={}), Output.of("x", details=details))
 
 
@@ -142,7 +144,7 @@ def _decision(rules: str, tmp_path: Path, *, effect: Effect, is_untrusted: bool)
     file = tmp_path / "rules.toml"
     file.write_text(rules)
     root = tmp_path.resolve()
-    decider = Decider(
+    decider = PolicyDecider(
         rules=load_rules(file, source="user"),
         prover=ReadProver(
             workspace=root, resolve=lambda name: Path("/bin", name), cwd=lambda: root
@@ -151,7 +153,7 @@ def _decision(rules: str, tmp_path: Path, *, effect: Effect, is_untrusted: bool)
         is_untrusted=lambda: is_untrusted,
     )
     tool, args = ("bash", {"command": "make"}) if effect is Effect.EXECUTE else ("edit_file", {})
-    subject = Subjects(workspace=root, cwd=lambda: root).of(tool, {"path": "a", **args})
+    subject = SubjectFactory(workspace=root, cwd=lambda: root).build(tool, {"path": "a", **args})
     subject = replace(subject, effect=effect)
     return decider.decide(subject, effect=effect, mode="auto").decision
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.readonly import ReadProver, on_path
+from agentcli.guard.readonly import ReadProver, build_path_lookup
 from tests.unit.guard.attacks import DOING_MORE
 from tests.unit.guard.reads import READING
 
@@ -108,11 +108,11 @@ def test_programs_are_found_as_bash_finds_them(tmp_path: Path) -> None:
         program.chmod(mode)
     one, two, three = (str(tmp_path / folder) for folder in ("one", "two", "three"))
 
-    assert on_path(f"{one}:{two}:{three}")("prog") == Path(two, "prog")
-    assert on_path(one)("prog") is None
+    assert build_path_lookup(f"{one}:{two}:{three}")("prog") == Path(two, "prog")
+    assert build_path_lookup(one)("prog") is None
     for relative in ("", ".", "bin"):
-        assert on_path(f"{two}:{relative}")("prog") == Path(two, "prog")
-        assert on_path(f"{relative}:{two}")("prog") is None
+        assert build_path_lookup(f"{two}:{relative}")("prog") == Path(two, "prog")
+        assert build_path_lookup(f"{relative}:{two}")("prog") is None
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 from pathlib import Path
 from typing import cast
 
-from agentcli.guard.decide import Decider
+from agentcli.guard.decide import PolicyDecider
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.replay import DeciderOf, Past, Relief, judge_again, reliefs
+from agentcli.guard.replay import DeciderOf, PastCall, RuleProposal, judge_again, propose_rules
 from agentcli.guard.rules import RuleDecision, parse_rule
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
@@ -12,8 +12,8 @@ from agentcli.types.verdicts import By, Decision, Verdict
 ROOT = Path("/nowhere/workspace")
 
 
-def past(command: str, decision: Decision = "allow", by: By = "person") -> Past:
-    return Past(
+def past(command: str, decision: Decision = "allow", by: By = "person") -> PastCall:
+    return PastCall(
         session="s",
         at="2026-01-01T00:00:00.000Z",
         call=ToolCall(id="1", name="bash", input={"command": command}),
@@ -31,16 +31,16 @@ def with_rules(*texts: str) -> DeciderOf:
         for decision, text in (one.split(" ", 1) for one in texts)
     ]
 
-    def decider_of(one: Past) -> Decider:
+    def decider_of(one: PastCall) -> PolicyDecider:
         prover = ReadProver(
             workspace=ROOT, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: ROOT
         )
-        return Decider(rules=rules, prover=prover, is_confined=True)
+        return PolicyDecider(rules=rules, prover=prover, is_confined=True)
 
     return decider_of
 
 
-def differing(pasts: list[Past], *rules: str) -> list[tuple[str, str, str]]:
+def differing(pasts: list[PastCall], *rules: str) -> list[tuple[str, str, str]]:
     return [
         (cast("dict[str, str]", one.past.call.input)["command"], one.past.was, one.would.decision)
         for one in judge_again(pasts, with_rules(*rules))
@@ -67,29 +67,29 @@ def test_what_a_hook_decided_differs_only_where_a_rule_denies_it_now() -> None:
     assert differing(pasts, "deny bash(make:*)") == [("make", "allow", "deny")]
 
 
-def found(pasts: list[Past], *rules: str) -> list[Relief]:
+def found(pasts: list[PastCall], *rules: str) -> list[RuleProposal]:
     decider_of = with_rules(*rules)
-    return reliefs(judge_again(pasts, decider_of), decider_of)
+    return propose_rules(judge_again(pasts, decider_of), decider_of)
 
 
 def test_rule_that_spares_most_questions_comes_first() -> None:
     pasts = [past("pytest -q"), past("git commit -m x"), past("pytest"), past("pytest && ls")]
 
     assert found(pasts) == [
-        Relief(("bash(pytest:*)",), 3),
-        Relief(("bash(git commit:*)",), 1),
+        RuleProposal(("bash(pytest:*)",), 3),
+        RuleProposal(("bash(git commit:*)",), 1),
     ]
-    assert found(pasts, "allow bash(pytest:*)") == [Relief(("bash(git commit:*)",), 1)]
+    assert found(pasts, "allow bash(pytest:*)") == [RuleProposal(("bash(git commit:*)",), 1)]
 
 
 def test_rule_that_would_admit_a_refused_call_is_not_suggested() -> None:
     pasts = [past("git push origin a"), past("git push -f", "deny"), past("make x")]
 
-    assert found(pasts) == [Relief(("bash(make x:*)",), 1)]
+    assert found(pasts) == [RuleProposal(("bash(make x:*)",), 1)]
 
 
 def test_unanswered_question_is_no_refusal() -> None:
-    assert found([past("pytest", "deny", "nobody")]) == [Relief(("bash(pytest:*)",), 1)]
+    assert found([past("pytest", "deny", "nobody")]) == [RuleProposal(("bash(pytest:*)",), 1)]
 
 
 def test_line_that_no_rule_can_allow_gets_no_suggestion() -> None:

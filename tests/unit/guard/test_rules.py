@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.commands import Likeness
-from agentcli.guard.decide import Decider
+from agentcli.guard.decide import PolicyDecider
 from agentcli.guard.readonly import ReadProver
-from agentcli.guard.rules import Rule, RuleDecision, RuleError, parse_rule
-from agentcli.guard.subject import Subjects
+from agentcli.guard.rules import PermissionRule, RuleDecision, RuleError, parse_rule
+from agentcli.guard.subject import SubjectFactory
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Verdict
 from tests.unit.guard import work
@@ -25,28 +25,28 @@ READER_RULES = [
 ]
 
 
-def _rule(text: str, decision: RuleDecision = "allow") -> Rule:
+def _rule(text: str, decision: RuleDecision = "allow") -> PermissionRule:
     return parse_rule(text, decision, source="user")
 
 
 class _Bench:
     """Rules and a workspace, to put lines before."""
 
-    def __init__(self, root: Path, rules: list[Rule], *, cwd: Path | None = None) -> None:
+    def __init__(self, root: Path, rules: list[PermissionRule], *, cwd: Path | None = None) -> None:
         self.root = root
         place = cwd or root
         prover = ReadProver(
             workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: place
         )
-        self.subjects = Subjects(workspace=root, cwd=lambda: place)
-        self.decider = Decider(rules=rules, prover=prover, is_confined=True)
+        self.subjects = SubjectFactory(workspace=root, cwd=lambda: place)
+        self.decider = PolicyDecider(rules=rules, prover=prover, is_confined=True)
 
     def bash(self, line: str) -> Verdict:
-        subject = self.subjects.of("bash", {"command": line})
+        subject = self.subjects.build("bash", {"command": line})
         return self.decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
 
     def edit(self, path: str, tool: str = "edit_file") -> str:
-        subject = self.subjects.of(tool, {"path": path})
+        subject = self.subjects.build(tool, {"path": path})
         return self.decider.decide(subject, effect=Effect.WRITE, mode="ask").decision
 
 
@@ -221,7 +221,7 @@ def test_project_may_not_allow() -> None:
 def test_deny_rule_sees_through_wrappers_and_options(
     rule: str, line: str, likeness: Likeness, root: Path
 ) -> None:
-    subject = _Bench(root, []).subjects.of("bash", {"command": line})
+    subject = _Bench(root, []).subjects.build("bash", {"command": line})
 
     assert _rule(f"bash({rule})", "deny").likeness(subject) is likeness
 
@@ -281,7 +281,7 @@ def test_words_for_groups_of_tools(root: Path) -> None:
 
     assert [bench.edit("a", tool) for tool in ("edit_file", "write_file")] == ["allow", "allow"]
     assert [bench.edit("b", tool) for tool in ("edit_file", "write_file")] == ["ask", "deny"]
-    subject = bench.subjects.of("apply_patch", patch)
+    subject = bench.subjects.build("apply_patch", patch)
     assert bench.decider.decide(subject, effect=Effect.WRITE, mode="ask").decision == "ask"
 
 
@@ -302,7 +302,7 @@ def test_mcp_rules_are_about_servers_and_their_tools(root: Path) -> None:
     bench = _Bench(root, [_rule("mcp(github:get_*)"), _rule("mcp(mail)", "deny")])
 
     def decision(name: str, source: str) -> str:
-        subject = bench.subjects.of(name, {}, source=source)
+        subject = bench.subjects.build(name, {}, source=source)
         return bench.decider.decide(subject, effect=Effect.EXECUTE, mode="ask").decision
 
     assert decision("mcp__github__get_issue", "mcp github") == "allow"
@@ -318,7 +318,7 @@ def test_tool_of_a_server_cannot_pass_for_our_own(root: Path) -> None:
     bench = _Bench(root, [_rule("bash"), _rule("edit")])
 
     for name, args in (("bash", {"command": "ls"}), ("edit_file", {"path": "a"})):
-        subject = bench.subjects.of(name, args, source="mcp evil")
+        subject = bench.subjects.build(name, args, source="mcp evil")
         verdict = bench.decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
         assert verdict.decision == "ask"
 
@@ -339,8 +339,10 @@ def test_relative_program_is_the_one_in_the_root(root: Path) -> None:
 
 def test_program_of_the_workspace_is_not_what_a_rule_means(root: Path) -> None:
     prover = ReadProver(workspace=root, resolve=lambda name: root / "bin" / name, cwd=lambda: root)
-    decider = Decider(rules=[_rule("bash(pytest:*)")], prover=prover, is_confined=True)
-    subject = Subjects(workspace=root, cwd=lambda: root).of("bash", {"command": "pytest -q"})
+    decider = PolicyDecider(rules=[_rule("bash(pytest:*)")], prover=prover, is_confined=True)
+    subject = SubjectFactory(workspace=root, cwd=lambda: root).build(
+        "bash", {"command": "pytest -q"}
+    )
 
     verdict = decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
 

@@ -59,7 +59,7 @@ def _redactor(**environ: str) -> Redactor:
 def test_value_is_masked_in_every_exact_disguise(disguised: str) -> None:
     redactor = _redactor(MY_API_KEY=VALUE)
 
-    assert starred(redactor.text(f"a {disguised} b")) == "a *** b"
+    assert starred(redactor.mask(f"a {disguised} b")) == "a *** b"
 
 
 def test_value_is_masked_inside_a_longer_base64_text() -> None:
@@ -68,7 +68,7 @@ def test_value_is_masked_inside_a_longer_base64_text() -> None:
 
     for before in ("", "u", "us", "user:"):
         encoded = base64.b64encode(f"{before}{secret} and so on".encode()).decode()
-        head, mask, tail = starred(redactor.text(encoded)).partition("***")
+        head, mask, tail = starred(redactor.mask(encoded)).partition("***")
         assert mask == "***"
         assert len(head + tail) <= len(encoded) - len(secret) * 4 // 3 + 4
 
@@ -77,20 +77,20 @@ def test_long_value_is_masked_in_wrapped_base64() -> None:
     secret = "k" + "0123456789abcdefghij" * 6
     wrapped = base64.encodebytes(secret.encode()).decode()
 
-    masked = starred(_redactor(A_TOKEN=secret).text(wrapped))
+    masked = starred(_redactor(A_TOKEN=secret).mask(wrapped))
 
     assert masked.startswith("***\n***\n")
 
 
 @pytest.mark.parametrize("key", [key for key in SHAPED if "BEGIN" not in key])
 def test_well_known_shape_is_masked_whole(key: str) -> None:
-    assert starred(_redactor().text(f"key = '{key}'\nnext")) == "key = '***'\nnext"
-    assert starred(_redactor().text(key)) == "***"
+    assert starred(_redactor().mask(f"key = '{key}'\nnext")) == "key = '***'\nnext"
+    assert starred(_redactor().mask(key)) == "***"
 
 
 @pytest.mark.parametrize("key", [key for key in SHAPED if "BEGIN" in key])
 def test_every_line_of_a_private_key_is_masked_by_itself(key: str) -> None:
-    masked = _redactor().text(f"key = '{key}'\nnext")
+    masked = _redactor().mask(f"key = '{key}'\nnext")
 
     assert not re.search("MIIE|bbbb|c2hv", masked)
     assert masked.startswith("key = '-----BEGIN RSA PRIVATE KEY-----")
@@ -121,7 +121,7 @@ def test_every_line_of_a_private_key_is_masked_by_itself(key: str) -> None:
     ],
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
-    assert _redactor(HOME="/home/someone", EDITOR="vim-with-a-long-name").text(text) == text
+    assert _redactor(HOME="/home/someone", EDITOR="vim-with-a-long-name").mask(text) == text
 
 
 @pytest.mark.parametrize(
@@ -145,28 +145,28 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
     ],
 )
 def test_value_is_masked_by_what_stands_beside_it(text: str, masked: str) -> None:
-    once = _redactor().text(text)
+    once = _redactor().mask(text)
 
     assert starred(once) == masked
-    assert _redactor().text(once) == once
+    assert _redactor().mask(once) == once
 
 
 def test_one_word_of_the_environment_is_no_secret() -> None:
     redactor = _redactor(SECRET_KEY="development", DB_PASSWORD="postgres", A_TOKEN="12345678")
 
     text = "in development with postgres 12345678"
-    assert redactor.text(text) == text
+    assert redactor.mask(text) == text
 
 
 def test_token_is_the_same_for_the_same_value_and_key() -> None:
     one, same = (Redactor(environ={}, key=lambda: b"k" * 32) for _ in range(2))
     other = Redactor(environ={}, key=lambda: b"o" * 32)
 
-    token = one.text(SHAPED[0])
-    assert same.text(f"a {SHAPED[0]}") == f"a {token}"
+    token = one.mask(SHAPED[0])
+    assert same.mask(f"a {SHAPED[0]}") == f"a {token}"
     stream = same.bytes_stream()
     assert (stream.feed(SHAPED[0].encode()) + stream.close()).decode() == token
-    assert len({token, one.text(SHAPED[1]), other.text(SHAPED[0])}) == 3
+    assert len({token, one.mask(SHAPED[1]), other.mask(SHAPED[0])}) == 3
     assert one.find_hidden(f"x\n{SHAPED[0]}\n") == {token: SHAPED[0]}
     assert (one.reveal(token), other.reveal(token)) == (SHAPED[0], None)
 
@@ -181,33 +181,33 @@ def test_only_secret_names_and_long_values_count(tmp_path: Path) -> None:
     )
 
     text = f"tok-tok-tok lower-case-name short {tmp_path} not-a-secret"
-    assert starred(redactor.text(text)) == f"*** *** short {tmp_path} not-a-secret"
+    assert starred(redactor.mask(text)) == f"*** *** short {tmp_path} not-a-secret"
 
 
 def test_explicit_values_are_masked_whatever_they_are_called() -> None:
     assert (
-        starred(Redactor(environ={}, values=["opensesame"]).text("say opensesame!")) == "say ***!"
+        starred(Redactor(environ={}, values=["opensesame"]).mask("say opensesame!")) == "say ***!"
     )
 
 
 def test_value_that_becomes_known_later_is_masked_from_then_on() -> None:
     redactor = Redactor(environ={})
-    assert redactor.text("token quiet-harbour-7") == "token quiet-harbour-7"
+    assert redactor.mask("token quiet-harbour-7") == "token quiet-harbour-7"
     redactor.learn("quiet-harbour-7")
     redactor.learn("short")
-    assert starred(redactor.text("short token quiet-harbour-7")) == "short token ***"
+    assert starred(redactor.mask("short token quiet-harbour-7")) == "short token ***"
 
 
 def test_longer_of_two_values_is_masked_whole() -> None:
     redactor = Redactor(environ={}, values=["abcdefgh", "abcdefghijkl"])
 
-    assert starred(redactor.text("abcdefghijkl abcdefgh")) == "*** ***"
+    assert starred(redactor.mask("abcdefghijkl abcdefgh")) == "*** ***"
 
 
 def test_lines_of_a_value_are_masked_one_by_one() -> None:
     redactor = _redactor(SIGNING_KEY="first-line-of-it\nsecond-line-of-it")
 
-    assert starred(redactor.text("1\tfirst-line-of-it\n2\tsecond-line-of-it")) == "1\t***\n2\t***"
+    assert starred(redactor.mask("1\tfirst-line-of-it\n2\tsecond-line-of-it")) == "1\t***\n2\t***"
 
 
 def test_stream_gives_text_at_once_where_no_secret_can_be_open() -> None:
@@ -243,9 +243,9 @@ def test_stream_holds_back_only_so_much() -> None:
 )
 def test_part_of_a_value_beside_a_cut_is_masked(shown: str) -> None:
     redactor = Redactor(environ={"API_KEY": "supersecretvalue12345"})
-    assert "value" not in redactor.text(shown)
+    assert "value" not in redactor.mask(shown)
 
 
 def test_part_of_a_value_that_nobody_cut_is_text() -> None:
     redactor = Redactor(environ={"API_KEY": "supersecretvalue12345"})
-    assert redactor.text("a supersecret idea… of value") == "a supersecret idea… of value"
+    assert redactor.mask("a supersecret idea… of value") == "a supersecret idea… of value"

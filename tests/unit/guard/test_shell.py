@@ -1,11 +1,11 @@
 import pytest
 
-from agentcli.guard.shell import NotPlain, Part, Plain, Word, parse
+from agentcli.guard.shell import OpaqueLine, PlainLine, ShellPart, ShellWord, parse_line
 
 
 def _argvs(line: str) -> list[tuple[str, ...]]:
-    parsed = parse(line)
-    assert isinstance(parsed, Plain), parsed
+    parsed = parse_line(line)
+    assert isinstance(parsed, PlainLine), parsed
     return [part.argv for part in parsed.parts]
 
 
@@ -87,23 +87,23 @@ def test_plain_line_gives_its_words(line: str, argvs: list[tuple[str, ...]]) -> 
     ],
 )
 def test_other_line_is_refused_with_the_reason(line: str, reason: str) -> None:
-    assert parse(line) == NotPlain(reason)
+    assert parse_line(line) == OpaqueLine(reason)
 
 
 def test_globs_are_marked_and_quoted_ones_are_not() -> None:
-    parsed = parse("ls *.py src/[ab].py 'x*' \"y\"? [ ]")
+    parsed = parse_line("ls *.py src/[ab].py 'x*' \"y\"? [ ]")
 
-    assert parsed == Plain(
+    assert parsed == PlainLine(
         (
-            Part(
+            ShellPart(
                 (
-                    Word("ls"),
-                    Word("*.py", is_glob=True),
-                    Word("src/[ab].py", is_glob=True),
-                    Word("x*"),
-                    Word("y?", is_glob=True),
-                    Word("["),
-                    Word("]"),
+                    ShellWord("ls"),
+                    ShellWord("*.py", is_glob=True),
+                    ShellWord("src/[ab].py", is_glob=True),
+                    ShellWord("x*"),
+                    ShellWord("y?", is_glob=True),
+                    ShellWord("["),
+                    ShellWord("]"),
                 ),
                 source="ls *.py src/[ab].py 'x*' \"y\"? [ ]",
             ),

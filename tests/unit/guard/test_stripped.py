@@ -1,16 +1,16 @@
 import pytest
 
-from agentcli.guard.stripped import begun_sequence, stripped
+from agentcli.guard.stripped import find_open_sequence, strip_controls
 
 COLOURED = "a\x1b[31mb\x1b[0m\0c"
 
 
 def test_plain_text_is_not_looked_at() -> None:
-    assert stripped("plain\n\ttext é") is None
+    assert strip_controls("plain\n\ttext é") is None
 
 
 def test_controls_are_taken_out_and_every_place_is_known() -> None:
-    shown = stripped(COLOURED)
+    shown = strip_controls(COLOURED)
 
     assert shown is not None
     assert shown.text == "abc"
@@ -36,4 +36,4 @@ def test_controls_are_taken_out_and_every_place_is_known() -> None:
     ],
 )
 def test_sequence_that_is_not_complete_is_found(text: str, begun: int) -> None:
-    assert begun_sequence(text) == begun
+    assert find_open_sequence(text) == begun

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.project_contents import described, summary
+from agentcli.guard.project_contents import describe_files, summarize_files
 from agentcli.guard.project_files import ProjectFiles, read_project
 from agentcli.guard.trust import TrustStore
 from agentcli.types.errors import SettingsError
@@ -50,8 +50,8 @@ def test_project_is_what_executes_or_redirects(root: Path) -> None:
     assert sorted(files.files) == ["commands/fix.md", "hooks.json", "settings.toml"]
     assert files.rules == b"# none"
     assert list(files.scripts) == ["scripts/check.sh"]
-    assert summary(files) == "settings.toml, 1 hook and 1 command"
-    assert list(described(files)) == [
+    assert summarize_files(files) == "settings.toml, 1 hook and 1 command"
+    assert list(describe_files(files)) == [
         "setting   model = opus",
         "hook      Stop: ./scripts/check.sh -q",
         "command   commands/fix.md",
@@ -87,7 +87,7 @@ def test_data_that_a_command_names_is_no_script(root: Path, store: TrustStore) -
     for name in ("done", "hooks.log", "package.json"):
         (root / name).write_text("{}")
 
-    assert store.standing(_read(root)) == "trusted"
+    assert store.find_standing(_read(root)) == "trusted"
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_script_is_known_by_what_runs_it_or_by_itself(
 
 def test_trust_is_for_what_was_read(root: Path, store: TrustStore) -> None:
     files = _read(root)
-    assert store.standing(files) == "unknown"
+    assert store.find_standing(files) == "unknown"
 
     (root / ".agentcli/hooks.json").write_text(HOOKS.replace("-q", "-v"))
     store.trust(files)
 
-    assert store.standing(files) == "trusted"
-    assert store.standing(_read(root)) == "changed"
+    assert store.find_standing(files) == "trusted"
+    assert store.find_standing(_read(root)) == "changed"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_change_of_anything_that_runs_ends_trust(
     with (root / changed).open("a") as file:
         file.write(" ")
 
-    assert store.standing(_read(root)) == "changed"
+    assert store.find_standing(_read(root)) == "changed"
 
 
 @pytest.mark.parametrize("changed", [".agentcli/rules.toml", ".agentcli/notes.txt", "src.py"])
@@ -155,14 +155,14 @@ def test_change_of_what_cannot_run_keeps_trust(changed: str, root: Path, store: 
 
     (root / changed).write_text("x")
 
-    assert store.standing(_read(root)) == "trusted"
+    assert store.find_standing(_read(root)) == "trusted"
 
 
 def test_same_files_elsewhere_are_not_trusted(root: Path, store: TrustStore) -> None:
     store.trust(_read(root))
     other = root.rename(root.with_name("moved"))
 
-    assert store.standing(_read(other)) == "unknown"
+    assert store.find_standing(_read(other)) == "unknown"
 
 
 def test_hashes_do_not_run_into_each_other(root: Path) -> None:
@@ -187,7 +187,7 @@ def test_link_is_not_followed_and_cannot_be_trusted(
 
     files = _read(root)
 
-    assert store.standing(files) == "unusable"
+    assert store.find_standing(files) == "unusable"
     assert files.problems[0].startswith(f".agentcli{name} is a link")
     with pytest.raises(SettingsError, match="cannot be trusted"):
         store.trust(files)
@@ -226,17 +226,17 @@ def test_store_is_private_and_a_forged_record_counts_for_nothing(
     good = json.loads(record.read_text())
     for forged in ("", "[]", "{}", json.dumps(good | {"v": 2}), json.dumps(good | {"root": "/"})):
         record.write_text(forged)
-        assert store.standing(files) == "unknown"
+        assert store.find_standing(files) == "unknown"
 
 
 def test_revoked_trust_is_gone(root: Path, store: TrustStore) -> None:
     store.trust(_read(root))
-    assert [one.root for one in store.all()] == [root]
+    assert [one.root for one in store.list_trusted()] == [root]
 
     store.revoke(root)
 
-    assert store.all() == []
-    assert store.standing(_read(root)) == "unknown"
+    assert store.list_trusted() == []
+    assert store.find_standing(_read(root)) == "unknown"
 
 
 def test_answers_stored_at_once_are_all_kept(tmp_path: Path, store: TrustStore) -> None:
@@ -258,7 +258,7 @@ def test_answers_stored_at_once_are_all_kept(tmp_path: Path, store: TrustStore) 
     ]
 
     assert [process.wait() for process in running] == [0] * 16
-    assert [one.root for one in store.all()] == roots
+    assert [one.root for one in store.list_trusted()] == roots
     assert [path.suffix for path in directory.iterdir()] == [".json"] * 8
 
 

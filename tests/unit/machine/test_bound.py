@@ -3,24 +3,24 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.bound import Bounded, Excerpt, cap, grouped
+from agentcli.machine.bound import BoundedOutput, OutputExcerpt, cap, group_digits
 
 
-def kept(tmp_path: Path, data: bytes, *, chunk_bytes: int = 65_536) -> Bounded:
+def kept(tmp_path: Path, data: bytes, *, chunk_bytes: int = 65_536) -> BoundedOutput:
     path = tmp_path / "1.log"
-    bounded = Bounded(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    bounded = BoundedOutput(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     for at in range(0, len(data), chunk_bytes):
         bounded.feed(data[at : at + chunk_bytes])
     bounded.close()
     return bounded
 
 
-def shown(bounded: Bounded) -> Excerpt:
-    return bounded.settled().excerpt(limit_bytes=30_000, head_bytes=10_000)
+def shown(bounded: BoundedOutput) -> OutputExcerpt:
+    return bounded.finish().excerpt(limit_bytes=30_000, head_bytes=10_000)
 
 
 def test_numbers_are_grouped_by_thousands() -> None:
-    assert [grouped(number) for number in (0, 999, 1000, 4_812_331)] == [
+    assert [group_digits(number) for number in (0, 999, 1000, 4_812_331)] == [
         "0",
         "999",
         "1 000",
@@ -29,10 +29,12 @@ def test_numbers_are_grouped_by_thousands() -> None:
 
 
 def test_short_output_is_shown_whole(tmp_path: Path) -> None:
-    assert shown(kept(tmp_path, b"a\nb")) == Excerpt(
+    assert shown(kept(tmp_path, b"a\nb")) == OutputExcerpt(
         text="a\nb", lines=2, shown_lines=2, is_cut=False
     )
-    assert shown(kept(tmp_path, b"")) == Excerpt(text="", lines=0, shown_lines=0, is_cut=False)
+    assert shown(kept(tmp_path, b"")) == OutputExcerpt(
+        text="", lines=0, shown_lines=0, is_cut=False
+    )
 
 
 def test_long_output_is_its_ends_and_a_note(tmp_path: Path) -> None:
@@ -44,7 +46,9 @@ def test_long_output_is_its_ends_and_a_note(tmp_path: Path) -> None:
         f"[... 970 000 bytes, 97 000 lines left out; all of it: {tmp_path}/1.log, "
         "read it with read_file or grep ...]\n"
     )
-    assert result == Excerpt(text=head + note + tail, lines=100_000, shown_lines=3_000, is_cut=True)
+    assert result == OutputExcerpt(
+        text=head + note + tail, lines=100_000, shown_lines=3_000, is_cut=True
+    )
     assert (tmp_path / "1.log").read_bytes() == data
 
 
@@ -65,7 +69,7 @@ def test_long_line_is_cut_in_its_middle(tmp_path: Path) -> None:
 
 def test_one_endless_line_shows_its_ends(tmp_path: Path) -> None:
     result = shown(kept(tmp_path, b"a" * 5_000_000 + b"z" * 5_000_000))
-    assert result == Excerpt(
+    assert result == OutputExcerpt(
         text=f"{'a' * 1000}\n[... 9 998 000 bytes left out; all of it: {tmp_path}/1.log, "
         f"read it with read_file or grep ...]\n{'z' * 1000}",
         lines=1,
@@ -91,14 +95,14 @@ def test_character_split_between_chunks_is_whole(tmp_path: Path, chunk_bytes: in
 
 def test_card_is_all_of_a_short_output(tmp_path: Path) -> None:
     bounded = kept(tmp_path, b"\x1b[1ma\x1b[0m\nb\nc\n")
-    assert bounded.settled().card(first=1, last=2) == ("a\nb\nc", "")
+    assert bounded.finish().card(first=1, last=2) == ("a\nb\nc", "")
 
 
 def test_card_is_the_ends_of_a_long_output(tmp_path: Path) -> None:
     bounded = kept(tmp_path, b"".join(b"%d\n" % number for number in range(100_000)))
-    assert bounded.settled().card(first=2, last=2) == ("0\n1", "99998\n99999")
+    assert bounded.finish().card(first=2, last=2) == ("0\n1", "99998\n99999")
     bounded = kept(tmp_path, b"a\nb\nc\nd\n")
-    assert bounded.settled().card(first=1, last=2) == ("a", "c\nd")
+    assert bounded.finish().card(first=1, last=2) == ("a", "c\nd")
 
 
 def test_latest_lines_are_plain(tmp_path: Path) -> None:
@@ -107,7 +111,7 @@ def test_latest_lines_are_plain(tmp_path: Path) -> None:
 
 
 def test_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    bounded = Bounded(tmp_path / "full", os.open("/dev/full", os.O_WRONLY))
+    bounded = BoundedOutput(tmp_path / "full", os.open("/dev/full", os.O_WRONLY))
     bounded.feed(b"x\n" * 50_000)
     bounded.close()
     assert bounded.log_fault == "No space left on device"

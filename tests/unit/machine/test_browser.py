@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.browser import has_screen, host_of, is_page, open_page
+from agentcli.machine.browser import has_screen, is_page, open_page, parse_host
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_only_pages_of_the_web_are_pages(address: str, is_one: bool) -> None:
     ],
 )
 def test_host_is_the_one_that_is_asked(address: str, host: str) -> None:
-    assert host_of(address) == host
+    assert parse_host(address) == host
 
 
 def test_nothing_is_opened_where_nobody_would_see_it(monkeypatch: pytest.MonkeyPatch) -> None:

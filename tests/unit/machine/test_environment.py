@@ -1,4 +1,4 @@
-from agentcli.machine.environment import child_environment
+from agentcli.machine.environment import build_child_environment
 
 FIXED = {
     "TERM": "dumb",
@@ -16,14 +16,14 @@ FIXED = {
 
 def test_nobody_is_there_to_page_or_answer() -> None:
     base = {"PATH": "/bin", "TERM": "xterm", "PAGER": "less", "LANG": "de_DE.UTF-8"}
-    assert child_environment(base) == FIXED | {"PATH": "/bin", "LANG": "de_DE.UTF-8"}
+    assert build_child_environment(base) == FIXED | {"PATH": "/bin", "LANG": "de_DE.UTF-8"}
 
 
 def test_locale_is_utf8_where_none_is_set() -> None:
     utf8 = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
-    assert child_environment({}) == FIXED | utf8
-    assert child_environment({"LANG": ""}) == FIXED | utf8
-    assert child_environment({"LC_ALL": "C"}) == FIXED | {"LC_ALL": "C"}
+    assert build_child_environment({}) == FIXED | utf8
+    assert build_child_environment({"LANG": ""}) == FIXED | utf8
+    assert build_child_environment({"LC_ALL": "C"}) == FIXED | {"LC_ALL": "C"}
 
 
 def test_secrets_are_not_passed_on() -> None:
@@ -35,7 +35,7 @@ def test_secrets_are_not_passed_on() -> None:
         "GOOGLE_APPLICATION_CREDENTIALS": "x",
         "LANG": "C",
     }
-    assert child_environment(base) == FIXED | {"LANG": "C"}
+    assert build_child_environment(base) == FIXED | {"LANG": "C"}
 
 
 def test_what_changes_bash_itself_is_not_passed_on() -> None:
@@ -50,12 +50,12 @@ def test_what_changes_bash_itself_is_not_passed_on() -> None:
         "ENVIRONMENT": "kept",
         "LANG": "C",
     }
-    assert child_environment(base) == FIXED | {"ENVIRONMENT": "kept", "LANG": "C"}
+    assert build_child_environment(base) == FIXED | {"ENVIRONMENT": "kept", "LANG": "C"}
 
 
 def test_mark_is_added_to_those_of_the_agents_around() -> None:
     base = {"LANG": "C", "AGENTCLI_CALL": "outer.1."}
-    assert child_environment(base, mark="inner.2.") == FIXED | {
+    assert build_child_environment(base, tag="inner.2.") == FIXED | {
         "LANG": "C",
         "AGENTCLI_CALL": "outer.1.inner.2.",
     }

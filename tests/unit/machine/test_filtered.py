@@ -1,4 +1,4 @@
-from agentcli.machine.filtered import Filtered
+from agentcli.machine.filtered import FilteredSink
 
 
 class Kept:
@@ -27,7 +27,7 @@ class LastByteLater:
 
 def test_what_was_held_back_comes_before_the_end() -> None:
     kept = Kept()
-    sink = Filtered(kept, LastByteLater())
+    sink = FilteredSink(kept, LastByteLater())
     for chunk in (b"a", b"bc", b"d"):
         sink.feed(chunk)
     assert (kept.chunks, kept.is_closed) == ([b"ab", b"c"], False)

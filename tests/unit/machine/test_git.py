@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.batch.trees import Trees
+from agentcli.app.batch.trees import TaskTrees
 from agentcli.machine import own_process
-from agentcli.machine.git import PLAIN_DIFF, git
-from agentcli.machine.worktree import Changes
+from agentcli.machine.git import PLAIN_DIFF, run_git
+from agentcli.machine.worktree import UncommittedChanges
 from agentcli.types.errors import SettingsError
 
 
@@ -25,7 +25,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_diff_is_what_git_says(repo: Path) -> None:
     (repo / "a.txt").write_text("two\n")
-    assert "-one\n+two\n" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+    assert "-one\n+two\n" in run_git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
 
 
 def test_nothing_that_the_repository_has_set_is_run(repo: Path) -> None:
@@ -44,8 +44,8 @@ def test_nothing_that_the_repository_has_set_is_run(repo: Path) -> None:
     for name, value in settings.items():
         subprocess.run(["git", "config", name, value], cwd=repo, check=True)
     (repo / "a.txt").write_text("two\n")
-    assert "+two" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
-    git("ls-files", "--others", "--exclude-standard", cwd=repo)
+    assert "+two" in run_git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+    run_git("ls-files", "--others", "--exclude-standard", cwd=repo)
     assert not ran.exists()
 
 
@@ -55,19 +55,19 @@ def test_environment_cannot_lead_to_another_repository(
     monkeypatch.setenv("GIT_DIR", "/nonexistent")
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", "false")
     (repo / "a.txt").write_text("two\n")
-    assert "+two" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+    assert "+two" in run_git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
 
 
 def test_failure_is_told_in_the_words_of_git(repo: Path) -> None:
     with pytest.raises(SettingsError, match="git rev-parse failed: fatal: "):
-        git("rev-parse", "--verify", "nowhere", cwd=repo)
+        run_git("rev-parse", "--verify", "nowhere", cwd=repo)
 
 
 def test_missing_git_is_told(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repo))
     monkeypatch.setattr(own_process, "SYSTEM_DIRECTORIES", ())
     with pytest.raises(SettingsError, match="git is not installed"):
-        git("status", cwd=repo)
+        run_git("status", cwd=repo)
 
 
 def settled(repo: Path, ran: Path, name: str) -> None:
@@ -83,8 +83,8 @@ def test_filter_with_any_name_is_not_run(repo: Path) -> None:
     ran = repo.parent / "ran"
     for name in ("a=b", "=", "a.b=c.d", "A=B"):
         settled(repo, ran, name)
-        git("status", cwd=repo)
-        assert "+two" in git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
+        run_git("status", cwd=repo)
+        assert "+two" in run_git("diff", *PLAIN_DIFF, "HEAD", cwd=repo)
         assert not ran.exists(), name
 
 
@@ -104,9 +104,9 @@ def test_nothing_that_a_repository_in_the_repository_has_set_is_run(repo: Path) 
         ["git", "config", "core.fsmonitor", f"touch {ran}; false"], cwd=inner, check=True
     )
 
-    assert git("diff", *PLAIN_DIFF, "HEAD", cwd=repo) == ""
-    assert not Trees(repo, out=repo.parent / "out").lacks_changes
-    changes = Changes(repo)
-    changes.find_out()
+    assert run_git("diff", *PLAIN_DIFF, "HEAD", cwd=repo) == ""
+    assert not TaskTrees(repo, out=repo.parent / "out").lacks_changes
+    changes = UncommittedChanges(repo)
+    changes.load()
     assert changes.known == ()
     assert not ran.exists()

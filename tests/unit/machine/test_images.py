@@ -8,7 +8,13 @@ from PIL import Image as Drawn
 from PIL import UnidentifiedImageError
 
 from agentcli.machine import images
-from agentcli.machine.images import LIMIT_BYTES, SIDE_PIXELS, NotShown, picture_in, picture_of
+from agentcli.machine.images import (
+    LIMIT_BYTES,
+    SIDE_PIXELS,
+    ImageRefused,
+    decode_picture,
+    load_picture,
+)
 from tests.support.pictures import image, png
 
 
@@ -23,11 +29,11 @@ def decoded(picture: images.Picture) -> "Drawn.Image":
 
 
 def test_image_that_every_provider_takes_stays_as_it_is() -> None:
-    found = picture_of(png(30, 20))
+    found = decode_picture(png(30, 20))
     assert found.image == image(png(30, 20))
     assert found.label("a.png") == "[image a.png · 30x20]"
     for form in ("JPEG", "WEBP"):
-        kept = picture_of(drawn(form))
+        kept = decode_picture(drawn(form))
         assert base64.b64decode(kept.image.data) == drawn(form)
         assert kept.image.media_type == f"image/{form.lower()}"
 
@@ -44,7 +50,7 @@ def test_image_that_every_provider_takes_stays_as_it_is() -> None:
     ],
 )
 def test_large_image_is_made_smaller_in_its_shape(data: bytes, media_type: str) -> None:
-    found = picture_of(data)
+    found = decode_picture(data)
     assert max(found.width, found.height) == SIDE_PIXELS
     assert max(found.full_width, found.full_height) == 5000
     assert found.image.media_type == media_type
@@ -54,7 +60,7 @@ def test_large_image_is_made_smaller_in_its_shape(data: bytes, media_type: str) 
 def test_image_of_too_many_bytes_is_made_of_fewer() -> None:
     out = io.BytesIO()
     Drawn.frombytes("RGB", (1900, 1900), os.urandom(1900 * 1900 * 3)).save(out, "PNG")
-    found = picture_of(out.getvalue())
+    found = decode_picture(out.getvalue())
     assert len(out.getvalue()) > LIMIT_BYTES
     assert found.image.media_type == "image/jpeg"
     assert len(base64.b64decode(found.image.data)) <= LIMIT_BYTES
@@ -67,7 +73,7 @@ def test_image_that_is_broken_beside_its_pixels_is_made_anew() -> None:
     broken = whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]
     with pytest.raises(UnidentifiedImageError):
         Drawn.open(io.BytesIO(broken))
-    found = decoded(picture_of(broken))
+    found = decoded(decode_picture(broken))
     found.load()
     assert found.size == (30, 20)
 
@@ -77,7 +83,7 @@ def test_moving_image_is_its_first_frame() -> None:
     for form in ("GIF", "WEBP", "PNG"):
         out = io.BytesIO()
         frames[0].save(out, form, save_all=True, append_images=frames[1:])
-        found = picture_of(out.getvalue())
+        found = decode_picture(out.getvalue())
         assert found.image.media_type == "image/png"
         red, _, blue = decoded(found).convert("RGB").split()
         assert red.point(lambda value: value > 250).getextrema() == (1, 1)
@@ -96,14 +102,14 @@ def test_moving_image_is_its_first_frame() -> None:
     ],
 )
 def test_what_is_no_image_is_said(data: bytes, why: str) -> None:
-    with pytest.raises(NotShown) as refused:
-        picture_of(data)
+    with pytest.raises(ImageRefused) as refused:
+        decode_picture(data)
     assert str(refused.value).startswith(why)
 
 
 def test_image_of_too_many_pixels_is_not_decoded() -> None:
-    with pytest.raises(NotShown, match="more than 100 million pixels"):
-        picture_of(png(1, 1, claimed=(60_000, 60_000)))
+    with pytest.raises(ImageRefused, match="more than 100 million pixels"):
+        decode_picture(png(1, 1, claimed=(60_000, 60_000)))
 
 
 def test_what_is_no_file_is_said(tmp_path: Path) -> None:
@@ -114,8 +120,8 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     os.truncate(huge, 60_000_000)
     reasons = {}
     for path in (*tmp_path.iterdir(), tmp_path, tmp_path / "missing.png"):
-        with pytest.raises(NotShown) as refused:
-            picture_in(path)
+        with pytest.raises(ImageRefused) as refused:
+            load_picture(path)
         reasons[path.name] = str(refused.value)
     assert reasons == {
         "fifo.png": "is no regular file",

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from agentcli.machine.jsonschema import schema_fault, validator
+from agentcli.machine.jsonschema import build_validator, find_schema_fault
 from agentcli.types.messages import Json
 
 POINT: Json = {
@@ -27,7 +27,7 @@ POINT: Json = {
     ],
 )
 def test_schema_of_an_object_can_be_the_form_of_an_answer(schema: Json) -> None:
-    assert schema_fault(schema) == ""
+    assert find_schema_fault(schema) == ""
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_schema_of_an_object_can_be_the_form_of_an_answer(schema: Json) -> None:
     ],
 )
 def test_what_cannot_be_is_named(schema: Json, fault: str) -> None:
-    assert schema_fault(schema) == fault
+    assert find_schema_fault(schema) == fault
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_what_cannot_be_is_named(schema: Json, fault: str) -> None:
     ],
 )
 def test_value_is_held_against_the_schema(value: Json, problem: str) -> None:
-    assert validator(POINT)(value) == problem
+    assert build_validator(POINT)(value) == problem
 
 
 def test_long_value_is_not_repeated_in_full() -> None:
-    assert len(validator(POINT)({"x": "a" * 10_000})) < 200
+    assert len(build_validator(POINT)({"x": "a" * 10_000})) < 200
 
 
 def test_reference_is_never_fetched() -> None:
@@ -72,7 +72,7 @@ def test_reference_is_never_fetched() -> None:
         server.settimeout(0.2)
         port = server.getsockname()[1]
         schema: Json = {"properties": {"a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
-        assert "leads nowhere" in schema_fault(schema)
-        assert "cannot be applied" in validator(schema)({"a": 1})
+        assert "leads nowhere" in find_schema_fault(schema)
+        assert "cannot be applied" in build_validator(schema)({"a": 1})
         with pytest.raises(TimeoutError):
             server.accept()

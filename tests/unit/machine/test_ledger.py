@@ -8,8 +8,8 @@ from subprocess import Popen
 import pytest
 
 from agentcli.machine import process
-from agentcli.machine.environment import child_environment
-from agentcli.machine.ledger import Finished, Ledger
+from agentcli.machine.environment import build_child_environment
+from agentcli.machine.ledger import FinishedCommand, ProcessTable
 from agentcli.machine.process import Pipe
 from tests.support.processes import running, unique_seconds, until
 
@@ -20,37 +20,37 @@ class Dropped:
     def close(self) -> None: ...
 
 
-def entered(ledger: Ledger, command: str, *, stdout: int = 1) -> tuple["Popen[bytes]", str]:
-    mark = ledger.new_mark()
+def entered(ledger: ProcessTable, command: str, *, stdout: int = 1) -> tuple["Popen[bytes]", str]:
+    mark = ledger.new_tag()
     child = process.start(
         ["bash", "-c", command],
         cwd=Path("/"),
-        env=child_environment(os.environ, mark=mark),
+        env=build_child_environment(os.environ, tag=mark),
         stdout=stdout,
     )
-    ledger.enter(child, mark=mark, command=command, call_id="call", log_path="1.log")
+    ledger.add(child, tag=mark, command=command, call_id="call", log_path="1.log")
     return child, mark
 
 
-def in_background(ledger: Ledger, command: str) -> "Popen[bytes]":
+def in_background(ledger: ProcessTable, command: str) -> "Popen[bytes]":
     pipe = Pipe(Dropped())
     child, mark = entered(ledger, command, stdout=pipe.writer)
     pipe.close_writer()
-    ledger.watch(child, mark=mark, pipe=pipe, then=lambda: ("Remarked.",))
+    ledger.watch(child, tag=mark, pipe=pipe, then=lambda: ("Remarked.",))
     return child
 
 
-async def in_foreground(ledger: Ledger, command: str) -> tuple[int, ...]:
+async def in_foreground(ledger: ProcessTable, command: str) -> tuple[int, ...]:
     pipe = Pipe(Dropped())
     child, mark = entered(ledger, command, stdout=pipe.writer)
-    ended = await process.run(child, pipe=pipe, mark=mark, timeout_s=20)
-    ledger.leave(mark, left_running=ended.left_running, pipe=pipe)
+    ended = await process.run(child, pipe=pipe, tag=mark, timeout_s=20)
+    ledger.finish(mark, left_running=ended.left_running, pipe=pipe)
     return ended.left_running
 
 
-def with_ledger(scenario: Callable[[Ledger], Awaitable[None]]) -> None:
+def with_ledger(scenario: Callable[[ProcessTable], Awaitable[None]]) -> None:
     async def main() -> None:
-        ledger = Ledger()
+        ledger = ProcessTable()
         try:
             await scenario(ledger)
         finally:
@@ -59,11 +59,11 @@ def with_ledger(scenario: Callable[[Ledger], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def next_finished(ledger: Ledger) -> Finished:
-    finished: list[Finished] = []
+async def next_finished(ledger: ProcessTable) -> FinishedCommand:
+    finished: list[FinishedCommand] = []
 
     def has_ended() -> bool:
-        finished.extend(ledger.ended_since())
+        finished.extend(ledger.take_finished())
         return bool(finished)
 
     await until(has_ended)
@@ -72,7 +72,7 @@ async def next_finished(ledger: Ledger) -> Finished:
 
 
 def test_running_process_is_known_with_all_there_is_to_know() -> None:
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         child = in_background(ledger, "sleep 60")
         (started,) = ledger.running()
         assert (started.pid, started.command) == (child.pid, "sleep 60")
@@ -83,20 +83,20 @@ def test_running_process_is_known_with_all_there_is_to_know() -> None:
 
 
 def test_only_what_is_waited_for_is_killed_and_the_rest_is_in_the_background() -> None:
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         left = in_background(ledger, "sleep 60")
         awaited, _ = entered(ledger, "sleep 60")
         assert [one.pid for one in ledger.in_background()] == [left.pid]
-        ledger.kill_awaited()
-        assert await process.exited(awaited) == -signal.SIGKILL
+        ledger.kill_awaited_groups()
+        assert await process.wait_for_exit(awaited) == -signal.SIGKILL
         assert left.poll() is None
 
     with_ledger(scenario)
 
 
 def test_end_of_a_background_command_is_told_once() -> None:
-    async def scenario(ledger: Ledger) -> None:
-        assert ledger.ended_since() == []
+    async def scenario(ledger: ProcessTable) -> None:
+        assert ledger.take_finished() == []
         child = in_background(ledger, "exit 3")
         finished = await next_finished(ledger)
         assert (finished.started.pid, finished.returncode) == (child.pid, 3)
@@ -104,7 +104,7 @@ def test_end_of_a_background_command_is_told_once() -> None:
             f"[background pid {child.pid} ended after {finished.duration_s:.1f} s: exit code 3, "
             "output in 1.log]\n[Remarked.]"
         )
-        assert (ledger.ended_since(), ledger.running()) == ([], [])
+        assert (ledger.take_finished(), ledger.running()) == ([], [])
 
     with_ledger(scenario)
 
@@ -112,7 +112,7 @@ def test_end_of_a_background_command_is_told_once() -> None:
 def test_killing_a_background_shell_ends_its_children() -> None:
     seconds = unique_seconds()
 
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         child = in_background(ledger, f"sleep {seconds} & setsid sleep {seconds} & sleep {seconds}")
         await until(lambda: len(running(f"sleep {seconds}")) == 4)
         child.terminate()
@@ -127,7 +127,7 @@ def test_what_a_command_left_behind_is_known_until_it_ends(tmp_path: Path) -> No
     go = tmp_path / "go"
     command = f"(until [ -e {go} ]; do sleep 0.02; done) >/dev/null 2>&1 &"
 
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         (left,) = await in_foreground(ledger, command)
         (started,) = ledger.running()
         assert (started.pid, started.command) == (left, command)
@@ -151,7 +151,7 @@ def test_what_a_command_left_behind_is_known_until_it_ends(tmp_path: Path) -> No
 def test_close_ends_what_commands_left_behind(command: str) -> None:
     seconds = unique_seconds()
 
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         await in_foreground(ledger, command.format(seconds))
         (stopped,) = await ledger.close()
         assert stopped.command == command.format(seconds)
@@ -163,7 +163,7 @@ def test_close_ends_what_commands_left_behind(command: str) -> None:
 def test_close_ends_background_and_foreground_commands_and_names_each_once() -> None:
     seconds = unique_seconds()
 
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         in_background(ledger, f"sleep {seconds} & sleep {seconds}")
         entered(ledger, f"sleep {seconds}; true")
         await until(lambda: len(running(f"sleep {seconds}")) == 5)
@@ -181,7 +181,7 @@ def test_close_ends_background_and_foreground_commands_and_names_each_once() -> 
 def test_close_is_finished_even_when_cancelled() -> None:
     seconds = unique_seconds()
 
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         in_background(ledger, f"trap '' TERM; sleep {seconds}; sleep {seconds}")
         await until(lambda: len(running(f"sleep {seconds}")) == 2)
         closing = asyncio.ensure_future(ledger.close())
@@ -197,7 +197,7 @@ def test_close_is_finished_even_when_cancelled() -> None:
 def test_made_up_mark_does_not_hinder_closing() -> None:
     seconds = unique_seconds()
 
-    async def scenario(ledger: Ledger) -> None:
+    async def scenario(ledger: ProcessTable) -> None:
         forged = "AGENTCLI_CALL=${AGENTCLI_CALL%.*.}.999."
         await in_foreground(ledger, f"{forged} setsid sleep {seconds} >/dev/null 2>&1 &")
         await ledger.close()

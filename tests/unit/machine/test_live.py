@@ -2,17 +2,17 @@ import asyncio
 import os
 from pathlib import Path
 
-from agentcli.machine.bound import Bounded
-from agentcli.machine.live import TELL_EVERY_S, Live
+from agentcli.machine.bound import BoundedOutput
+from agentcli.machine.live import TELL_EVERY_S, LiveOutput
 from tests.support.processes import until
 
 CLOCK_S = 0.001
 """The event loop calls a timer as soon as its clock cannot tell the difference."""
 
 
-def kept(tmp_path: Path) -> Bounded:
+def kept(tmp_path: Path) -> BoundedOutput:
     path = tmp_path / "1.log"
-    return Bounded(path, os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    return BoundedOutput(path, os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 def test_latest_lines_are_told_and_bursts_are_told_once(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_latest_lines_are_told_and_bursts_are_told_once(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         clock = asyncio.get_running_loop().time
-        live = Live(kept(tmp_path), tell=lambda text: told.append((clock(), text)), lines=2)
+        live = LiveOutput(kept(tmp_path), report=lambda text: told.append((clock(), text)), lines=2)
         live.feed(b"1\n2\n3\n")
         await until(lambda: told)
         for line in (b"4\n", b"5\n", b"6"):
@@ -37,9 +37,9 @@ def test_nothing_is_told_after_the_end_but_all_is_kept(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def scenario() -> None:
-        live = Live(kept(tmp_path), tell=told.append, lines=2)
+        live = LiveOutput(kept(tmp_path), report=told.append, lines=2)
         live.feed(b"1\n")
-        live.stop_telling()
+        live.stop_progress()
         live.feed(b"2\n")
         await asyncio.sleep(2 * TELL_EVERY_S)
         live.close()

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.machine.plain import plain, visible
+from agentcli.machine.plain import show_controls, to_plain_text
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from agentcli.machine.plain import plain, visible
     ],
 )
 def test_plain_is_what_a_terminal_shows_in_the_end(printed: str, shown: str) -> None:
-    assert plain(printed) == shown
+    assert to_plain_text(printed) == shown
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_plain_is_what_a_terminal_shows_in_the_end(printed: str, shown: str) -> 
     ],
 )
 def test_sequence_that_is_not_closed_hides_no_line(printed: str, shown: str) -> None:
-    assert plain(printed) == shown
+    assert to_plain_text(printed) == shown
 
 
 @pytest.mark.parametrize("number", ["999999999", "9" * 500])
 def test_number_in_a_sequence_costs_no_memory(number: str) -> None:
-    assert len(plain(f"a\x1b[{number}Cb")) < 300
-    assert len(plain(f"a\x1b[{number}Gb")) < 300
+    assert len(to_plain_text(f"a\x1b[{number}Cb")) < 300
+    assert len(to_plain_text(f"a\x1b[{number}Gb")) < 300
 
 
 def test_other_controls_become_visible() -> None:
-    assert plain("a\x00b\x07c\x0bd\x7fe\x85f") == "a�b�c�d�e�f"
-    assert visible("\x1b[31m\r\n\tx\x9f") == "�[31m�\n\tx�"
+    assert to_plain_text("a\x00b\x07c\x0bd\x7fe\x85f") == "a�b�c�d�e�f"
+    assert show_controls("\x1b[31m\r\n\tx\x9f") == "�[31m�\n\tx�"

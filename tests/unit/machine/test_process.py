@@ -9,18 +9,18 @@ from subprocess import Popen
 import pytest
 
 from agentcli.machine import process
-from agentcli.machine.environment import child_environment
+from agentcli.machine.environment import build_child_environment
 from agentcli.machine.process import (
     AFTER_INTERRUPT,
     AFTER_TIMEOUT,
-    Ended,
     Pipe,
+    ProcessEnd,
     Steps,
     end,
-    exited,
-    killer,
     run,
-    to_its_end,
+    run_to_completion,
+    signal_of_death,
+    wait_for_exit,
 )
 from tests.support.processes import running, unique_seconds, until
 
@@ -42,22 +42,22 @@ def new_mark() -> str:
 
 
 def started(argv: list[str], stdout: int, *, mark: str = "") -> "Popen[bytes]":
-    env = child_environment(os.environ, mark=mark)
+    env = build_child_environment(os.environ, tag=mark)
     return process.start(argv, cwd=Path("/"), env=env, stdout=stdout)
 
 
-async def ran(command: str, kept: Kept, *, timeout_s: float = 60.0) -> Ended:
+async def ran(command: str, kept: Kept, *, timeout_s: float = 60.0) -> ProcessEnd:
     pipe, mark = Pipe(kept), new_mark()
     child = started(["bash", "-c", command], pipe.writer, mark=mark)
-    return await run(child, pipe=pipe, mark=mark, timeout_s=timeout_s)
+    return await run(child, pipe=pipe, tag=mark, timeout_s=timeout_s)
 
 
 async def ended_once_it_printed(argv: list[str], kept: Kept, *, steps: Steps) -> list[int]:
     pipe, mark = Pipe(kept), new_mark()
     child = started(argv, pipe.writer, mark=mark)
-    following = asyncio.ensure_future(run(child, pipe=pipe, mark=mark, timeout_s=60))
+    following = asyncio.ensure_future(run(child, pipe=pipe, tag=mark, timeout_s=60))
     await until(lambda: kept.data)
-    left = await end(child, mark=mark, steps=steps)
+    left = await end(child, tag=mark, steps=steps)
     await following
     return left
 
@@ -187,7 +187,7 @@ def test_what_must_be_finished_is_finished_before_the_cancellation_is_told() -> 
         steps.append("done")
 
     async def scenario() -> None:
-        task = asyncio.ensure_future(to_its_end(work()))
+        task = asyncio.ensure_future(run_to_completion(work()))
         for _ in range(3):
             await asyncio.sleep(0)
             task.cancel()
@@ -209,7 +209,7 @@ def test_exit_is_seen_without_pidfds_too(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_exit_can_be_asked_for_again() -> None:
     async def scenario() -> tuple[int, int]:
         child = started(["bash", "-c", "exit 3"], 1)
-        return await exited(child), await exited(child)
+        return await wait_for_exit(child), await wait_for_exit(child)
 
     assert asyncio.run(scenario()) == (3, 3)
 
@@ -230,4 +230,4 @@ def test_exit_can_be_asked_for_again() -> None:
     ],
 )
 def test_signal_is_named(returncode: int, name: str | None) -> None:
-    assert killer(returncode) == name
+    assert signal_of_death(returncode) == name

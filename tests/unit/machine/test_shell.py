@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.shell import Leash, Note, Script, encoded, prepare
+from agentcli.machine.shell import (
+    ShellHandle,
+    ShellNote,
+    ShellScript,
+    encode_command,
+    prepare_shell,
+)
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -16,23 +22,23 @@ from agentcli.types.tools import ErrorKind
 class Ran:
     returncode: int
     stdout: bytes
-    note: Note | None
+    note: ShellNote | None
 
     @property
     def directory(self) -> str | None:
         return self.note.directory if self.note else None
 
 
-def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> Script:
+def prepared(tmp_path: Path, command: str, *, notes_directory: bool = True) -> ShellScript:
     directory = tmp_path / "call with 'quotes'"
     directory.mkdir()
-    script = prepare(directory=directory, name="mark.1.", notes_directory=notes_directory)
-    script.write(encoded(command))
+    script = prepare_shell(directory=directory, name="mark.1.", notes_directory=notes_directory)
+    script.write(encode_command(command))
     return script
 
 
-def run(script: Script, cwd: Path, **more: str) -> Ran:
-    leash = Leash()
+def run(script: ShellScript, cwd: Path, **more: str) -> Ran:
+    leash = ShellHandle()
     with subprocess.Popen(
         script.argv,
         cwd=cwd,
@@ -42,9 +48,9 @@ def run(script: Script, cwd: Path, **more: str) -> Ran:
         stderr=subprocess.STDOUT,
     ) as child:
         leash.shell_end.close()
-        leash.let_go()
+        leash.release()
         output, _ = child.communicate()
-    note = leash.note()
+    note = leash.read_note()
     leash.close()
     return Ran(child.returncode, output, note)
 
@@ -156,7 +162,7 @@ def test_directory_that_is_gone_is_told_as_empty(tmp_path: Path) -> None:
 def test_jobs_left_in_the_background_are_noted(tmp_path: Path, command: str, left: bool) -> None:
     (tmp_path / "sub").mkdir()
     ended = run(prepared(tmp_path, command), tmp_path)
-    assert ended.note == Note(directory=str(tmp_path / "sub"), has_jobs=left)
+    assert ended.note == ShellNote(directory=str(tmp_path / "sub"), has_jobs=left)
     if left:
         os.kill(int(ended.stdout), signal.SIGKILL)
 
@@ -189,7 +195,7 @@ def test_shell_reads_no_files_of_the_person_first(tmp_path: Path) -> None:
 
 
 def test_shell_that_is_not_let_go_ends(tmp_path: Path) -> None:
-    leash = Leash()
+    leash = ShellHandle()
     script = prepared(tmp_path, "echo ran")
     with subprocess.Popen(
         script.argv, stdin=leash.shell_end.fileno(), stdout=subprocess.PIPE

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.snapshot import Snapshot
+from agentcli.machine.snapshot import WorkspaceSnapshot
 
 
 def sh(command: str, cwd: Path) -> str:
@@ -40,7 +40,7 @@ def change(workspace: Path) -> None:
 
 def test_patch_makes_the_old_state_the_new_one(tracked: Path, tmp_path: Path) -> None:
     sh("cp -r work before", tmp_path)
-    snapshot = Snapshot(tracked, tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(tracked, tmp_path / "kept.git")
     change(tracked)
     (tmp_path / "p.diff").write_text(snapshot.patch(), newline="")
     sh("rm -rf before/.git; cd before; git apply --whitespace=nowarn ../p.diff", tmp_path)
@@ -48,12 +48,12 @@ def test_patch_makes_the_old_state_the_new_one(tracked: Path, tmp_path: Path) ->
 
 
 def test_nothing_changed_is_an_empty_patch(tracked: Path, tmp_path: Path) -> None:
-    assert Snapshot(tracked, tmp_path / "kept.git").patch() == ""
+    assert WorkspaceSnapshot(tracked, tmp_path / "kept.git").patch() == ""
 
 
 def test_what_was_dirty_before_is_not_part_of_the_patch(tracked: Path, tmp_path: Path) -> None:
     (tracked / "dirty.txt").write_text("mine\n")
-    snapshot = Snapshot(tracked, tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(tracked, tmp_path / "kept.git")
     (tracked / "new.txt").write_text("theirs\n")
     patch = snapshot.patch()
     assert "new.txt" in patch
@@ -63,7 +63,7 @@ def test_what_was_dirty_before_is_not_part_of_the_patch(tracked: Path, tmp_path:
 def test_repository_itself_is_left_alone(workspace: Path, tmp_path: Path) -> None:
     sh("git init -q; git add a.txt", workspace)
     before = sh("find .git -type f | xargs sha256sum | sort", workspace)
-    snapshot = Snapshot(workspace, tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(workspace, tmp_path / "kept.git")
     change(workspace)
     snapshot.patch()
     assert sh("find .git -type f | xargs sha256sum | sort", workspace) == before
@@ -71,7 +71,7 @@ def test_repository_itself_is_left_alone(workspace: Path, tmp_path: Path) -> Non
 
 def test_ignored_files_are_not_part_of_the_patch(tracked: Path, tmp_path: Path) -> None:
     (tracked / ".gitignore").write_text("*.log\n")
-    snapshot = Snapshot(tracked, tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(tracked, tmp_path / "kept.git")
     (tracked / "x.log").write_text("noise\n")
     assert snapshot.patch() == ""
 
@@ -79,7 +79,7 @@ def test_ignored_files_are_not_part_of_the_patch(tracked: Path, tmp_path: Path) 
 def test_what_a_repository_above_ignores_is_ignored_too(workspace: Path, tmp_path: Path) -> None:
     sh("git init -q; echo '*.secret' >> .git/info/exclude", workspace)
     (workspace / ".gitignore").write_text("# lists\nnode_modules/\n*.log\n/sub/only-here\n")
-    snapshot = Snapshot(workspace / "sub", tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(workspace / "sub", tmp_path / "kept.git")
     for name in ("node_modules/x.js", "deep/y.log", "z.secret", "new.txt", "only-here"):
         file = workspace / "sub" / name
         file.parent.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def test_settings_of_the_repository_run_nothing(workspace: Path, tmp_path: Path)
         f'[filter "evil"]\n\tclean = touch {tmp_path}/ran\n\tsmudge = touch {tmp_path}/ran\n'
         f'[diff "evil"]\n\tcommand = touch {tmp_path}/ran\n\ttextconv = touch {tmp_path}/ran\n'
     )
-    snapshot = Snapshot(workspace, tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(workspace, tmp_path / "kept.git")
     change(workspace)
     assert "a.txt" in snapshot.patch()
     assert not (tmp_path / "ran").exists()
@@ -106,12 +106,12 @@ def test_settings_of_the_repository_run_nothing(workspace: Path, tmp_path: Path)
 def test_index_of_another_kind_is_no_trouble(workspace: Path, tmp_path: Path) -> None:
     sh("git init -q; git add -A", workspace)
     (workspace / ".git/index").write_bytes(b"not an index")
-    snapshot = Snapshot(workspace, tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(workspace, tmp_path / "kept.git")
     (workspace / "a.txt").write_text("changed\n")
     assert "+changed" in snapshot.patch()
 
 
 def test_close_leaves_nothing_behind(workspace: Path, tmp_path: Path) -> None:
-    snapshot = Snapshot(workspace, tmp_path / "kept.git")
+    snapshot = WorkspaceSnapshot(workspace, tmp_path / "kept.git")
     snapshot.close()
     assert not (tmp_path / "kept.git").exists()

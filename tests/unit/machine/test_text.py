@@ -9,9 +9,9 @@ from agentcli.machine.text import (
     decode,
     majority_ending,
     printable,
+    set_line_ending,
     sniff,
-    spliced,
-    with_ending,
+    splice,
 )
 
 
@@ -72,12 +72,12 @@ def test_endings_are_by_majority() -> None:
         "\r\n",
         "\n",
     ]
-    assert with_ending("a\r\nb\nc\r", "\r\n") == "a\r\nb\r\nc\r"
+    assert set_line_ending("a\r\nb\nc\r", "\r\n") == "a\r\nb\r\nc\r"
 
 
 def test_splices_leave_the_rest() -> None:
     splices = [Splice(start=1, end=2, text="XX"), Splice(start=3, end=3, text="-")]
-    assert spliced("abcd", splices) == "aXXc-d"
+    assert splice("abcd", splices) == "aXXc-d"
 
 
 def test_printable_is_one_bounded_line() -> None:

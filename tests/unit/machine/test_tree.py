@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.machine import tree
-from agentcli.machine.environment import child_environment
+from agentcli.machine.environment import build_child_environment
 from tests.support.processes import until
 
 needs_proc = pytest.mark.skipif(
@@ -22,7 +22,7 @@ def mark() -> str:
 
 
 def sleeping(own: str = "", *, command: str = "exec sleep 60") -> "subprocess.Popen[bytes]":
-    env = child_environment(os.environ, mark=own)
+    env = build_child_environment(os.environ, tag=own)
     return subprocess.Popen(["bash", "-c", command], env=env, start_new_session=True)
 
 
@@ -35,13 +35,13 @@ def test_process_is_found_by_its_environment() -> None:
     own = mark()
     child = sleeping(own)
     try:
-        asyncio.run(until(lambda: tree.find(own)))
-        assert tree.find(own) == {child.pid: own}
-        assert tree.find(own[:-2]) == {child.pid: own}
-        assert tree.find(mark()) == {}
+        asyncio.run(until(lambda: tree.find_processes(own)))
+        assert tree.find_processes(own) == {child.pid: own}
+        assert tree.find_processes(own[:-2]) == {child.pid: own}
+        assert tree.find_processes(mark()) == {}
     finally:
         ended(child)
-    assert tree.find(own) == {}
+    assert tree.find_processes(own) == {}
 
 
 @needs_proc
@@ -51,21 +51,21 @@ def test_process_is_found_by_its_file_where_its_environment_is_empty(tmp_path: P
     script.touch()
     child = sleeping(command=f"exec {tree.MARK_FD}<{script}; exec env -i sleep 60")
     try:
-        asyncio.run(until(lambda: tree.find(own)))
-        assert tree.find(own) == {child.pid: own}
+        asyncio.run(until(lambda: tree.find_processes(own)))
+        assert tree.find_processes(own) == {child.pid: own}
     finally:
         ended(child)
 
 
 @needs_proc
 def test_confined_mark_counts_only_where_no_privileges_can_be_gained() -> None:
-    own = tree.new_mark(confined=True)
+    own = tree.new_tag(confined=True)
     copier = sleeping(own)
     confined = sleeping(own, command="exec setpriv --no-new-privs sleep 60")
     try:
-        asyncio.run(until(lambda: tree.find(own)))
-        assert tree.find(own) == {confined.pid: own}
-        assert asyncio.run(tree.sweep(own, known={})) == []
+        asyncio.run(until(lambda: tree.find_processes(own)))
+        assert tree.find_processes(own) == {confined.pid: own}
+        assert asyncio.run(tree.kill_all(own, known={})) == []
         assert (copier.poll(), confined.wait()) == (None, -signal.SIGKILL)
     finally:
         ended(copier)
@@ -76,8 +76,8 @@ def test_process_is_found_by_ps_where_there_is_no_proc() -> None:
     own = mark()
     child = sleeping(own)
     try:
-        asyncio.run(until(lambda: tree._find_by_ps(own)))
-        assert tree._find_by_ps(own) == {child.pid: own}
+        asyncio.run(until(lambda: tree._find_with_ps(own)))
+        assert tree._find_with_ps(own) == {child.pid: own}
     finally:
         ended(child)
 
@@ -87,29 +87,31 @@ def test_survivors_are_found_near_the_shell_and_far_from_it() -> None:
     own = mark()
     shell = subprocess.run(
         ["bash", "-c", "(sleep 60; true) >/dev/null 2>&1 & echo $$ $!"],
-        env=child_environment(os.environ, mark=own),
+        env=build_child_environment(os.environ, tag=own),
         stdout=subprocess.PIPE,
         check=True,
     )
     shell_pid, left = map(int, shell.stdout.split())
-    asyncio.run(until(lambda: len(tree.find(own)) == 2))
+    asyncio.run(until(lambda: len(tree.find_processes(own)) == 2))
     for since_pid in (shell_pid, 2**30, -1):
         for ran_s in (0.0, 60.0):
-            left_behind = tree.survivors(own, shell_pid=shell_pid, since_pid=since_pid, ran_s=ran_s)
+            left_behind = tree.find_survivors(
+                own, shell_pid=shell_pid, since_pid=since_pid, ran_s=ran_s
+            )
             assert left_behind == [left]
-    assert asyncio.run(tree.sweep(own, known={})) == []
-    assert tree.find(own) == {}
+    assert asyncio.run(tree.kill_all(own, known={})) == []
+    assert tree.find_processes(own) == {}
 
 
 def test_birth_tells_a_process_from_a_later_one() -> None:
     child = sleeping()
-    birth = tree.born(child.pid)
+    birth = tree.start_time(child.pid)
     assert birth
-    assert tree.born(child.pid) == birth
+    assert tree.start_time(child.pid) == birth
     child.kill()
-    asyncio.run(until(lambda: tree.born(child.pid) == ""))  # a zombie counts as gone
+    asyncio.run(until(lambda: tree.start_time(child.pid) == ""))  # a zombie counts as gone
     child.wait()
-    assert tree.born(child.pid) == ""
+    assert tree.start_time(child.pid) == ""
 
 
 def test_group_of_zombies_does_not_live() -> None:
@@ -124,10 +126,10 @@ def test_group_of_zombies_does_not_live() -> None:
 
 def test_waiting_for_the_dead_takes_no_time_and_for_the_living_not_long() -> None:
     child = sleeping()
-    known = {child.pid: tree.born(child.pid)}
+    known = {child.pid: tree.start_time(child.pid)}
     began = time.monotonic()
-    asyncio.run(tree.gone(known, within_s=0.1))
+    asyncio.run(tree.wait_until_gone(known, within_s=0.1))
     assert time.monotonic() - began >= 0.1
-    assert asyncio.run(tree.sweep(mark(), known=known)) == []
+    assert asyncio.run(tree.kill_all(mark(), known=known)) == []
     child.wait()
-    asyncio.run(tree.gone(known, within_s=60))
+    asyncio.run(tree.wait_until_gone(known, within_s=60))

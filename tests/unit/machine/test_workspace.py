@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.replacing import Replaced
-from agentcli.machine.workspace import Place, Workspace
+from agentcli.machine.replacing import ReplacedFile
+from agentcli.machine.workspace import Workspace, WorkspacePath
 from agentcli.types.errors import ToolError
 from tests.support.files import refusal, tree
 
@@ -34,7 +34,7 @@ def content(workspace: Workspace, given: str) -> bytes:
 
 def test_locate_takes_relative_and_absolute_paths(workspace: Workspace) -> None:
     relative = workspace.locate("src/../src/./config.py")
-    assert relative == Place(
+    assert relative == WorkspacePath(
         given="src/../src/./config.py",
         root=workspace.root,
         relative="src/config.py",
@@ -136,8 +136,8 @@ def test_names_with_newlines_or_invalid_utf8_are_escaped(workspace: Workspace) -
 
 def test_replace_creates_with_parents_and_replaces(workspace: Workspace) -> None:
     new = workspace.locate("a/b/new.txt")
-    assert workspace.replace(new, b"one", expected=None) == Replaced(created=True)
-    assert workspace.replace(new, b"two", expected=b"one") == Replaced(created=False)
+    assert workspace.replace(new, b"one", expected=None) == ReplacedFile(created=True)
+    assert workspace.replace(new, b"two", expected=b"one") == ReplacedFile(created=False)
     assert content(workspace, "a/b/new.txt") == b"two"
 
 

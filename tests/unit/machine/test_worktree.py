@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.worktree import NAME_CHARS, Changes, branch_of
+from agentcli.machine.worktree import NAME_CHARS, UncommittedChanges, find_branch
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -25,11 +25,11 @@ def repository(tmp_path: Path) -> Path:
 def test_branch_is_read_from_anywhere_in_the_tree(repository: Path, tmp_path: Path) -> None:
     (repository / "deep" / "er").mkdir(parents=True)
     git(repository, "worktree", "add", "-q", "-b", "fix/it", str(tmp_path / "other"))
-    assert branch_of(repository / "deep" / "er") == "branch main"
-    assert branch_of(tmp_path / "other") == "branch fix/it"
+    assert find_branch(repository / "deep" / "er") == "branch main"
+    assert find_branch(tmp_path / "other") == "branch fix/it"
     git(repository, "checkout", "-q", "--detach")
-    assert branch_of(repository).startswith("commit ")
-    assert len(branch_of(repository)) == len("commit ") + 12
+    assert find_branch(repository).startswith("commit ")
+    assert len(find_branch(repository)) == len("commit ") + 12
 
 
 def test_what_is_no_repository_has_no_branch(tmp_path: Path) -> None:
@@ -38,14 +38,14 @@ def test_what_is_no_repository_has_no_branch(tmp_path: Path) -> None:
         folder.mkdir()
         if content is not None:
             (folder / ".git").write_text(content)
-        assert branch_of(folder) == ""
+        assert find_branch(folder) == ""
 
 
 @pytest.mark.parametrize("name", ["x" * 200, "a\x1b[31mred", "right\u202eleft", "é"])
 def test_branch_of_any_name_is_short_and_harmless(tmp_path: Path, name: str) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text(f"ref: refs/heads/{name}\n")
-    shown = branch_of(tmp_path)
+    shown = find_branch(tmp_path)
     assert shown.startswith("branch ")
     assert shown.isprintable()
     assert len(shown) <= NAME_CHARS + len("branch ")
@@ -54,9 +54,9 @@ def test_branch_of_any_name_is_short_and_harmless(tmp_path: Path, name: str) -> 
 def test_changes_are_known_after_git_was_asked(repository: Path) -> None:
     (repository / "a.py").write_text("2\n")
     (repository / "new file.py").write_text("")
-    changes = Changes(repository)
+    changes = UncommittedChanges(repository)
     assert changes.known is None
-    changes.find_out()
+    changes.load()
     assert changes.known == (" M a.py", "?? new file.py")
 
 
@@ -66,8 +66,8 @@ def test_changes_are_asked_for_without_running_what_the_repository_sets(reposito
     for key in ("filter.evil.clean", "core.fsmonitor"):
         git(repository, "config", key, f"touch {ran}; cat")
     (repository / "a.py").write_text("3\n")
-    changes = Changes(repository)
-    changes.find_out()
+    changes = UncommittedChanges(repository)
+    changes.load()
     assert changes.known
     assert not ran.exists()
 
@@ -75,9 +75,9 @@ def test_changes_are_asked_for_without_running_what_the_repository_sets(reposito
 def test_changes_of_what_is_no_repository_or_was_closed_are_never_known(
     tmp_path: Path, repository: Path
 ) -> None:
-    changes = Changes(tmp_path)
-    changes.find_out()
-    closed = Changes(repository)
+    changes = UncommittedChanges(tmp_path)
+    changes.load()
+    closed = UncommittedChanges(repository)
     closed.close()
-    closed.find_out()
+    closed.load()
     assert (changes.known, closed.known) == (None, None)

@@ -1,6 +1,6 @@
 from mcp_types import ElicitRequestFormParams
 
-from agentcli.mcp.forms import form_of
+from agentcli.mcp.forms import make_form
 from agentcli.types.forms import FormField
 
 
@@ -18,7 +18,7 @@ def test_form_takes_only_what_can_be_asked_for() -> None:
         "required": ["plain", 7],
     }
     params = ElicitRequestFormParams(message="Hm?", requested_schema=schema)
-    assert form_of("s", params).fields == (
+    assert make_form("s", params).fields == (
         FormField(name="plain", kind="text", title="A \ufffd[2Jtitle", is_required=True, most=9),
         FormField(name="old", kind="choice", choices=(("a", "Aa"), ("b", "Bb"))),
         FormField(name="titled", kind="choice", choices=(("c", "Cc"),)),

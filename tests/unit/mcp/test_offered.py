@@ -5,17 +5,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.mcp.approved import Approvals, Change, change
+from agentcli.mcp.approved import ToolListApprovals, ToolListChange, compare_tools
 from agentcli.mcp.entries import NAME, ServerEntry
 from agentcli.mcp.names import public_name
-from agentcli.mcp.offered import Offered, offered
+from agentcli.mcp.offered import OfferedTool, clean_offer
 from agentcli.types.tools import ToolSpec
 
 ENTRY = ServerEntry(name="s", command="x")
 
 
-def tool(name: str, description: str = "", schema: Any = None) -> Offered:
-    return offered(name=name, description=description, schema=schema or {}, says_read_only=False)
+def tool(name: str, description: str = "", schema: Any = None) -> OfferedTool:
+    return clean_offer(
+        name=name, description=description, schema=schema or {}, says_read_only=False
+    )
 
 
 def test_spec_says_where_a_tool_comes_from() -> None:
@@ -55,15 +57,15 @@ def test_public_names_of_one_server_stay_apart(names: list[str]) -> None:
 
 
 def test_accepted_tools_are_read_back_and_bound_to_the_command(tmp_path: Path) -> None:
-    approvals, tools = Approvals(tmp_path / "a"), (tool("one", "é"), tool("two"))
-    assert approvals.of(ENTRY) is None
+    approvals, tools = ToolListApprovals(tmp_path / "a"), (tool("one", "é"), tool("two"))
+    assert approvals.find(ENTRY) is None
     approvals.store(ENTRY, tools)
-    assert approvals.of(ENTRY) == tools
-    assert approvals.of(ServerEntry(name="s", command="y")) is None
+    assert approvals.find(ENTRY) == tools
+    assert approvals.find(ServerEntry(name="s", command="y")) is None
     (kept,) = (tmp_path / "a").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     kept.write_text("{}")
-    assert approvals.of(ENTRY) is None
+    assert approvals.find(ENTRY) is None
     approvals.forget(ENTRY)
     assert list((tmp_path / "a").iterdir()) == []
 
@@ -71,7 +73,7 @@ def test_accepted_tools_are_read_back_and_bound_to_the_command(tmp_path: Path) -
 def test_change_names_what_is_other_than_before() -> None:
     before = (tool("same"), tool("gone"), tool("other", "a"))
     now = (tool("same"), tool("other", "b"), tool("new"))
-    difference = change(before, now)
-    assert difference == Change(added=("new",), changed=("other",), removed=("gone",))
+    difference = compare_tools(before, now)
+    assert difference == ToolListChange(added=("new",), changed=("other",), removed=("gone",))
     assert str(difference) == "new: new; changed: other; gone: gone"
-    assert not change(now, now)
+    assert not compare_tools(now, now)

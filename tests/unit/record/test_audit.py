@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.audit import audit, read_head
-from agentcli.record.signing import check, sign
+from agentcli.record.audit import audit_log, read_head
+from agentcli.record.signing import sign_head, verify_signature
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
+    ContextNote,
     Ending,
     Fact,
     SessionEnded,
     SessionForked,
     SessionResumed,
-    Told,
     TurnEnded,
 )
 from tests.support.record import (
@@ -39,18 +39,18 @@ RESUMED = SessionResumed(
 
 def faults(tmp_path: Path, *facts: Fact) -> list[tuple[int, str]]:
     write(tmp_path / "log.jsonl", facts)
-    return [(fault.line, fault.reason) for fault in audit(tmp_path / "log.jsonl").faults]
+    return [(fault.line, fault.reason) for fault in audit_log(tmp_path / "log.jsonl").faults]
 
 
 def test_whole_session_is_intact(tmp_path: Path) -> None:
     write(tmp_path / "log.jsonl")
-    found = audit(tmp_path / "log.jsonl")
+    found = audit_log(tmp_path / "log.jsonl")
     assert (found.status, found.records, found.faults, found.notes) == ("intact", 16, (), ())
 
 
 def test_session_without_its_closing_record_is_open(tmp_path: Path) -> None:
     write(tmp_path / "log.jsonl", SESSION[:-1])
-    found = audit(tmp_path / "log.jsonl")
+    found = audit_log(tmp_path / "log.jsonl")
     assert found.status == "open"
     assert found.notes[0].startswith("no closing record after 15")
 
@@ -102,7 +102,7 @@ def test_result_of_a_denied_call_is_found_although_the_chain_was_made_anew(tmp_p
         facts[3]["verdict"]["decision"] = "deny"
 
     rewrite(path, change)
-    found = audit(path)
+    found = audit_log(path)
     assert [(fault.line, fault.reason) for fault in found.faults] == [
         (5, "a (bash) ran although it was denied")
     ]
@@ -111,10 +111,10 @@ def test_result_of_a_denied_call_is_found_although_the_chain_was_made_anew(tmp_p
 def test_log_that_was_rewritten_whole_is_found_by_the_head_that_was_kept(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     write(path)
-    kept = audit(path).head
+    kept = audit_log(path).head
     rewrite(path, lambda facts: facts[1]["message"].update(content=[]))
-    assert audit(path).status == "intact"
-    assert [fault.line for fault in audit(path, kept=kept).faults] == [16]
+    assert audit_log(path).status == "intact"
+    assert [fault.line for fault in audit_log(path, kept=kept).faults] == [16]
 
 
 def test_record_that_still_names_the_origin_after_a_fork_is_named(tmp_path: Path) -> None:
@@ -126,16 +126,16 @@ def test_record_of_a_type_this_version_does_not_know_is_passed_over(tmp_path: Pa
     path = tmp_path / "log.jsonl"
     write(path)
     rewrite(path, lambda facts: facts.insert(1, {"type": "from_the_future", "x": 1}))
-    found = audit(path)
+    found = audit_log(path)
     assert (found.status, found.records) == ("intact", 17)
     assert found.notes[0].startswith("1 records are of types only a newer version knows")
 
 
 def test_extra_field_of_a_newer_version_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    write(path, [STARTED, Told(text="x", why="y")])
+    write(path, [STARTED, ContextNote(text="x", why="y")])
     rewrite(path, lambda facts: facts[1].update(mood="good"))
-    assert audit(path).faults == ()
+    assert audit_log(path).faults == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"session": 1, "seq": "x", "hash": 2}'])
@@ -153,14 +153,14 @@ def test_head_is_signed_by_one_key_and_no_other(tmp_path: Path) -> None:
         )
     head = tmp_path / "head.json"
     head.write_text(json.dumps({"session": "s", "seq": 1, "hash": "0"}))
-    assert sign(head, tmp_path / "mine") == tmp_path / "head.json.sig"
-    assert sign(head, tmp_path / "mine") == tmp_path / "head.json.sig"
-    assert "signed with the SSH key" in check(head, tmp_path / "mine.pub")
+    assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.sig"
+    assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.sig"
+    assert "signed with the SSH key" in verify_signature(head, tmp_path / "mine.pub")
     with pytest.raises(SettingsError, match="ssh-keygen says no"):
-        check(head, tmp_path / "other.pub")
+        verify_signature(head, tmp_path / "other.pub")
     head.write_text("{}")
     with pytest.raises(SettingsError, match="ssh-keygen says no"):
-        check(head, tmp_path / "mine.pub")
+        verify_signature(head, tmp_path / "mine.pub")
 
 
 @pytest.mark.skipif(shutil.which("minisign") is None, reason="minisign is not installed")
@@ -169,13 +169,13 @@ def test_head_is_signed_with_minisign(tmp_path: Path) -> None:
     subprocess.run(["minisign", "-G", "-W", *keys], check=True, capture_output=True)
     head = tmp_path / "head.json"
     head.write_text("{}")
-    assert sign(head, tmp_path / "mine") == tmp_path / "head.json.minisig"
-    assert "signed with the minisign key" in check(head, tmp_path / "mine.pub")
+    assert sign_head(head, tmp_path / "mine") == tmp_path / "head.json.minisig"
+    assert "signed with the minisign key" in verify_signature(head, tmp_path / "mine.pub")
     head.write_text("{ }")
     with pytest.raises(SettingsError, match="minisign says no"):
-        check(head, tmp_path / "mine.pub")
+        verify_signature(head, tmp_path / "mine.pub")
 
 
 def test_key_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read the key"):
-        sign(tmp_path / "head", tmp_path / "none")
+        sign_head(tmp_path / "head", tmp_path / "none")

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from agentcli.record.otel import Spans
-from agentcli.record.otel_export import LAST_WORDS_S, Export
+from agentcli.record.otel import SpanListener
+from agentcli.record.otel_export import LAST_WORDS_S, SpanExport
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -86,7 +86,7 @@ def spans_of(events: list[Event], *, content: bool = False) -> list[ReadableSpan
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    spans = Spans(provider.get_tracer("test"), content=content)
+    spans = SpanListener(provider.get_tracer("test"), content=content)
     for event in events:
         spans(event)
     return list(exporter.get_finished_spans())
@@ -187,8 +187,8 @@ def test_interrupted_turn_leaves_no_span_open() -> None:
 
 
 def exported_to(endpoint: str) -> bool:
-    export = Export(version="1", exporter=OTLPSpanExporter(endpoint=endpoint))
-    spans = Spans(export.tracer(), content=False)
+    export = SpanExport(version="1", exporter=OTLPSpanExporter(endpoint=endpoint))
+    spans = SpanListener(export.tracer(), content=False)
     for event in a_turn():
         spans(event)
     return export.close()

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.checkpoint.store import EMPTY_TREE, Store
-from agentcli.record.checkpoint.trees import Kept, State, write_state
-from agentcli.record.place import SessionPlace
-from agentcli.record.rebuild import lay_out_at, lay_out_copy, put_back
+from agentcli.record.checkpoint.store import EMPTY_TREE, ObjectStore
+from agentcli.record.checkpoint.trees import State, StoredEntry, write_state
+from agentcli.record.place import SessionPaths
+from agentcli.record.rebuild import copy_tree, rebuild_at, restore_changes
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Checkpointed, Entry, Fact
 from tests.support.record import STARTED
@@ -14,12 +14,12 @@ from tests.support.record import STARTED
 FILE, LINK, DIRECTORY = 0o100644, 0o120000, 0o040755
 
 
-def kept(store: Store, text: str, mode: int = FILE) -> Kept:
-    return Kept(mode, store.put("blob", text.encode()))
+def kept(store: ObjectStore, text: str, mode: int = FILE) -> StoredEntry:
+    return StoredEntry(mode, store.put("blob", text.encode()))
 
 
-def changed(store: Store, before: State, after: State) -> Entry:
-    with store.writing():
+def changed(store: ObjectStore, before: State, after: State) -> Entry:
+    with store.batch_writes():
         states = [write_state(store, state) if state else EMPTY_TREE for state in (before, after)]
     fact = Checkpointed(call_id="c", before=states[0], after=states[1], paths=(), paths_total=0)
     return entry(fact)
@@ -38,9 +38,9 @@ def files(root: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "store.git")
-    with made.writing():
+def store(tmp_path: Path) -> ObjectStore:
+    made = ObjectStore(tmp_path / "store.git")
+    with made.batch_writes():
         return made
 
 
@@ -51,40 +51,42 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_what_calls_changed_is_put_back_as_it_was_first(store: Store, root: Path) -> None:
+def test_what_calls_changed_is_put_back_as_it_was_first(store: ObjectStore, root: Path) -> None:
     (root / "edited").write_text("3")
     (root / "made").write_text("new")
     (root / "own").write_text("the person's")
-    with store.writing():
+    with store.batch_writes():
         states = [kept(store, text) for text in ("1", "2", "3", "link")]
     first = changed(store, {b"edited": states[0]}, {b"edited": states[1], b"made": states[2]})
     second = changed(store, {b"edited": states[1]}, {b"edited": states[2]})
     third = changed(
-        store, {b"d": Kept(DIRECTORY), b"d/gone": states[0], b"l": Kept(LINK, states[3].id)}, {}
+        store,
+        {b"d": StoredEntry(DIRECTORY), b"d/gone": states[0], b"l": StoredEntry(LINK, states[3].id)},
+        {},
     )
-    assert put_back([first, second, third], store, root) == 5
+    assert restore_changes([first, second, third], store, root) == 5
     assert files(root) == {"d/gone": "1", "edited": "1", "l": "link", "own": "the person's"}
 
 
-def test_link_in_the_way_leads_nowhere(store: Store, root: Path, tmp_path: Path) -> None:
+def test_link_in_the_way_leads_nowhere(store: ObjectStore, root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "b").write_text("theirs")
     (root / "d").symlink_to(outside)
-    with store.writing():
+    with store.batch_writes():
         text = kept(store, "ours")
-    before = {b"d": Kept(DIRECTORY), b"d/a": text}
-    after = {b"d": Kept(DIRECTORY), b"d/b": text}
-    put_back([changed(store, before, after)], store, root)
+    before = {b"d": StoredEntry(DIRECTORY), b"d/a": text}
+    after = {b"d": StoredEntry(DIRECTORY), b"d/b": text}
+    restore_changes([changed(store, before, after)], store, root)
     assert files(outside) == {"b": "theirs"}
     assert files(root) == {"d/a": "ours"}
 
 
 def test_tree_beside_the_log_is_the_one_it_began_with(tmp_path: Path, root: Path) -> None:
-    place = SessionPlace(id="s", directory=tmp_path / "s")
+    place = SessionPaths(id="s", directory=tmp_path / "s")
     (place.directory / "base").mkdir(parents=True)
     (place.directory / "base" / "a").write_text("1")
-    words = lay_out_at(place, [entry(STARTED)], 0, into=root)
+    words = rebuild_at(place, [entry(STARTED)], 0, into=root)
     assert (files(root), words) == ({"a": "1"}, f"the tree in {place.directory / 'base'}")
 
 
@@ -94,11 +96,11 @@ def test_copy_keeps_links_and_leaves_pipes(tmp_path: Path, root: Path) -> None:
     (source / "a").write_text("1")
     (source / "link").symlink_to("/nowhere")
     os.mkfifo(source / "pipe")
-    lay_out_copy(source, root)
+    copy_tree(source, root)
     assert files(root) == {"a": "1", "link": "/nowhere"}
 
 
 def test_tree_that_is_gone_is_an_error_with_a_way_out(tmp_path: Path, root: Path) -> None:
     with pytest.raises(SettingsError, match="is gone") as raised:
-        lay_out_copy(tmp_path / "none", root)
+        copy_tree(tmp_path / "none", root)
     assert raised.value.hint == "name a copy of it: --base DIR"

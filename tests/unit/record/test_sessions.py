@@ -9,30 +9,30 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.lock import InUse, Lock, is_held
-from agentcli.record.place import SessionPlace
-from agentcli.record.search import search
+from agentcli.record.lock import SessionInUse, SessionLock, is_held
+from agentcli.record.place import SessionPaths
+from agentcli.record.search import search_session
 from agentcli.record.sessions import (
     find_session,
     latest_session,
     list_sessions,
-    summary_of,
+    summarize,
 )
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Fact, ModeChanged, SessionEnded, SessionForked, SessionNamed
-from agentcli.ui.sessions import list_line, row
+from agentcli.ui.sessions import build_session_json, format_session_line
 from tests.support.record import DONE, SESSION, STARTED, A, asked, finished, replied, write
 
 
-def session(sessions: Path, name: str, *facts: Fact) -> SessionPlace:
-    place = SessionPlace(id=name, directory=sessions / name)
+def session(sessions: Path, name: str, *facts: Fact) -> SessionPaths:
+    place = SessionPaths(id=name, directory=sessions / name)
     place.directory.mkdir(parents=True)
     write(place.log, facts or SESSION)
     return place
 
 
 def test_summary_says_what_a_list_shows(tmp_path: Path) -> None:
-    summary = summary_of(session(tmp_path, "20260101-000000-abcd"))
+    summary = summarize(session(tmp_path, "20260101-000000-abcd"))
     assert (summary.title, summary.workspace, summary.model, summary.mode) == (
         "make it work",
         "/w",
@@ -44,12 +44,12 @@ def test_summary_says_what_a_list_shows(tmp_path: Path) -> None:
 
 
 def test_name_is_the_title(tmp_path: Path) -> None:
-    summary = summary_of(session(tmp_path, "a", *SESSION, SessionNamed(name="the parser")))
+    summary = summarize(session(tmp_path, "a", *SESSION, SessionNamed(name="the parser")))
     assert (summary.title, summary.is_closed) == ("the parser", True)
 
 
 def test_session_that_was_cut_short_says_how_far_it_came(tmp_path: Path) -> None:
-    summary = summary_of(session(tmp_path, "a", *SESSION[:12]))
+    summary = summarize(session(tmp_path, "a", *SESSION[:12]))
     assert (summary.turns, summary.ending, summary.is_closed) == (2, "", False)
 
 
@@ -88,19 +88,19 @@ def test_log_with_anything_in_any_place_is_listed_and_searched(tmp_path: Path) -
     for line in place.log.read_text().splitlines():
         for odd in odd_ones(json.loads(line)):
             place.log.write_text(json.dumps(odd, separators=(",", ":")) + "\n")
-            summary = summary_of(place)
-            assert {type(value) for value in row(summary).values()} == {str, int}
-            assert list_line(summary).encode()
+            summary = summarize(place)
+            assert {type(value) for value in build_session_json(summary).values()} == {str, int}
+            assert format_session_line(summary).encode()
             assert not Path(summary.workspace, "none").exists()
-            assert all(f"{hit.seq:>5} {hit.fact}" for hit in search(place, "x"))
+            assert all(f"{hit.seq:>5} {hit.fact}" for hit in search_session(place, "x"))
 
 
 def test_damaged_record_leaves_what_stands_before_it(tmp_path: Path) -> None:
     place = session(tmp_path, "a", STARTED, asked("first"), ModeChanged(mode="auto"))
-    before = summary_of(place)
+    before = summarize(place)
     text = place.log.read_text()
     place.log.write_text(text.replace('"mode":"auto"', '"mode":["auto"]'))
-    assert summary_of(place) == replace(before, mode="ask")
+    assert summarize(place) == replace(before, mode="ask")
 
 
 def test_session_is_found_by_either_end_of_its_id_its_name_or_its_path(tmp_path: Path) -> None:
@@ -143,29 +143,29 @@ def test_sessions_directory_that_does_not_exist_has_none(tmp_path: Path) -> None
 
 def test_search_finds_words_in_any_case_where_they_were_said(tmp_path: Path) -> None:
     place = session(tmp_path, "a")
-    assert [(hit.seq, hit.fact, hit.excerpt) for hit in search(place, "it HANGS")] == [
+    assert [(hit.seq, hit.fact, hit.excerpt) for hit in search_session(place, "it HANGS")] == [
         (14, "model_replied", "It hangs.")
     ]
-    assert list(search(place, "nobody said this")) == []
+    assert list(search_session(place, "nobody said this")) == []
 
 
 def test_lock_is_held_by_one_process_and_names_it(tmp_path: Path) -> None:
-    lock = Lock(tmp_path)
+    lock = SessionLock(tmp_path)
     assert is_held(tmp_path)
-    with pytest.raises(InUse, match=f"pid {os.getpid()}") as raised:
-        Lock(tmp_path)
+    with pytest.raises(SessionInUse, match=f"pid {os.getpid()}") as raised:
+        SessionLock(tmp_path)
     assert raised.value.hint == f"work on a copy of it: agentcli fork {tmp_path.name}"
     lock.release()
     assert not is_held(tmp_path)
-    Lock(tmp_path).release()
+    SessionLock(tmp_path).release()
 
 
 def test_lock_of_a_process_that_was_killed_is_none(tmp_path: Path) -> None:
     program = f"""
 import time
 from pathlib import Path
-from agentcli.record.lock import Lock
-lock = Lock(Path({str(tmp_path)!r}))
+from agentcli.record.lock import SessionLock
+lock = SessionLock(Path({str(tmp_path)!r}))
 print("held", flush=True)
 time.sleep(60)
 """
@@ -176,10 +176,10 @@ time.sleep(60)
     holder.kill()
     holder.communicate()
     assert not is_held(tmp_path)
-    Lock(tmp_path).release()
+    SessionLock(tmp_path).release()
 
 
 def test_session_that_cannot_be_written_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot write to the session") as raised:
-        Lock(tmp_path / "none")
+        SessionLock(tmp_path / "none")
     assert "agentcli fork none" in raised.value.hint

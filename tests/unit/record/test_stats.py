@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.log import as_json
-from agentcli.record.stats import Stats, Sums
+from agentcli.record.log import to_json
+from agentcli.record.stats import DaySums, UsageStats
 from agentcli.types.events import CallFinished, Compacted, ModelReplied, TokensSpent
 from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.types.spending import Spending
 from agentcli.types.tools import ChildTurn, ToolResult
-from agentcli.ui.stats import bars, report
+from agentcli.ui.stats import render_bars, render_stats
 
 NO_USAGE = Usage()
 EVER = datetime.min.replace(tzinfo=UTC)
@@ -24,13 +24,13 @@ def record(day: str, **fact: Any) -> str:
 
 def replied(day: str, cost_usd: float | None, usage: Usage = NO_USAGE) -> str:
     message = AssistantMessage(content=(), stop="end", protocol="p", model="n", usage=usage)
-    return record(day, **as_json(ModelReplied(message=message, cost_usd=cost_usd)))
+    return record(day, **to_json(ModelReplied(message=message, cost_usd=cost_usd)))
 
 
-def stats_of(tmp_path: Path, *lines: str, since: datetime = EVER) -> Stats:
+def stats_of(tmp_path: Path, *lines: str, since: datetime = EVER) -> UsageStats:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(lines))
-    stats = Stats()
+    stats = UsageStats()
     stats.add([log], since=since)
     return stats
 
@@ -46,12 +46,12 @@ def test_requests_and_calls_are_added_up(tmp_path: Path) -> None:
         record("2026-01-01", type="turn_started"),
         replied("2026-01-01", 0.5, used),
         replied("2026-01-01", None, Usage(cache_write_tokens=13)),
-        record("2026-01-01", **as_json(compacted)),
-        record("2026-01-01", **as_json(broken)),
+        record("2026-01-01", **to_json(compacted)),
+        record("2026-01-01", **to_json(broken)),
         record("2026-01-01", verdict={"decision": "deny"}, type="call_judged"),
         record("2026-01-01", result=result, type="call_finished"),
     )
-    assert stats.total == Sums(
+    assert stats.total == DaySums(
         turns=1,
         spending=Spending(
             requests=3,
@@ -98,7 +98,7 @@ def test_child_agents_cost_what_they_cost(tmp_path: Path) -> None:
         role="", ending="done", calls=1, usage=Usage(input_tokens=9), cost_usd=0.5, log_path=""
     )
     result = ToolResult(call_id="c", name="delegate", status="ok", content=(), details=child)
-    finished = record("2026-01-01", **as_json(CallFinished(result=result)))
+    finished = record("2026-01-01", **to_json(CallFinished(result=result)))
     expected = Spending(usage=Usage(input_tokens=9), known_usd=0.5)
     assert stats_of(tmp_path, finished).total.spending == expected
 
@@ -126,13 +126,13 @@ def test_damaged_lines_are_passed_over(tmp_path: Path, line: str) -> None:
 def test_bars_show_nothing_as_blank_and_the_highest_as_full(
     values: list[float], drawn: str
 ) -> None:
-    assert bars(values, ".bcdefg@") == drawn
+    assert render_bars(values, ".bcdefg@") == drawn
 
 
 def test_report_of_a_session_names_what_has_no_price(tmp_path: Path) -> None:
     dear = replied("2026-01-01", 0.5)
     unknown = replied("2026-01-01", None, Usage(input_tokens=1234))
     stats = stats_of(tmp_path, unknown, dear)
-    told = "\n".join(report(stats, blocks=".@"))
+    told = "\n".join(render_stats(stats, blocks=".@"))
     assert "cost   $0.5000 and 1 request without a known price" in told
     assert "tokens   @  [1,234]" in told

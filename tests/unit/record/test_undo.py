@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.checkpoint.keep import Keeper
-from agentcli.record.checkpoint.store import Store
-from agentcli.record.undo import Change, TakenBack, take_back
-from agentcli.record.undo_merge import merge
+from agentcli.record.checkpoint.keep import CheckpointKeeper
+from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.record.undo import StateChange, UndoResult, undo_changes
+from agentcli.record.undo_merge import merge_three_way
 from tests.support.actions import KeepsAll
 
 
@@ -25,28 +25,28 @@ from tests.support.actions import KeepsAll
     ],
 )
 def test_merge(base: bytes, mine: bytes, theirs: bytes, merged: bytes | None) -> None:
-    assert merge(base, mine=mine, theirs=theirs) == merged
-    assert merge(base, mine=theirs, theirs=mine) == merged
+    assert merge_three_way(base, mine=mine, theirs=theirs) == merged
+    assert merge_three_way(base, mine=theirs, theirs=mine) == merged
 
 
 class Ground:
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path / "work"
         self.root.mkdir()
-        self.store = Store(tmp_path / "kept.git")
-        self.keeper = Keeper(self.store, session="s", root=self.root, scope=KeepsAll)
+        self.store = ObjectStore(tmp_path / "kept.git")
+        self.keeper = CheckpointKeeper(self.store, session="s", root=self.root, scope=KeepsAll)
 
     def begin(self) -> None:
         self._before = self.keeper.before("c", None)
 
-    def end(self) -> Change:
+    def end(self) -> StateChange:
         fact = self.keeper.after(self._before)
         self.keeper.close()
         assert fact is not None
-        return Change(before=fact.before, after=fact.after)
+        return StateChange(before=fact.before, after=fact.after)
 
-    def undo(self, change: Change) -> TakenBack:
-        return take_back(self.store, self.root, [change])
+    def undo(self, change: StateChange) -> UndoResult:
+        return undo_changes(self.store, self.root, [change])
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def ground(tmp_path: Path) -> Ground:
     return Ground(tmp_path)
 
 
-def conflicts(result: TakenBack) -> dict[str, str]:
+def conflicts(result: UndoResult) -> dict[str, str]:
     return {one.path: one.words for one in result.conflicts}
 
 
@@ -149,7 +149,7 @@ def test_rehearsal_touches_nothing(ground: Ground) -> None:
     ground.begin()
     (ground.root / "a").write_text("one\n")
     change = ground.end()
-    result = take_back(ground.store, ground.root, [change], rehearsal=True)
+    result = undo_changes(ground.store, ground.root, [change], dry_run=True)
     assert [(one.path, one.words) for one in result.done] == [("a", "removed")]
     assert (ground.root / "a").exists()
 
@@ -180,5 +180,5 @@ def test_many_files_that_the_person_went_on_with_are_merged_at_once(ground: Grou
     assert [file.read_text() for file in files] == [
         f"{number}\ntwo\nthree\nfour\n" for number in range(60)
     ]
-    ground.undo(Change(before=result.before, after=result.after))
+    ground.undo(StateChange(before=result.before, after=result.after))
     assert files[59].read_text() == "59\nTWO\nthree\nfour\n"

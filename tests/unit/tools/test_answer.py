@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.answer import Answer
+from agentcli.tools.answer import AnswerTool
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Output, ToolContext
@@ -12,7 +12,7 @@ CONTEXT = ToolContext(call_id="c", workspace=Path(), progress=lambda text: None)
 
 
 def test_answer_is_declared_with_its_schema_and_only_reads() -> None:
-    tool = Answer("answer", {"type": "object"}, take=lambda value: "")
+    tool = AnswerTool("answer", {"type": "object"}, take=lambda value: "")
     assert (tool.spec.name, tool.spec.schema) == ("answer", {"type": "object"})
     assert tool.effect(tool.parse({})) is Effect.READ
 
@@ -24,14 +24,14 @@ def test_answer_is_taken_once_when_it_runs() -> None:
         taken.append(value)
         return ""
 
-    tool = Answer("answer", {}, take=take)
+    tool = AnswerTool("answer", {}, take=take)
     tool.parse({"n": 1})
     assert asyncio.run(tool.run({"n": 1}, CONTEXT)) == Output.of("Taken.")
     assert taken == [{"n": 1}]
 
 
 def test_answer_of_another_form_is_an_error_that_says_why() -> None:
-    tool = Answer("answer", {}, take=lambda value: "$.n: missing")
+    tool = AnswerTool("answer", {}, take=lambda value: "$.n: missing")
     with pytest.raises(ToolError, match=r"\$\.n: missing\. Call answer again") as caught:
         asyncio.run(tool.run({}, CONTEXT))
     assert caught.value.kind is ErrorKind.INVALID_INPUT

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.diff import changes_between
+from agentcli.machine.diff import find_changes
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.apply_patch import ApplyPatch, Args, Patch
+from agentcli.tools.apply_patch import ApplyPatch, ApplyPatchArgs, Patch
 from agentcli.tools.editing.view import LfView
-from agentcli.tools.patching.contract import patch_contract
+from agentcli.tools.patching.contract import load_patch_spec
 from agentcli.tools.patching.parser import Update, parse_patch
-from agentcli.tools.patching.place import splices_of
+from agentcli.tools.patching.place import locate_hunks
 from agentcli.tools.schema import schema_of
 from agentcli.tools.seen import Seen, sha256
 from agentcli.types.errors import ToolError
@@ -202,7 +202,7 @@ def test_moved_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_contract_is_that_of_the_arguments() -> None:
-    assert patch_contract().schema == schema_of(Args)
+    assert load_patch_spec().schema == schema_of(ApplyPatchArgs)
     assert ApplyPatch(workspace=Workspace(Path()), seen=Seen()).effect(Patch(())) is Effect.WRITE
 
 
@@ -214,7 +214,7 @@ def test_arguments_that_are_no_patch_are_invalid_input(tmp_path: Path) -> None:
 
 def test_grammar_admits_every_patch_that_a_model_is_asked_to_write() -> None:
     lark = pytest.importorskip("lark", reason="lark reads the grammar as the provider does")
-    grammar = lark.Lark(patch_contract().grammar, parser="lalr")
+    grammar = lark.Lark(load_patch_spec().grammar, parser="lalr")
     for case in APPLIED:
         patch = (CASES / case / "patch.txt").read_bytes().decode()
         if case in TAKEN_WITHOUT_BEING_ASKED_FOR:
@@ -230,7 +230,7 @@ texts = st.lists(st.sampled_from(["a", "b", "  a", "", "c"]), min_size=1, max_si
 
 def patch_between(old: list[str], new: list[str], *, context_lines: int) -> Iterator[str]:
     yield "*** Begin Patch\n*** Update File: f"
-    for change in changes_between(old, new):
+    for change in find_changes(old, new):
         first = max(0, change.old_start - context_lines)
         past = min(len(old), change.old_end + context_lines)
         yield "@@"
@@ -255,7 +255,7 @@ def test_patch_of_a_difference_gives_the_new_text_or_is_refused(
     try:
         (change,) = parse_patch(patch)
         assert isinstance(change, Update)
-        splices = splices_of(LfView(raw), change.hunks, path="f")
+        splices = locate_hunks(LfView(raw), change.hunks, path="f")
     except ToolError:
         return
     made = raw

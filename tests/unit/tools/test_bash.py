@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.ledger import Ledger
-from agentcli.tools.bash import Args, Bash
+from agentcli.machine.ledger import ProcessTable
+from agentcli.tools.bash import Bash, BashArgs
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolContext
-from agentcli.types.verdicts import Confinement
+from agentcli.types.verdicts import Grants
 from tests.support.bash import Session, details, in_session, names, ran, shells_in, text
 
 
@@ -240,7 +240,7 @@ def test_preview_is_the_command_and_where_it_would_run(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("mkdir sub; cd sub")
         context = ToolContext(call_id="c", workspace=session.workspace, progress=lambda _: None)
-        assert await session.tool.preview(Args(command="rm x"), context) == Command(
+        assert await session.tool.preview(BashArgs(command="rm x"), context) == Command(
             command="rm x", cwd=str(session.workspace / "sub")
         )
 
@@ -248,22 +248,22 @@ def test_preview_is_the_command_and_where_it_would_run(tmp_path: Path) -> None:
 
 
 def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
-    ledger = Ledger()
+    ledger = ProcessTable()
 
     def tool(*proven: str) -> Bash:
         return Bash(
             workspace=tmp_path,
             out_dir=tmp_path,
             shells=shells_in(tmp_path, ledger),
-            confinement=lambda call_id: Confinement(),
-            ledger=ledger,
+            grants=lambda call_id: Grants(),
+            processes=ledger,
             proves_read=lambda command: command in proven,
         )
 
-    assert tool().effect(Args(command="ls")) is Effect.EXECUTE
-    assert tool("ls").effect(Args(command="ls")) is Effect.READ
-    assert tool("ls").effect(Args(command="rm")) is Effect.EXECUTE
-    assert tool("ls").effect(Args(command="ls", background=True)) is Effect.EXECUTE
+    assert tool().effect(BashArgs(command="ls")) is Effect.EXECUTE
+    assert tool("ls").effect(BashArgs(command="ls")) is Effect.READ
+    assert tool("ls").effect(BashArgs(command="rm")) is Effect.EXECUTE
+    assert tool("ls").effect(BashArgs(command="ls", background=True)) is Effect.EXECUTE
 
 
 @pytest.mark.parametrize(
@@ -283,17 +283,17 @@ def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
 def test_bad_arguments_are_explained(
     tmp_path: Path, raw: dict[str, str | int], message: str
 ) -> None:
-    ledger = Ledger()
+    ledger = ProcessTable()
     tool = Bash(
         workspace=tmp_path,
         out_dir=tmp_path,
         shells=shells_in(tmp_path, ledger),
-        confinement=lambda call_id: Confinement(),
-        ledger=ledger,
+        grants=lambda call_id: Grants(),
+        processes=ledger,
     )
     with pytest.raises(ToolError) as refused:
         tool.parse(dict(raw))
     assert str(refused.value) == message
-    assert tool.parse({"cmd": "ls", "run_in_background": True}) == Args(
+    assert tool.parse({"cmd": "ls", "run_in_background": True}) == BashArgs(
         command="ls", background=True
     )

@@ -10,7 +10,7 @@ import pytest
 from agentcli.machine import process, tree
 from agentcli.tools.bash import TAKEN_DOWN
 from agentcli.types.tools import ErrorKind
-from agentcli.types.verdicts import Confinement
+from agentcli.types.verdicts import Grants
 from tests.support.bash import Session, details, in_session, names, ran, text
 from tests.support.processes import running, unique_seconds, until
 
@@ -104,10 +104,10 @@ def test_background_command_returns_at_once_and_its_end_is_told(tmp_path: Path) 
         assert text(output) == f"[background pid {pid}, output in {log}]"
         assert (output.error, details(output).exit_code) == (None, None)
         await until(lambda: log.read_bytes() == b"started\n")
-        assert session.ledger.ended_since() == []
+        assert session.ledger.take_finished() == []
         await session.run("touch go")
         await until(lambda: session.ledger.running() == [])
-        (finished,) = session.ledger.ended_since()
+        (finished,) = session.ledger.take_finished()
         assert (finished.started.pid, finished.returncode) == (pid, 4)
         assert names(session.out_dir) == ["1.log", "2.log"]
 
@@ -125,7 +125,7 @@ def test_background_command_is_ended_by_killing_its_pid(tmp_path: Path) -> None:
         await until(lambda: running(seconds) == [])
         assert running(seconds) == []
         await until(lambda: session.ledger.running() == [])
-        (finished,) = session.ledger.ended_since()
+        (finished,) = session.ledger.take_finished()
         assert finished.how == "killed by SIGTERM"
 
     in_session(tmp_path, scenario)
@@ -158,7 +158,7 @@ def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path
         heard = len(session.told)
         assert text(await session.run("basename $PWD; touch go")).startswith("workspace\n")
         await until(lambda: session.ledger.running() == [])
-        (finished,) = session.ledger.ended_since()
+        (finished,) = session.ledger.take_finished()
         assert (finished.started.pid, finished.returncode) == (pid, 0)
         assert log.read_text() == "one\ntwo\n"
         assert "two" not in "".join(session.told[heard:])
@@ -223,9 +223,9 @@ class Recorded:
     name = "recorded"
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Path, Confinement]] = []
+        self.asked: list[tuple[Path, Grants]] = []
         self.finished: list[int | None] = []
-        self.waiting: dict[Popen[bytes], tuple[Path, Confinement]] = {}
+        self.waiting: dict[Popen[bytes], tuple[Path, Grants]] = {}
 
     def start(
         self,
@@ -234,16 +234,16 @@ class Recorded:
         cwd: Path,
         env: dict[str, str],
         stdout: int,
-        confinement: Confinement,
+        grants: Grants,
         stdin: int = DEVNULL,
         stderr: int = STDOUT,
         waits: bool = False,
     ) -> "Popen[bytes]":
         child = process.start(argv, cwd=cwd, env=env, stdout=stdout, stdin=stdin, stderr=stderr)
         if waits:
-            self.waiting[child] = (cwd, confinement)
+            self.waiting[child] = (cwd, grants)
         else:
-            self.asked.append((cwd, confinement))
+            self.asked.append((cwd, grants))
         return child
 
     def attend(self, process: "Popen[bytes]") -> bool:
@@ -267,14 +267,14 @@ def test_command_is_started_and_finished_by_the_sandbox(tmp_path: Path) -> None:
         )
         await session.run("exit 4", background=True)
         await until(lambda: session.ledger.running() == [])
-        (finished,) = session.ledger.ended_since()
+        (finished,) = session.ledger.take_finished()
         assert finished.remarks == ("A protected file was put back.",)
 
     in_session(tmp_path, scenario, sandbox)
     assert sandbox.finished == [3, 4]
     for cwd, confinement in sandbox.asked:
         assert cwd == tmp_path / "workspace"
-        assert confinement == Confinement(network=True, writable=(tmp_path,))
+        assert confinement == Grants(network=True, writable=(tmp_path,))
     assert len(sandbox.asked) == 2
 
 
@@ -309,7 +309,7 @@ class TakesDown(Recorded):
     """One whose commands leave nothing behind, as in a process namespace."""
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        if tree.tell_group(process.pid, signal.SIGKILL):
+        if tree.signal_group(process.pid, signal.SIGKILL):
             while tree.group_lives(process.pid):
                 pass
         return ()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.edit_file import Args
+from agentcli.tools.edit_file import EditFileArgs
 from agentcli.tools.seen import sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Diff, Effect, KnownFile
@@ -134,7 +134,9 @@ def test_edits_of_one_file_in_one_turn_all_count(tmp_path: Path) -> None:
         tool = tools.edit_file
         async with asyncio.TaskGroup() as group:
             for n in numbers:
-                args = Args(path="link" if n % 2 else "a", old_text=f"<{n}>", new_text=f"[{n}]")
+                args = EditFileArgs(
+                    path="link" if n % 2 else "a", old_text=f"<{n}>", new_text=f"[{n}]"
+                )
                 group.create_task(tool.run(args, tools.context))
 
     asyncio.run(all_at_once())
@@ -146,7 +148,7 @@ def test_a_cancelled_edit_is_finished_before_the_next(tmp_path: Path) -> None:
     tools = bench(tmp_path)
 
     async def cancelled() -> None:
-        args = Args(path="a", old_text="one", new_text="two")
+        args = EditFileArgs(path="a", old_text="one", new_text="two")
         task = asyncio.create_task(tools.edit_file.run(args, tools.context))
         await asyncio.sleep(0)
         task.cancel()
@@ -189,6 +191,6 @@ def test_other_names_of_arguments_are_taken(tmp_path: Path, names: tuple[str, ..
     tool = bench(tmp_path).edit_file
     args = tool.parse(dict(zip(names, "abc", strict=True)))
     assert (args, tool.effect(args)) == (
-        Args(path="a", old_text="b", new_text="c"),
+        EditFileArgs(path="a", old_text="b", new_text="c"),
         Effect.WRITE,
     )

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.find_files import Args, FindFiles
-from agentcli.tools.searching.ripgrep import Engine
+from agentcli.tools.find_files import FindFiles, FindFilesArgs
+from agentcli.tools.searching.ripgrep import Ripgrep
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Matches
@@ -32,13 +32,13 @@ def plant_in_order(root: Path, *names: str) -> None:
         os.utime(root / name, (second, second))
 
 
-def test_newest_come_first_and_then_by_path(tmp_path: Path, engine: Engine) -> None:
+def test_newest_come_first_and_then_by_path(tmp_path: Path, engine: Ripgrep) -> None:
     plant_in_order(tmp_path, "c.py", "a.py", "sub/b.py")
     os.utime(tmp_path / "c.py", (1_000_001, 1_000_001))
     assert find(tmp_path, engine, glob="*.py") == "sub/b.py\na.py\nc.py"
 
 
-def test_note_tells_how_many_there_are(tmp_path: Path, engine: Engine) -> None:
+def test_note_tells_how_many_there_are(tmp_path: Path, engine: Ripgrep) -> None:
     plant_in_order(tmp_path, *(f"{number}.py" for number in range(5)))
     assert find(tmp_path, engine, glob="*.py", limit=2) == (
         "4.py\n3.py\n[first 2 of 5 files; narrow the glob]"
@@ -46,7 +46,7 @@ def test_note_tells_how_many_there_are(tmp_path: Path, engine: Engine) -> None:
     assert find(tmp_path, engine, glob="*.py", limit=5) == "4.py\n3.py\n2.py\n1.py\n0.py"
 
 
-def test_output_is_bounded_in_bytes(tmp_path: Path, engine: Engine) -> None:
+def test_output_is_bounded_in_bytes(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {f"{number:03}{'x' * 200}": "" for number in range(500)})
     shown = find(tmp_path, engine, glob="*", limit=1000)
     assert shown.endswith("\n[first 245 of 500 files; narrow the glob]")
@@ -72,26 +72,26 @@ def test_output_is_bounded_in_bytes(tmp_path: Path, engine: Engine) -> None:
     ],
 )
 def test_glob_selects(
-    tmp_path: Path, engine: Engine, arguments: dict[str, Any], found: list[str]
+    tmp_path: Path, engine: Ripgrep, arguments: dict[str, Any], found: list[str]
 ) -> None:
     plant(tmp_path, {".gitignore": "gen\n", "gen/out.py": "", ".git/config": "", ".env": ""})
     plant(tmp_path, {"src/a.py": "", "src/lib/b.py": "", "src/lib/é.txt": ""})
     assert sorted(find(tmp_path, engine, **arguments).split("\n")) == found
 
 
-def test_glob_may_be_an_absolute_path_in_the_workspace(tmp_path: Path, engine: Engine) -> None:
+def test_glob_may_be_an_absolute_path_in_the_workspace(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"src/a.py": ""})
     assert find(tmp_path, engine, glob=f"{tmp_path.resolve()}/src/*.py") == "src/a.py"
 
 
-def test_strange_file_names_are_escaped(tmp_path: Path, engine: Engine) -> None:
+def test_strange_file_names_are_escaped(tmp_path: Path, engine: Ripgrep) -> None:
     strange = os.fsencode(tmp_path) + b"/bad\xff\nname"
     with open(strange, "wb"):  # noqa: PTH123 - the name is bytes
         pass
     assert find(tmp_path, engine, glob="bad*") == "bad\\xff\\nname"
 
 
-def test_links_and_pipes_are_no_files(tmp_path: Path, engine: Engine) -> None:
+def test_links_and_pipes_are_no_files(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": ""})
     (tmp_path / "link").symlink_to("a")
     os.mkfifo(tmp_path / "pipe")
@@ -112,7 +112,7 @@ def test_links_and_pipes_are_no_files(tmp_path: Path, engine: Engine) -> None:
     ],
 )
 def test_nothing_found_is_an_answer_with_a_hint(
-    tmp_path: Path, engine: Engine, glob: str, told: str
+    tmp_path: Path, engine: Ripgrep, glob: str, told: str
 ) -> None:
     plant(tmp_path, {".gitignore": "*.log", "src/a.log": "", "src/README.md": "", "src/lib/b": ""})
     assert find(tmp_path, engine, glob=glob, path="src") == told
@@ -132,7 +132,7 @@ def test_nothing_found_is_an_answer_with_a_hint(
     ],
 )
 def test_what_cannot_be_listed_is_refused(
-    tmp_path: Path, engine: Engine, arguments: dict[str, Any], told: str
+    tmp_path: Path, engine: Ripgrep, arguments: dict[str, Any], told: str
 ) -> None:
     plant(tmp_path, {"a.py": ""})
     with pytest.raises(ToolError) as raised:
@@ -140,12 +140,12 @@ def test_what_cannot_be_listed_is_refused(
     assert str(raised.value).startswith(told)
 
 
-def test_details_tell_people_what_was_found(tmp_path: Path, engine: Engine) -> None:
+def test_details_tell_people_what_was_found(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a.py": "", "b.py": ""})
     tool = FindFiles(workspace=Workspace(tmp_path), engine=engine)
     raw: Json = {"pattern": "*.py", "max_results": 1}
     args = tool.parse(raw)
-    assert args == Args(glob="*.py", limit=1)
+    assert args == FindFilesArgs(glob="*.py", limit=1)
     assert tool.effect(args) is Effect.READ
     output = answer(tool, {"pattern": "*.py", "max_results": 1})
     assert output.details == Matches(target="*.py", path=".", matches=2, files=2, more=True)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.grep import Args, Grep
-from agentcli.tools.searching.ripgrep import Engine
+from agentcli.tools.grep import Grep, GrepArgs
+from agentcli.tools.searching.ripgrep import Ripgrep
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Matches
@@ -25,27 +25,27 @@ def nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
 
-def refusal(root: Path, engine: Engine, **arguments: Any) -> str:
+def refusal(root: Path, engine: Ripgrep, **arguments: Any) -> str:
     with pytest.raises(ToolError) as raised:
         grep(root, engine, **arguments)
     return str(raised.value)
 
 
-def test_matches_are_grouped_by_file_in_path_order(tmp_path: Path, engine: Engine) -> None:
+def test_matches_are_grouped_by_file_in_path_order(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"b.py": "def f():\n", "a/z.py": "x\ndef f():\n    return f()\n", "a-b": "f("})
     assert grep(tmp_path, engine, pattern=r"f\(") == (
         "a/z.py\n  2: def f():\n  3:     return f()\na-b\n  1: f(\nb.py\n  1: def f():"
     )
 
 
-def test_context_lines_are_told_from_matches(tmp_path: Path, engine: Engine) -> None:
+def test_context_lines_are_told_from_matches(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "1\nhit\n3\n4\n5\n6\nhit\n"})
     assert grep(tmp_path, engine, pattern="hit", context=1) == (
         "a\n  1- 1\n  2: hit\n  3- 3\n  --\n  6- 6\n  7: hit"
     )
 
 
-def test_note_tells_that_there_are_more(tmp_path: Path, engine: Engine) -> None:
+def test_note_tells_that_there_are_more(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {f"{number}": "hit\nhit\n" for number in range(4)})
     assert grep(tmp_path, engine, pattern="hit", limit=3, context=2) == (
         "0\n  1: hit\n  2: hit\n1\n  1: hit\n"
@@ -53,12 +53,12 @@ def test_note_tells_that_there_are_more(tmp_path: Path, engine: Engine) -> None:
     )
 
 
-def test_no_note_when_the_limit_is_met_exactly(tmp_path: Path, engine: Engine) -> None:
+def test_no_note_when_the_limit_is_met_exactly(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "hit\nhit\n"})
     assert grep(tmp_path, engine, pattern="hit", limit=2) == "a\n  1: hit\n  2: hit"
 
 
-def test_output_is_bounded_in_bytes(tmp_path: Path, engine: Engine) -> None:
+def test_output_is_bounded_in_bytes(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": ("é" * 390 + "\n") * 500})
     shown = grep(tmp_path, engine, pattern="é", limit=500)
     *_, note = shown.split("\n")
@@ -68,24 +68,24 @@ def test_output_is_bounded_in_bytes(tmp_path: Path, engine: Engine) -> None:
     assert len(shown.encode()) <= 32_100
 
 
-def test_long_line_is_cut_around_the_match(tmp_path: Path, engine: Engine) -> None:
+def test_long_line_is_cut_around_the_match(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a.min.js": "é" * 100_000 + "needle" + "ü" * 100_000})
     assert grep(tmp_path, engine, pattern="needle") == (
         f"a.min.js\n  1: …{'é' * 197}needle{'ü' * 197}…"
     )
 
 
-def test_line_of_many_matches_is_shown_once(tmp_path: Path, engine: Engine) -> None:
+def test_line_of_many_matches_is_shown_once(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a.min.js": "ab" * 400_000})
     assert grep(tmp_path, engine, pattern="b") == f"a.min.js\n  1: {'ab' * 200}…"
 
 
-def test_bytes_that_are_no_text_are_replaced(tmp_path: Path, engine: Engine) -> None:
+def test_bytes_that_are_no_text_are_replaced(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": b"\xff hit \x1b[31m\tred\x07\r\n"})
     assert grep(tmp_path, engine, pattern="hit") == "a\n  1: \ufffd hit \ufffd[31m\tred\ufffd"
 
 
-def test_strange_file_names_are_escaped(tmp_path: Path, engine: Engine) -> None:
+def test_strange_file_names_are_escaped(tmp_path: Path, engine: Ripgrep) -> None:
     strange = os.fsencode(tmp_path) + b"/bad\xff\nname\x1b"
     with open(strange, "wb") as file:  # noqa: PTH123 - the name is bytes
         file.write(b"hit\n")
@@ -95,7 +95,7 @@ def test_strange_file_names_are_escaped(tmp_path: Path, engine: Engine) -> None:
     )
 
 
-def test_ignored_files_are_left_out_unless_named(tmp_path: Path, engine: Engine) -> None:
+def test_ignored_files_are_left_out_unless_named(tmp_path: Path, engine: Ripgrep) -> None:
     plant(
         tmp_path,
         {".gitignore": "build/*\n*.log\n", "build/a.py": "hit", "x.log": "hit", ".env": "hit"},
@@ -106,7 +106,7 @@ def test_ignored_files_are_left_out_unless_named(tmp_path: Path, engine: Engine)
     assert grep(tmp_path, engine, pattern="hit", path="build") == "build/a.py\n  1: hit"
 
 
-def test_rules_of_the_directories_above_apply(tmp_path: Path, engine: Engine) -> None:
+def test_rules_of_the_directories_above_apply(tmp_path: Path, engine: Ripgrep) -> None:
     plant(
         tmp_path,
         {
@@ -118,18 +118,20 @@ def test_rules_of_the_directories_above_apply(tmp_path: Path, engine: Engine) ->
     assert grep(tmp_path / "repo", engine, pattern="hit", path="src") == "src/gen/d\n  1: hit"
 
 
-def test_rules_that_ignore_the_whole_workspace_do_not_count(tmp_path: Path, engine: Engine) -> None:
+def test_rules_that_ignore_the_whole_workspace_do_not_count(
+    tmp_path: Path, engine: Ripgrep
+) -> None:
     plant(tmp_path, {".gitignore": "*\n", "repo/src/a": "hit", "repo/src/b": "hit"})
     plant(tmp_path, {"repo/.gitignore": "b\n"})
     assert grep(tmp_path / "repo", engine, pattern="hit", path="src") == "src/a\n  1: hit"
 
 
-def test_git_directory_is_never_searched(tmp_path: Path, engine: Engine) -> None:
+def test_git_directory_is_never_searched(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {".git/config": "hit", "sub/.git/HEAD": "hit", "sub/a": "hit"})
     assert grep(tmp_path, engine, pattern="hit") == "sub/a\n  1: hit"
 
 
-def test_glob_never_brings_ignored_files_back(tmp_path: Path, engine: Engine) -> None:
+def test_glob_never_brings_ignored_files_back(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {".gitignore": "gen\n*.log\n", "src/gen/a.py": "hit", "src/b.log": "hit"})
     plant(tmp_path, {"src/c.py": "hit"})
     for glob in ("src/**", "*.{py,log}", "**/*", "**"):
@@ -153,14 +155,14 @@ def test_glob_never_brings_ignored_files_back(tmp_path: Path, engine: Engine) ->
     ],
 )
 def test_glob_narrows(
-    tmp_path: Path, engine: Engine, path: str, glob: str, found: list[str]
+    tmp_path: Path, engine: Ripgrep, path: str, glob: str, found: list[str]
 ) -> None:
     plant(tmp_path, {"src/a.py": "hit", "src/lib/b.py": "hit", "c.md": "hit"})
     shown = grep(tmp_path, engine, pattern="hit", path=path, glob=glob, mode="files")
     assert shown.split("\n") == found
 
 
-def test_files_and_count_modes(tmp_path: Path, engine: Engine) -> None:
+def test_files_and_count_modes(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "hit hit\nhit\n", "b": "hit\n", "c": "hit\n"})
     assert grep(tmp_path, engine, pattern="hit", mode="files") == "a\nb\nc"
     assert grep(tmp_path, engine, pattern="hit", mode="count") == (
@@ -171,14 +173,14 @@ def test_files_and_count_modes(tmp_path: Path, engine: Engine) -> None:
     )
 
 
-def test_pattern_may_begin_with_a_dash(tmp_path: Path, engine: Engine) -> None:
+def test_pattern_may_begin_with_a_dash(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "--files\n", "-b": "-e x\n"})
     assert grep(tmp_path, engine, pattern="--files") == "a\n  1: --files"
     assert grep(tmp_path, engine, pattern="-e x", path="-b") == "-b\n  1: -e x"
     assert grep(tmp_path, engine, pattern="--") == "a\n  1: --files"
 
 
-def test_dollar_and_newline_know_crlf(tmp_path: Path, engine: Engine) -> None:
+def test_dollar_and_newline_know_crlf(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "foo;\r\nbar\r\n", "b": "foo;\nbar\n"})
     assert grep(tmp_path, engine, pattern=";$") == "a\n  1: foo;\nb\n  1: foo;"
     both = "a\n  1: foo;\n  2: bar\nb\n  1: foo;\n  2: bar"
@@ -186,7 +188,7 @@ def test_dollar_and_newline_know_crlf(tmp_path: Path, engine: Engine) -> None:
     assert grep(tmp_path, engine, pattern=";\nbar", literal=True) == both
 
 
-def test_match_across_many_lines_is_bounded(tmp_path: Path, engine: Engine) -> None:
+def test_match_across_many_lines_is_bounded(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "begin\n" + "x" * 70 + "\n" * 9 + ("y" * 70 + "\n") * 1000 + "end\n"})
     shown = grep(tmp_path, engine, pattern="(?s)begin.*end")
     assert shown.startswith("a\n  1: begin\n  2: xxx")
@@ -196,24 +198,24 @@ def test_match_across_many_lines_is_bounded(tmp_path: Path, engine: Engine) -> N
     assert len(shown.encode()) <= 32_100
 
 
-def test_habits_of_other_dialects_are_understood(tmp_path: Path, engine: Engine) -> None:
+def test_habits_of_other_dialects_are_understood(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": 'if (x) { print("a/b") }\n'})
     for pattern in (r"\"a\/b\"", r"\(x\) {", r"(?<name>x)\)", r"a{,2}\/b", r"x\)\ {", r"\<print\>"):
         assert grep(tmp_path, engine, pattern=pattern).startswith("a\n  1: "), pattern
 
 
-def test_binary_files_are_searched_only_when_named(tmp_path: Path, engine: Engine) -> None:
+def test_binary_files_are_searched_only_when_named(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a.bin": b"hit\n\0\nhit\n", "late.bin": b"hit\n" + b"x\n" * 99_999 + b"\0"})
     assert grep(tmp_path, engine, pattern="hit") == "No matches for hit in the workspace."
     assert grep(tmp_path, engine, pattern="hit", path="a.bin") == "a.bin\n  1: hit\n  3: hit"
 
 
-def test_byte_order_marks_are_honoured(tmp_path: Path, engine: Engine) -> None:
+def test_byte_order_marks_are_honoured(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "\ufeffhit é\n".encode("utf-16-le"), "b": b"\xef\xbb\xbfhit"})
     assert grep(tmp_path, engine, pattern="^hit") == "a\n  1: hit é\nb\n  1: hit"
 
 
-def test_links_are_not_followed(tmp_path: Path, engine: Engine) -> None:
+def test_links_are_not_followed(tmp_path: Path, engine: Ripgrep) -> None:
     outside = tmp_path / "outside"
     plant(outside, {"a": "hit"})
     workspace = tmp_path / "workspace"
@@ -227,7 +229,7 @@ def test_links_are_not_followed(tmp_path: Path, engine: Engine) -> None:
     assert "outside the workspace" in refusal(workspace, engine, pattern="hit", glob="link/**")
 
 
-def test_read_only_root_is_searched_whatever_it_holds(tmp_path: Path, engine: Engine) -> None:
+def test_read_only_root_is_searched_whatever_it_holds(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"out/.gitignore": "*", "out/17.log": b"a\0\nhit\n", "workspace/a": "hit"})
     workspace = Workspace(tmp_path / "workspace", readable=(tmp_path / "out",))
     log = tmp_path / "out/17.log"
@@ -238,7 +240,7 @@ def test_read_only_root_is_searched_whatever_it_holds(tmp_path: Path, engine: En
         assert text_of(output) == f"{log}\n  2: hit"
 
 
-def test_nothing_found_is_an_answer(tmp_path: Path, engine: Engine) -> None:
+def test_nothing_found_is_an_answer(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"src/a.py": "print(x)\n"})
     for arguments, told in [
         ({"pattern": "zz", "path": "src", "glob": "*.py"}, "No matches for zz in src (*.py)."),
@@ -257,7 +259,7 @@ def test_nothing_found_is_an_answer(tmp_path: Path, engine: Engine) -> None:
 
 @pytest.mark.parametrize("pattern", ["f(", "[a", "*a", r"\1", "(?=a)", r"\q", "a)"])
 def test_bad_pattern_is_refused_with_the_way_out(
-    tmp_path: Path, engine: Engine, pattern: str
+    tmp_path: Path, engine: Ripgrep, pattern: str
 ) -> None:
     told = refusal(tmp_path, engine, pattern=pattern)
     assert told.startswith("Bad pattern: ")
@@ -281,21 +283,21 @@ def test_bad_pattern_is_refused_with_the_way_out(
     ],
 )
 def test_what_cannot_be_searched_is_refused(
-    tmp_path: Path, engine: Engine, arguments: dict[str, Any], told: str
+    tmp_path: Path, engine: Ripgrep, arguments: dict[str, Any], told: str
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert refusal(tmp_path, engine, **arguments).startswith(told)
 
 
-def test_other_names_of_arguments_are_understood(tmp_path: Path, engine: Engine) -> None:
+def test_other_names_of_arguments_are_understood(tmp_path: Path, engine: Ripgrep) -> None:
     tool = Grep(workspace=Workspace(tmp_path), engine=engine)
     raw: Json = {"query": "x", "include": "*.py", "-i": True, "max_results": 5, "path": None}
     args = tool.parse(raw)
-    assert args == Args(pattern="x", glob="*.py", ignore_case=True, limit=5)
+    assert args == GrepArgs(pattern="x", glob="*.py", ignore_case=True, limit=5)
     assert tool.effect(args) is Effect.READ
 
 
-def test_details_tell_people_what_was_found(tmp_path: Path, engine: Engine) -> None:
+def test_details_tell_people_what_was_found(tmp_path: Path, engine: Ripgrep) -> None:
     plant(tmp_path, {"a": "hit\nhit\n", "b": "hit\n"})
     output = answer(
         Grep(workspace=Workspace(tmp_path), engine=engine), {"pattern": "hit", "limit": 2}

@@ -2,22 +2,22 @@ import signal
 
 import pytest
 
-from agentcli.tools.kill import Kill, parse_kill
+from agentcli.tools.kill import KillCommand, parse_kill
 
 
 @pytest.mark.parametrize(
     ("command", "kill"),
     [
-        ("kill 42", Kill(signal=signal.SIGTERM, pids=(42,))),
-        (" kill 42 43\n", Kill(signal=signal.SIGTERM, pids=(42, 43))),
-        ("kill -9 42", Kill(signal=signal.SIGKILL, pids=(42,))),
-        ("kill -0 42", Kill(signal=0, pids=(42,))),
-        ("kill -INT 42", Kill(signal=signal.SIGINT, pids=(42,))),
-        ("kill -SIGHUP 42", Kill(signal=signal.SIGHUP, pids=(42,))),
-        ("kill -s KILL 42", Kill(signal=signal.SIGKILL, pids=(42,))),
+        ("kill 42", KillCommand(signal=signal.SIGTERM, pids=(42,))),
+        (" kill 42 43\n", KillCommand(signal=signal.SIGTERM, pids=(42, 43))),
+        ("kill -9 42", KillCommand(signal=signal.SIGKILL, pids=(42,))),
+        ("kill -0 42", KillCommand(signal=0, pids=(42,))),
+        ("kill -INT 42", KillCommand(signal=signal.SIGINT, pids=(42,))),
+        ("kill -SIGHUP 42", KillCommand(signal=signal.SIGHUP, pids=(42,))),
+        ("kill -s KILL 42", KillCommand(signal=signal.SIGKILL, pids=(42,))),
     ],
 )
-def test_plain_kill_is_understood(command: str, kill: Kill) -> None:
+def test_plain_kill_is_understood(command: str, kill: KillCommand) -> None:
     assert parse_kill(command) == kill
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.read_file import Args, ReadFile
+from agentcli.tools.read_file import ReadFile, ReadFileArgs
 from agentcli.tools.schema import parse
 from agentcli.tools.seen import sha256
 from agentcli.tools.textfile import LIMIT_BYTES
@@ -85,7 +85,7 @@ def test_past_the_end_tells_the_number_of_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_below_one_is_refused(limit: int) -> None:
-    assert refusal(parse, Args, {"path": "x", "limit": limit}) == (
+    assert refusal(parse, ReadFileArgs, {"path": "x", "limit": limit}) == (
         f"Invalid input: limit must be greater than or equal to 1, not {limit}."
     )
 
@@ -195,7 +195,7 @@ def test_missing_outside_and_special_files_are_refused(tmp_path: Path) -> None:
 def test_other_names_of_arguments_are_taken(tmp_path: Path) -> None:
     tool: ReadFile = bench(tmp_path).read_file
     args = tool.parse({"file_path": "a", "offset": None})
-    assert (args, tool.effect(args)) == (Args(path="a"), Effect.READ)
+    assert (args, tool.effect(args)) == (ReadFileArgs(path="a"), Effect.READ)
 
 
 def test_full_outputs_in_a_readable_root_are_read(tmp_path: Path) -> None:

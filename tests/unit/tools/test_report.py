@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.bound import Bounded
-from agentcli.machine.process import Ended
-from agentcli.tools.report import report
+from agentcli.machine.bound import BoundedOutput
+from agentcli.machine.process import ProcessEnd
+from agentcli.tools.report import report_command
 from agentcli.types.tools import ErrorKind
 from tests.support.bash import text
 
-ENDED = Ended(returncode=0, timed_out=False, duration_s=1.5, left_running=())
+ENDED = ProcessEnd(returncode=0, timed_out=False, duration_s=1.5, left_running=())
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_last_line_says_how_it_ended(
     ended: tuple[int, bool], last_line: str, error: ErrorKind | None
 ) -> None:
     returncode, timed_out = ended
-    output = report(
+    output = report_command(
         "make",
-        Ended(returncode=returncode, timed_out=timed_out, duration_s=1.5, left_running=()),
-        kept=Bounded(Path("1.log"), -1),
+        ProcessEnd(returncode=returncode, timed_out=timed_out, duration_s=1.5, left_running=()),
+        output=BoundedOutput(Path("1.log"), -1),
         cwd=Path("/w"),
         timeout_s=7,
         notes=("[a note]",),
@@ -48,10 +48,10 @@ def test_last_line_says_how_it_ended(
 
 
 def test_log_that_is_not_whole_is_said() -> None:
-    kept = Bounded(Path("/out/1.log"), os.open("/dev/full", os.O_WRONLY))
+    kept = BoundedOutput(Path("/out/1.log"), os.open("/dev/full", os.O_WRONLY))
     kept.feed(b"printed\n")
     kept.close()
-    output = report("make", ENDED, kept=kept, cwd=Path("/w"), timeout_s=7, notes=())
+    output = report_command("make", ENDED, output=kept, cwd=Path("/w"), timeout_s=7, notes=())
     assert text(output) == (
         "printed\n[the log is not whole: No space left on device]\n[exit code 0]"
     )

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agentcli.machine.ledger import Ledger
+from agentcli.machine.ledger import ProcessTable
 from agentcli.tools.programs import channel
-from agentcli.tools.run_program import Args, Ground, RunProgram
+from agentcli.tools.run_program import ProgramHost, RunProgram, RunProgramArgs
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, ErrorKind, Output, ToolContext, ToolResult, ToolSpec
-from agentcli.types.verdicts import CONFINED
+from agentcli.types.verdicts import NO_GRANTS
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Session:
 
     home: Path
     calls: list[ToolCall] = field(default_factory=list)
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: ProcessTable = field(default_factory=ProcessTable)
     called: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def dispatch(self, call: ToolCall) -> ToolResult:
@@ -63,13 +63,13 @@ class Session:
 
     @property
     def tool(self) -> RunProgram:
-        ground = Ground(
+        ground = ProgramHost(
             workspace=self.home,
             out_dir=self.home,
             sandbox=None,
-            confinement=lambda call_id: CONFINED,
+            grants=lambda call_id: NO_GRANTS,
             environ=os.environ,
-            ledger=self.ledger,
+            processes=self.ledger,
             clean=Unfiltered,
         )
         names = ("echo", "deny", "fetch", "slow", "hang", "a-b")
@@ -79,7 +79,9 @@ class Session:
 
     async def run(self, program: str, timeout: int = 60) -> Output:
         context = ToolContext(call_id="c1", workspace=self.home, progress=lambda text: None)
-        return await self.tool.run(Args(program=dedent(program), timeout=timeout), context)
+        return await self.tool.run(
+            RunProgramArgs(program=dedent(program), timeout=timeout), context
+        )
 
 
 def in_session(home: Path, play: Callable[[Session], Awaitable[T]]) -> T:

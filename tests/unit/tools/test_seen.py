@@ -2,7 +2,7 @@ import asyncio
 from pathlib import Path
 
 from agentcli.machine.text import Splice
-from agentcli.tools.seen import FileLocks, Seen, carry_over, joined, missing, sha256
+from agentcli.tools.seen import FileLocks, Seen, carry_over, find_missing, join_ranges, sha256
 from agentcli.types.events import CallFinished, CallJudged, Fact, ResultsTrimmed, TrimmedResult
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect, FileView, LineRanges, ToolResult
@@ -57,9 +57,9 @@ def test_what_a_program_read_was_not_shown() -> None:
 
 
 def test_ranges_of_lines() -> None:
-    assert joined([(5, 6), (1, 2), (3, 3)]) == ((1, 3), (5, 6))
-    assert missing(((2, 3), (5, 5)), 7) == ((1, 1), (4, 4), (6, 7))
-    assert missing((), 0) == ()
+    assert join_ranges([(5, 6), (1, 2), (3, 3)]) == ((1, 3), (5, 6))
+    assert find_missing(((2, 3), (5, 5)), 7) == ((1, 1), (4, 4), (6, 7))
+    assert find_missing((), 0) == ()
 
 
 def test_a_line_that_was_changed_in_part_is_known_only_if_the_rest_was() -> None:

@@ -9,7 +9,7 @@ from subprocess import Popen
 import pytest
 
 from agentcli.guard.sandbox import landlock
-from agentcli.guard.sandbox.choose import Ground, choose, describe
+from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
 from agentcli.types.verdicts import Sandbox
 from tests.support.bash import Session, details, in_session, text
 from tests.support.processes import running, until
@@ -27,11 +27,11 @@ def confined(tmp_path: Path, layer: str) -> Sandbox:
     workspace, private = tmp_path / "workspace", tmp_path / "private"
     (tmp_path / "out").mkdir()
     subprocess.run(["git", "init", "-q", workspace], check=True)
-    ground = Ground(workspace=workspace, private=private, readable=(tmp_path / "out",))
-    works = {finding.layer for finding in describe(ground) if finding.works}
+    ground = SandboxScope(workspace=workspace, private=private, readable=(tmp_path / "out",))
+    works = {finding.layer for finding in describe_layers(ground) if finding.works}
     if layer not in works:
         pytest.skip(f"{layer} does not work on this machine")
-    return choose(ground, only=layer)
+    return choose_sandbox(ground, only=layer)
 
 
 def test_next_command_runs_in_a_shell_that_waited(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_nothing_waits_while_nobody_works(tmp_path: Path) -> None:
         await session.run("true")
         children = await waiting(session)
         assert len(children) == 2
-        session.shells.rest()
+        session.shells.release_spares()
         await until(lambda: all(child.returncode == 126 for child in children))
         assert text(await session.run("echo a")) == "a\n[exit code 0]"
 
@@ -110,7 +110,7 @@ def test_shell_ends_with_whoever_would_have_let_it_go(tmp_path: Path) -> None:
         names = [started.result().script.command_file.name for started in session.shells._waiting]
         assert [len(running(name)) for name in names] == [1, 1]
         for started in session.shells._waiting:
-            started.result().leash.close()
+            started.result().handle.close()
             started.result().child.wait(20)
             assert started.result().child.returncode == 126
             os.close(started.result().output)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.tools.seen import sha256
-from agentcli.tools.write_file import Args
+from agentcli.tools.write_file import WriteFileArgs
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Diff, Effect, KnownFile
 from tests.support.files import bench, refusal, text_of, tree
@@ -167,4 +167,4 @@ def test_preview_shows_the_diff_and_changes_nothing(tmp_path: Path) -> None:
 def test_other_names_of_arguments_are_taken(tmp_path: Path) -> None:
     tool = bench(tmp_path).write_file
     args = tool.parse({"filePath": "a", "contents": "b"})
-    assert (args, tool.effect(args)) == (Args(path="a", content="b"), Effect.WRITE)
+    assert (args, tool.effect(args)) == (WriteFileArgs(path="a", content="b"), Effect.WRITE)

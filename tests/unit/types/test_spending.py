@@ -2,7 +2,7 @@ import pytest
 
 from agentcli.types.events import CallFinished, Compacted, Event, ModelReplied, TokensSpent, Warned
 from agentcli.types.messages import AssistantMessage, Stop, Usage
-from agentcli.types.spending import NOTHING, Spending, spent_on, total
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending, sum_spending
 from agentcli.types.tools import ChildTurn, ToolResult
 
 TOLD = Usage(input_tokens=100, output_tokens=10)
@@ -42,22 +42,22 @@ def delegated(usage: Usage, cost_usd: float | None) -> CallFinished:
             Spending(requests=1, usage=TOLD, known_usd=0.5),
         ),
         (delegated(TOLD, 0.5), Spending(usage=TOLD, known_usd=0.5)),
-        (Warned(code="c", message="m"), NOTHING),
+        (Warned(code="c", message="m"), NO_SPENDING),
     ],
 )
 def test_every_fact_that_costs_is_counted_once(event: Event, spent: Spending) -> None:
-    assert spent_on(event) == spent
+    assert compute_spending(event) == spent
 
 
 def test_interrupted_reply_of_an_old_log_does_not_make_the_price_unknown() -> None:
-    spent = total([replied(TOLD, 0.5), replied(Usage(), None, "cancelled")])
-    assert (spent.cost_usd, spent.is_estimate, spent.cost) == (0.5, True, "about $0.5000")
+    spent = sum_spending([replied(TOLD, 0.5), replied(Usage(), None, "cancelled")])
+    assert (spent.cost_usd, spent.is_estimate, spent.cost_text) == (0.5, True, "about $0.5000")
 
 
 @pytest.mark.parametrize(
     ("spending", "asked", "cost"),
     [
-        (NOTHING, "0 requests", "$0.0000"),
+        (NO_SPENDING, "0 requests", "$0.0000"),
         (Spending(requests=1, known_usd=0.25), "1 request", "$0.2500"),
         (
             Spending(requests=2, broken_off=1, usage=ESTIMATED, known_usd=0.25),
@@ -73,4 +73,4 @@ def test_interrupted_reply_of_an_old_log_does_not_make_the_price_unknown() -> No
     ],
 )
 def test_sums_in_words(spending: Spending, asked: str, cost: str) -> None:
-    assert (spending.asked, spending.cost) == (asked, cost)
+    assert (spending.request_summary, spending.cost_text) == (asked, cost)

@@ -2,20 +2,20 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.settings import OwnProvider, Settings
-from agentcli.types.errors import Outcome, SettingsError, UsageError
+from agentcli.settings import CustomProvider, Settings
+from agentcli.types.errors import RunOutcome, SettingsError, UsageError
 from agentcli.types.events import Ending
-from agentcli.ui.bundle import Leavings, ReportForm, parse_reports, settings_json
-from agentcli.ui.reports.account import Account
+from agentcli.ui.bundle import ArtifactOptions, ReportFormat, build_settings_json, parse_reports
+from agentcli.ui.reports.account import RunSummary
 from agentcli.ui.tally import Tally
 
-ACCOUNT = Account(
-    outcome=Outcome(ending=Ending.DONE), tally=Tally(), findings=(), answer="Hi.", patch="+x\n"
+ACCOUNT = RunSummary(
+    outcome=RunOutcome(ending=Ending.DONE), tally=Tally(), findings=(), answer="Hi.", patch="+x\n"
 )
 
 
 def test_reports_are_named_together_or_one_by_one() -> None:
-    both = frozenset({ReportForm.JUNIT, ReportForm.SARIF})
+    both = frozenset({ReportFormat.JUNIT, ReportFormat.SARIF})
     assert parse_reports(["junit, sarif"]) == parse_reports(["junit", "sarif"]) == both
     assert parse_reports([]) == frozenset()
     with pytest.raises(UsageError, match="there is no report 'html'"):
@@ -23,21 +23,21 @@ def test_reports_are_named_together_or_one_by_one() -> None:
 
 
 def test_settings_lose_passwords_in_addresses() -> None:
-    own = OwnProvider(name="x", protocol="openai-chat", base_url="http://me:pw@host:1/v1")
-    written = settings_json(Settings(workspace=Path("/w"), providers=(own,)))
+    own = CustomProvider(name="x", protocol="openai-chat", base_url="http://me:pw@host:1/v1")
+    written = build_settings_json(Settings(workspace=Path("/w"), providers=(own,)))
     assert written["providers"][0]["base_url"] == "http://host:1/v1"
     assert written["workspace"] == "/w"
 
 
 def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
-    leavings = Leavings(
+    leavings = ArtifactOptions(
         patch=tmp_path / "p.diff",
         last_message=tmp_path / "answer.md",
         directory=tmp_path / "out",
-        reports=frozenset(ReportForm) - {ReportForm.GITHUB},
+        reports=frozenset(ReportFormat) - {ReportFormat.GITHUB},
     )
-    bundle = leavings.opened()
-    bundle.write_named(answer=ACCOUNT.answer, patch=ACCOUNT.patch)
+    bundle = leavings.open_files()
+    bundle.write_named_files(answer=ACCOUNT.answer, patch=ACCOUNT.patch)
     bundle.write(ACCOUNT, settings=Settings(workspace=tmp_path), log=None)
     assert (tmp_path / "answer.md").read_text() == "Hi.\n"
     assert (tmp_path / "p.diff").read_text() == "+x\n"
@@ -54,15 +54,15 @@ def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
 
 def test_check_of_files_leaves_what_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "p.diff").write_text("old")
-    Leavings(patch=tmp_path / "p.diff").opened()
+    ArtifactOptions(patch=tmp_path / "p.diff").open_files()
     assert (tmp_path / "p.diff").read_text() == "old"
 
 
 def test_disk_that_fails_later_is_said(tmp_path: Path) -> None:
-    bundle = Leavings(directory=tmp_path / "out").opened()
+    bundle = ArtifactOptions(directory=tmp_path / "out").open_files()
     (tmp_path / "out").rmdir()
     with pytest.raises(SettingsError):
-        bundle.write_named(answer="", patch="")
+        bundle.write_named_files(answer="", patch="")
     with pytest.raises(SettingsError):
         bundle.write(ACCOUNT, settings=None, log=None)
 
@@ -71,17 +71,17 @@ def test_link_that_was_planted_meanwhile_is_not_followed(tmp_path: Path) -> None
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "file").write_text("mine")
-    leavings = Leavings(
+    leavings = ArtifactOptions(
         directory=tmp_path / "out", patch=tmp_path / "p.diff", last_message=tmp_path / "m.md"
     )
-    bundle = leavings.opened()
+    bundle = leavings.open_files()
     (tmp_path / "out").rename(tmp_path / "moved")
     (tmp_path / "out").symlink_to(victim)
     (tmp_path / "moved/answer.md").symlink_to(victim / "file")
     for name in ("p.diff", "m.md"):
         (tmp_path / name).unlink()
         (tmp_path / name).symlink_to(victim / "file")
-    bundle.write_named(answer=ACCOUNT.answer, patch=ACCOUNT.patch)
+    bundle.write_named_files(answer=ACCOUNT.answer, patch=ACCOUNT.patch)
     bundle.write(ACCOUNT, settings=None, log=None)
     assert [file.name for file in victim.iterdir()] == ["file"]
     assert (victim / "file").read_text() == "mine"

@@ -5,7 +5,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agentcli.types.events import (
-    Attached,
+    FileAttached,
     HookRan,
     ModelChanged,
     ModelReplied,
@@ -13,7 +13,7 @@ from agentcli.types.events import (
     SessionStarted,
 )
 from agentcli.types.messages import AssistantMessage, Usage
-from agentcli.ui.jsonl import JsonFace
+from agentcli.ui.jsonl import JsonRenderer
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference"
 SCHEMA = json.loads((REFERENCE / "stream-json.schema.json").read_text())
@@ -33,7 +33,7 @@ REPLY = ModelReplied(
 
 
 def test_usage_says_how_much_of_the_window_is_filled(capfd: pytest.CaptureFixture[str]) -> None:
-    face = JsonFace(stream=True, window_of={"m/small": 1000}.get)
+    face = JsonRenderer(stream=True, get_window={"m/small": 1000}.get)
     face(
         SessionStarted(
             session="s",
@@ -55,8 +55,8 @@ def test_usage_says_how_much_of_the_window_is_filled(capfd: pytest.CaptureFixtur
 def test_what_servers_bring_and_ask_is_told_in_the_published_form(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    face = JsonFace(stream=True)
-    face(Attached(name="the note", origin="the MCP server a", size_bytes=66))
+    face = JsonRenderer(stream=True)
+    face(FileAttached(name="the note", origin="the MCP server a", size_bytes=66))
     asked = ServerAsked(
         server="a", kind="form", message="Who?", answer="decline", fields=("name", "age")
     )

@@ -11,7 +11,7 @@ from agentcli.types.tools import (
     Raw,
     ToolResult,
 )
-from agentcli.ui.lines import call_line, duration, target
+from agentcli.ui.lines import format_call, format_duration, format_target
 
 
 def line(details: Details | None, *, error: ErrorKind | None = None, text: str = "") -> str:
@@ -23,7 +23,7 @@ def line(details: Details | None, *, error: ErrorKind | None = None, text: str =
         details=details,
         error=error,
     )
-    return call_line(ToolCall(id="c", name="t", input={"path": "a"}), result, 0.5)
+    return format_call(ToolCall(id="c", name="t", input={"path": "a"}), result, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_command_that_was_interrupted_has_no_exit_code() -> None:
     ],
 )
 def test_target_is_one_short_printable_line(given: Json, shown: str) -> None:
-    assert target(ToolCall(id="c", name="t", input=given)) == shown
+    assert format_target(ToolCall(id="c", name="t", input=given)) == shown
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.011, "11ms"), (2.14, "2.1s"), (64.0, "1m 04s")])
 def test_duration_is_short(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
+    assert format_duration(seconds) == shown

@@ -4,20 +4,20 @@ import pytest
 
 from agentcli.types.checks import Claim, ClaimsChecked, Verified
 from agentcli.types.deltas import RetryDelta
-from agentcli.types.errors import Outcome
+from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    ContextNote,
     Ending,
     Event,
     ModelReplied,
-    Told,
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall
 from agentcli.types.tools import Command, Diff, Effect, ToolResult
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.plain import Story, answer_text
+from agentcli.ui.plain import ProgressRenderer, format_answer
 from agentcli.ui.tally import Tally
 
 CALL = ToolCall(id="c1", name="bash", input={"command": "make"})
@@ -37,17 +37,17 @@ class Kept:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         self.lines.append(text.partition("] ")[2] or text)
 
-    def card(self, title: str, body: Sequence[str]) -> None:
-        self.line(title)
+    def write_card(self, title: str, body: Sequence[str]) -> None:
+        self.write_line(title)
         self.lines += [f"| {line}" for line in body]
 
 
 def told(*events: Event, quiet: bool = False) -> list[str]:
     page = Kept()
-    story = Story(page, quiet=quiet)
+    story = ProgressRenderer(page, quiet=quiet)
     for event in events:
         story(event)
     return page.lines
@@ -62,7 +62,7 @@ def finished(details: Command | Diff) -> CallFinished:
     ("event", "lines"),
     [
         (Warned(code="c", message="mind\x07"), ["warning: mind�"]),
-        (Told(text="first\nsecond", why="verify"), ["told the model (verify): first …"]),
+        (ContextNote(text="first\nsecond", why="verify"), ["told the model (verify): first …"]),
         (Verified(command="make  x", exit_code=0, output=""), ["verify make x: passed (0ms)"]),
         (
             Verified(command="x", exit_code=3, output="bad\n"),
@@ -103,38 +103,38 @@ def test_call_is_a_card_with_its_body() -> None:
 
 def test_heart_beats_only_where_nothing_was_said() -> None:
     page = Kept()
-    story = Story(page)
-    story.beat(60.0)
+    story = ProgressRenderer(page)
+    story.report_alive(60.0)
     assert page.lines == []
-    story.beat(0.0)
+    story.report_alive(0.0)
     assert page.lines == ["still working: waiting for the model"]
     story(ASKED)
     story(JUDGED)
-    story.beat(0.0)
+    story.report_alive(0.0)
     assert page.lines[-1].startswith("still working: bash make, ")
 
 
 @pytest.mark.parametrize(
     ("outcome", "lines"),
     [
-        (Outcome(ending=Ending.DONE), []),
+        (RunOutcome(ending=Ending.DONE), []),
         (
-            Outcome(ending=Ending.DENIED, message="no", hint="--allow x"),
+            RunOutcome(ending=Ending.DENIED, message="no", hint="--allow x"),
             ["error: no", "  fix: --allow x"],
         ),
-        (Outcome(ending=Ending.REFUSED), ["error: refused"]),
-        (Outcome(ending=Ending.INTERNAL, message="bug"), []),
+        (RunOutcome(ending=Ending.REFUSED), ["error: refused"]),
+        (RunOutcome(ending=Ending.INTERNAL, message="bug"), []),
     ],
 )
-def test_last_word_is_the_error_and_how_to_fix_it(outcome: Outcome, lines: list[str]) -> None:
+def test_last_word_is_the_error_and_how_to_fix_it(outcome: RunOutcome, lines: list[str]) -> None:
     page = Kept()
-    Story(page, quiet=True).finish(outcome, Tally())
+    ProgressRenderer(page, quiet=True).finish(outcome, Tally())
     assert page.lines == lines
 
 
 def test_answer_is_data_where_data_was_asked_for() -> None:
-    assert answer_text(Tally(structured={"n": "ü"})) == '{\n  "n": "ü"\n}'
+    assert format_answer(Tally(structured={"n": "ü"})) == '{\n  "n": "ü"\n}'
     tally = Tally()
     said = AssistantMessage(content=(Text(text="words"),), stop="end", protocol="t", model="m")
     tally(ModelReplied(message=said))
-    assert answer_text(tally) == "words"
+    assert format_answer(tally) == "words"

@@ -1,12 +1,12 @@
 import pytest
 
-from agentcli.types.errors import Outcome
+from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Ending, Event, ModelReplied, SessionStarted, Warned
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage
-from agentcli.ui.pretty import TerminalFace
+from agentcli.ui.pretty import TerminalRenderer
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
-from agentcli.ui.render.view import View
+from agentcli.ui.render.view import TerminalView
 from agentcli.ui.tally import Tally
 from tests.support.scenes import failing, read
 
@@ -21,8 +21,8 @@ STARTED = SessionStarted(
 )
 
 
-def view() -> View:
-    return View(Paint(columns=100, theme=NONE, color="none", accessible=True))
+def view() -> TerminalView:
+    return TerminalView(Paint(columns=100, theme=NONE, color="none", accessible=True))
 
 
 def replied(text: str, *calls: ToolCall) -> ModelReplied:
@@ -36,8 +36,8 @@ def replied(text: str, *calls: ToolCall) -> ModelReplied:
     return ModelReplied(message=message)
 
 
-def played(*events: Event, outcome: Outcome) -> Tally:
-    face, tally = TerminalFace(view), Tally()
+def played(*events: Event, outcome: RunOutcome) -> Tally:
+    face, tally = TerminalRenderer(view), Tally()
     tally.began -= 8
     for event in events:
         tally(event)
@@ -58,7 +58,7 @@ def test_story_is_told_in_cards(capsys: pytest.CaptureFixture[str]) -> None:
         second.finished,
         Warned(code="x", message="careful"),
         replied("Done."),
-        outcome=Outcome(ending=Ending.DONE),
+        outcome=RunOutcome(ending=Ending.DONE),
     )
     out, err = capsys.readouterr()
     blocks = err.split("\n\n")
@@ -72,7 +72,7 @@ def test_story_is_told_in_cards(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_failed_run_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = Outcome(ending=Ending.DENIED, message="it was denied", hint="--allow x")
+    outcome = RunOutcome(ending=Ending.DENIED, message="it was denied", hint="--allow x")
     played(STARTED, replied("I could not."), outcome=outcome)
     assert capsys.readouterr().err.endswith(
         "\n\nI could not.\n\nerror: it was denied\n  fix: --allow x\n"
@@ -80,18 +80,18 @@ def test_failed_run_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_nothing_is_opened_for_a_run_that_never_began(capsys: pytest.CaptureFixture[str]) -> None:
-    def refuse() -> View:
+    def refuse() -> TerminalView:
         raise AssertionError("opened")
 
-    face = TerminalFace(refuse)
+    face = TerminalRenderer(refuse)
     face(STARTED)
-    face.finish(Outcome(ending=Ending.MISCONFIGURED, message="no key", hint="set one"), Tally())
+    face.finish(RunOutcome(ending=Ending.MISCONFIGURED, message="no key", hint="set one"), Tally())
     assert capsys.readouterr().err.endswith("error: no key\n  fix: set one\n")
 
 
 def test_row_of_a_running_call_is_erased(capsys: pytest.CaptureFixture[str]) -> None:
     paint = Paint(columns=100, theme=NONE, color="none")
-    face, one = TerminalFace(lambda: View(paint)), failing()
+    face, one = TerminalRenderer(lambda: TerminalView(paint)), failing()
     assert one.judged
     face(one.judged)
     face(one.finished)

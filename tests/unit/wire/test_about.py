@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from agentcli.wire.about import about
+from agentcli.wire.about import ask_provider_about
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model, Price
 from agentcli.wire.providers import PROVIDERS, Key
-from agentcli.wire.transport import dialect_of
+from agentcli.wire.transport import find_dialect
 from tests.support.provider import Provider, Reply, answer, page
 
 KEY = Key(value="sk-test-0123456789", source="TEST")
@@ -27,10 +27,10 @@ def asked(name: str, *replies: Reply, suffix: str = "") -> tuple[Model, list[str
     model = resolve(name)
     with Provider([*replies]) as provider:
         told = asyncio.run(
-            about(
+            ask_provider_about(
                 model,
                 PROVIDERS[model.provider],
-                dialect=dialect_of(model.protocol),
+                dialect=find_dialect(model.protocol),
                 key=KEY,
                 environ={ADDRESSES[model.provider]: provider.base_url + suffix},
             )
@@ -130,10 +130,10 @@ def test_provider_that_tells_nothing_leaves_the_model_as_it_was(reply: Reply) ->
 
 def test_platform_is_not_asked() -> None:
     model = resolve("bedrock/anthropic.claude-new-7")
-    told = about(
+    told = ask_provider_about(
         model,
         PROVIDERS["bedrock"],
-        dialect=dialect_of("anthropic"),
+        dialect=find_dialect("anthropic"),
         key=None,
         environ={},
     )

@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.http.address import checked, joined
+from agentcli.wire.http.address import check_base_url, join_url
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ from agentcli.wire.http.address import checked, joined
 def test_base_and_path_are_joined_however_they_are_written(
     base: str, path: str, expected: str
 ) -> None:
-    assert joined(base, path) == expected
+    assert join_url(base, path) == expected
 
 
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8080", "https://a.example/v1", " http://[::1]:9 "]
 )
 def test_address_is_accepted(url: str) -> None:
-    assert checked(url, source="X_BASE_URL") == url.strip()
+    assert check_base_url(url, source="X_BASE_URL") == url.strip()
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_address_is_accepted(url: str) -> None:
 )
 def test_what_is_no_address_is_named_with_its_source(url: str) -> None:
     with pytest.raises(SettingsError, match="X_BASE_URL is not an address"):
-        checked(url, source="X_BASE_URL")
+        check_base_url(url, source="X_BASE_URL")

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json, Text, UserMessage
 from agentcli.types.tools import ToolSpec
 from agentcli.types.wire import Message, Request
 from agentcli.wire.anthropic import messages as anthropic
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
-from agentcli.wire.http.body import BodyText
+from agentcli.wire.http.body import RequestBody
 from agentcli.wire.normalize import normalize
 from tests.support.anthropic_fixtures import TOOLS, answered, body, cases, decoded, made
 from tests.support.conversations import NAMES, conversation
@@ -35,7 +35,7 @@ def sent(encoded: dict[str, Json]) -> Recorded:
         method="POST",
         path=anthropic.path(OPUS),
         headers={**anthropic.headers("key"), "content-type": "application/json"},
-        body=b"".join(BodyText().of(encoded, anthropic.HISTORY_KEY)),
+        body=b"".join(RequestBody().write(encoded, anthropic.HISTORY_KEY)),
         connection=0,
     )
 
@@ -211,25 +211,25 @@ def test_encoding_again_gives_the_same_objects() -> None:
 @pytest.mark.parametrize(
     ("status", "said", "kind"),
     [
-        (400, {"type": "invalid_request_error", "message": "bad"}, WireErrorKind.REJECTED),
-        (402, {"type": "billing_error", "message": "pay"}, WireErrorKind.CREDENTIALS),
-        (409, {"type": "conflict_error", "message": "x"}, WireErrorKind.UNAVAILABLE),
-        (429, {"type": "rate_limit_error", "message": "x"}, WireErrorKind.RATE_LIMITED),
-        (500, {"type": "api_error", "message": "x"}, WireErrorKind.UNAVAILABLE),
-        (504, {"type": "timeout_error", "message": "x"}, WireErrorKind.UNAVAILABLE),
-        (529, {"type": "overloaded_error", "message": "x"}, WireErrorKind.UNAVAILABLE),
-        (418, {"type": "new_error", "message": "x"}, WireErrorKind.REJECTED),
-        (503, "upstream", WireErrorKind.UNAVAILABLE),
+        (400, {"type": "invalid_request_error", "message": "bad"}, ProviderErrorKind.REJECTED),
+        (402, {"type": "billing_error", "message": "pay"}, ProviderErrorKind.CREDENTIALS),
+        (409, {"type": "conflict_error", "message": "x"}, ProviderErrorKind.UNAVAILABLE),
+        (429, {"type": "rate_limit_error", "message": "x"}, ProviderErrorKind.RATE_LIMITED),
+        (500, {"type": "api_error", "message": "x"}, ProviderErrorKind.UNAVAILABLE),
+        (504, {"type": "timeout_error", "message": "x"}, ProviderErrorKind.UNAVAILABLE),
+        (529, {"type": "overloaded_error", "message": "x"}, ProviderErrorKind.UNAVAILABLE),
+        (418, {"type": "new_error", "message": "x"}, ProviderErrorKind.REJECTED),
+        (503, "upstream", ProviderErrorKind.UNAVAILABLE),
         (
             400,
             {
                 "type": "invalid_request_error",
                 "message": "input length and `max_tokens` exceed context limit: 9 + 9 > 10",
             },
-            WireErrorKind.OVERFLOW,
+            ProviderErrorKind.OVERFLOW,
         ),
     ],
 )
-def test_error_has_the_kind_it_names(status: int, said: Json, kind: WireErrorKind) -> None:
+def test_error_has_the_kind_it_names(status: int, said: Json, kind: ProviderErrorKind) -> None:
     error = anthropic.error(status, {"retry-after": "2"}, {"type": "error", "error": said})
     assert (error.kind, error.status, error.retry_after_s) == (kind, status, 2.0)

@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 from agentcli.wire.anthropic import messages as anthropic
 from tests.support.anthropic_fixtures import MODEL, decoded
@@ -9,9 +9,9 @@ from tests.support.anthropic_streams import call, calls, events, says, text, thi
 
 
 def test_error_without_a_type_is_told_in_its_words() -> None:
-    with pytest.raises(WireError, match="out of order") as caught:
+    with pytest.raises(ProviderError, match="out of order") as caught:
         anthropic.decoder(MODEL).feed({"error": {"message": "out of order"}})
-    assert caught.value.kind is WireErrorKind.UNAVAILABLE
+    assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
 def test_everything_is_shown_as_it_comes() -> None:
@@ -76,8 +76,8 @@ def test_stream_cut_at_any_byte_is_whole_or_an_error(body: bytes) -> None:
     for cut in range(len(body)):
         try:
             message, _ = decoded([body[:cut]])
-        except WireError as error:
-            assert error.kind is WireErrorKind.CUT
+        except ProviderError as error:
+            assert error.kind is ProviderErrorKind.CUT
         else:
             assert message == complete
 

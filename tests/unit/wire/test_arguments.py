@@ -3,16 +3,16 @@ import json
 import pytest
 
 from agentcli.types.messages import Json
-from agentcli.wire.arguments import LIMIT_DEPTH, object_arguments, parsed_arguments
+from agentcli.wire.arguments import LIMIT_DEPTH, object_arguments, parse_arguments
 
 
 def test_object_is_parsed() -> None:
-    assert parsed_arguments('{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+    assert parse_arguments('{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_no_text_is_no_arguments(text: str) -> None:
-    assert parsed_arguments(text) == {}
+    assert parse_arguments(text) == {}
 
 
 @pytest.mark.parametrize(
@@ -32,22 +32,22 @@ def test_no_text_is_no_arguments(text: str) -> None:
     ],
 )
 def test_what_is_no_object_stays_text(text: str) -> None:
-    assert parsed_arguments(text) == text
+    assert parse_arguments(text) == text
 
 
 def test_nesting_below_the_limit_is_parsed() -> None:
     text = '{"a": ' + "[" * (LIMIT_DEPTH - 1) + "]" * (LIMIT_DEPTH - 1) + "}"
-    assert json.dumps(parsed_arguments(text)) == text
+    assert json.dumps(parse_arguments(text)) == text
 
 
 def test_half_characters_are_replaced() -> None:
-    assert parsed_arguments(r'{"\ud800k": "\ud83d\ude00 \udc00"}') == {"\ufffdk": "😀 \ufffd"}
-    assert parsed_arguments('{"\ud800') == '{"\ufffd'
+    assert parse_arguments(r'{"\ud800k": "\ud83d\ude00 \udc00"}') == {"\ufffdk": "😀 \ufffd"}
+    assert parse_arguments('{"\ud800') == '{"\ufffd'
 
 
 def test_large_arguments_are_parsed() -> None:
     text = json.dumps({"content": "é" * 1_000_000})
-    assert parsed_arguments(text) == {"content": "é" * 1_000_000}
+    assert parse_arguments(text) == {"content": "é" * 1_000_000}
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from agentcli.types.deltas import BrokenOff, Delta, RetryDelta, TextDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.deltas import AttemptBrokenOff, Delta, RetryDelta, TextDelta
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
 from agentcli.types.tools import ToolSpec
-from agentcli.types.wire import Request, Show, Wire
+from agentcli.types.wire import ModelProvider, OnDelta, Request
 from agentcli.wire.catalogue import resolve
-from agentcli.wire.connection import Connection, Patience
+from agentcli.wire.connection import ProviderConnection, RetryPolicy
 from agentcli.wire.length import request_tokens
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_wire
+from agentcli.wire.transport import open_provider
 from tests.support import anthropic_streams as anthropic
 from tests.support.provider import Provider, Reply, Script, answer, page, sse, stream
 
@@ -30,32 +30,32 @@ HALF = WHOLE.but(cut_at=WHOLE.body.index(b" end"))
 LOST = Usage(input_tokens=1200, cache_read_tokens=300, output_tokens=10, is_estimate=True)
 
 
-def opened(provider: Provider, model: str = "opus") -> Connection:
-    return open_wire(
+def opened(provider: Provider, model: str = "opus") -> ProviderConnection:
+    return open_provider(
         resolve(model),
         key=Key(value="sk-test", source="test"),
         base_url=provider.base_url,
         environ={},
-        patience=Patience(waits_s=(0.0,)),
+        patience=RetryPolicy(waits_s=(0.0,)),
     )
 
 
 def shown_by(script: Script, model: str = "opus") -> list[Delta]:
     """Of a request that may fail."""
     shown: list[Delta] = []
-    with Provider(script) as provider, suppress(WireError):
-        asyncio.run(opened(provider, model).ask(PROMPT, shown.append))
+    with Provider(script) as provider, suppress(ProviderError):
+        asyncio.run(opened(provider, model).send(PROMPT, shown.append))
     return shown
 
 
 def lost(shown: list[Delta]) -> list[Usage]:
-    return [delta.usage for delta in shown if isinstance(delta, BrokenOff)]
+    return [delta.usage for delta in shown if isinstance(delta, AttemptBrokenOff)]
 
 
 def test_every_attempt_that_broke_off_says_what_it_used() -> None:
     shown = shown_by([HALF, HALF, WHOLE])
     assert lost(shown) == [LOST, LOST]
-    assert [type(delta) for delta in shown[:3]] == [TextDelta, BrokenOff, RetryDelta]
+    assert [type(delta) for delta in shown[:3]] == [TextDelta, AttemptBrokenOff, RetryDelta]
 
 
 def test_last_attempt_counts_too() -> None:
@@ -137,7 +137,7 @@ def test_interrupted_attempt_says_what_it_used(stalled: Reply, expected: list[Us
         words_came.set()
 
     async def interrupted(provider: Provider) -> None:
-        asked = asyncio.create_task(opened(provider).ask(PROMPT, show))
+        asked = asyncio.create_task(opened(provider).send(PROMPT, show))
         await asyncio.to_thread(provider.stalled.wait, 10)
         if expected:
             await words_came.wait()
@@ -152,21 +152,21 @@ def test_interrupted_attempt_says_what_it_used(stalled: Reply, expected: list[Us
 
 def test_limit_is_asked_before_every_attempt() -> None:
     class Twice:
-        def __init__(self, wire: Wire) -> None:
+        def __init__(self, wire: ModelProvider) -> None:
             self._wire = wire
             self._left = 2
 
-        async def ask(self, request: Request, show: Show) -> AssistantMessage:
+        async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
             self._left -= 1
             if self._left < 0:
-                raise WireError("enough", kind=WireErrorKind.COST_CAP)
-            return await self._wire.ask(request, show)
+                raise ProviderError("enough", kind=ProviderErrorKind.COST_CAP)
+            return await self._wire.send(request, on_delta)
 
         async def close(self) -> None:
             await self._wire.close()
 
-    with Provider([HALF] * 6) as provider, pytest.raises(WireError, match=r"^enough$"):
-        asyncio.run(opened(provider).limited(Twice).ask(PROMPT, lambda delta: None))
+    with Provider([HALF] * 6) as provider, pytest.raises(ProviderError, match=r"^enough$"):
+        asyncio.run(opened(provider).wrap_attempts(Twice).send(PROMPT, lambda delta: None))
     assert len(provider.requests) == 2
 
 
@@ -175,7 +175,7 @@ def test_reply_without_usage_counts_with_an_estimate() -> None:
     told = anthropic.events([anthropic.text(WORDS)], usage=nothing, final_usage=nothing)
     silent = stream(sse(told))
     with Provider([silent]) as provider:
-        reply = asyncio.run(opened(provider).ask(PROMPT, lambda delta: None))
+        reply = asyncio.run(opened(provider).send(PROMPT, lambda delta: None))
     assert reply.usage == Usage(
         input_tokens=request_tokens(PROMPT), output_tokens=10, is_estimate=True
     )

@@ -4,7 +4,7 @@ import pytest
 
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Usage
-from agentcli.wire.catalogue import ALIASES, cost_usd, default_name, known_names, resolve
+from agentcli.wire.catalogue import ALIASES, cost_usd, default_name, list_model_names, resolve
 from agentcli.wire.dialect import Model, Price
 from agentcli.wire.providers import PROVIDERS, Provider
 
@@ -23,7 +23,7 @@ def test_known_model_has_limits_price_and_manners() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [*ALIASES, *known_names()])
+@pytest.mark.parametrize("name", [*ALIASES, *list_model_names()])
 def test_every_name_of_the_table_is_known(name: str) -> None:
     model = resolve(name)
     assert model.known

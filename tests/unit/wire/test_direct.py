@@ -9,9 +9,9 @@ from zlib import compress
 
 import pytest
 
-from agentcli.types.errors import SettingsError, WireErrorKind
-from agentcli.wire.http.direct import LIMIT_ERROR_BYTES, Direct
-from agentcli.wire.http.sockets import Broken, HttpError, Timeouts
+from agentcli.types.errors import ProviderErrorKind, SettingsError
+from agentcli.wire.http.direct import LIMIT_ERROR_BYTES, DirectSocket
+from agentcli.wire.http.sockets import ConnectionBroken, HttpError, Timeouts
 from agentcli.wire.http.sse import Event
 from tests.support.certificates import Certificate, made_in
 from tests.support.provider import Provider, Reply, answer, page, sse, stream
@@ -22,14 +22,14 @@ STREAM = stream(sse(EVENTS))
 QUICK = Timeouts(connect_s=5, first_byte_s=0.2, stall_s=0.2)
 
 
-async def exchanged(direct: Direct, body: bytes = b"{}") -> list[Event]:
+async def exchanged(direct: DirectSocket, body: bytes = b"{}") -> list[Event]:
     events = direct.exchange("/v1/messages", headers={"x-key": "k"}, body=[body])
     return [event async for together in events for event in together]
 
 
 def ask(provider: Provider, *, times: int = 1, timeouts: Timeouts | None = None) -> list[Event]:
     async def session() -> list[Event]:
-        direct = Direct(provider.base_url, environ={}, timeouts=timeouts)
+        direct = DirectSocket(provider.base_url, environ={}, timeouts=timeouts)
         for _ in range(times - 1):
             await exchanged(direct)
         events = await exchanged(direct)
@@ -70,7 +70,7 @@ def test_request_is_sent_as_it_should() -> None:
 def test_large_body_arrives() -> None:
     body = b'"' + b"x" * 20_000_000 + b'"'
     with Provider([STREAM]) as provider:
-        asyncio.run(exchanged(Direct(provider.base_url, environ={}), body))
+        asyncio.run(exchanged(DirectSocket(provider.base_url, environ={}), body))
         assert provider.requests[0].body == body
 
 
@@ -82,7 +82,7 @@ def test_connection_is_used_again() -> None:
 
 def test_connection_opened_early_is_used() -> None:
     async def session(provider: Provider) -> None:
-        direct = Direct(provider.base_url, environ={})
+        direct = DirectSocket(provider.base_url, environ={})
         await direct.prepare()
         await exchanged(direct)
 
@@ -105,9 +105,9 @@ def test_kept_connection_that_died_is_replaced_silently() -> None:
 
 def test_new_connection_that_dies_is_told() -> None:
     with Provider([Reply(drop=True), STREAM]) as provider:
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(ConnectionBroken) as caught:
             ask(provider)
-        assert caught.value.kind is WireErrorKind.CUT
+        assert caught.value.kind is ProviderErrorKind.CUT
         assert len(provider.requests) == 1
 
 
@@ -115,9 +115,9 @@ def test_new_connection_that_dies_is_told() -> None:
 @pytest.mark.parametrize("cut_at", [0, 1, 20, len(STREAM.body) - 1])
 def test_cut_is_told(framing: str, cut_at: int) -> None:
     with Provider([STREAM.but(framing=framing, cut_at=cut_at)]) as provider:
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(ConnectionBroken) as caught:
             ask(provider)
-        assert caught.value.kind is WireErrorKind.CUT
+        assert caught.value.kind is ProviderErrorKind.CUT
 
 
 def test_whole_document_is_one_event() -> None:
@@ -128,15 +128,15 @@ def test_whole_document_is_one_event() -> None:
 
 def test_half_a_document_is_a_cut() -> None:
     with Provider([Reply(body=b'{"a": ', framing="length")]) as provider:
-        with pytest.raises(Broken, match="not whole JSON") as caught:
+        with pytest.raises(ConnectionBroken, match="not whole JSON") as caught:
             ask(provider)
-        assert caught.value.kind is WireErrorKind.CUT
+        assert caught.value.kind is ProviderErrorKind.CUT
 
 
 def test_page_in_place_of_a_reply_is_told_once() -> None:
     login = page("<!DOCTYPE html><html><title>Sign in</title>", status=200)
     with Provider([login]) as provider:
-        with pytest.raises(Broken, match="Sign in") as caught:
+        with pytest.raises(ConnectionBroken, match="Sign in") as caught:
             ask(provider)
         assert caught.value.attempts == 1
 
@@ -168,7 +168,7 @@ def test_compressed_error_is_read() -> None:
 )
 def test_answer_that_cannot_be_unpacked_is_told(encoding: str, words: str) -> None:
     packed = STREAM.but(headers={"content-encoding": encoding})
-    with Provider([packed]) as provider, pytest.raises(Broken, match=words):
+    with Provider([packed]) as provider, pytest.raises(ConnectionBroken, match=words):
         ask(provider)
 
 
@@ -200,7 +200,9 @@ def test_cut_error_is_told_as_far_as_it_came() -> None:
 def test_redirect_is_told_not_followed() -> None:
     moved = Reply(status=308, headers={"location": "https://elsewhere.example/v1"})
     with Provider([moved, STREAM]) as provider:
-        with pytest.raises(Broken, match=r"redirects to https://elsewhere\.example") as caught:
+        with pytest.raises(
+            ConnectionBroken, match=r"redirects to https://elsewhere\.example"
+        ) as caught:
             ask(provider)
         assert (caught.value.attempts, len(provider.requests)) == (1, 1)
 
@@ -208,7 +210,7 @@ def test_redirect_is_told_not_followed() -> None:
 def test_silence_before_the_answer_is_told() -> None:
     with (
         Provider([STREAM.but(stall_before_headers=True)]) as provider,
-        pytest.raises(Broken, match="does not answer"),
+        pytest.raises(ConnectionBroken, match="does not answer"),
     ):
         ask(provider, timeouts=QUICK)
 
@@ -216,14 +218,14 @@ def test_silence_before_the_answer_is_told() -> None:
 def test_silence_in_the_answer_is_told() -> None:
     with (
         Provider([STREAM.but(stall_at=20)]) as provider,
-        pytest.raises(Broken, match=r"sent nothing for 0.2 s"),
+        pytest.raises(ConnectionBroken, match=r"sent nothing for 0.2 s"),
     ):
         ask(provider, timeouts=QUICK)
 
 
 def test_quiet_server_is_told_by_no_events() -> None:
     async def first_three(provider: Provider) -> list[Sequence[Event]]:
-        direct = Direct(provider.base_url, environ={})
+        direct = DirectSocket(provider.base_url, environ={})
         events = direct.exchange("/v1/messages", headers={}, body=[b"{}"])
         async with aclosing(events):
             return [await anext(events), await anext(events), await anext(events)]
@@ -238,23 +240,23 @@ def test_nothing_listens_there() -> None:
     with Provider([]) as provider:
         url = provider.base_url
     with pytest.raises(
-        Broken, match=r"cannot reach 127.0.0.1:\d+ \(connection refused\)"
+        ConnectionBroken, match=r"cannot reach 127.0.0.1:\d+ \(connection refused\)"
     ) as caught:
-        asyncio.run(exchanged(Direct(url, environ={})))
+        asyncio.run(exchanged(DirectSocket(url, environ={})))
     assert caught.value.hint.endswith("running?")
 
 
 def test_name_that_does_not_exist_is_told_once() -> None:
     with pytest.raises(
-        Broken, match=r"cannot reach nowhere.invalid \(name not resolved\)"
+        ConnectionBroken, match=r"cannot reach nowhere.invalid \(name not resolved\)"
     ) as caught:
-        asyncio.run(exchanged(Direct("http://nowhere.invalid", environ={})))
-    assert caught.value.kind is WireErrorKind.UNAVAILABLE
+        asyncio.run(exchanged(DirectSocket("http://nowhere.invalid", environ={})))
+    assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
 def test_name_no_host_can_have_is_told() -> None:
-    with pytest.raises(Broken, match="name not resolved"):
-        asyncio.run(exchanged(Direct(f"http://{'x' * 70}.example", environ={})))
+    with pytest.raises(ConnectionBroken, match="name not resolved"):
+        asyncio.run(exchanged(DirectSocket(f"http://{'x' * 70}.example", environ={})))
 
 
 @pytest.fixture(scope="module")
@@ -269,16 +271,18 @@ def test_certificate_from_the_environment_is_trusted(
     certificate: Certificate, variable: str
 ) -> None:
     with Provider([STREAM, STREAM], tls=certificate.server_context()) as provider:
-        direct = Direct(provider.base_url, environ={variable: str(certificate.path)})
+        direct = DirectSocket(provider.base_url, environ={variable: str(certificate.path)})
         assert asyncio.run(exchanged(direct)) == EVENTS
 
 
 def test_certificate_nobody_knows_is_told_with_a_way_out(certificate: Certificate) -> None:
     with (
         Provider([STREAM], tls=certificate.server_context()) as provider,
-        pytest.raises(Broken, match=r"certificate of 127\.0\.0\.1 is not trusted") as caught,
+        pytest.raises(
+            ConnectionBroken, match=r"certificate of 127\.0\.0\.1 is not trusted"
+        ) as caught,
     ):
-        asyncio.run(exchanged(Direct(provider.base_url, environ={})))
+        asyncio.run(exchanged(DirectSocket(provider.base_url, environ={})))
     assert caught.value.attempts == 1
     assert caught.value.hint == "export SSL_CERT_FILE=/path/to/your/ca.pem"
 
@@ -290,7 +294,7 @@ def test_certificates_that_are_none_are_a_setting_to_fix(
     path = tmp_path / "ca.pem"
     if content is not None:
         path.write_text(content)
-    direct = Direct("https://127.0.0.1:1", environ={"SSL_CERT_FILE": str(path)})
+    direct = DirectSocket("https://127.0.0.1:1", environ={"SSL_CERT_FILE": str(path)})
     with pytest.raises(SettingsError, match="SSL_CERT_FILE") as caught:
         asyncio.run(exchanged(direct))
     assert caught.value.hint == "unset SSL_CERT_FILE"
@@ -299,7 +303,7 @@ def test_certificates_that_are_none_are_a_setting_to_fix(
 def test_proxy_gets_the_whole_address() -> None:
     with Provider([STREAM]) as provider, Proxy(provider.port) as proxy:
         environ = {"HTTP_PROXY": f"http://me:se%20cret@{proxy.address}"}
-        direct = Direct("http://api.example.test/base", environ=environ)
+        direct = DirectSocket("http://api.example.test/base", environ=environ)
         assert asyncio.run(exchanged(direct)) == EVENTS
         first, *fields = proxy.heads[0].split("\r\n")
     assert first == "POST http://api.example.test/base/v1/messages HTTP/1.1"
@@ -313,7 +317,7 @@ def test_proxy_tunnels_tls(certificate: Certificate) -> None:
         environ = {"https_proxy": proxy.address, "SSL_CERT_FILE": str(certificate.path)}
 
         async def session() -> list[Event]:
-            direct = Direct("https://api.example.test", environ=environ)
+            direct = DirectSocket("https://api.example.test", environ=environ)
             await exchanged(direct)
             return await exchanged(direct)
 
@@ -327,15 +331,17 @@ def test_proxy_tunnels_tls(certificate: Certificate) -> None:
 def test_proxy_that_wants_a_password_is_told() -> None:
     with Proxy(1, refuses_with=407) as proxy:
         environ = {"ALL_PROXY": f"http://{proxy.address}"}
-        with pytest.raises(Broken, match=r"refuses to connect to api\.example\.test:443: HTTP 407"):
-            asyncio.run(exchanged(Direct("https://api.example.test", environ=environ)))
+        with pytest.raises(
+            ConnectionBroken, match=r"refuses to connect to api\.example\.test:443: HTTP 407"
+        ):
+            asyncio.run(exchanged(DirectSocket("https://api.example.test", environ=environ)))
 
 
 def test_proxy_that_is_gone_is_named_with_its_variable() -> None:
     with Proxy(1) as proxy:
         environ = {"ALL_PROXY": f"http://{proxy.address}"}
-    with pytest.raises(Broken, match=r"cannot reach the proxy .* \(from ALL_PROXY\)"):
-        asyncio.run(exchanged(Direct("https://api.example.test", environ=environ)))
+    with pytest.raises(ConnectionBroken, match=r"cannot reach the proxy .* \(from ALL_PROXY\)"):
+        asyncio.run(exchanged(DirectSocket("https://api.example.test", environ=environ)))
 
 
 async def cancelled_while(
@@ -355,7 +361,7 @@ async def cancelled_while(
 def test_cancel_closes_the_connection_at_once(reply: Reply) -> None:
     async def session(provider: Provider) -> float:
         task: asyncio.Task[object] = asyncio.create_task(
-            exchanged(Direct(provider.base_url, environ={}))
+            exchanged(DirectSocket(provider.base_url, environ={}))
         )
         return await cancelled_while(lambda: asyncio.to_thread(provider.stalled.wait, 10), task)
 
@@ -381,7 +387,7 @@ def deaf_port() -> Iterator[int]:
 def test_cancel_while_connecting_ends_at_once(deaf_port: int) -> None:
     async def session() -> float:
         task: asyncio.Task[object] = asyncio.create_task(
-            exchanged(Direct(f"http://127.0.0.1:{deaf_port}", environ={}))
+            exchanged(DirectSocket(f"http://127.0.0.1:{deaf_port}", environ={}))
         )
         return await cancelled_while(lambda: asyncio.sleep(0), task)
 
@@ -389,14 +395,16 @@ def test_cancel_while_connecting_ends_at_once(deaf_port: int) -> None:
 
 
 def test_connection_that_takes_too_long_is_told(deaf_port: int) -> None:
-    direct = Direct(f"http://127.0.0.1:{deaf_port}", environ={}, timeouts=Timeouts(connect_s=0.1))
-    with pytest.raises(Broken, match=r"did not answer within 0.1 s"):
+    direct = DirectSocket(
+        f"http://127.0.0.1:{deaf_port}", environ={}, timeouts=Timeouts(connect_s=0.1)
+    )
+    with pytest.raises(ConnectionBroken, match=r"did not answer within 0.1 s"):
         asyncio.run(exchanged(direct))
 
 
 def test_get_gives_a_document() -> None:
     with Provider([answer({"data": []}), answer({}, status=404)]) as provider:
-        direct = Direct(provider.base_url, environ={})
+        direct = DirectSocket(provider.base_url, environ={})
 
         async def session() -> AsyncIterator[object]:
             yield await direct.document("/v1/models?limit=5", headers={"x-key": "k"})

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.wire.anthropic import messages as anthropic
-from agentcli.wire.discovery import discover, local_servers
+from agentcli.wire.discovery import discover, find_local_servers
 from agentcli.wire.gemini import generate as gemini
 from agentcli.wire.openai import chat as openai_chat
 from agentcli.wire.providers import LOCAL, PROVIDERS, Key
@@ -61,18 +61,18 @@ def test_server_without_a_list_has_no_models() -> None:
 def test_rejected_key_is_told() -> None:
     with Provider([answer({"error": {"type": "authentication_error"}}, status=401)]) as provider:
         environ = {"ANTHROPIC_BASE_URL": provider.base_url}
-        with pytest.raises(WireError, match="rejected the API key") as caught:
+        with pytest.raises(ProviderError, match="rejected the API key") as caught:
             asyncio.run(
                 discover(PROVIDERS["anthropic"], dialect=anthropic, key=KEY, environ=environ)
             )
-    assert caught.value.kind is WireErrorKind.CREDENTIALS
+    assert caught.value.kind is ProviderErrorKind.CREDENTIALS
 
 
 def test_local_server_that_answers_is_found() -> None:
     with Provider([answer({"data": [{"id": "qwen3:8b"}]})] * 4) as provider:
         environ = {f"{name}_BASE_URL": provider.base_url for name in ("LMSTUDIO", "VLLM")}
         environ |= {"OLLAMA_HOST": provider.base_url, "LLAMACPP_BASE_URL": "http://127.0.0.1:1"}
-        servers = asyncio.run(local_servers(dialect=openai_chat, environ=environ))
+        servers = asyncio.run(find_local_servers(dialect=openai_chat, environ=environ))
     assert [server.provider.name for server in servers] == ["ollama", "lmstudio", "vllm"]
     assert [model.name for model in servers[0].models] == ["qwen3:8b"]
 
@@ -81,4 +81,4 @@ def test_something_else_on_the_port_is_no_server() -> None:
     with Provider([page("<html>", status=200), page("", status=500)] * 2) as provider:
         environ = {f"{name}_BASE_URL": provider.base_url for name in ("LMSTUDIO", "VLLM")}
         environ |= {"OLLAMA_HOST": provider.base_url, "LLAMACPP_BASE_URL": provider.base_url}
-        assert asyncio.run(local_servers(dialect=openai_chat, environ=environ)) == []
+        assert asyncio.run(find_local_servers(dialect=openai_chat, environ=environ)) == []

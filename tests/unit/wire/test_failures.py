@@ -2,28 +2,34 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.failures import LIMIT_CHARS, http_error, kind_of_status, one_line, wait_s
+from agentcli.wire.failures import (
+    LIMIT_CHARS,
+    kind_of_status,
+    make_http_error,
+    read_wait_s,
+    summarize_body,
+)
 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, WireErrorKind.REJECTED),
-        (401, WireErrorKind.CREDENTIALS),
-        (403, WireErrorKind.CREDENTIALS),
-        (404, WireErrorKind.MODEL),
-        (408, WireErrorKind.UNAVAILABLE),
-        (409, WireErrorKind.UNAVAILABLE),
-        (413, WireErrorKind.OVERFLOW),
-        (422, WireErrorKind.REJECTED),
-        (429, WireErrorKind.RATE_LIMITED),
-        (500, WireErrorKind.UNAVAILABLE),
-        (529, WireErrorKind.UNAVAILABLE),
+        (400, ProviderErrorKind.REJECTED),
+        (401, ProviderErrorKind.CREDENTIALS),
+        (403, ProviderErrorKind.CREDENTIALS),
+        (404, ProviderErrorKind.MODEL),
+        (408, ProviderErrorKind.UNAVAILABLE),
+        (409, ProviderErrorKind.UNAVAILABLE),
+        (413, ProviderErrorKind.OVERFLOW),
+        (422, ProviderErrorKind.REJECTED),
+        (429, ProviderErrorKind.RATE_LIMITED),
+        (500, ProviderErrorKind.UNAVAILABLE),
+        (529, ProviderErrorKind.UNAVAILABLE),
     ],
 )
-def test_status_has_a_kind(status: int, kind: WireErrorKind) -> None:
+def test_status_has_a_kind(status: int, kind: ProviderErrorKind) -> None:
     assert kind_of_status(status) is kind
 
 
@@ -42,12 +48,12 @@ def test_status_has_a_kind(status: int, kind: WireErrorKind) -> None:
     ],
 )
 def test_wait_is_read_from_the_headers(headers: dict[str, str], expected: float | None) -> None:
-    assert wait_s(headers) == expected
+    assert read_wait_s(headers) == expected
 
 
 def test_wait_until_a_date_is_counted_from_now() -> None:
     date = datetime.now(UTC) + timedelta(seconds=100)
-    wait = wait_s({"retry-after": date.strftime("%a, %d %b %Y %H:%M:%S GMT")})
+    wait = read_wait_s({"retry-after": date.strftime("%a, %d %b %Y %H:%M:%S GMT")})
     assert wait is not None
     assert 90 < wait <= 100
 
@@ -72,15 +78,15 @@ def test_wait_until_a_date_is_counted_from_now() -> None:
     ],
 )
 def test_body_of_any_shape_is_one_line(body: Json, line: str) -> None:
-    assert one_line(body) == line
+    assert summarize_body(body) == line
 
 
 def test_line_is_bounded() -> None:
-    assert one_line("x" * 10_000_000) == "x" * LIMIT_CHARS + "…"
-    assert len(one_line("<html>" + "<title>" * 2_000_000)) < 100
+    assert summarize_body("x" * 10_000_000) == "x" * LIMIT_CHARS + "…"
+    assert len(summarize_body("<html>" + "<title>" * 2_000_000)) < 100
 
 
 def test_error_says_what_was_said_and_the_status() -> None:
-    error = http_error(503, {"retry-after": "2"}, said="Loading")
+    error = make_http_error(503, {"retry-after": "2"}, said="Loading")
     assert (str(error), error.status, error.retry_after_s) == ("Loading (HTTP 503)", 503, 2.0)
-    assert str(http_error(503, {}, said="")) == "HTTP 503"
+    assert str(make_http_error(503, {}, said="")) == "HTTP 503"

@@ -1,10 +1,10 @@
 import pytest
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
 from agentcli.wire.gemini import generate as gemini
 from agentcli.wire.gemini import interactions as gemini_interactions
-from agentcli.wire.gemini.errors import error_in_stream
+from agentcli.wire.gemini.errors import make_stream_error
 
 DAILY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
 MINUTELY = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
@@ -89,7 +89,7 @@ INVALID_KEY: Json = {
 def test_error_says_who_can_act(status: int, body: Json, kind: str) -> None:
     for dialect in (gemini, gemini_interactions):
         for given in (body, [body]):
-            assert dialect.error(status, {}, given).kind == WireErrorKind(kind)
+            assert dialect.error(status, {}, given).kind == ProviderErrorKind(kind)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_error_is_one_line_in_the_service_own_words() -> None:
 def test_spent_quota_is_found_however_long_the_sentence_is() -> None:
     body = fault(429, "RESOURCE_EXHAUSTED", "Read on. " * 100 + "limit: 0, model: x")
     error = gemini.error(429, {}, body)
-    assert error.kind is WireErrorKind.CREDENTIALS
+    assert error.kind is ProviderErrorKind.CREDENTIALS
     assert "quota is used up" in error.hint
 
 
@@ -140,5 +140,5 @@ def test_spent_quota_is_found_however_long_the_sentence_is() -> None:
 def test_error_in_a_stream_is_worth_a_retry_unless_it_says_otherwise(
     told: Json, kind: str, said: str
 ) -> None:
-    error = error_in_stream(told)
-    assert (error.kind, str(error)) == (WireErrorKind(kind), said)
+    error = make_stream_error(told)
+    assert (error.kind, str(error)) == (ProviderErrorKind(kind), said)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,
@@ -15,7 +15,7 @@ from agentcli.types.messages import (
     Usage,
 )
 from agentcli.wire.dialect import Model
-from agentcli.wire.gemini.interactions_reply import Reply
+from agentcli.wire.gemini.interactions_reply import InteractionsDecoder
 from tests.support.gemini_fixtures import model
 
 NOW = model("gemini-interactions")
@@ -64,7 +64,7 @@ def call(arguments: Json, **more: Json) -> ToolCall:
 
 
 def read(*events: Event, asked: Model = NOW) -> tuple[AssistantMessage, list[Delta]]:
-    reply = Reply(asked)
+    reply = InteractionsDecoder(asked)
     shown = [delta for event in events for delta in reply.feed(event)]
     return reply.message(), shown
 
@@ -73,8 +73,8 @@ def content(*events: Event) -> tuple[Any, ...]:
     return read(*events, ended())[0].content
 
 
-def refused(*events: Event) -> WireError:
-    with pytest.raises(WireError) as caught:
+def refused(*events: Event) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
         read(*events)
     return caught.value
 
@@ -322,14 +322,14 @@ def test_stored_reply_keeps_its_id() -> None:
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        ("malformed_function_call", WireErrorKind.UNAVAILABLE),
-        ("internal", WireErrorKind.UNAVAILABLE),
-        ("missing_thought_signature", WireErrorKind.REJECTED),
-        ("invalid_request", WireErrorKind.REJECTED),
-        ("rate_limit_exceeded", WireErrorKind.RATE_LIMITED),
+        ("malformed_function_call", ProviderErrorKind.UNAVAILABLE),
+        ("internal", ProviderErrorKind.UNAVAILABLE),
+        ("missing_thought_signature", ProviderErrorKind.REJECTED),
+        ("invalid_request", ProviderErrorKind.REJECTED),
+        ("rate_limit_exceeded", ProviderErrorKind.RATE_LIMITED),
     ],
 )
-def test_failed_interaction_is_an_error_of_its_kind(code: str, kind: WireErrorKind) -> None:
+def test_failed_interaction_is_an_error_of_its_kind(code: str, kind: ProviderErrorKind) -> None:
     error = refused(*said(0, "a"), ended("failed", errors=[{"code": code, "message": "Oh."}]))
     assert (error.kind, str(error)) == (kind, "Oh.")
 
@@ -343,7 +343,7 @@ def test_failed_interaction_that_a_filter_stopped_is_a_refusal() -> None:
 def test_error_of_a_step_says_why_the_interaction_failed() -> None:
     opening = start(0, "model_output", error={"code": 13, "message": "Broken inside."})
     error = refused(opening, ended("failed"))
-    assert (error.kind, str(error)) == (WireErrorKind.UNAVAILABLE, "Broken inside.")
+    assert (error.kind, str(error)) == (ProviderErrorKind.UNAVAILABLE, "Broken inside.")
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_error_of_a_step_says_why_the_interaction_failed() -> None:
     ],
 )
 def test_error_in_the_stream_is_raised(event: Event) -> None:
-    assert refused(*said(0, "a"), event).kind is WireErrorKind.UNAVAILABLE
+    assert refused(*said(0, "a"), event).kind is ProviderErrorKind.UNAVAILABLE
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_error_in_the_stream_is_raised(event: Event) -> None:
     ],
 )
 def test_stream_without_an_end_is_cut(events: list[Event]) -> None:
-    assert refused(*events).kind is WireErrorKind.CUT
+    assert refused(*events).kind is ProviderErrorKind.CUT
 
 
 def test_usage_counts_thoughts_once_and_the_cache_apart() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,
@@ -14,7 +14,7 @@ from agentcli.types.messages import (
     ToolCall,
     Usage,
 )
-from agentcli.wire.gemini.generate_reply import Reply
+from agentcli.wire.gemini.generate_reply import GenerateDecoder
 from tests.support.gemini_fixtures import model
 
 NOW = model("gemini")
@@ -30,13 +30,13 @@ def kept(data: Json) -> Echo:
 
 
 def read(*events: dict[str, Json]) -> tuple[AssistantMessage, list[Delta]]:
-    reply = Reply(NOW)
+    reply = GenerateDecoder(NOW)
     shown = [delta for event in events for delta in reply.feed(event)]
     return reply.message(), shown
 
 
-def refused(*events: dict[str, Json]) -> WireError:
-    with pytest.raises(WireError) as caught:
+def refused(*events: dict[str, Json]) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
         read(*events)
     return caught.value
 
@@ -217,7 +217,7 @@ def test_finish_reason_decides_the_stop(finish: str, stop: str, detail: str) -> 
 )
 def test_reply_that_the_model_missaid_is_worth_another(finish: str) -> None:
     error = refused(chunk({"text": "a"}, finish=finish, finishMessage="call:bash{"))
-    assert error.kind is WireErrorKind.UNAVAILABLE
+    assert error.kind is ProviderErrorKind.UNAVAILABLE
     assert str(error) == f"the model's reply was unusable ({finish}): call:bash{{"
 
 
@@ -260,7 +260,7 @@ def test_continuation_is_a_pause_that_keeps_its_token() -> None:
     ],
 )
 def test_stream_without_an_end_is_cut(events: list[dict[str, Json]]) -> None:
-    assert refused(*events).kind is WireErrorKind.CUT
+    assert refused(*events).kind is ProviderErrorKind.CUT
 
 
 def test_error_in_the_stream_is_raised() -> None:
@@ -268,7 +268,7 @@ def test_error_in_the_stream_is_raised() -> None:
         chunk({"text": "a"}),
         {"error": {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}},
     )
-    assert (error.kind, error.status) == (WireErrorKind.RATE_LIMITED, 429)
+    assert (error.kind, error.status) == (ProviderErrorKind.RATE_LIMITED, 429)
     assert str(error) == "Slow down. (HTTP 429)"
 
 

@@ -4,7 +4,7 @@ from agentcli.types.messages import Text, UserMessage
 from agentcli.types.wire import Message
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
-from agentcli.wire.growing import CONVERSATIONS, common_start, grown
+from agentcli.wire.growing import CONVERSATIONS, count_common_start, incremental
 
 OPUS, SOL = resolve("opus"), resolve("sol")
 A, B, C = (UserMessage(content=(Text(text=name),)) for name in "abc")
@@ -25,7 +25,7 @@ class Counted:
 
 def test_only_what_is_new_is_made() -> None:
     make = Counted()
-    made = grown(make)
+    made = incremental(make)
     assert made([A], OPUS) == ["a0", "a1"]
     assert made([A, B], OPUS) == ["a0", "a1", "b0", "b1"]
     assert made([A, B, C], OPUS, start=1) == ["b0", "b1", "c0", "c1"]
@@ -34,7 +34,7 @@ def test_only_what_is_new_is_made() -> None:
 
 def test_conversation_that_took_another_way_is_made_from_there_on() -> None:
     make = Counted()
-    made = grown(make)
+    made = incremental(make)
     made([A, B, C], OPUS)
     assert made([A, C], OPUS) == ["a0", "a1", "c0", "c1"]
     assert made([], OPUS) == []
@@ -43,7 +43,7 @@ def test_conversation_that_took_another_way_is_made_from_there_on() -> None:
 
 def test_each_model_and_each_conversation_has_its_own() -> None:
     make = Counted()
-    made = grown(make)
+    made = incremental(make)
     for model in (OPUS, SOL):
         for first in (A, B):
             made([first, C], model)
@@ -52,14 +52,14 @@ def test_each_model_and_each_conversation_has_its_own() -> None:
 
 
 def test_list_belongs_to_who_asked_for_it() -> None:
-    made = grown(Counted())
+    made = incremental(Counted())
     made([A], OPUS).clear()
     assert made([A], OPUS) == ["a0", "a1"]
 
 
 def test_few_conversations_are_kept() -> None:
     make = Counted()
-    made = grown(make)
+    made = incremental(make)
     others = [UserMessage(content=(Text(text=str(n)),)) for n in range(CONVERSATIONS)]
     for first in (A, *others, A):
         made([first], OPUS)
@@ -68,6 +68,6 @@ def test_few_conversations_are_kept() -> None:
 
 def test_only_the_same_objects_are_the_same() -> None:
     one, twin = Text(text="x"), Text(text="x")
-    assert common_start([one, one], [one, twin]) == 1
-    assert common_start([], [one]) == 0
-    assert common_start([one, twin], [one, twin, one]) == 2
+    assert count_common_start([one, one], [one, twin]) == 1
+    assert count_common_start([], [one]) == 0
+    assert count_common_start([one, twin], [one, twin, one]) == 2

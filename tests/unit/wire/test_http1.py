@@ -1,17 +1,17 @@
 import pytest
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.wire.http import http1
-from agentcli.wire.http.http1 import Head, Response
-from agentcli.wire.http.sockets import Broken
+from agentcli.wire.http.http1 import ResponseHead, ResponseReader
+from agentcli.wire.http.sockets import ConnectionBroken
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n"
 )
 
 
-def read(*pieces: bytes, closed: bool = False) -> tuple[Response, bytes]:
-    response = Response()
+def read(*pieces: bytes, closed: bool = False) -> tuple[ResponseReader, bytes]:
+    response = ResponseReader()
     body = b"".join(response.feed(piece) for piece in pieces)
     if closed:
         response.end()
@@ -58,7 +58,7 @@ def test_status_without_a_body_is_finished_with_its_head(status: bytes) -> None:
 
 
 def test_other_protocol_is_told_by_its_first_line() -> None:
-    with pytest.raises(Broken, match=r"does not speak HTTP/1.1: 'SSH-2.0'"):
+    with pytest.raises(ConnectionBroken, match=r"does not speak HTTP/1.1: 'SSH-2.0'"):
         read(b"SSH-2.0\r\n")
 
 
@@ -73,7 +73,7 @@ def test_interim_answers_are_passed_over() -> None:
     response, _ = read(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n")
     assert response.head is None
     response.feed(b"HTTP/1.1 200 OK\r\nA: 1\r\na: 2\r\nContent-Length: 0\r\n\r\n")
-    assert response.head == Head(
+    assert response.head == ResponseHead(
         status=200, headers={"a": "1, 2", "content-length": "0"}, is_http_1_1=True
     )
 
@@ -105,9 +105,9 @@ def test_connection_is_kept_only_when_all_agree(head: bytes, expected: bool) -> 
     ],
 )
 def test_early_end_is_broken_as_cut(data: bytes) -> None:
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(ConnectionBroken) as caught:
         read(data, closed=True)
-    assert caught.value.kind is WireErrorKind.CUT
+    assert caught.value.kind is ProviderErrorKind.CUT
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_early_end_is_broken_as_cut(data: bytes) -> None:
     ],
 )
 def test_what_is_not_http_is_broken_for_good(data: bytes) -> None:
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(ConnectionBroken) as caught:
         read(data)
     assert caught.value.attempts == 1
 
 
 @pytest.mark.parametrize("size", [b"xyz", b"-5", b"", b"ffffffffffffffffff"])
 def test_bad_chunk_size_is_broken(size: bytes) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(ConnectionBroken):
         read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n")

@@ -4,7 +4,7 @@ from dataclasses import replace
 from agentcli.types.messages import Usage
 from agentcli.wire.catalogue import resolve
 from agentcli.wire.dialect import Model
-from agentcli.wire.learning import WORTH_ASKING_TOKENS, Learning
+from agentcli.wire.learning import WORTH_ASKING_TOKENS, LearnedModel
 
 UNKNOWN = resolve("vllm/qwen")
 TOLD = replace(UNKNOWN, window_tokens=700)
@@ -20,7 +20,7 @@ def test_provider_is_asked_once_after_a_reply_to_a_long_prompt() -> None:
         return TOLD
 
     async def session() -> list[Model]:
-        learning = Learning(UNKNOWN, ask)
+        learning = LearnedModel(UNKNOWN, ask)
         known = []
         for usage in (Usage(input_tokens=10), LONG, LONG):
             learning.note(usage)
@@ -39,7 +39,7 @@ def test_session_that_ends_does_not_wait_for_what_it_would_learn() -> None:
         return TOLD
 
     async def session() -> Model:
-        learning = Learning(UNKNOWN, ask)
+        learning = LearnedModel(UNKNOWN, ask)
         learning.note(LONG)
         await asyncio.sleep(0)
         await learning.close()
@@ -50,7 +50,7 @@ def test_session_that_ends_does_not_wait_for_what_it_would_learn() -> None:
 
 def test_nobody_is_asked_about_a_model_that_is_known() -> None:
     async def session() -> Model:
-        learning = Learning(TOLD)
+        learning = LearnedModel(TOLD)
         learning.note(LONG)
         await learning.close()
         return learning.model

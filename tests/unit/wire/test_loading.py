@@ -7,8 +7,8 @@ from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessag
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 from agentcli.types.wire import Message, Request
 from agentcli.wire.catalogue import resolve
-from agentcli.wire.loading import hidden
-from agentcli.wire.transport import dialect_of
+from agentcli.wire.loading import find_hidden_tools
+from agentcli.wire.transport import find_dialect
 
 NAMES = ("hub__find", "hub__pay", "hub__send")
 DEFERRED = tuple(
@@ -51,18 +51,18 @@ def shown(body: dict[str, Any]) -> list[str]:
 
 def test_what_was_found_stays_hidden_while_the_result_names_it() -> None:
     found = request(PROMPT, *SEARCHED, found=DEFERRED[1:2])
-    assert hidden(found, resolve("opus")) is DEFERRED
-    assert hidden(found, resolve("argon")) == ()
-    assert hidden(request(PROMPT), resolve("opus")) is DEFERRED
+    assert find_hidden_tools(found, resolve("opus")) is DEFERRED
+    assert find_hidden_tools(found, resolve("argon")) == ()
+    assert find_hidden_tools(request(PROMPT), resolve("opus")) is DEFERRED
 
 
 @pytest.mark.parametrize(("name", "search"), [("opus", "search_tools"), ("sol", "tool_search")])
 def test_what_was_found_before_a_summary_is_declared(name: str, search: str) -> None:
     model = resolve(name)
-    dialect = dialect_of(model.protocol)
+    dialect = find_dialect(model.protocol)
     searched = request(PROMPT, *SEARCHED, found=DEFERRED[1:2])
     assert shown(dialect.encode(searched, model)) == [search]
     summarised = request(PROMPT, found=DEFERRED[1:2])
     assert shown(dialect.encode(summarised, model)) == [search, "hub__pay"]
-    assert hidden(summarised, model) == (DEFERRED[0], DEFERRED[2])
-    assert hidden(summarised, model) is hidden(summarised, model)
+    assert find_hidden_tools(summarised, model) == (DEFERRED[0], DEFERRED[2])
+    assert find_hidden_tools(summarised, model) is find_hidden_tools(summarised, model)

@@ -1,12 +1,12 @@
 from agentcli.types.messages import Text
 from agentcli.wire import memo
-from agentcli.wire.memo import remembered
+from agentcli.wire.memo import memoize
 
 
 def test_function_is_called_once_for_the_same_objects() -> None:
     made: list[Text] = []
 
-    @remembered
+    @memoize
     def shout(text: Text) -> str:
         made.append(text)
         return text.text.upper()
@@ -19,7 +19,7 @@ def test_function_is_called_once_for_the_same_objects() -> None:
 def test_strings_are_the_same_by_value() -> None:
     made: list[str] = []
 
-    @remembered
+    @memoize
     def double(text: str, suffix: str) -> str:
         made.append(text)
         return text * 2 + suffix
@@ -30,7 +30,7 @@ def test_strings_are_the_same_by_value() -> None:
 
 
 def test_identity_of_what_is_gone_is_not_mistaken() -> None:
-    @remembered
+    @memoize
     def value(text: Text) -> str:
         return text.text
 
@@ -40,7 +40,7 @@ def test_identity_of_what_is_gone_is_not_mistaken() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    @remembered
+    @memoize
     def value(text: str) -> str:
         return text
 

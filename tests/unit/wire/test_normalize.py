@@ -13,7 +13,7 @@ from agentcli.types.messages import (
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 from agentcli.types.wire import Message
 from agentcli.wire.dialect import Model
-from agentcli.wire.normalize import GO_ON, Normal, normalize, received
+from agentcli.wire.normalize import GO_ON, NormalizedHistory, normalize, restore_names
 from tests.support.conversations import NAMES, conversation
 
 MODEL = Model(provider="anthropic", name="claude-opus-5-5", protocol="anthropic")
@@ -64,24 +64,24 @@ def test_good_history_stays_the_same_objects() -> None:
 
 
 def test_conversation_that_grows_keeps_what_became_of_it() -> None:
-    made = Normal(MODEL)
+    made = NormalizedHistory(MODEL)
     history: list[Message] = [user("\ud800"), reply(call("a"), call("a")), user("Go")]
-    made.of(history)
-    first = made.of([*history, reply(Text(text="x"))])
-    second = made.of([*history, reply(Text(text="y")), user("More")])
+    made.normalize(history)
+    first = made.normalize([*history, reply(Text(text="x"))])
+    second = made.normalize([*history, reply(Text(text="y")), user("More")])
     assert all(one is other for one, other in zip(first[:4], second, strict=False))
     assert second == normalize([*history, reply(Text(text="y")), user("More")], MODEL)
 
 
 def test_other_conversation_is_told_apart() -> None:
-    made = Normal(MODEL)
+    made = NormalizedHistory(MODEL)
     histories: list[list[Message]] = [
         [user("A"), reply(call("a")), user("B"), reply(call("b"))],
         [user("C"), reply(call("a")), user("D")],
         [],
     ]
     for history in histories:
-        assert made.of(history) == normalize(history, MODEL)
+        assert made.normalize(history) == normalize(history, MODEL)
     assert made.ids == {}
 
 
@@ -268,7 +268,7 @@ def test_received_call_has_our_name_and_a_new_id() -> None:
         ToolCall(id="b", name="bash", input={}),
         ToolCall(id="", name="bash", input={}),
     )
-    ours = received(message, taken={"a": 1}, names={"server_tool": "server.tool"})
+    ours = restore_names(message, taken={"a": 1}, names={"server_tool": "server.tool"})
     assert [(it.id, it.name) for it in ours.tool_calls] == [
         ("a_2", "server.tool"),
         ("b", "unknown"),
@@ -279,4 +279,4 @@ def test_received_call_has_our_name_and_a_new_id() -> None:
 
 def test_received_message_that_needs_nothing_is_the_same() -> None:
     message = reply(Text(text="x"), call("a"))
-    assert received(message, taken={}, names={}) is message
+    assert restore_names(message, taken={}, names={}) is message

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,
@@ -217,9 +217,9 @@ def choice(finish: str | None = None, **delta: Json) -> dict[str, Json]:
 
 @pytest.mark.parametrize("finish", ["error", "abort", "insufficient_system_resource"])
 def test_finish_reason_that_is_a_failure_is_one(finish: str) -> None:
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         decoder(MODEL).feed(choice(finish))
-    assert caught.value.kind is WireErrorKind.UNAVAILABLE
+    assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 
-from agentcli.types.errors import WireErrorKind
+from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json
-from agentcli.wire.openai.errors import error, error_in_stream
+from agentcli.wire.openai.errors import error, make_stream_error
 
 
 def fault(message: str, code: Json = None, kind: str = "invalid_request_error") -> Json:
@@ -12,53 +12,57 @@ def fault(message: str, code: Json = None, kind: str = "invalid_request_error") 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (401, fault("Incorrect API key provided", "invalid_api_key"), WireErrorKind.CREDENTIALS),
-        (403, fault("Country not supported"), WireErrorKind.CREDENTIALS),
-        (429, fault("You exceeded it", "insufficient_quota"), WireErrorKind.CREDENTIALS),
-        (402, fault("Insufficient credits"), WireErrorKind.CREDENTIALS),
-        (404, fault("The model `x` does not exist", "model_not_found"), WireErrorKind.MODEL),
-        (404, {"error": {"message": "model 'x' not found"}}, WireErrorKind.MODEL),
-        (400, {"error": {"message": "gemma does not support tools"}}, WireErrorKind.MODEL),
+        (
+            401,
+            fault("Incorrect API key provided", "invalid_api_key"),
+            ProviderErrorKind.CREDENTIALS,
+        ),
+        (403, fault("Country not supported"), ProviderErrorKind.CREDENTIALS),
+        (429, fault("You exceeded it", "insufficient_quota"), ProviderErrorKind.CREDENTIALS),
+        (402, fault("Insufficient credits"), ProviderErrorKind.CREDENTIALS),
+        (404, fault("The model `x` does not exist", "model_not_found"), ProviderErrorKind.MODEL),
+        (404, {"error": {"message": "model 'x' not found"}}, ProviderErrorKind.MODEL),
+        (400, {"error": {"message": "gemma does not support tools"}}, ProviderErrorKind.MODEL),
         (
             400,
             fault("Function tools with reasoning_effort are not supported, use /v1/responses"),
-            WireErrorKind.MODEL,
+            ProviderErrorKind.MODEL,
         ),
-        (400, fault("Too long", "context_length_exceeded"), WireErrorKind.OVERFLOW),
+        (400, fault("Too long", "context_length_exceeded"), ProviderErrorKind.OVERFLOW),
         (
             400,
             {"object": "error", "message": "This model's maximum context length is 4096 tokens."},
-            WireErrorKind.OVERFLOW,
+            ProviderErrorKind.OVERFLOW,
         ),
         (
             400,
             {"error": {"code": 400, "message": "too big", "type": "exceed_context_size_error"}},
-            WireErrorKind.OVERFLOW,
+            ProviderErrorKind.OVERFLOW,
         ),
-        (413, "", WireErrorKind.OVERFLOW),
-        (400, fault("Flagged", "invalid_prompt"), WireErrorKind.REFUSED),
-        (400, fault("Filtered", "content_filter"), WireErrorKind.REFUSED),
-        (429, fault("Slow down", "rate_limit_exceeded", "tokens"), WireErrorKind.RATE_LIMITED),
+        (413, "", ProviderErrorKind.OVERFLOW),
+        (400, fault("Flagged", "invalid_prompt"), ProviderErrorKind.REFUSED),
+        (400, fault("Filtered", "content_filter"), ProviderErrorKind.REFUSED),
+        (429, fault("Slow down", "rate_limit_exceeded", "tokens"), ProviderErrorKind.RATE_LIMITED),
         (
             503,
             {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
-            WireErrorKind.UNAVAILABLE,
+            ProviderErrorKind.UNAVAILABLE,
         ),
-        (500, "<html><title>Oops</title></html>", WireErrorKind.UNAVAILABLE),
-        (529, None, WireErrorKind.UNAVAILABLE),
-        (400, fault("Unknown parameter: 'x'."), WireErrorKind.REJECTED),
-        (404, fault("Not found.", "previous_response_not_found"), WireErrorKind.REJECTED),
-        (422, {"detail": "no"}, WireErrorKind.REJECTED),
-        (400, [fault("Unknown parameter: 'x'.")], WireErrorKind.REJECTED),
+        (500, "<html><title>Oops</title></html>", ProviderErrorKind.UNAVAILABLE),
+        (529, None, ProviderErrorKind.UNAVAILABLE),
+        (400, fault("Unknown parameter: 'x'."), ProviderErrorKind.REJECTED),
+        (404, fault("Not found.", "previous_response_not_found"), ProviderErrorKind.REJECTED),
+        (422, {"detail": "no"}, ProviderErrorKind.REJECTED),
+        (400, [fault("Unknown parameter: 'x'.")], ProviderErrorKind.REJECTED),
         (
             400,
             fault("No tool output found for function call call_x"),
-            WireErrorKind.REJECTED,
+            ProviderErrorKind.REJECTED,
         ),
     ],
 )
 def test_error_has_the_kind_its_code_or_sentence_says(
-    status: int, body: Json, kind: WireErrorKind
+    status: int, body: Json, kind: ProviderErrorKind
 ) -> None:
     assert (error(status, {}, body).kind, error(status, {}, body).status) == (kind, status)
 
@@ -93,18 +97,18 @@ def test_hint_says_which_protocol_takes_tools() -> None:
 @pytest.mark.parametrize(
     ("told", "kind", "status"),
     [
-        ({"code": 502, "message": "Gone"}, WireErrorKind.UNAVAILABLE, 502),
-        ({"code": "429", "message": "Slow"}, WireErrorKind.RATE_LIMITED, 429),
-        ({"code": 401, "message": "Who?"}, WireErrorKind.CREDENTIALS, 401),
-        ({"error": {"code": "context_length_exceeded"}}, WireErrorKind.OVERFLOW, None),
-        ("it broke", WireErrorKind.UNAVAILABLE, None),
-        (None, WireErrorKind.UNAVAILABLE, None),
-        ({"code": ["odd"]}, WireErrorKind.UNAVAILABLE, None),
+        ({"code": 502, "message": "Gone"}, ProviderErrorKind.UNAVAILABLE, 502),
+        ({"code": "429", "message": "Slow"}, ProviderErrorKind.RATE_LIMITED, 429),
+        ({"code": 401, "message": "Who?"}, ProviderErrorKind.CREDENTIALS, 401),
+        ({"error": {"code": "context_length_exceeded"}}, ProviderErrorKind.OVERFLOW, None),
+        ("it broke", ProviderErrorKind.UNAVAILABLE, None),
+        (None, ProviderErrorKind.UNAVAILABLE, None),
+        ({"code": ["odd"]}, ProviderErrorKind.UNAVAILABLE, None),
     ],
 )
 def test_error_in_a_stream_may_carry_a_status_for_a_code(
-    told: Json, kind: WireErrorKind, status: int | None
+    told: Json, kind: ProviderErrorKind, status: int | None
 ) -> None:
-    made = error_in_stream(told)
+    made = make_stream_error(told)
     assert (made.kind, made.status) == (kind, status)
     assert str(made)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 import pytest
 
 from agentcli.types.deltas import TextDelta
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,
@@ -438,9 +438,9 @@ def test_completed_response_with_half_a_call_is_cut(output: Json) -> None:
     fed = decoder(MODEL)
     fed.feed({"type": "response.output_item.added", "output_index": 0, "item": item})
     fed.feed({"type": "response.function_call_arguments.delta", "delta": '{"command":"'})
-    with pytest.raises(WireError, match="its call of bash did not come to an end") as caught:
+    with pytest.raises(ProviderError, match="its call of bash did not come to an end") as caught:
         fed.feed(completed(output=output))
-    assert caught.value.kind is WireErrorKind.CUT
+    assert caught.value.kind is ProviderErrorKind.CUT
 
 
 def test_call_whose_arguments_are_done_needs_no_other_end() -> None:
@@ -487,15 +487,15 @@ def test_call_that_the_limit_cut_is_named() -> None:
 
 
 def test_error_without_a_type_is_an_error() -> None:
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         decoder(MODEL).feed({"error": {"message": "Overloaded", "code": "server_error"}})
-    assert caught.value.kind is WireErrorKind.UNAVAILABLE
+    assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
 def test_message_may_be_asked_for_again_and_again() -> None:
     fed = decoder(MODEL)
     fed.feed({"type": "response.output_text.delta", "output_index": 0, "delta": "Hel"})
-    with pytest.raises(WireError):
+    with pytest.raises(ProviderError):
         fed.message()
     fed.feed({"type": "response.output_text.delta", "output_index": 0, "delta": "lo"})
     fed.feed(completed())

@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.providers import PROVIDERS, Key, Provider, base_url_of, key_of
+from agentcli.wire.providers import PROVIDERS, Key, Provider, find_base_url, find_key
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,11 @@ from agentcli.wire.providers import PROVIDERS, Key, Provider, base_url_of, key_o
 def test_key_is_found_where_it_is_expected(
     provider: str, environ: dict[str, str], source: str
 ) -> None:
-    assert key_of(PROVIDERS[provider], environ) == Key(value="k", source=source)
+    assert find_key(PROVIDERS[provider], environ) == Key(value="k", source=source)
 
 
 def test_no_key_is_none() -> None:
-    assert key_of(PROVIDERS["anthropic"], {"OPENAI_API_KEY": "k"}) is None
+    assert find_key(PROVIDERS["anthropic"], {"OPENAI_API_KEY": "k"}) is None
 
 
 def test_key_is_never_shown() -> None:
@@ -49,16 +49,16 @@ def test_key_is_never_shown() -> None:
 def test_address_is_the_environments_or_the_providers(
     provider: str, environ: dict[str, str], expected: str
 ) -> None:
-    assert base_url_of(PROVIDERS[provider], environ) == expected
+    assert find_base_url(PROVIDERS[provider], environ) == expected
 
 
 def test_bad_address_is_named_with_its_variable() -> None:
     with pytest.raises(SettingsError, match="ANTHROPIC_BASE_URL is not an address"):
-        base_url_of(PROVIDERS["anthropic"], {"ANTHROPIC_BASE_URL": "localhost:8080"})
+        find_base_url(PROVIDERS["anthropic"], {"ANTHROPIC_BASE_URL": "localhost:8080"})
 
 
 @pytest.mark.parametrize("url", ["", "http://[", "http://h:port", "localhost:8000"])
 def test_address_of_a_provider_of_the_persons_own_is_a_setting_to_fix(url: str) -> None:
     mine = Provider(name="mine", protocol="openai-chat", base_url=url)
     with pytest.raises(SettingsError, match="mine's base_url is not an address"):
-        base_url_of(mine, {})
+        find_base_url(mine, {})

@@ -1,20 +1,20 @@
 import pytest
 
 from agentcli.types.errors import SettingsError
-from agentcli.wire.http.route import Place, Proxy, check_proxies, place_of, proxy_for
+from agentcli.wire.http.route import Endpoint, Proxy, check_proxies, find_proxy, parse_endpoint
 
-API = place_of("https://api.example.com/v1")
-PLAIN = place_of("http://api.example.com")
+API = parse_endpoint("https://api.example.com/v1")
+PLAIN = parse_endpoint("http://api.example.com")
 
 
-def proxy(environ: dict[str, str], place: Place = API) -> str | None:
-    found = proxy_for(place, environ)
-    return str(found.place) if found else None
+def proxy(environ: dict[str, str], place: Endpoint = API) -> str | None:
+    found = find_proxy(place, environ)
+    return str(found.endpoint) if found else None
 
 
 def test_place_has_the_usual_port() -> None:
-    assert place_of("https://a.example") == Place(host="a.example", port=443, tls=True)
-    assert place_of("http://a.example:81/x") == Place(host="a.example", port=81, tls=False)
+    assert parse_endpoint("https://a.example") == Endpoint(host="a.example", port=443, tls=True)
+    assert parse_endpoint("http://a.example:81/x") == Endpoint(host="a.example", port=81, tls=False)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_place_has_the_usual_port() -> None:
     ],
 )
 def test_authority_leaves_out_the_usual_port(url: str, authority: str) -> None:
-    assert place_of(url).authority == authority
+    assert parse_endpoint(url).authority == authority
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ def test_exceptions_are_reached_straight(exceptions: str, is_exempt: bool) -> No
 )
 def test_exceptions_may_be_networks_and_addresses(url: str, is_exempt: bool) -> None:
     environ = {"ALL_PROXY": "http://p:1", "no_proxy": "10.0.0.0/8,fd00::/8,[fe80::2]:81"}
-    assert (proxy(environ, place_of(url)) is None) is is_exempt
+    assert (proxy(environ, parse_endpoint(url)) is None) is is_exempt
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "[::1]"])
 def test_loopback_is_always_reached_straight(host: str) -> None:
-    assert proxy({"ALL_PROXY": "http://p:1"}, place_of(f"http://{host}:5")) is None
+    assert proxy({"ALL_PROXY": "http://p:1"}, parse_endpoint(f"http://{host}:5")) is None
 
 
 def test_proxy_password_is_never_shown() -> None:
-    found = proxy_for(PLAIN, {"http_proxy": "http://me:hush@p:1"})
+    found = find_proxy(PLAIN, {"http_proxy": "http://me:hush@p:1"})
     assert found == Proxy(
-        place=Place(host="p", port=1, tls=False),
+        endpoint=Endpoint(host="p", port=1, tls=False),
         credentials="Basic bWU6aHVzaA==",
         source="http_proxy",
     )

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from agentcli.types.deltas import Delta, RetryDelta
-from agentcli.types.errors import SettingsError, WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.messages import AssistantMessage, Json, Text, UserMessage
 from agentcli.types.wire import Request
 from agentcli.wire import sdk_anthropic, sdk_openai
 from agentcli.wire.catalogue import resolve
-from agentcli.wire.connection import Patience
-from agentcli.wire.http.sockets import Broken, HttpError, Socket, Timeouts
+from agentcli.wire.connection import RetryPolicy
+from agentcli.wire.http.sockets import ConnectionBroken, HttpError, Socket, Timeouts
 from agentcli.wire.http.sse import Event
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_wire
+from agentcli.wire.transport import open_provider
 from tests.support.anthropic_streams import call, calls, says
 from tests.support.provider import Provider, Reply, answer, sse, stream
 from tests.support.strict_anthropic import StrictAnthropic
@@ -31,11 +31,11 @@ Opened = Callable[[str], Socket]
 
 
 def anthropic_at(base_url: str) -> Socket:
-    return sdk_anthropic.opened("", key=KEY, base_url=base_url, timeouts=None)
+    return sdk_anthropic.open_anthropic_socket("", key=KEY, base_url=base_url, timeouts=None)
 
 
 def openai_at(base_url: str) -> Socket:
-    return sdk_openai.opened("", key=KEY, base_url=base_url, timeouts=None)
+    return sdk_openai.open_openai_socket("", key=KEY, base_url=base_url, timeouts=None)
 
 
 BOTH = pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_error_in_the_stream_is_an_event(opened: Opened, path: str) -> None:
     "reply", [stream(sse(EVENTS)).but(cut_at=20), Reply(drop=True), stream(b"").but(cut_at=0)]
 )
 def test_cut_is_broken(opened: Opened, path: str, reply: Reply) -> None:
-    with Provider([reply]) as provider, pytest.raises(Broken):
+    with Provider([reply]) as provider, pytest.raises(ConnectionBroken):
         asyncio.run(exchanged(opened(provider.base_url), path, {}))
 
 
@@ -94,9 +94,9 @@ def test_cut_is_broken(opened: Opened, path: str, reply: Reply) -> None:
 def test_nothing_listens_there(opened: Opened, path: str) -> None:
     with Provider([]) as provider:
         url = provider.base_url
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(ConnectionBroken) as caught:
         asyncio.run(exchanged(opened(url), path, {}))
-    assert caught.value.kind is WireErrorKind.UNAVAILABLE
+    assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
 
 
 @BOTH
@@ -104,21 +104,21 @@ def test_nothing_listens_there(opened: Opened, path: str) -> None:
 def test_redirect_is_told_not_followed(opened: Opened, path: str, status: int) -> None:
     with Provider([stream(sse(EVENTS))]) as elsewhere:
         moved = Reply(status=status, headers={"location": f"{elsewhere.base_url}/taken"})
-        with Provider([moved]) as provider, pytest.raises(Broken) as caught:
+        with Provider([moved]) as provider, pytest.raises(ConnectionBroken) as caught:
             asyncio.run(exchanged(opened(provider.base_url), path, {}))
     assert elsewhere.requests == []
     assert str(caught.value) == (
         f"127.0.0.1:{provider.port} redirects to {elsewhere.base_url}/taken"
     )
-    assert (caught.value.kind, caught.value.attempts) == (WireErrorKind.REJECTED, 1)
+    assert (caught.value.kind, caught.value.attempts) == (ProviderErrorKind.REJECTED, 1)
 
 
 @BOTH
 def test_event_that_is_no_json_is_a_cut(opened: Opened, path: str) -> None:
     body = sse(EVENTS[:1]) + b'event: response.b\ndata: {"half":\n\n'
-    with Provider([stream(body)]) as provider, pytest.raises(Broken) as caught:
+    with Provider([stream(body)]) as provider, pytest.raises(ConnectionBroken) as caught:
         asyncio.run(exchanged(opened(provider.base_url), path, {}))
-    assert caught.value.kind is WireErrorKind.CUT
+    assert caught.value.kind is ProviderErrorKind.CUT
 
 
 @BOTH
@@ -143,8 +143,10 @@ def test_exchange_left_in_the_middle_leaves_nothing_open(opened: Opened, path: s
 def test_stall_is_broken() -> None:
     quick = Timeouts(first_byte_s=0.2, stall_s=0.1)
     with Provider([says("Hi").but(stall_at=30)]) as provider:
-        socket = sdk_anthropic.opened("", key=KEY, base_url=provider.base_url, timeouts=quick)
-        with pytest.raises(Broken):
+        socket = sdk_anthropic.open_anthropic_socket(
+            "", key=KEY, base_url=provider.base_url, timeouts=quick
+        )
+        with pytest.raises(ConnectionBroken):
             asyncio.run(exchanged(socket, "/v1/messages", {}))
 
 
@@ -155,16 +157,16 @@ def test_whole_session_through_the_sdk() -> None:
     shown: list[Delta] = []
 
     async def session(provider: Provider) -> list[AssistantMessage]:
-        wire = open_wire(
+        wire = open_provider(
             resolve("opus"),
             key=KEY,
             base_url=provider.base_url,
             transport="sdk",
             environ={},
-            patience=Patience(waits_s=(0.0,)),
+            patience=RetryPolicy(waits_s=(0.0,)),
         )
-        first = await wire.ask(request, shown.append)
-        second = await wire.ask(replace(request, messages=(prompt, first)), shown.append)
+        first = await wire.send(request, shown.append)
+        second = await wire.send(replace(request, messages=(prompt, first)), shown.append)
         await wire.close()
         return [first, second]
 
@@ -180,11 +182,11 @@ def test_whole_session_through_the_sdk() -> None:
 def test_rejected_key_is_told_the_same_way() -> None:
     refused: Json = {"type": "error", "error": {"type": "authentication_error", "message": "bad"}}
     with Provider([answer(refused, status=401)]) as provider:
-        wire = open_wire(
+        wire = open_provider(
             resolve("opus"), key=KEY, base_url=provider.base_url, transport="sdk", environ={}
         )
-        with pytest.raises(WireError, match="rejected the API key"):
-            asyncio.run(wire.ask(Request(model="", system="", messages=()), lambda delta: None))
+        with pytest.raises(ProviderError, match="rejected the API key"):
+            asyncio.run(wire.send(Request(model="", system="", messages=()), lambda delta: None))
         assert len(provider.requests) == 1
 
 
@@ -193,7 +195,7 @@ def test_azure_routes_and_signs_in_its_own_way(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("AZURE_OPENAI_API_KEY", "azure-key")
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", provider.base_url)
         monkeypatch.setenv("OPENAI_API_VERSION", "2026-01-01")
-        socket = sdk_openai.opened("azure", key=None, base_url="", timeouts=None)
+        socket = sdk_openai.open_openai_socket("azure", key=None, base_url="", timeouts=None)
         assert asyncio.run(exchanged(socket, "/v1/responses", {"model": "m"})) == EVENTS
         request = provider.requests[0]
     assert request.path == "/openai/responses?api-version=2026-01-01"
@@ -210,9 +212,9 @@ def test_platform_without_settings_is_told(
     for variable in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "AWS_REGION"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(SettingsError, match=words):
-        open_wire(resolve(name), key=None, environ={})
+        open_provider(resolve(name), key=None, environ={})
 
 
 def test_protocol_without_an_sdk_is_told() -> None:
     with pytest.raises(SettingsError, match="no SDK for gemini"):
-        open_wire(resolve("argon"), key=KEY, transport="sdk", environ={})
+        open_provider(resolve("argon"), key=KEY, transport="sdk", environ={})

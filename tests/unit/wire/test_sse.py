@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from agentcli.types.errors import WireError, WireErrorKind
+from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.wire.http import sse
 from agentcli.wire.http.sse import Event, EventStream
 
@@ -73,17 +73,17 @@ def test_end_leaves_out_half_an_event() -> None:
 
 @pytest.mark.parametrize("data", [b"upstream failed", b"[1]", b'"text"', b'{"a"', b"[" * 100_000])
 def test_data_that_is_no_object_is_an_error(data: bytes) -> None:
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ProviderError) as caught:
         fed(b"data: " + data + b"\n\n")
-    assert caught.value.kind is WireErrorKind.CUT
+    assert caught.value.kind is ProviderErrorKind.CUT
     assert len(str(caught.value)) < 200
 
 
 def test_event_without_end_is_an_error() -> None:
     megabyte = b"x" * 1024 * 1024
-    with pytest.raises(WireError):
+    with pytest.raises(ProviderError):
         fed(*[megabyte] * 65)
-    with pytest.raises(WireError):
+    with pytest.raises(ProviderError):
         fed(*[b"data: " + megabyte + b"\n"] * 65)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from agentcli.types.deltas import Delta, RetryDelta
-from agentcli.types.errors import EXIT_OF_ENDING, Exit, WireError, WireErrorKind
+from agentcli.types.errors import EXIT_OF_ENDING, Exit, ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
 from agentcli.types.wire import Request
 from agentcli.wire.catalogue import resolve
-from agentcli.wire.connection import Patience
+from agentcli.wire.connection import RetryPolicy
 from agentcli.wire.http.sockets import SILENT_ATTEMPTS, Timeouts
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import SocketKind, open_wire
+from agentcli.wire.transport import SocketKind, open_provider
 from tests.support.anthropic_streams import events as anthropic_events
 from tests.support.anthropic_streams import says, text, thinking
 from tests.support.provider import Provider, Reply, Script, sse, stream
@@ -56,22 +56,22 @@ def endless(body: bytes) -> Reply:
 
 def ask(
     script: Script, model: str, *, transport: SocketKind = "direct", timeouts: Timeouts = QUICK
-) -> tuple[AssistantMessage | WireError, list[Delta]]:
+) -> tuple[AssistantMessage | ProviderError, list[Delta]]:
     shown: list[Delta] = []
 
-    async def answered(base_url: str) -> AssistantMessage | WireError:
-        wire = open_wire(
+    async def answered(base_url: str) -> AssistantMessage | ProviderError:
+        wire = open_provider(
             resolve(model),
             key=Key(value="sk-test", source="TEST_API_KEY"),
             base_url=base_url,
             transport=transport,
             environ={},
             timeouts=timeouts,
-            patience=Patience(waits_s=(0.0,)),
+            patience=RetryPolicy(waits_s=(0.0,)),
         )
         try:
-            return await wire.ask(PROMPT, shown.append)
-        except WireError as error:
+            return await wire.send(PROMPT, shown.append)
+        except ProviderError as error:
             return error
         finally:
             await wire.close()
@@ -80,8 +80,8 @@ def ask(
         return asyncio.run(answered(provider.base_url)), shown
 
 
-def assert_given_up(came: AssistantMessage | WireError, shown: list[Delta], words: str) -> None:
-    assert isinstance(came, WireError)
+def assert_given_up(came: AssistantMessage | ProviderError, shown: list[Delta], words: str) -> None:
+    assert isinstance(came, ProviderError)
     assert words in str(came)
     assert "AGENTCLI_STALL_TIMEOUT" in came.hint
     assert EXIT_OF_ENDING[came.ending] is Exit.PROVIDER
@@ -113,8 +113,8 @@ def test_pings_in_the_middle_of_a_reply_do_not_keep_it_alive() -> None:
     begun = body[: body.index(b"content_block_stop")]
     pinged = stream(begun + IDLE["pings"] * 1000).but(chunk_bytes=400, pause_s=0.02)
     came, _ = ask([pinged] * SILENT_ATTEMPTS, MODELS[0])
-    assert isinstance(came, WireError)
-    assert came.kind is WireErrorKind.CUT
+    assert isinstance(came, ProviderError)
+    assert came.kind is ProviderErrorKind.CUT
 
 
 def test_headers_that_trickle_are_bounded() -> None:

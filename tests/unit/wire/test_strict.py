@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.types.messages import Json
-from agentcli.wire.strict import ANTHROPIC, OPENAI, Subset, rooted, strict
+from agentcli.wire.strict import ANTHROPIC, OPENAI, StrictSubset, to_strict, with_object_root
 
 FIELDS: dict[str, Json] = {
     "path": {"type": "string", "description": "Which file."},
@@ -17,11 +17,11 @@ TOOL: dict[str, Json] = {
 
 
 def test_anthropic_takes_a_closed_object_as_it_is() -> None:
-    assert strict(TOOL, ANTHROPIC) == TOOL
+    assert to_strict(TOOL, ANTHROPIC) == TOOL
 
 
 def test_openai_makes_optional_fields_nullable_and_required() -> None:
-    assert strict(TOOL, OPENAI) == {
+    assert to_strict(TOOL, OPENAI) == {
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "Which file."},
@@ -35,7 +35,7 @@ def test_openai_makes_optional_fields_nullable_and_required() -> None:
 
 def test_open_object_is_closed_when_it_said_nothing() -> None:
     schema: Json = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
-    assert strict(schema, ANTHROPIC) == {
+    assert to_strict(schema, ANTHROPIC) == {
         "type": "object",
         "properties": {"a": {"type": "object", "properties": {}, "additionalProperties": False}},
         "additionalProperties": False,
@@ -54,8 +54,10 @@ def test_open_object_is_closed_when_it_said_nothing() -> None:
     ],
 )
 @pytest.mark.parametrize("subset", [ANTHROPIC, OPENAI])
-def test_schema_that_would_be_loosened_is_not_strict(field: Json, subset: Subset) -> None:
-    assert strict({"type": "object", "properties": {"a": field}, "required": ["a"]}, subset) is None
+def test_schema_that_would_be_loosened_is_not_strict(field: Json, subset: StrictSubset) -> None:
+    assert (
+        to_strict({"type": "object", "properties": {"a": field}, "required": ["a"]}, subset) is None
+    )
 
 
 def test_bounds_beyond_a_subset_become_words() -> None:
@@ -67,7 +69,7 @@ def test_bounds_beyond_a_subset_become_words() -> None:
         },
         "required": ["n", "s"],
     }
-    assert strict(schema, ANTHROPIC) == {
+    assert to_strict(schema, ANTHROPIC) == {
         "type": "object",
         "properties": {
             "n": {"type": "integer", "description": "How many (at least 1, default 5)"},
@@ -76,7 +78,7 @@ def test_bounds_beyond_a_subset_become_words() -> None:
         "required": ["n", "s"],
         "additionalProperties": False,
     }
-    assert strict(schema, OPENAI) == {
+    assert to_strict(schema, OPENAI) == {
         "type": "object",
         "properties": {
             "n": {"type": "integer", "description": "How many (default 5)", "minimum": 1},
@@ -89,12 +91,12 @@ def test_bounds_beyond_a_subset_become_words() -> None:
 
 @pytest.mark.parametrize("schema", [None, [], "x", {}, {"type": "string"}, {"anyOf": []}])
 def test_what_is_not_an_object_is_not_strict(schema: Json) -> None:
-    assert strict(schema, ANTHROPIC) is None
+    assert to_strict(schema, ANTHROPIC) is None
 
 
 def test_strict_leaves_its_input_alone() -> None:
     schema: dict[str, Json] = {"type": "object", "properties": {"a": {"type": "string"}}}
-    strict(schema, OPENAI)
+    to_strict(schema, OPENAI)
     assert schema == {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
@@ -108,7 +110,7 @@ def test_rooted_takes_unions_from_the_root() -> None:
         "$defs": {"Other": {"type": "object", "properties": {"b": {"type": "integer"}}}},
         "description": "Either.",
     }
-    assert rooted(schema) == {
+    assert with_object_root(schema) == {
         "$defs": {"Other": {"type": "object", "properties": {"b": {"type": "integer"}}}},
         "description": "Either.",
         "type": "object",
@@ -118,8 +120,8 @@ def test_rooted_takes_unions_from_the_root() -> None:
 
 @pytest.mark.parametrize("schema", [None, [], "x", {}, {"type": "null"}, {"properties": []}])
 def test_rooted_makes_an_object_of_anything(schema: Json) -> None:
-    assert rooted(schema) == {"type": "object", "properties": {}}
+    assert with_object_root(schema) == {"type": "object", "properties": {}}
 
 
 def test_rooted_keeps_an_ordinary_schema() -> None:
-    assert rooted(TOOL) == TOOL
+    assert with_object_root(TOOL) == TOOL

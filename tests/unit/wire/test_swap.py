@@ -13,7 +13,7 @@ from agentcli.types.tools import ToolMessage, ToolResult
 from agentcli.types.wire import Message
 from agentcli.wire.dialect import Model, Price
 from agentcli.wire.length import IMAGE_TOKENS
-from agentcli.wire.swap import Swap, swap, what_a_swap_drops
+from agentcli.wire.swap import SwapForecast, forecast_swap, list_dropped
 
 OPUS = Model(provider="anthropic", name="claude-opus-5-5", protocol="anthropic")
 SMALL = Model(
@@ -36,11 +36,11 @@ PICTURE = UserMessage(content=(Image(media_type="image/png", data="AAAA"),))
 
 
 def test_model_that_made_a_conversation_loses_nothing() -> None:
-    assert what_a_swap_drops([PICTURE, REPLY], OPUS) == ()
+    assert list_dropped([PICTURE, REPLY], OPUS) == ()
 
 
 def test_other_model_is_told_what_it_would_lose() -> None:
-    assert swap([PICTURE, REPLY], SMALL) == Swap(
+    assert forecast_swap([PICTURE, REPLY], SMALL) == SwapForecast(
         model=SMALL,
         dropped=(
             "2 thoughts of another model: qwen cannot read them.",
@@ -61,13 +61,13 @@ def test_what_nobody_counted_is_estimated() -> None:
         AssistantMessage(content=(call,), stop="tool_calls", protocol="", model=""),
         ToolMessage(results=(result,)),
     ]
-    found = swap(uncounted, SMALL)
+    found = forecast_swap(uncounted, SMALL)
     assert IMAGE_TOKENS < found.prompt_tokens < IMAGE_TOKENS + 50
     assert found.fits is True
-    after = swap([REPLY, *uncounted], SMALL)
+    after = forecast_swap([REPLY, *uncounted], SMALL)
     assert after.prompt_tokens == 91_000 + found.prompt_tokens
 
 
 def test_model_nobody_knows_may_fit() -> None:
-    found = swap([REPLY], OPUS)
+    found = forecast_swap([REPLY], OPUS)
     assert (found.fits, found.cost_usd) == (None, None)

@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 
 from agentcli.types.deltas import CallDelta, Delta, RetryDelta, TextDelta
-from agentcli.types.errors import Exit, SettingsError, WireError, WireErrorKind
+from agentcli.types.errors import Exit, ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agentcli.types.tools import ToolSpec
 from agentcli.types.wire import Request
 from agentcli.wire.catalogue import resolve
-from agentcli.wire.connection import Connection, Patience
+from agentcli.wire.connection import ProviderConnection, RetryPolicy
 from agentcli.wire.http.sockets import Timeouts
-from agentcli.wire.names import wire_name
+from agentcli.wire.names import encode_name
 from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_wire
+from agentcli.wire.transport import open_provider
 from tests.support.anthropic_streams import call, calls, says
 from tests.support.provider import Provider, Reply, Script, answer, page, sse, stream
 
 SECRET = "sk-ant-api03-very-secret-3f9a"
 KEY = Key(value=SECRET, source="ANTHROPIC_API_KEY")
-QUICK = Patience(waits_s=(0.0,))
+QUICK = RetryPolicy(waits_s=(0.0,))
 PROMPT = Request(
     model="opus", system="Be brief.", messages=(UserMessage(content=(Text(text="Go"),)),)
 )
@@ -35,9 +35,9 @@ SLOW_DOWN = answer(
 
 
 def connection(
-    provider: Provider, *, patience: Patience = QUICK, timeouts: Timeouts | None = None
-) -> Connection:
-    return open_wire(
+    provider: Provider, *, patience: RetryPolicy = QUICK, timeouts: Timeouts | None = None
+) -> ProviderConnection:
+    return open_provider(
         resolve("opus"),
         key=KEY,
         base_url=provider.base_url,
@@ -48,18 +48,18 @@ def connection(
 
 
 def ask(
-    script: Script, *, request: Request = PROMPT, patience: Patience = QUICK
+    script: Script, *, request: Request = PROMPT, patience: RetryPolicy = QUICK
 ) -> tuple[AssistantMessage, list[Delta], Provider]:
     shown: list[Delta] = []
     with Provider(script) as provider:
         wire = connection(provider, patience=patience)
-        message = asyncio.run(wire.ask(request, shown.append))
+        message = asyncio.run(wire.send(request, shown.append))
     return message, shown, provider
 
 
-def failed(script: Script) -> tuple[WireError, Provider]:
-    with Provider(script) as provider, pytest.raises(WireError) as caught:
-        asyncio.run(connection(provider).ask(PROMPT, lambda delta: None))
+def failed(script: Script) -> tuple[ProviderError, Provider]:
+    with Provider(script) as provider, pytest.raises(ProviderError) as caught:
+        asyncio.run(connection(provider).send(PROMPT, lambda delta: None))
     assert SECRET not in str(caught.value) + caught.value.hint
     return caught.value, provider
 
@@ -99,14 +99,16 @@ def test_wait_the_provider_asks_for_is_shown() -> None:
 
 
 def test_waits_grow_with_jitter() -> None:
-    _, shown, _ = ask([OVERLOADED, OVERLOADED, says("Hi")], patience=Patience(waits_s=(0.01, 0.02)))
+    _, shown, _ = ask(
+        [OVERLOADED, OVERLOADED, says("Hi")], patience=RetryPolicy(waits_s=(0.01, 0.02))
+    )
     first, second = (delta.wait_s for delta in retries(shown))
     assert 0.008 <= first <= 0.012
     assert 0.016 <= second <= 0.024
 
 
 def test_no_wait_is_longer_than_is_allowed() -> None:
-    patience = Patience(max_wait_s=0.01, waits_s=(60.0,))
+    patience = RetryPolicy(max_wait_s=0.01, waits_s=(60.0,))
     _, shown, _ = ask([OVERLOADED, OVERLOADED, says("Hi")], patience=patience)
     assert [delta.wait_s for delta in retries(shown)] == [0.01, 0.01]
 
@@ -114,34 +116,34 @@ def test_no_wait_is_longer_than_is_allowed() -> None:
 def test_six_failures_end_it() -> None:
     caught, provider = failed([OVERLOADED] * 7)
     assert str(caught) == "anthropic: Overloaded (HTTP 529), after 6 attempts"
-    assert (caught.kind, caught.exit_code) == (WireErrorKind.UNAVAILABLE, Exit.PROVIDER)
+    assert (caught.kind, caught.exit_code) == (ProviderErrorKind.UNAVAILABLE, Exit.PROVIDER)
     assert len(provider.requests) == 6
 
 
 def test_too_long_a_wait_is_not_waited() -> None:
     caught, provider = failed([SLOW_DOWN.but(headers={"retry-after": "7200"})])
     assert "asks to wait 2 h 0 min, more than the 60 s allowed" in str(caught)
-    assert caught.kind is WireErrorKind.RATE_LIMITED
+    assert caught.kind is ProviderErrorKind.RATE_LIMITED
     assert len(provider.requests) == 1
 
 
 @pytest.mark.parametrize(
     ("reply", "kind", "exit_code"),
     [
-        (error(400, "invalid_request_error", "bad"), WireErrorKind.REJECTED, Exit.PROVIDER),
-        (error(401, "authentication_error", SECRET), WireErrorKind.CREDENTIALS, Exit.SETTINGS),
-        (error(403, "permission_error", "no"), WireErrorKind.CREDENTIALS, Exit.SETTINGS),
-        (error(404, "not_found_error", "model"), WireErrorKind.MODEL, Exit.SETTINGS),
-        (error(413, "request_too_large", "big"), WireErrorKind.OVERFLOW, Exit.LIMIT),
+        (error(400, "invalid_request_error", "bad"), ProviderErrorKind.REJECTED, Exit.PROVIDER),
+        (error(401, "authentication_error", SECRET), ProviderErrorKind.CREDENTIALS, Exit.SETTINGS),
+        (error(403, "permission_error", "no"), ProviderErrorKind.CREDENTIALS, Exit.SETTINGS),
+        (error(404, "not_found_error", "model"), ProviderErrorKind.MODEL, Exit.SETTINGS),
+        (error(413, "request_too_large", "big"), ProviderErrorKind.OVERFLOW, Exit.LIMIT),
         (
             error(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
-            WireErrorKind.OVERFLOW,
+            ProviderErrorKind.OVERFLOW,
             Exit.LIMIT,
         ),
     ],
 )
 def test_what_will_not_change_is_asked_once(
-    reply: Reply, kind: WireErrorKind, exit_code: Exit
+    reply: Reply, kind: ProviderErrorKind, exit_code: Exit
 ) -> None:
     caught, provider = failed([reply, says("Hi")])
     assert (caught.kind, caught.exit_code, len(provider.requests)) == (kind, exit_code, 1)
@@ -170,7 +172,7 @@ def test_spent_money_is_not_asked_for_again() -> None:
         "error": {"type": "rate_limit_error", "message": "", "details": details},
     }
     caught, provider = failed([answer(body, status=429, headers={"retry-after": "1"})])
-    assert (caught.kind, len(provider.requests)) == (WireErrorKind.CREDENTIALS, 1)
+    assert (caught.kind, len(provider.requests)) == (ProviderErrorKind.CREDENTIALS, 1)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +243,7 @@ def test_stalled_reply_is_asked_again() -> None:
     with Provider([says("Hello").but(stall_at=200), says("Hi")]) as provider:
         wire = connection(provider, timeouts=Timeouts(stall_s=0.1))
         shown: list[Delta] = []
-        message = asyncio.run(wire.ask(PROMPT, shown.append))
+        message = asyncio.run(wire.send(PROMPT, shown.append))
     assert message.text == "Hi"
     assert "sent nothing for 0.1 s" in retries(shown)[0].reason
 
@@ -249,7 +251,7 @@ def test_stalled_reply_is_asked_again() -> None:
 def test_foreign_tool_names_are_translated_both_ways() -> None:
     spec = ToolSpec(name="server.look up", description="", schema={"type": "object"})
     asked = replace(PROMPT, tools=(spec,), tool_choice="server.look up")
-    wired = wire_name("server.look up")
+    wired = encode_name("server.look up")
     message, shown, provider = ask([calls(call("toolu_1", wired, {}))], request=asked)
     assert provider.bodies[0]["tools"][0]["name"] == wired
     assert message.tool_calls[0].name == "server.look up"
@@ -297,8 +299,8 @@ async def cancelled_s(task: "asyncio.Task[AssistantMessage]") -> float:
 def test_cancel_while_waiting_or_speaking_ends_at_once(reply: Reply, kind: type[Delta]) -> None:
     async def session(provider: Provider) -> float:
         watch = Watch(kind)
-        wire = connection(provider, patience=Patience(waits_s=(60.0,)))
-        task = asyncio.create_task(wire.ask(PROMPT, watch))
+        wire = connection(provider, patience=RetryPolicy(waits_s=(60.0,)))
+        task = asyncio.create_task(wire.send(PROMPT, watch))
         await watch.seen()
         return await cancelled_s(task)
 
@@ -308,7 +310,7 @@ def test_cancel_while_waiting_or_speaking_ends_at_once(reply: Reply, kind: type[
 
 def test_cancel_while_the_model_thinks_ends_at_once() -> None:
     async def session(provider: Provider) -> float:
-        task = asyncio.create_task(connection(provider).ask(PROMPT, lambda delta: None))
+        task = asyncio.create_task(connection(provider).send(PROMPT, lambda delta: None))
         assert await asyncio.to_thread(provider.stalled.wait, 10)
         return await cancelled_s(task)
 
@@ -320,9 +322,9 @@ def test_cancel_while_the_model_thinks_ends_at_once() -> None:
 def test_hurry_ends_the_wait() -> None:
     async def session(provider: Provider) -> AssistantMessage:
         watch = Watch(RetryDelta)
-        wire = connection(provider, patience=Patience(waits_s=(60.0,)))
+        wire = connection(provider, patience=RetryPolicy(waits_s=(60.0,)))
         wire.hurry()
-        task = asyncio.create_task(wire.ask(PROMPT, watch))
+        task = asyncio.create_task(wire.send(PROMPT, watch))
         await watch.seen()
         wire.hurry()
         return await task
@@ -335,7 +337,7 @@ def test_connection_can_be_opened_early() -> None:
     async def session(provider: Provider) -> None:
         wire = connection(provider)
         await wire.prepare()
-        await wire.ask(PROMPT, lambda delta: None)
+        await wire.send(PROMPT, lambda delta: None)
         await wire.close()
 
     with Provider([says("Hi")]) as provider:
@@ -345,34 +347,36 @@ def test_connection_can_be_opened_early() -> None:
 
 def test_missing_key_is_a_setting_to_fix() -> None:
     with pytest.raises(SettingsError, match="no API key for anthropic") as caught:
-        open_wire(resolve("opus"), key=None, environ={})
+        open_provider(resolve("opus"), key=None, environ={})
     assert caught.value.hint == "export ANTHROPIC_API_KEY=…"
 
 
 @pytest.mark.parametrize("value", ["clé", "a b", "", "line\nbreak", "\x1b[0m"])
 def test_key_that_cannot_be_one_is_a_setting_to_fix(value: str) -> None:
     with pytest.raises(SettingsError, match="characters in it that no key has"):
-        open_wire(resolve("opus"), key=Key(value=value, source="ANTHROPIC_API_KEY"), environ={})
+        open_provider(resolve("opus"), key=Key(value=value, source="ANTHROPIC_API_KEY"), environ={})
 
 
 def test_blanks_around_a_key_are_left_out() -> None:
     with Provider([says("Hi")]) as provider:
         key = Key(value=f"  {SECRET}\n", source="x")
-        wire = open_wire(resolve("opus"), key=key, base_url=provider.base_url, environ={})
-        asyncio.run(wire.ask(PROMPT, lambda delta: None))
+        wire = open_provider(resolve("opus"), key=key, base_url=provider.base_url, environ={})
+        asyncio.run(wire.send(PROMPT, lambda delta: None))
         assert provider.requests[0].headers["x-api-key"] == SECRET
 
 
 def test_local_server_that_is_not_there_is_asked_for_by_name() -> None:
     with Provider([]) as provider:
         url = provider.base_url
-    wire = open_wire(resolve("ollama/qwen3"), key=None, base_url=url, environ={}, patience=QUICK)
-    with pytest.raises(WireError, match="connection refused") as caught:
-        asyncio.run(wire.ask(PROMPT, lambda delta: None))
+    wire = open_provider(
+        resolve("ollama/qwen3"), key=None, base_url=url, environ={}, patience=QUICK
+    )
+    with pytest.raises(ProviderError, match="connection refused") as caught:
+        asyncio.run(wire.send(PROMPT, lambda delta: None))
     assert caught.value.hint == "Is ollama running?"
 
 
 def test_unknown_protocol_is_a_setting_to_fix() -> None:
     model = replace(resolve("ollama/x"), protocol="smoke-signals")
     with pytest.raises(SettingsError, match="smoke-signals"):
-        open_wire(model, key=None, environ={})
+        open_provider(model, key=None, environ={})

@@ -1,41 +1,43 @@
 """Commands about how the session looks and is written in."""
 
 from agentcli.types.errors import UsageError
-from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.ui.repl.desk import CommandHost, SlashCommand
 
-THEMES = ("auto", "dark", "light", "ansi", "none")
+THEME_CHOICES = ("auto", "dark", "light", "ansi", "none")
 
 
-def commands() -> list[SlashCommand]:
+def list_look_commands() -> list[SlashCommand]:
     return [
         SlashCommand(
             name="theme",
             usage="[NAME]",
             help="the colours",
-            run=_theme,
-            complete=lambda desk: [(name, "") for name in THEMES],
+            run=_change_theme,
+            list_arguments=lambda desk: [(name, "") for name in THEME_CHOICES],
             works_alone=True,
         ),
-        SlashCommand(name="vim", usage="", help="vi keys in the input, on or off", run=_vim),
-        SlashCommand(name="editor", usage="", help="write in $VISUAL or $EDITOR", run=_editor),
+        SlashCommand(name="vim", usage="", help="vi keys in the input, on or off", run=_toggle_vi),
+        SlashCommand(name="editor", usage="", help="write in $VISUAL or $EDITOR", run=_open_editor),
     ]
 
 
-async def _theme(desk: Desk, rest: str) -> None:
-    if rest not in THEMES:
+async def _change_theme(host: CommandHost, rest: str) -> None:
+    if rest not in THEME_CHOICES:
         if rest:
-            raise UsageError(f"there is no theme {rest}", hint=f"/theme {' | '.join(THEMES)}")
-        desk.say(f"theme {desk.stage.theme_name} ({desk.stage.theme.name})", "dim")
+            raise UsageError(
+                f"there is no theme {rest}", hint=f"/theme {' | '.join(THEME_CHOICES)}"
+            )
+        host.say(f"theme {host.renderer.theme_name} ({host.renderer.theme.name})", "dim")
         return
-    desk.stage.use_theme(rest)
-    desk.dress()
-    desk.say(f'theme {rest}; to keep it: theme = "{rest}" in the settings', "dim")
+    host.renderer.use_theme(rest)
+    host.apply_theme()
+    host.say(f'theme {rest}; to keep it: theme = "{rest}" in the settings', "dim")
 
 
-async def _vim(desk: Desk, rest: str) -> None:
-    desk.set_editing("emacs" if desk.editing == "vi" else "vi")
-    desk.say(f"{desk.editing} keys", "dim")
+async def _toggle_vi(host: CommandHost, rest: str) -> None:
+    host.set_editing("emacs" if host.editing == "vi" else "vi")
+    host.say(f"{host.editing} keys", "dim")
 
 
-async def _editor(desk: Desk, rest: str) -> None:
-    await desk.edit()
+async def _open_editor(host: CommandHost, rest: str) -> None:
+    await host.edit()

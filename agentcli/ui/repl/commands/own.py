@@ -5,59 +5,59 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.agent.front_matter import LIMIT_BYTES
-from agentcli.agent.own_commands import OwnCommand, read_commands
+from agentcli.agent.own_commands import CustomCommand, read_commands
 from agentcli.agent.skills import find_skills
-from agentcli.app.briefing import skill_folders
-from agentcli.app.project import open_project
-from agentcli.machine.plain import visible
-from agentcli.settings import Settings, settings_file
+from agentcli.app.briefing import find_skill_folders
+from agentcli.app.project import load_project
+from agentcli.machine.plain import show_controls
+from agentcli.settings import Settings, get_settings_file
 from agentcli.ui.render.escape import escape
-from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.ui.repl.desk import CommandHost, SlashCommand
 
 FOLDER = "commands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class UserCommands:
     commands: list[SlashCommand]
     problems: list[str]
 
 
-def own_commands(settings: Settings, *, taken: Collection[str]) -> Found:
+def load_user_commands(settings: Settings, *, used_names: Collection[str]) -> UserCommands:
     """The person's, then those of a project that is trusted; the first of a name wins."""
-    project = open_project(settings.workspace, trust_project=settings.trust_project)
-    theirs = project.texts(FOLDER) if project else {}
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    theirs = project.read_texts(FOLDER) if project else {}
     sources = {
-        "yours": _texts(settings_file().with_name(FOLDER)),
+        "yours": _read_texts(get_settings_file().with_name(FOLDER)),
         "project": {Path(name).name: text for name, text in theirs.items()},
     }
-    found = Found(commands=[], problems=[])
+    found = UserCommands(commands=[], problems=[])
     for source, texts in sources.items():
-        names = {*taken, *(one.name for one in found.commands)}
+        names = {*used_names, *(one.name for one in found.commands)}
         markdown = {name: text for name, text in texts.items() if name.endswith(".md")}
-        commands, bad = read_commands(markdown, taken=names)
-        found.commands.extend(_slash_command(one, source) for one in commands)
-        found.problems.extend(f"{source} {FOLDER}/{visible(problem)}" for problem in bad)
+        commands, bad = read_commands(markdown, reserved=names)
+        found.commands.extend(_build_slash_command(one, source) for one in commands)
+        found.problems.extend(f"{source} {FOLDER}/{show_controls(problem)}" for problem in bad)
     return found
 
 
-def skills_command(own: Found) -> SlashCommand:
-    async def run(desk: Desk, rest: str) -> None:
-        skills, bad = find_skills(skill_folders(desk.settings))
+def build_skills_command(user_commands: UserCommands) -> SlashCommand:
+    async def run(host: CommandHost, rest: str) -> None:
+        skills, bad = find_skills(find_skill_folders(host.settings))
         rows = [(skill.name, skill.description) for skill in skills]
-        rows += [(f"/{one.name} {one.usage}", one.help) for one in own.commands]
-        desk.table(rows)
-        for problem in (*(warned.message for warned in bad), *own.problems):
-            desk.say(f"not used: {escape(problem)}", "dim")
+        rows += [(f"/{one.name} {one.usage}", one.help) for one in user_commands.commands]
+        host.print_table(rows)
+        for problem in (*(warned.message for warned in bad), *user_commands.problems):
+            host.say(f"not used: {escape(problem)}", "dim")
         if not rows:
-            desk.say("none yet: .agentcli/skills/NAME/SKILL.md, .agentcli/commands/NAME.md", "dim")
+            host.say("none yet: .agentcli/skills/NAME/SKILL.md, .agentcli/commands/NAME.md", "dim")
 
     return SlashCommand(
         name="skills", usage="", help="what the model can read up on, and your commands", run=run
     )
 
 
-def _texts(folder: Path) -> dict[str, str]:
+def _read_texts(folder: Path) -> dict[str, str]:
     texts = {}
     for path in sorted(folder.glob("*.md")):
         if path.is_file():
@@ -66,9 +66,9 @@ def _texts(folder: Path) -> dict[str, str]:
     return texts
 
 
-def _slash_command(command: OwnCommand, source: str) -> SlashCommand:
-    async def run(desk: Desk, rest: str) -> None:
-        desk.send(command.prompt(rest))
+def _build_slash_command(command: CustomCommand, source: str) -> SlashCommand:
+    async def run(host: CommandHost, rest: str) -> None:
+        host.send(command.build_prompt(rest))
 
-    shown = f"{source}: {visible(command.description)}"
-    return SlashCommand(name=command.name, usage=visible(command.usage), help=shown, run=run)
+    shown = f"{source}: {show_controls(command.description)}"
+    return SlashCommand(name=command.name, usage=show_controls(command.usage), help=shown, run=run)

@@ -1,25 +1,31 @@
 """Commands about what has been: other sessions, changes to take back, a conversation to shorten."""
 
-from agentcli.machine.numbers import whole_number
-from agentcli.record.sessions import Summary, list_sessions, past_session
+from agentcli.machine.numbers import parse_whole_number
+from agentcli.record.sessions import SessionSummary, choose_session, list_sessions
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.escape import escape
-from agentcli.ui.render.summary import tokens
-from agentcli.ui.repl.desk import Desk, SlashCommand
-from agentcli.ui.repl.picker import LISTED, age, row
-from agentcli.ui.undo import Wanted, carry_out, left_lines, list_lines, report_lines
+from agentcli.ui.render.summary import format_tokens
+from agentcli.ui.repl.desk import CommandHost, SlashCommand
+from agentcli.ui.repl.picker import LISTED, format_age, format_session_row
+from agentcli.ui.undo import (
+    UndoRequest,
+    apply_request,
+    render_changes,
+    render_remaining,
+    render_report,
+)
 
 
-def commands() -> list[SlashCommand]:
+def list_history_commands() -> list[SlashCommand]:
     return [
         SlashCommand(
             name="resume",
             usage="[SESSION]",
             help="continue another session of this folder",
             run=_resume,
-            complete=_sessions,
+            list_arguments=_list_choices,
         ),
-        SlashCommand(name="name", usage="NAME", help="give this session a name", run=_name),
+        SlashCommand(name="name", usage="NAME", help="give this session a name", run=_name_session),
         SlashCommand(
             name="rewind",
             usage="[TURN]",
@@ -37,89 +43,93 @@ def commands() -> list[SlashCommand]:
     ]
 
 
-async def _resume(desk: Desk, rest: str) -> None:
+async def _resume(host: CommandHost, rest: str) -> None:
     if rest:
-        past = past_session(rest, desk.settings.workspace).place
-        if past.directory.samefile(desk.session.place.directory):
+        past = choose_session(rest, host.settings.workspace).paths
+        if past.directory.samefile(host.session.paths.directory):
             raise UsageError("this is the session that you are in", hint="/resume lists others")
-        await desk.renew(resume=past)
-        desk.say(f"session {past.id}", "dim")
+        await host.renew(resume=past)
+        host.say(f"session {past.id}", "dim")
         return
-    found = _others(desk)
+    found = _list_other_sessions(host)
     shown, older = found[:LISTED], len(found[LISTED:])
-    desk.table([(one.id, escape(row(one).strip())) for one in shown])
+    host.print_table([(one.id, escape(format_session_row(one).strip())) for one in shown])
     if older:
-        desk.say(f"and {older} older: !!agentcli sessions, then /resume ID", "dim")
+        host.say(f"and {older} older: !!agentcli sessions, then /resume ID", "dim")
     if not found:
-        desk.say("no other session has worked in this folder", "dim")
+        host.say("no other session has worked in this folder", "dim")
 
 
-def _sessions(desk: Desk) -> list[tuple[str, str]]:
-    return [(one.id, f"{age(one.last)}  {escape(one.title)}") for one in _others(desk)[:LISTED]]
+def _list_choices(host: CommandHost) -> list[tuple[str, str]]:
+    return [
+        (one.id, f"{format_age(one.last)}  {escape(one.title)}")
+        for one in _list_other_sessions(host)[:LISTED]
+    ]
 
 
-def _others(desk: Desk) -> list[Summary]:
-    found = list_sessions(workspace=desk.settings.workspace)
-    return [one for one in found if one.turns and one.id != desk.session.place.id]
+def _list_other_sessions(host: CommandHost) -> list[SessionSummary]:
+    found = list_sessions(workspace=host.settings.workspace)
+    return [one for one in found if one.turns and one.id != host.session.paths.id]
 
 
-async def _name(desk: Desk, rest: str) -> None:
+async def _name_session(host: CommandHost, rest: str) -> None:
     if not rest:
         raise UsageError("which name?", hint="/name fix the parser")
-    desk.session.rename(rest)
-    desk.say(f"named {escape(rest)}", "dim")
+    host.session.rename(rest)
+    host.say(f"named {escape(rest)}", "dim")
 
 
-async def _rewind(desk: Desk, rest: str) -> None:
+async def _rewind(host: CommandHost, rest: str) -> None:
     if rest:
-        turn = whole_number(rest)
+        turn = parse_whole_number(rest)
         if turn is None:
             raise UsageError(f"{rest} is not the number of a turn", hint="/rewind lists the turns")
-        _carry_out(desk, Wanted(turn=turn))
+        _apply_request(host, UndoRequest(turn=turn))
         return
-    stack = desk.session.undoing().stack()
-    desk.say("\n".join(map(escape, list_lines(stack))), "dim")
+    stack = host.session.build_undo().build_stack()
+    host.say("\n".join(map(escape, render_changes(stack))), "dim")
     if stack.changes:
-        desk.say("/rewind TURN takes back all that was changed since then", "dim")
+        host.say("/rewind TURN takes back all that was changed since then", "dim")
 
 
-async def _undo(desk: Desk, rest: str) -> None:
-    _carry_out(desk, Wanted(call=rest or None))
+async def _undo(host: CommandHost, rest: str) -> None:
+    _apply_request(host, UndoRequest(call=rest or None))
 
 
-async def _redo(desk: Desk, rest: str) -> None:
-    _carry_out(desk, Wanted(redo=True))
+async def _redo(host: CommandHost, rest: str) -> None:
+    _apply_request(host, UndoRequest(redo=True))
 
 
-def _carry_out(desk: Desk, wanted: Wanted) -> None:
-    if desk.is_busy:
+def _apply_request(host: CommandHost, request: UndoRequest) -> None:
+    if host.is_busy:
         raise UsageError("a turn is running", hint="esc stops it; then try again")
-    undoing = desk.session.undoing()
+    undoing = host.session.build_undo()
     try:
-        report = carry_out(undoing, wanted)
+        report = apply_request(undoing, request)
     except UsageError as error:
         raise UsageError(str(error), hint="/rewind lists the changes") from None
     if report is None:
-        desk.say("there is nothing left to do", "dim")
+        host.say("there is nothing left to do", "dim")
         return
-    left = () if wanted.redo else left_lines(undoing.stack())
-    lines = (*report_lines(report, dry_run=False), *left)
-    desk.say("\n".join(map(escape, lines)))
+    left = () if request.redo else render_remaining(undoing.build_stack())
+    lines = (*render_report(report, dry_run=False), *left)
+    host.say("\n".join(map(escape, lines)))
 
 
-async def _compact(desk: Desk, rest: str) -> None:
-    if desk.is_busy:
+async def _compact(host: CommandHost, rest: str) -> None:
+    if host.is_busy:
         raise UsageError("a turn is running", hint="wait for its end, or esc")
     if rest and rest != "--undo":
         raise UsageError(f"/compact knows no {rest}", hint="did you mean /compact --undo?")
     if rest:
-        if not desk.session.restore():
+        if not host.session.restore():
             raise UsageError("there is nothing to undo: the model is told everything in full")
-        desk.say("the model is told everything in full again", "dim")
+        host.say("the model is told everything in full again", "dim")
         return
-    before = desk.stage.story.context_tokens
-    if not await desk.wait_for("Compacting", desk.session.compact()):
+    before = host.renderer.transcript.context_tokens
+    if not await host.wait_for("Compacting", host.session.compact()):
         raise UsageError("there is nothing to shorten yet", hint="/context")
-    desk.say(
-        f"the conversation until here is a summary now (it was {tokens(before)} tokens)", "dim"
+    host.say(
+        f"the conversation until here is a summary now (it was {format_tokens(before)} tokens)",
+        "dim",
     )

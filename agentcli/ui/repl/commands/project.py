@@ -7,76 +7,90 @@ from pathlib import Path
 
 from agentcli.agent.instructions import NAMES
 from agentcli.app.boundary import load_rules
-from agentcli.app.project import open_project, project_rules
-from agentcli.machine.plain import visible
-from agentcli.settings import Settings, rules_file, settings_file
+from agentcli.app.project import load_project, load_project_rules
+from agentcli.machine.plain import show_controls
+from agentcli.settings import Settings, get_rules_file, get_settings_file
 from agentcli.types.errors import UsageError
-from agentcli.types.events import Why
-from agentcli.ui.doctor import findings
-from agentcli.ui.lines import short_path
+from agentcli.types.events import NoteReason
+from agentcli.ui.doctor import check_machine
+from agentcli.ui.lines import shorten_home
 from agentcli.ui.render.escape import escape
-from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.ui.repl.desk import CommandHost, SlashCommand
 
-INIT = (
+INIT_PROMPT = (
     "Look around in this repository and write AGENTS.md for the agents that will work in it: how "
     "to build it and run its tests, how it is laid out, which conventions its code keeps. At most "
     "one page, only what is true here and cannot be guessed. If there is one already, improve it."
 )
-EXAMPLE = "/memory add --project Tests run with make check"
+MEMORY_EXAMPLE = "/memory add --project Tests run with make check"
 
 
-def commands() -> list[SlashCommand]:
+def list_project_commands() -> list[SlashCommand]:
     return [
         SlashCommand(
             name="memory",
             usage="[add [--project|--user] TEXT]",
             help="what every session is told",
-            run=_memory,
-            complete=lambda desk: [("add", "--project or --user, then the text")],
-        ),
-        SlashCommand(name="init", usage="", help="let the model write AGENTS.md", run=_init),
-        SlashCommand(
-            name="permissions", usage="", help="the mode and the rules in force", run=_permissions
+            run=_handle_memory,
+            list_arguments=lambda desk: [("add", "--project or --user, then the text")],
         ),
         SlashCommand(
-            name="doctor", usage="", help="check this machine", run=_doctor, works_alone=True
+            name="init", usage="", help="let the model write AGENTS.md", run=_send_init_prompt
+        ),
+        SlashCommand(
+            name="permissions",
+            usage="",
+            help="the mode and the rules in force",
+            run=_show_permissions,
+        ),
+        SlashCommand(
+            name="doctor", usage="", help="check this machine", run=_run_doctor, works_alone=True
         ),
     ]
 
 
-async def _memory(desk: Desk, rest: str) -> None:
+async def _handle_memory(host: CommandHost, rest: str) -> None:
     verb, _, added = rest.partition(" ")
     if not verb:
-        desk.table([(short_path(path), _size(path)) for path in _memories(desk.settings).values()])
+        host.print_table(
+            [
+                (shorten_home(path), _format_size(path))
+                for path in _find_memory_files(host.settings).values()
+            ]
+        )
         return
     if verb != "add":
-        raise UsageError(f"/memory knows no {verb}, only add", hint=EXAMPLE)
-    whose, text = _addressed(added.strip())
+        raise UsageError(f"/memory knows no {verb}, only add", hint=MEMORY_EXAMPLE)
+    whose, text = _split_scope(added.strip())
     if not text:
-        raise UsageError("add what?", hint=EXAMPLE)
-    whose = whose or await desk.ask("for this project or for you in all of them? [project/user]")
-    path = next((one for name, one in _memories(desk.settings).items() if name == whose), None)
+        raise UsageError("add what?", hint=MEMORY_EXAMPLE)
+    whose = whose or await host.ask("for this project or for you in all of them? [project/user]")
+    path = next(
+        (one for name, one in _find_memory_files(host.settings).items() if name == whose), None
+    )
     if path is None:
-        raise UsageError("nothing was added", hint=EXAMPLE)
+        raise UsageError("nothing was added", hint=MEMORY_EXAMPLE)
     try:
         _append(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    desk.session.tell(f"The person added to {path.name}: {text}", why=Why.INSTRUCTIONS)
-    desk.say(f"added to {path}: {escape(text)}", "dim")
+    host.session.add_note(
+        f"The person added to {path.name}: {text}", reason=NoteReason.INSTRUCTIONS
+    )
+    host.say(f"added to {path}: {escape(text)}", "dim")
 
 
-def _addressed(text: str) -> tuple[str, str]:
+def _split_scope(text: str) -> tuple[str, str]:
     """Whose memory it is for, where that is said, and what to remember."""
     option, _, rest = text.partition(" ")
     return (option[2:], rest.strip()) if option in ("--project", "--user") else ("", text)
 
 
-def _memories(settings: Settings) -> Mapping[str, Path]:
+def _find_memory_files(settings: Settings) -> Mapping[str, Path]:
     project = (settings.workspace / name for name in NAMES)
     return {
         "project": next((path for path in project if path.exists()), settings.workspace / NAMES[0]),
-        "user": settings_file().with_name(NAMES[0]),
+        "user": get_settings_file().with_name(NAMES[0]),
     }
 
 
@@ -91,29 +105,29 @@ def _append(path: Path, text: str) -> None:
         file.write(f"{gap}- {text}\n")
 
 
-def _size(path: Path) -> str:
+def _format_size(path: Path) -> str:
     return f"{path.stat().st_size} bytes" if path.exists() else "not there yet"
 
 
-async def _init(desk: Desk, rest: str) -> None:
-    desk.send(INIT)
+async def _send_init_prompt(host: CommandHost, rest: str) -> None:
+    host.send(INIT_PROMPT)
 
 
-async def _permissions(desk: Desk, rest: str) -> None:
-    settings = desk.session.settings
-    project = open_project(settings.workspace, trust_project=settings.trust_project)
-    written = (*load_rules(settings), *project_rules(project))
+async def _show_permissions(host: CommandHost, rest: str) -> None:
+    settings = host.session.settings
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    written = (*load_rules(settings), *load_project_rules(project))
     known = {str(rule) for rule in written}
-    agreed = [rule for rule in desk.session.agreed_rules if str(rule) not in known]
-    rows = [("mode", desk.mode), ("your rules", short_path(rules_file()))]
-    rows += [(str(rule), visible(rule.where or rule.source)) for rule in (*written, *agreed)]
-    desk.table(rows)
+    agreed = [rule for rule in host.session.agreed_rules if str(rule) not in known]
+    rows = [("mode", host.mode), ("your rules", shorten_home(get_rules_file()))]
+    rows += [(str(rule), show_controls(rule.where or rule.source)) for rule in (*written, *agreed)]
+    host.print_table(rows)
 
 
-async def _doctor(desk: Desk, rest: str) -> None:
-    found = await asyncio.to_thread(lambda: list(findings(desk.settings)))
+async def _run_doctor(host: CommandHost, rest: str) -> None:
+    found = await asyncio.to_thread(lambda: list(check_machine(host.settings)))
     rows: list[tuple[str, str]] = []
     for one in found:
         rows.append((f"{one.status:<4}  {one.subject}", one.words))
         rows += [("      fix", one.fix)] if one.fix else []
-    desk.table(rows)
+    host.print_table(rows)

@@ -6,9 +6,9 @@ from difflib import get_close_matches
 
 from agentcli.types.errors import AgentError
 from agentcli.ui.attached import begins_with_image
-from agentcli.ui.crash import described
+from agentcli.ui.crash import describe_crash
 from agentcli.ui.repl import fuzzy
-from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.ui.repl.desk import CommandHost, SlashCommand
 
 
 def is_slash_command(text: str) -> bool:
@@ -19,7 +19,7 @@ def is_slash_command(text: str) -> bool:
     return not is_path and not begins_with_image(text)
 
 
-ELSEWHERE = {
+ALIASES = {
     "allowed-tools": "permissions",
     "clear": "new",
     "exit": "quit",
@@ -33,7 +33,7 @@ ELSEWHERE = {
 """What other programs call these."""
 
 
-class Registry:
+class CommandRegistry:
     def __init__(self, commands: Iterable[SlashCommand], *, problems: Sequence[str] = ()) -> None:
         """In the order in which they are listed; the first of a name wins.
 
@@ -43,43 +43,43 @@ class Registry:
         for command in commands:
             self.commands.setdefault(command.name, command)
 
-    def offers(self, typed: str, desk: Desk) -> list[tuple[str, str, int]]:
+    def list_completions(self, typed: str, host: CommandHost) -> list[tuple[str, str, int]]:
         """For the menu: a text, what it is, and how many letters it takes the place of."""
         name, space, rest = typed[1:].partition(" ")
         if not space:
-            found = fuzzy.best(name, self.commands.values(), text=lambda one: one.name)
+            found = fuzzy.find_best(name, self.commands.values(), text=lambda one: one.name)
             return [(f"/{one.name}", one.help, len(typed)) for one in found]
         command = self.commands.get(name)
-        if command is None or command.complete is None or " " in rest:
+        if command is None or command.list_arguments is None or " " in rest:
             return []
-        choices = fuzzy.best(rest, command.complete(desk), text=lambda choice: choice[0])
+        choices = fuzzy.find_best(rest, command.list_arguments(host), text=lambda choice: choice[0])
         return [(text, what, len(rest)) for text, what in choices]
 
-    async def run(self, line: str, desk: Desk) -> None:
+    async def run(self, line: str, host: CommandHost) -> None:
         """A line of which `why_not` says nothing."""
         name, _, rest = line[1:].strip().partition(" ")
         command = self.commands[name]
         try:
-            await command.run(desk, rest.strip())
+            await command.run(host, rest.strip())
         except AgentError as error:
             usage = f"/{command.name} {command.usage}".strip()
-            desk.fail(str(error), error.hint or usage)
+            host.fail(str(error), error.hint or usage)
         except Exception as bug:  # noqa: BLE001 - a command that breaks must not end the session
-            desk.fail(*described(bug))
+            host.fail(*describe_crash(bug))
 
     def works_alone(self, line: str) -> bool:
         """Whether it can be run where there is no session."""
         command = self.commands.get(line[1:].strip().partition(" ")[0])
         return command is not None and command.works_alone
 
-    def why_not(self, line: str) -> str:
+    def find_fault(self, line: str) -> str:
         """Empty: there is such a command."""
         name = line[1:].strip().partition(" ")[0]
         if name in self.commands:
             return ""
         if not re.fullmatch(r"[\w:.-]+", name):
             return "a command is / and a name: /help lists them"
-        near = [ELSEWHERE[name]] if name in ELSEWHERE else []
+        near = [ALIASES[name]] if name in ALIASES else []
         near = near or get_close_matches(name, self.commands, n=1, cutoff=0.5)
         near = near or [one for one in self.commands if one.startswith(name)]
         return f"no command /{name}: " + (f"did you mean /{near[0]}?" if near else "see /help")

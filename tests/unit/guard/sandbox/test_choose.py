@@ -6,12 +6,18 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.sandbox import landlock
-from agentcli.guard.sandbox.choose import Finding, Ground, _find_bubblewrap, choose, describe
+from agentcli.guard.sandbox.choose import (
+    LayerFinding,
+    SandboxScope,
+    _find_bubblewrap,
+    choose_sandbox,
+    describe_layers,
+)
 from agentcli.guard.sandbox.remedies import (
     Remedy,
     bubblewrap_failed,
     landlock_missing,
-    reduced_gaps,
+    list_landlock_gaps,
     workspace_unwritable,
 )
 from agentcli.types.errors import SettingsError
@@ -19,29 +25,29 @@ from agentcli.types.errors import SettingsError
 linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are those of Linux")
 
 
-def ground(base: Path) -> Ground:
+def ground(base: Path) -> SandboxScope:
     (base / "ws").mkdir(exist_ok=True)
-    return Ground(workspace=base / "ws", private=base / "private")
+    return SandboxScope(workspace=base / "ws", private=base / "private")
 
 
 def test_layer_that_does_not_exist_is_not_replaced_by_another(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no command is run"):
-        choose(ground(tmp_path), only="none")
+        choose_sandbox(ground(tmp_path), only="none")
 
 
 def test_root_directory_is_no_workspace(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="root directory"):
-        choose(Ground(workspace=Path("/"), private=tmp_path))
+        choose_sandbox(SandboxScope(workspace=Path("/"), private=tmp_path))
 
 
 @linux
 def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
-    findings = describe(ground(tmp_path))
+    findings = describe_layers(ground(tmp_path))
     assert [finding.layer for finding in findings] == ["bubblewrap", "landlock"]
     working = [finding.layer for finding in findings if finding.works]
     if not working:
         pytest.skip("no layer works here")
-    sandbox = choose(ground(tmp_path))
+    sandbox = choose_sandbox(ground(tmp_path))
     sandbox.close()
     assert sandbox.name == working[0]
     assert list((tmp_path / "ws").iterdir()) == []
@@ -49,11 +55,11 @@ def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
 
 @linux
 def test_every_finding_says_what_is_wrong_or_what_is_open(tmp_path: Path) -> None:
-    for finding in describe(ground(tmp_path)):
+    for finding in describe_layers(ground(tmp_path)):
         match finding:
-            case Finding(works=True, reason="", fix="", gaps=open_gaps):
+            case LayerFinding(works=True, reason="", fix="", gaps=open_gaps):
                 assert bool(open_gaps) == (finding.layer == "landlock")
-            case Finding(works=False, reason=reason):
+            case LayerFinding(works=False, reason=reason):
                 assert reason.endswith(".")
 
 
@@ -122,8 +128,8 @@ def test_old_landlock_is_told_from_none() -> None:
 
 @linux
 def test_gaps_are_named_as_far_as_they_are_open() -> None:
-    everything = reduced_gaps(has_view=False, has_network=False, is_home=True)
-    least = reduced_gaps(has_view=True, has_network=True, is_home=False)
+    everything = list_landlock_gaps(has_view=False, has_network=False, is_home=True)
+    least = list_landlock_gaps(has_view=True, has_network=True, is_home=False)
     assert set(least) < set(everything)
     assert "Commands can change modes and times of your files anywhere." in everything
     is_open = "Commands can signal your other programs." in least
@@ -133,12 +139,12 @@ def test_gaps_are_named_as_far_as_they_are_open() -> None:
 @linux
 def test_stronger_layer_that_fails_is_told(tmp_path: Path) -> None:
     usual = ground(tmp_path)
-    if {"bubblewrap", "landlock"} - {one.layer for one in describe(usual) if one.works}:
+    if {"bubblewrap", "landlock"} - {one.layer for one in describe_layers(usual) if one.works}:
         pytest.skip("both layers have to work here")
-    broken: list[Finding] = []
-    choose(usual, broken=broken.append).close()
+    broken: list[LayerFinding] = []
+    choose_sandbox(usual, broken=broken.append).close()
     assert broken == []
     without = replace(usual, readable=(tmp_path / "missing",))
-    chosen = choose(without, broken=broken.append)
+    chosen = choose_sandbox(without, broken=broken.append)
     chosen.close()
     assert (chosen.name, [one.layer for one in broken]) == ("landlock", ["bubblewrap"])

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agentcli.guard.sandbox.environment import allowed_environment, clean_path
+from agentcli.guard.sandbox.environment import build_environment, clean_path
 
 
 def test_only_named_variables_are_passed(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_only_named_variables_are_passed(tmp_path: Path) -> None:
         "HOME": "/home/person",
         "PATH": "/usr/bin",
     }
-    assert allowed_environment(environ, workspace=tmp_path) == {
+    assert build_environment(environ, workspace=tmp_path) == {
         "LANG": "de_DE.UTF-8",
         "LC_TIME": "C",
         "PATH": "/usr/bin",
@@ -27,7 +27,7 @@ def test_only_named_variables_are_passed(tmp_path: Path) -> None:
 
 def test_variables_that_the_person_names_are_passed(tmp_path: Path) -> None:
     environ = {"MY_TOKEN": "t", "OTHER_TOKEN": "o", "HUSKY": "1", "PATH": "/bin"}
-    passed = allowed_environment(environ, workspace=tmp_path, pass_env=("MY_TOKEN", "HUSKY"))
+    passed = build_environment(environ, workspace=tmp_path, pass_env=("MY_TOKEN", "HUSKY"))
     assert (passed["MY_TOKEN"], passed["HUSKY"], "OTHER_TOKEN" in passed) == ("t", "1", False)
 
 

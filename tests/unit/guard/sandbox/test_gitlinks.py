@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.gitlinks import gitlinks
+from agentcli.guard.sandbox.gitlinks import find_gitlinks
 
 LINKS = ("a/deep/link", "b" * 200, "link with ü")
 SHAPES = {
@@ -36,22 +36,22 @@ def test_links_are_read_from_an_index_of_every_shape(repository: Path, shape: st
     for path in LINKS:
         add(repository, "160000", path)
     git(repository, "update-index", *SHAPES[shape])
-    assert set(gitlinks(repository / ".git")) == set(LINKS)
+    assert set(find_gitlinks(repository / ".git")) == set(LINKS)
 
 
 def test_links_are_read_with_longer_hashes(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--object-format=sha256")
     for path in LINKS:
         add(tmp_path, "160000", path, digits=64)
-    assert set(gitlinks(tmp_path / ".git")) == set(LINKS)
+    assert set(find_gitlinks(tmp_path / ".git")) == set(LINKS)
 
 
 def test_index_that_changed_is_read_again(repository: Path) -> None:
-    assert gitlinks(repository / ".git") == ()
+    assert find_gitlinks(repository / ".git") == ()
     add(repository, "160000", "one")
-    assert gitlinks(repository / ".git") == ("one",)
+    assert find_gitlinks(repository / ".git") == ("one",)
     git(repository, "update-index", "--force-remove", "one")
-    assert gitlinks(repository / ".git") == ()
+    assert find_gitlinks(repository / ".git") == ()
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 3, 11, 12, 40, 80, 120, 200])
@@ -59,6 +59,6 @@ def test_broken_index_says_what_it_can(repository: Path, kept_bytes: int) -> Non
     add(repository, "160000", "a")
     index = repository / ".git/index"
     index.write_bytes(index.read_bytes()[:kept_bytes] + b"\0\0\xe0\0" * 3)
-    assert isinstance(gitlinks(repository / ".git"), tuple)
+    assert isinstance(find_gitlinks(repository / ".git"), tuple)
     index.write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\0\0\xe0\0" + b"\xff" * 200)
-    assert gitlinks(repository / ".git") == ()
+    assert find_gitlinks(repository / ".git") == ()

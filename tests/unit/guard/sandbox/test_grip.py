@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.grip import Grip, Grips
-from agentcli.guard.sandbox.limits import Limits, count_tasks
-from agentcli.guard.sandbox.protect import Guarded
-from agentcli.guard.sandbox.restore import Keeper
-from agentcli.guard.sandbox.watch import Watch
+from agentcli.guard.sandbox.grip import MountCheck, MountChecks
+from agentcli.guard.sandbox.limits import CommandLimits, count_tasks
+from agentcli.guard.sandbox.protect import GuardedPath
+from agentcli.guard.sandbox.restore import GuardedPaths
+from agentcli.guard.sandbox.watch import CommandWatch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="handles are those of Linux")
 
@@ -33,18 +33,18 @@ class Held:
 
     def __init__(self, git: Path) -> None:
         held = (
-            Guarded(git / "hooks", "directory"),
-            Guarded(git / "config", "file"),
-            Guarded(git / "config.worktree", "file"),
-            Guarded(git / "commondir", "file", b".\n"),
+            GuardedPath(git / "hooks", "directory"),
+            GuardedPath(git / "config", "file"),
+            GuardedPath(git / "config.worktree", "file"),
+            GuardedPath(git / "commondir", "file", b".\n"),
         )
         self.rejected = git.parents[1] / "rejected"
-        self.keeper = Keeper(held, roots=[git.parent], rejected=self.rejected)
-        self.grip = Grip(one.path for one in held)
+        self.keeper = GuardedPaths(held, roots=[git.parent], rejected=self.rejected)
+        self.grip = MountCheck(one.path for one in held)
         self.before = self.keeper.snapshot()
 
     def undo(self) -> tuple[str, ...]:
-        return self.keeper.undo(self.grip.to_undo(self.before, self.keeper))
+        return self.keeper.undo(self.grip.select_to_undo(self.before, self.keeper))
 
 
 def replace(path: Path, text: str) -> None:
@@ -57,25 +57,25 @@ def test_place_is_lost_when_it_is_replaced_or_removed_and_not_when_it_is_changed
     git: Path,
 ) -> None:
     paths = (git / "config", git / "hooks", git / "commondir")
-    grip = Grip(paths)
+    grip = MountCheck(paths)
     (git / "config").write_text("changed in place")
     (git / "hooks/post-commit").write_text("added")
-    assert grip.lost() == ()
+    assert grip.find_stale() == ()
     replace(git / "config", OLD)
     shutil.rmtree(git / "hooks")
-    assert grip.lost() == paths[:2]
+    assert grip.find_stale() == paths[:2]
 
 
 def test_place_stays_lost_however_often_it_is_replaced(git: Path) -> None:
-    grip = Grip([git / "config"])
+    grip = MountCheck([git / "config"])
     for _ in range(20):  # a file system gives a free number to the next file
         replace(git / "config", OLD)
-        assert grip.lost() == (git / "config",)
+        assert grip.find_stale() == (git / "config",)
 
 
 def test_handles_are_closed_with_the_grip(git: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    grip = Grip([git / "config", git / "hooks"])
+    grip = MountCheck([git / "config", git / "hooks"])
     assert len(list(Path("/proc/self/fd").iterdir())) == before + 2
     del grip
     assert len(list(Path("/proc/self/fd").iterdir())) == before
@@ -155,7 +155,7 @@ def test_what_was_taken_away_stays_away_and_what_came_instead_does_not(git: Path
 
 
 def test_grip_is_shared_until_something_is_lost(git: Path) -> None:
-    grips = Grips([git / "config"])
+    grips = MountChecks([git / "config"])
     first = grips.take()
     assert grips.take() is first
     replace(git / "config", OLD)
@@ -163,13 +163,13 @@ def test_grip_is_shared_until_something_is_lost(git: Path) -> None:
 
 
 def test_command_is_stopped_when_a_place_is_lost(git: Path) -> None:
-    watch = Watch(Limits())
-    grip = Grip([git / "config"])
+    watch = CommandWatch(CommandLimits())
+    grip = MountCheck([git / "config"])
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     later = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    watch.add(process, tasks_before=count_tasks(), grip=grip)
+    watch.add(process, tasks_before=count_tasks(), mount_check=grip)
     replace(git / "config", OLD)
-    watch.add(later, tasks_before=count_tasks(), grip=Grip([git / "config"]))
+    watch.add(later, tasks_before=count_tasks(), mount_check=MountCheck([git / "config"]))
     process.wait()
     assert watch.remove(process) == (
         f"Stopped: {git}/config was replaced or removed while it ran, "

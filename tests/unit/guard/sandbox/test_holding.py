@@ -9,26 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.holding import Holding
-from agentcli.guard.sandbox.leavings import Leaving, give_up_for_another
-from agentcli.guard.sandbox.protect import Guarded
+from agentcli.guard.sandbox.holding import PlaceholderHolder
+from agentcli.guard.sandbox.leavings import Placeholder, remove_abandoned
+from agentcli.guard.sandbox.protect import GuardedPath
 from tests.support.processes import until
 
 HOLD = """
 import sys
 from pathlib import Path
-from agentcli.guard.sandbox.holding import Holding
-from agentcli.guard.sandbox.protect import Guarded
+from agentcli.guard.sandbox.holding import PlaceholderHolder
+from agentcli.guard.sandbox.protect import GuardedPath
 top = Path(sys.argv[1])
-holding = Holding([Guarded(top / "a", "directory"), Guarded(top / "b", "file")])
+holding = PlaceholderHolder([GuardedPath(top / "a", "directory"), GuardedPath(top / "b", "file")])
 holding.take()
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
-def held_here(top: Path) -> Holding:
-    return Holding([Guarded(top / "a", "directory"), Guarded(top / "b", "file")])
+def held_here(top: Path) -> PlaceholderHolder:
+    return PlaceholderHolder([GuardedPath(top / "a", "directory"), GuardedPath(top / "b", "file")])
 
 
 @contextmanager
@@ -49,10 +49,10 @@ def names(top: Path) -> list[str]:
 
 def test_missing_places_exist_while_held(tmp_path: Path) -> None:
     guarded = (
-        Guarded(tmp_path / "hooks", "directory"),
-        Guarded(tmp_path / "commondir", "file", b".\n"),
+        GuardedPath(tmp_path / "hooks", "directory"),
+        GuardedPath(tmp_path / "commondir", "file", b".\n"),
     )
-    holding = Holding(guarded)
+    holding = PlaceholderHolder(guarded)
     holding.take()
     holding.take()
     assert (tmp_path / "hooks").is_dir()
@@ -65,14 +65,16 @@ def test_missing_places_exist_while_held(tmp_path: Path) -> None:
 
 def test_existing_places_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("mine")
-    holding = Holding([Guarded(tmp_path / "config", "file")])
+    holding = PlaceholderHolder([GuardedPath(tmp_path / "config", "file")])
     holding.take()
     holding.release()
     assert (tmp_path / "config").read_text() == "mine"
 
 
 def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
-    holding = Holding([Guarded(tmp_path / "a", "directory"), Guarded(tmp_path / "b", "file")])
+    holding = PlaceholderHolder(
+        [GuardedPath(tmp_path / "a", "directory"), GuardedPath(tmp_path / "b", "file")]
+    )
     holding.take()
     (tmp_path / "a/settings").write_text("mine")
     (tmp_path / "b").write_text("mine")
@@ -84,14 +86,17 @@ def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
 def test_place_that_became_a_link_is_not_held(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/etc")
     with pytest.raises(OSError, match="is no directory any more"):
-        Holding([Guarded(tmp_path / "a", "directory")]).take()
+        PlaceholderHolder([GuardedPath(tmp_path / "a", "directory")]).take()
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "commondir").write_bytes(b".\n")
     (tmp_path / "config").write_bytes(b"")
-    holding = Holding(
-        [Guarded(tmp_path / "commondir", "file", b".\n"), Guarded(tmp_path / "config", "file")]
+    holding = PlaceholderHolder(
+        [
+            GuardedPath(tmp_path / "commondir", "file", b".\n"),
+            GuardedPath(tmp_path / "config", "file"),
+        ]
     )
     for _ in range(2):
         holding.take()
@@ -118,7 +123,7 @@ def test_sessions_that_come_and_go_never_take_a_place_from_each_other(tmp_path: 
         here = held_here(tmp_path)
         return all(is_held_once(here) for _ in range(60))
 
-    def is_held_once(here: Holding) -> bool:
+    def is_held_once(here: PlaceholderHolder) -> bool:
         here.take()
         try:
             found = (tmp_path / "a").stat().st_ino
@@ -178,12 +183,12 @@ def test_place_that_is_taken_away_is_made_for_the_next_command(tmp_path: Path) -
 
 def leave_for_another(top: Path) -> None:
     """As the process does that outlives the session."""
-    give_up_for_another([Leaving(top / "a", "directory"), Leaving(top / "b", "file")])
+    remove_abandoned([Placeholder(top / "a", "directory"), Placeholder(top / "b", "file")])
 
 
 def test_file_that_took_the_place_of_one_held_stays(tmp_path: Path) -> None:
     place = tmp_path / "config.worktree"
-    holding = Holding([Guarded(place, "file")])
+    holding = PlaceholderHolder([GuardedPath(place, "file")])
     holding.take()
     (tmp_path / "config.worktree.lock").write_text("mine")
     (tmp_path / "config.worktree.lock").rename(place)
@@ -192,7 +197,7 @@ def test_file_that_took_the_place_of_one_held_stays(tmp_path: Path) -> None:
 
 
 def test_directory_that_took_the_place_of_one_held_stays(tmp_path: Path) -> None:
-    holding = Holding([Guarded(tmp_path / "a", "directory")])
+    holding = PlaceholderHolder([GuardedPath(tmp_path / "a", "directory")])
     holding.take()
     (tmp_path / "a").rmdir()
     (tmp_path / "a").mkdir()

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.limits import Limits, count_tasks
-from agentcli.guard.sandbox.processes import Process, kill_tree, listed, tree
-from agentcli.guard.sandbox.watch import Watch
+from agentcli.guard.sandbox.limits import CommandLimits, count_tasks
+from agentcli.guard.sandbox.processes import Process, find_tree, kill_tree, list_processes
+from agentcli.guard.sandbox.watch import CommandWatch
 
 LOWERED = """
 import resource
-from agentcli.guard.sandbox.limits import Limits, count_tasks, leave_room_for, lower_own_limits
+from agentcli.guard.sandbox.limits import CommandLimits, count_tasks
+from agentcli.guard.sandbox.limits import limit_processes, lower_own_limits
 lower_own_limits(); lower_own_limits()
 for name in ("CORE", "FSIZE", "NOFILE"):
     print(name, *resource.getrlimit(getattr(resource, "RLIMIT_" + name)))
 for processes in (5000, 100):
-    leave_room_for(Limits(processes=processes), tasks_now=count_tasks())
+    limit_processes(CommandLimits(processes=processes), tasks_now=count_tasks())
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     print(abs(soft - count_tasks() - processes) < 90, hard == -1 or hard >= soft)
 """
@@ -37,7 +38,7 @@ def test_own_limits_are_lowered_and_never_raised() -> None:
 
 
 def test_command_within_its_limits_is_left_alone() -> None:
-    watch = Watch(Limits())
+    watch = CommandWatch(CommandLimits())
     process = subprocess.Popen(["sleep", "0.3"], start_new_session=True)
     watch.add(process, tasks_before=count_tasks())
     assert (process.wait(), watch.remove(process), watch.remove(process)) == (0, (), ())
@@ -52,18 +53,18 @@ def test_tree_holds_descendants_and_the_rest_of_the_session() -> None:
         13: Process(parent=1, session=10, memory_bytes=0),
         14: Process(parent=1, session=14, memory_bytes=0),
     }
-    assert tree(10, table) == {10, 11, 12, 13}
-    assert tree(99, table) == set()
+    assert find_tree(10, table) == {10, 11, 12, 13}
+    assert find_tree(99, table) == set()
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_whole_tree_is_killed() -> None:
     script = "sleep 300 & setsid sleep 301 & wait"
     process = subprocess.Popen(["bash", "-c", script], start_new_session=True)
-    while len(tree(process.pid, listed())) < 3:
+    while len(find_tree(process.pid, list_processes())) < 3:
         assert process.poll() is None
-    members = tree(process.pid, listed())
+    members = find_tree(process.pid, list_processes())
     kill_tree(process.pid)
     process.wait()
-    while members & listed().keys():
+    while members & list_processes().keys():
         pass  # dying takes a moment

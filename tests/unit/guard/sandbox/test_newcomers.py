@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.newcomers import Newcomers
-from agentcli.guard.sandbox.original import Original
-from agentcli.guard.sandbox.restore import Keeper
+from agentcli.guard.sandbox.newcomers import NewRepositoryScan
+from agentcli.guard.sandbox.original import OriginalState
+from agentcli.guard.sandbox.restore import GuardedPaths
 
 APART_S = 0.3
 """Seconds between commands, more than the times of files may be off."""
@@ -28,20 +28,22 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def original() -> Original:
-    return Original()
+def original() -> OriginalState:
+    return OriginalState()
 
 
 @pytest.fixture
-def newcomers(workspace: Path, original: Original, tmp_path: Path) -> Iterator[Newcomers]:
-    newcomers = Newcomers(workspace, original=original, rejected=tmp_path / "rejected")
+def newcomers(
+    workspace: Path, original: OriginalState, tmp_path: Path
+) -> Iterator[NewRepositoryScan]:
+    newcomers = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
     yield newcomers
     newcomers.close()
 
 
 @contextmanager
-def command(original: Original, tmp_path: Path) -> Iterator[None]:
-    original.begin(Keeper((), roots=(), rejected=tmp_path))
+def command(original: OriginalState, tmp_path: Path) -> Iterator[None]:
+    original.begin(GuardedPaths((), roots=(), rejected=tmp_path))
     yield
     original.end()
 
@@ -53,13 +55,13 @@ def between_commands() -> None:
         time.sleep(0.01)
 
 
-def swept(newcomers: Newcomers) -> tuple[str, ...]:
+def swept(newcomers: NewRepositoryScan) -> tuple[str, ...]:
     newcomers.look()
-    return newcomers.told()
+    return newcomers.take_notes()
 
 
 def test_new_repository_loses_what_would_run_and_keeps_the_rest(
-    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original
+    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
 ) -> None:
     new = workspace / "deep/new"
     with command(original, tmp_path):
@@ -83,7 +85,7 @@ def test_new_repository_loses_what_would_run_and_keeps_the_rest(
 
 
 def test_clones_and_linked_worktrees_are_left_alone(
-    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original
+    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
 ) -> None:
     with command(original, tmp_path):
         git("clone", "-q", workspace, workspace / "clone")
@@ -99,10 +101,10 @@ def test_clones_and_linked_worktrees_are_left_alone(
 
 
 def test_repositories_of_before_are_not_newcomers(
-    workspace: Path, tmp_path: Path, original: Original
+    workspace: Path, tmp_path: Path, original: OriginalState
 ) -> None:
     (workspace / ".git/hooks/pre-commit").write_text("mine")
-    newcomers = Newcomers(workspace, original=original, rejected=tmp_path / "rejected")
+    newcomers = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
     with command(original, tmp_path):
         (workspace / ".git/hooks/other").write_text("put back by whoever holds it")
 
@@ -112,7 +114,7 @@ def test_repositories_of_before_are_not_newcomers(
 
 
 def test_what_the_person_does_between_commands_stays(
-    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original
+    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
 ) -> None:
     between_commands()
     git("init", "-q", workspace / "mine")
@@ -132,7 +134,7 @@ def test_what_the_person_does_between_commands_stays(
 
 
 def test_repository_that_is_moved_to_its_place_later_is_a_commands(
-    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original
+    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
 ) -> None:
     with command(original, tmp_path):
         git("init", "-q", workspace / "node_modules/made")
@@ -146,12 +148,12 @@ def test_repository_that_is_moved_to_its_place_later_is_a_commands(
 
 
 def test_repository_of_before_that_is_moved_to_its_place_is_a_commands(
-    workspace: Path, tmp_path: Path, original: Original
+    workspace: Path, tmp_path: Path, original: OriginalState
 ) -> None:
     git("init", "-q", workspace / "node_modules/made")
     (workspace / "node_modules/made/.git/hooks/pre-commit").write_text("evil")
     between_commands()
-    newcomers = Newcomers(workspace, original=original, rejected=tmp_path / "rejected")
+    newcomers = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
     with command(original, tmp_path):
         (workspace / "node_modules/made").rename(workspace / "made")
     [told] = swept(newcomers)
@@ -160,7 +162,7 @@ def test_repository_of_before_that_is_moved_to_its_place_is_a_commands(
 
 
 def test_pointer_out_of_the_workspace_is_taken_away(
-    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original
+    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
 ) -> None:
     git("init", "-q", tmp_path / "outside")
     with command(original, tmp_path):
@@ -181,7 +183,11 @@ def add_link(root: Path, path: str) -> None:
 
 @pytest.mark.parametrize("place", ["a/b/c/d/e", "node_modules/e", "z"])
 def test_repository_that_git_enters_by_itself_is_found_wherever_it_is(
-    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original, place: str
+    workspace: Path,
+    tmp_path: Path,
+    newcomers: NewRepositoryScan,
+    original: OriginalState,
+    place: str,
 ) -> None:
     with command(original, tmp_path):
         for number in range(70):
@@ -194,7 +200,7 @@ def test_repository_that_git_enters_by_itself_is_found_wherever_it_is(
 
 
 def test_any_number_of_repositories_does_not_hide_another(
-    workspace: Path, tmp_path: Path, newcomers: Newcomers, original: Original
+    workspace: Path, tmp_path: Path, newcomers: NewRepositoryScan, original: OriginalState
 ) -> None:
     with command(original, tmp_path):
         for number in range(70):

@@ -4,14 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.places import Places, _hidden, granted, outermost, survey
-from agentcli.guard.sandbox.protect import protections
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.places import (
+    SandboxPaths,
+    _find_hidden,
+    list_granted,
+    outermost,
+    survey_paths,
+)
+from agentcli.guard.sandbox.protect import find_protection
+from agentcli.types.verdicts import Grants
 
 
-def look(base: Path, **environ: str) -> Places:
+def look(base: Path, **environ: str) -> SandboxPaths:
     (base / "ws").mkdir(exist_ok=True)
-    return survey(
+    return survey_paths(
         workspace=base / "ws",
         private=base / "private",
         readable=(base / "kept",),
@@ -34,7 +40,7 @@ def test_only_what_is_in_the_workspace_needs_protection(tmp_path: Path) -> None:
 
 def test_private_directory_in_the_workspace_is_protected(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
-    places = survey(
+    places = survey_paths(
         workspace=tmp_path / "ws",
         private=tmp_path / "ws/private",
         readable=(),
@@ -71,7 +77,7 @@ def test_files_that_not_everybody_may_read_are_hidden(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("public/key")
     for path in (tmp_path, tmp_path / "public", tmp_path / "public/open"):
         path.chmod(0o755)
-    assert sorted(_hidden(tmp_path)) == [tmp_path / "keys", tmp_path / "public/key"]
+    assert sorted(_find_hidden(tmp_path)) == [tmp_path / "keys", tmp_path / "public/key"]
 
 
 def test_outermost_leaves_out_what_lies_in_another() -> None:
@@ -83,7 +89,7 @@ def test_whole_machine_is_not_granted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/")
     (tmp_path / "ws").mkdir()
     (tmp_path / "other").mkdir()
-    places = survey(
+    places = survey_paths(
         workspace=tmp_path / "ws",
         private=tmp_path / "private",
         readable=(),
@@ -91,7 +97,7 @@ def test_whole_machine_is_not_granted(tmp_path: Path) -> None:
         environ={"HOME": str(tmp_path / "nobody")},
     )
     wanted = (Path("/"), tmp_path / "link", tmp_path / "other", tmp_path / "ws", Path("/nowhere"))
-    assert granted(Confinement(writable=wanted), places) == (tmp_path / "other",)
+    assert list_granted(Grants(writable=wanted), places) == (tmp_path / "other",)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
@@ -117,7 +123,7 @@ def test_what_runs_at_the_login_is_protected_before_it_exists(tmp_path: Path) ->
     home = tmp_path / "ws"
     home.mkdir()
     protected = look(tmp_path, HOME=str(home)).protected
-    kinds = {one.path: one.kind for one in protections(home, protected).guarded}
+    kinds = {one.path: one.kind for one in find_protection(home, protected).guarded}
     assert kinds[home / ".bash_profile"] == "file"
     assert kinds[home / ".ssh"] == "directory"
     assert kinds[home / ".config/autostart"] == "directory"

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.protect import Guarded, of_new_repository, pins, protections
+from agentcli.guard.sandbox.protect import (
+    GuardedPath,
+    find_pins,
+    find_protection,
+    guard_new_repository,
+)
 
 
 def repository(root: Path, config: str = "") -> Path:
@@ -16,7 +21,7 @@ def repository(root: Path, config: str = "") -> Path:
 
 
 def names(workspace: Path) -> dict[str, str]:
-    found = protections(workspace).guarded
+    found = find_protection(workspace).guarded
     return {str(one.path.relative_to(workspace)): one.kind for one in found}
 
 
@@ -43,7 +48,7 @@ def test_repository_has_its_hooks_and_settings_guarded(tmp_path: Path) -> None:
 
 def test_common_directory_is_guarded_with_what_changes_nothing(tmp_path: Path) -> None:
     repository(tmp_path)
-    [one] = [one for one in protections(tmp_path).guarded if one.path.name == "commondir"]
+    [one] = [one for one in find_protection(tmp_path).guarded if one.path.name == "commondir"]
     assert one.filler == b".\n"
 
 
@@ -163,9 +168,9 @@ def test_pointer_outside_is_believed_only_when_it_points_back(tmp_path: Path) ->
     (workspace / ".git").write_text(f"gitdir: {linked}\n")
     (linked / "commondir").write_text("../..\n")
     (linked / "gitdir").write_text(f"{tmp_path}/another/.git\n")
-    assert protections(workspace).writable == ()
+    assert find_protection(workspace).writable == ()
     (linked / "gitdir").write_text(f"{workspace}/.git\n")
-    believed = protections(workspace)
+    believed = find_protection(workspace)
     assert believed.readable == (main / ".git",)
     assert believed.writable == (
         linked,
@@ -173,7 +178,7 @@ def test_pointer_outside_is_believed_only_when_it_points_back(tmp_path: Path) ->
         main / ".git/refs",
         main / ".git/logs",
     )
-    assert Guarded(linked / "commondir", "file") in believed.guarded
+    assert GuardedPath(linked / "commondir", "file") in believed.guarded
 
 
 def test_submodule_as_workspace_uses_its_directory_when_that_names_it(tmp_path: Path) -> None:
@@ -184,9 +189,9 @@ def test_submodule_as_workspace_uses_its_directory_when_that_names_it(tmp_path: 
     workspace.mkdir()
     (workspace / ".git").write_text("gitdir: ../.git/modules/lib\n")
     (module / "config").write_text("[core]\n\tworktree = ../../../other\n")
-    assert protections(workspace).writable == ()
+    assert find_protection(workspace).writable == ()
     (module / "config").write_text("[core]\n\tworktree = ../../../lib\n")
-    assert protections(workspace).writable == (module,)
+    assert find_protection(workspace).writable == (module,)
 
 
 def test_links_to_the_outside_are_guarded_but_nothing_there_is_shown(tmp_path: Path) -> None:
@@ -211,7 +216,10 @@ def test_directory_that_is_no_repository_is_not_believed(tmp_path: Path) -> None
     (false / "gitdir").write_text(f"{workspace}/.git\n")
     for common in (keys, tmp_path / "world-writable"):
         (false / "commondir").write_text(f"{common}\n")
-        assert (protections(workspace).readable, protections(workspace).writable) == ((), ())
+        assert (find_protection(workspace).readable, find_protection(workspace).writable) == (
+            (),
+            (),
+        )
 
 
 def test_places_are_guarded_as_what_they_are(tmp_path: Path) -> None:
@@ -253,11 +261,11 @@ def test_hostile_shapes_do_not_break_the_search(tmp_path: Path) -> None:
 
 def test_pins_are_the_directories_between(tmp_path: Path) -> None:
     paths = [tmp_path / ".git/hooks", tmp_path / "a/b/c", tmp_path / "top", Path("/etc/x/y")]
-    assert pins([tmp_path], paths) == (tmp_path / ".git", tmp_path / "a", tmp_path / "a/b")
+    assert find_pins([tmp_path], paths) == (tmp_path / ".git", tmp_path / "a", tmp_path / "a/b")
 
 
 def test_new_repository_is_watched_from_its_entry_on(tmp_path: Path) -> None:
-    watched = {(one.path.name, one.kind) for one in of_new_repository(tmp_path)}
+    watched = {(one.path.name, one.kind) for one in guard_new_repository(tmp_path)}
     assert watched == {(".git", "entry"), ("HEAD", "entry"), *OF_GIT.items()}
 
 
@@ -308,9 +316,9 @@ def test_linked_worktree_has_the_hooks_of_its_repositorys_settings_guarded(tmp_p
     module = linked / "modules/lib"
     module.mkdir(parents=True)
     (module / "HEAD").touch()
-    guarded = protections(tmp_path / "ws").guarded
-    assert Guarded(tmp_path / "ws/.husky", "directory") in guarded
-    assert Guarded(module / "hooks", "directory") in guarded
+    guarded = find_protection(tmp_path / "ws").guarded
+    assert GuardedPath(tmp_path / "ws/.husky", "directory") in guarded
+    assert GuardedPath(module / "hooks", "directory") in guarded
 
 
 def test_linked_worktree_in_the_workspace_has_its_hooks_guarded(tmp_path: Path) -> None:
@@ -327,7 +335,7 @@ def test_submodule_as_workspace_has_hooks_at_its_top_guarded(tmp_path: Path) -> 
     workspace.mkdir()
     (workspace / ".git").write_text("gitdir: ../.git/modules/lib\n")
     (module / "config").write_text("[core]\n\tworktree=../../../lib\n\thooksPath = .githooks\n")
-    assert Guarded(workspace / ".githooks", "directory") in protections(workspace).guarded
+    assert GuardedPath(workspace / ".githooks", "directory") in find_protection(workspace).guarded
 
 
 def test_part_of_a_repository_has_the_hooks_in_it_guarded(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.holding import Holding
-from agentcli.guard.sandbox.protect import Guarded, of_new_repository
-from agentcli.guard.sandbox.restore import Keeper
+from agentcli.guard.sandbox.holding import PlaceholderHolder
+from agentcli.guard.sandbox.protect import GuardedPath, guard_new_repository
+from agentcli.guard.sandbox.restore import GuardedPaths
 
 RULE = "Git's hooks and settings and agentcli's own are read-only."
 
@@ -18,12 +18,12 @@ def workspace(tmp_path: Path) -> Path:
     return path
 
 
-def keeper(workspace: Path, *guarded: Guarded) -> Keeper:
-    return Keeper(guarded, roots=[workspace], rejected=workspace.parent / "rejected")
+def keeper(workspace: Path, *guarded: GuardedPath) -> GuardedPaths:
+    return GuardedPaths(guarded, roots=[workspace], rejected=workspace.parent / "rejected")
 
 
 def test_changed_file_is_put_back_and_told(workspace: Path) -> None:
-    kept = keeper(workspace, Guarded(workspace / ".git/config", "file"))
+    kept = keeper(workspace, GuardedPath(workspace / ".git/config", "file"))
     before = kept.snapshot()
     (workspace / ".git/config").write_text("evil")
     told = kept.undo(before)
@@ -38,7 +38,7 @@ def test_changed_file_is_put_back_and_told(workspace: Path) -> None:
 
 
 def test_unchanged_places_tell_nothing(workspace: Path) -> None:
-    kept = keeper(workspace, Guarded(workspace / ".git/config", "file"))
+    kept = keeper(workspace, GuardedPath(workspace / ".git/config", "file"))
     assert kept.undo(kept.snapshot()) == ()
 
 
@@ -48,8 +48,8 @@ def test_nothing_is_written_through_a_swapped_directory(workspace: Path, tmp_pat
     (outside / "config").write_text("theirs")
     kept = keeper(
         workspace,
-        Guarded(workspace / ".git", "entry"),
-        Guarded(workspace / ".git/config", "file"),
+        GuardedPath(workspace / ".git", "entry"),
+        GuardedPath(workspace / ".git/config", "file"),
     )
     before = kept.snapshot()
     (workspace / ".git").rename(workspace / "moved")
@@ -61,7 +61,7 @@ def test_nothing_is_written_through_a_swapped_directory(workspace: Path, tmp_pat
 
 def test_link_is_put_back(workspace: Path) -> None:
     (workspace / ".agentcli").symlink_to("settings")
-    kept = keeper(workspace, Guarded(workspace / ".agentcli", "entry"))
+    kept = keeper(workspace, GuardedPath(workspace / ".agentcli", "entry"))
     before = kept.snapshot()
     (workspace / ".agentcli").unlink()
     (workspace / ".agentcli").mkdir()
@@ -70,7 +70,7 @@ def test_link_is_put_back(workspace: Path) -> None:
 
 
 def test_what_git_makes_in_a_new_repository_stays(tmp_path: Path) -> None:
-    kept = keeper(tmp_path, *of_new_repository(tmp_path))
+    kept = keeper(tmp_path, *guard_new_repository(tmp_path))
     before = kept.snapshot()
     (tmp_path / ".git/hooks").mkdir(parents=True)
     (tmp_path / ".git/hooks/pre-commit.sample").touch()
@@ -82,7 +82,7 @@ def test_what_git_makes_in_a_new_repository_stays(tmp_path: Path) -> None:
 def test_hooks_that_the_person_made_stay(tmp_path: Path) -> None:
     (tmp_path / ".git/hooks").mkdir(parents=True)
     (tmp_path / ".git/hooks/pre-commit").write_text("mine")
-    kept = keeper(tmp_path, *of_new_repository(tmp_path))
+    kept = keeper(tmp_path, *guard_new_repository(tmp_path))
     before = kept.snapshot()
     (tmp_path / ".git/hooks/pre-push").write_text("evil")
     kept.undo(before)
@@ -91,7 +91,7 @@ def test_hooks_that_the_person_made_stay(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
 def test_directory_that_was_closed_is_opened_to_look_into_it(workspace: Path) -> None:
-    kept = keeper(workspace, Guarded(workspace / ".git/hooks", "directory"))
+    kept = keeper(workspace, GuardedPath(workspace / ".git/hooks", "directory"))
     before = kept.snapshot()
     (workspace / ".git/hooks/pre-commit").write_text("evil")
     (workspace / ".git").chmod(0)
@@ -99,17 +99,17 @@ def test_directory_that_was_closed_is_opened_to_look_into_it(workspace: Path) ->
     assert list((workspace / ".git/hooks").iterdir()) == []
 
 
-def held_by_another_session(workspace: Path) -> tuple[Guarded, ...]:
+def held_by_another_session(workspace: Path) -> tuple[GuardedPath, ...]:
     return (
-        Guarded(workspace / ".agentcli", "directory"),
-        Guarded(workspace / ".git/config.worktree", "file"),
-        Guarded(workspace / ".git/commondir", "file", b".\n"),
+        GuardedPath(workspace / ".agentcli", "directory"),
+        GuardedPath(workspace / ".git/config.worktree", "file"),
+        GuardedPath(workspace / ".git/commondir", "file", b".\n"),
     )
 
 
 def test_what_another_session_holds_counts_as_absent(workspace: Path) -> None:
     places = held_by_another_session(workspace)
-    kept, holding = keeper(workspace, *places), Holding(places)
+    kept, holding = keeper(workspace, *places), PlaceholderHolder(places)
     before = kept.snapshot()
     holding.take()
     assert (kept.undo(before), kept.snapshot()) == ((), before)
@@ -127,7 +127,7 @@ def test_what_only_has_the_time_of_something_held_does_not_count_as_absent(
     workspace: Path,
 ) -> None:
     places = held_by_another_session(workspace)
-    kept, holding = keeper(workspace, *places), Holding(places)
+    kept, holding = keeper(workspace, *places), PlaceholderHolder(places)
     before = kept.snapshot()
     holding.take()
     made_at_s = (workspace / ".agentcli").stat().st_mtime

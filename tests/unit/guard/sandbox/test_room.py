@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.mounts import MountState, View
+from agentcli.guard.sandbox.mounts import MountState, MountView
 from agentcli.guard.sandbox.network import make_private_network
-from agentcli.guard.sandbox.places import survey
+from agentcli.guard.sandbox.places import survey_paths
 from agentcli.guard.sandbox.protect import Protection
-from agentcli.guard.sandbox.room import Rooms
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.room import MountNamespaceCache
+from agentcli.types.verdicts import Grants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
-ALONE, ONLINE = Confinement(), Confinement(network=True)
+ALONE, ONLINE = Grants(), Grants(network=True)
 BEFORE: MountState = ((1,),)
 AFTER: MountState = ((2,),)
 
 
 @pytest.fixture
-def rooms(tmp_path: Path) -> Iterator[Rooms]:
+def rooms(tmp_path: Path) -> Iterator[MountNamespaceCache]:
     program = shutil.which("bwrap")
     if program is None:
         pytest.skip("bubblewrap is not installed")
     (tmp_path / "ws").mkdir()
-    places = survey(
+    places = survey_paths(
         workspace=tmp_path / "ws",
         private=tmp_path / "private",
         readable=(),
@@ -34,8 +34,8 @@ def rooms(tmp_path: Path) -> Iterator[Rooms]:
         environ={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )
     network = make_private_network(Path(program))
-    view = View(places, protection=Protection(guarded=()), version=(0, 4, 0))
-    made = Rooms(view, program=Path(program), network=network)
+    view = MountView(places, protection=Protection(guarded=()), version=(0, 4, 0))
+    made = MountNamespaceCache(view, program=Path(program), network=network)
     try:
         entered(made, ALONE, BEFORE)
     except OSError as error:
@@ -46,7 +46,7 @@ def rooms(tmp_path: Path) -> Iterator[Rooms]:
         network.close()
 
 
-def entered(rooms: Rooms, confinement: Confinement, state: MountState) -> int:
+def entered(rooms: MountNamespaceCache, confinement: Grants, state: MountState) -> int:
     """Which mounts these are: the number that the kernel gave them."""
     with rooms.entrance(confinement, state) as entrance:
         assert entrance.mounts is not None
@@ -57,7 +57,9 @@ def handles() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_room_is_the_same_until_something_it_was_made_of_changes(rooms: Rooms) -> None:
+def test_room_is_the_same_until_something_it_was_made_of_changes(
+    rooms: MountNamespaceCache,
+) -> None:
     first, online = entered(rooms, ALONE, BEFORE), entered(rooms, ONLINE, BEFORE)
     assert len({Path("/proc/self/ns/mnt").stat().st_ino, first, online}) == 3
     assert entered(rooms, ALONE, BEFORE) == first
@@ -69,18 +71,20 @@ def test_room_is_the_same_until_something_it_was_made_of_changes(rooms: Rooms) -
     os.close(kept)
 
 
-def test_only_rooms_of_late_are_kept(rooms: Rooms, tmp_path: Path) -> None:
+def test_only_rooms_of_late_are_kept(rooms: MountNamespaceCache, tmp_path: Path) -> None:
     first = entered(rooms, ALONE, BEFORE)
     kept = handles()
     for number in range(5):
-        entered(rooms, Confinement(writable=(tmp_path / str(number),)), BEFORE)
+        entered(rooms, Grants(writable=(tmp_path / str(number),)), BEFORE)
     assert handles() == kept + 3
     assert entered(rooms, ALONE, BEFORE) != first
     rooms.close()
     assert handles() == kept - 1
 
 
-def test_room_without_the_network_of_the_machine_leads_into_the_private_one(rooms: Rooms) -> None:
+def test_room_without_the_network_of_the_machine_leads_into_the_private_one(
+    rooms: MountNamespaceCache,
+) -> None:
     with rooms.entrance(ALONE, BEFORE) as alone:
         pass
     with rooms.entrance(ONLINE, BEFORE) as online:
@@ -91,11 +95,11 @@ def test_room_without_the_network_of_the_machine_leads_into_the_private_one(room
 
 
 def test_why_a_room_cannot_be_made_is_told_in_the_words_of_bubblewrap(
-    rooms: Rooms, tmp_path: Path
+    rooms: MountNamespaceCache, tmp_path: Path
 ) -> None:
     granted = tmp_path / "granted"
     granted.mkdir()
-    confinement = Confinement(writable=(granted,))
+    confinement = Grants(writable=(granted,))
     entered(rooms, confinement, BEFORE)
     granted.rmdir()
     open_before = handles()

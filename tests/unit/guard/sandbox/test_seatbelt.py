@@ -1,12 +1,12 @@
 from pathlib import Path
 
-from agentcli.guard.sandbox.places import survey
-from agentcli.guard.sandbox.seatbelt import Seatbelt, only_reading, profile
-from agentcli.types.verdicts import Confinement
+from agentcli.guard.sandbox.places import survey_paths
+from agentcli.guard.sandbox.seatbelt import SeatbeltSandbox, build_profile, only_reading
+from agentcli.types.verdicts import Grants
 
 
 def rules(network: bool = False) -> tuple[str, dict[str, str]]:
-    return profile(
+    return build_profile(
         read=[Path("/usr")],
         change=[Path('/ws") (allow default')],
         hide=[Path("/ws/.ssh")],
@@ -51,14 +51,14 @@ def test_network_is_denied_unless_granted() -> None:
 
 def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
     (tmp_path / "ws/.git").mkdir(parents=True)
-    places = survey(
+    places = survey_paths(
         workspace=tmp_path / "ws",
         private=tmp_path / "private",
         readable=(tmp_path / "kept",),
         protected=(),
         environ={"HOME": str(tmp_path / "home")},
     )
-    words = Seatbelt(places).prefix(Confinement(writable=(tmp_path,)))
+    words = SeatbeltSandbox(places).prefix(Grants(writable=(tmp_path,)))
     assert words[:2] == ["/usr/bin/sandbox-exec", "-p"]
     defined = dict(word.split("=", 1) for word in words[4::2])
     assert set(words[3::2]) == {"-D"}

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from agentcli.guard.sandbox import seccomp
-from agentcli.guard.sandbox.seccomp import MACHINES, Filter, program
+from agentcli.guard.sandbox.seccomp import MACHINES, SyscallFilter, build_program
 
 ALLOWED = "allowed"
 KILLED = "killed"
 
-INSIDE = Filter(
+INSIDE = SyscallFilter(
     families=(seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK),
     sees_others=False,
 )
-AMONG_OTHERS = Filter(families=(), sees_others=True)
+AMONG_OTHERS = SyscallFilter(families=(), sees_others=True)
 
 
 def decide(code: bytes, number: int, *arguments: int, architecture: int) -> str | int:
@@ -45,11 +45,13 @@ def processor(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def ask(what: Filter, processor: str, name: str, *arguments: int) -> str | int:
+def ask(what: SyscallFilter, processor: str, name: str, *arguments: int) -> str | int:
     machine = MACHINES[processor]
     number = seccomp._NUMBERS[name][machine.column]
     assert number is not None
-    return decide(program(what, processor), number, *arguments, architecture=machine.audit_arch)
+    return decide(
+        build_program(what, processor), number, *arguments, architecture=machine.audit_arch
+    )
 
 
 DENIED = [
@@ -89,7 +91,7 @@ DENIED = [
 
 
 @pytest.mark.parametrize("what", [INSIDE, AMONG_OTHERS], ids=["alone", "among others"])
-def test_dangerous_calls_are_refused(what: Filter, processor: str) -> None:
+def test_dangerous_calls_are_refused(what: SyscallFilter, processor: str) -> None:
     assert {name: ask(what, processor, name) for name in DENIED} == dict.fromkeys(
         DENIED, errno.EPERM
     )
@@ -100,12 +102,12 @@ def test_usual_calls_are_allowed(processor: str) -> None:
     listed = {numbers[machine.column] for numbers in seccomp._NUMBERS.values()}
     for number in set(range(450)) - listed:
         for what in (INSIDE, AMONG_OTHERS):
-            code = program(what, processor)
+            code = build_program(what, processor)
             assert decide(code, number, architecture=machine.audit_arch) == ALLOWED
 
 
 def test_foreign_instruction_sets_are_killed(processor: str) -> None:
-    code = program(INSIDE, processor)
+    code = build_program(INSIDE, processor)
     others = {machine.audit_arch for machine in MACHINES.values()} | {0x40000003, 0x40000028}
     for other in others - {MACHINES[processor].audit_arch}:
         assert decide(code, 0, architecture=other) == KILLED
@@ -179,5 +181,5 @@ def test_numbers_are_those_of_the_kernel(processor: str) -> None:
 
 def test_filter_fits_into_the_kernel(processor: str) -> None:
     for what in (INSIDE, AMONG_OTHERS):
-        code = program(what, processor)
+        code = build_program(what, processor)
         assert len(code) % 8 == 0 and len(code) // 8 < 4096

@@ -7,27 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.ignoring import Ignoring
+from agentcli.app.ignoring import IgnoreRules
 from agentcli.record.checkpoint import capture, keep, scan
-from agentcli.record.checkpoint.keep import Keeper
-from agentcli.record.checkpoint.scan import TooLarge
-from agentcli.record.checkpoint.store import EMPTY_TREE, Store
-from agentcli.record.checkpoint.trees import Kept, differences
+from agentcli.record.checkpoint.keep import CheckpointKeeper
+from agentcli.record.checkpoint.scan import WorkspaceTooLarge
+from agentcli.record.checkpoint.store import EMPTY_TREE, ObjectStore
+from agentcli.record.checkpoint.trees import StoredEntry, find_differences
 from agentcli.types.events import Checkpointed
 
 
 class Ground:
     def __init__(self, root: Path, kept: Path) -> None:
         self.root = root
-        self.store = Store(kept)
+        self.store = ObjectStore(kept)
         self.keeper = self.new_keeper("s")
 
-    def new_keeper(self, session: str) -> Keeper:
-        return Keeper(
-            Store(self.store.directory),
+    def new_keeper(self, session: str) -> CheckpointKeeper:
+        return CheckpointKeeper(
+            ObjectStore(self.store.directory),
             session=session,
             root=self.root,
-            scope=lambda: Ignoring.of_workspace(self.root),
+            scope=lambda: IgnoreRules.for_workspace(self.root),
             outside=(self.store.directory,),
         )
 
@@ -36,13 +36,13 @@ class Ground:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def state(self, tree: str) -> dict[bytes, Kept]:
-        found = differences(self.store, EMPTY_TREE, tree)
+    def state(self, tree: str) -> dict[bytes, StoredEntry]:
+        found = find_differences(self.store, EMPTY_TREE, tree)
         return {one.path: one.after for one in found if one.after}
 
     def changed(self, fact: Checkpointed | None) -> list[str]:
         assert fact is not None
-        return [os.fsdecode(d.path) for d in differences(self.store, fact.before, fact.after)]
+        return [os.fsdecode(d.path) for d in find_differences(self.store, fact.before, fact.after)]
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_workspace_that_is_too_large_is_refused_and_named_files_still_work(
     monkeypatch.setattr(scan, "FILES_MAX", 3)
     for number in range(5):
         ground.write(f"f{number}")
-    with pytest.raises(TooLarge, match="it has more than 3 files"):
+    with pytest.raises(WorkspaceTooLarge, match="it has more than 3 files"):
         ground.keeper.before("1", None)
     before = ground.keeper.before("2", [b"f1"])
     ground.write("f1", "changed\n")
@@ -224,7 +224,7 @@ def test_later_session_does_not_read_again_what_is_kept(
 ) -> None:
     read: list[bytes] = []
 
-    def noted(store: Store, path: bytes, root: bytes) -> capture.Captured | None:
+    def noted(store: ObjectStore, path: bytes, root: bytes) -> capture.CapturedFile | None:
         read.append(path)
         return capture.capture(store, path, root)
 

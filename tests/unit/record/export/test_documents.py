@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from agentcli.record.export.html import html
-from agentcli.record.export.json import json_document
-from agentcli.record.export.markdown import markdown
-from agentcli.record.export.transcript import Transcript, transcript
-from agentcli.record.reading import read
+from agentcli.record.export.html import render_html
+from agentcli.record.export.json import render_json
+from agentcli.record.export.markdown import render_markdown
+from agentcli.record.export.transcript import Transcript, build_transcript
+from agentcli.record.reading import read_log
 from agentcli.types.events import CallFinished, Entry, Fact, TurnStarted, Warned
 from agentcli.types.messages import Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import Diff, ToolResult
@@ -37,7 +37,7 @@ def hostile() -> Transcript:
     result = ToolResult(
         call_id="a", name=HOSTILE, status="ok", content=(Text(text=HOSTILE), image), details=diff
     )
-    return transcript(
+    return build_transcript(
         entries(
             STARTED,
             TurnStarted(message=UserMessage(content=(Text(text=HOSTILE), image))),
@@ -72,19 +72,19 @@ class Page(HTMLParser):
 
 
 def test_page_runs_nothing_whatever_it_shows() -> None:
-    page = Page(html(hostile()))
+    page = Page(render_html(hostile()))
     assert page.open == []
     assert "script" not in page.tags
     assert "img" not in page.tags
     assert page.attributes <= {
         "lang", "charset", "name", "content", "http-equiv", "id", "class",
     }  # fmt: skip
-    assert "\x1b" not in html(hostile())
-    assert "\u202e" not in html(hostile())
+    assert "\x1b" not in render_html(hostile())
+    assert "\u202e" not in render_html(hostile())
 
 
 def test_page_shows_diffs_outputs_verdicts_and_costs() -> None:
-    text = html(transcript(read(FIXTURES / "edits" / "log.jsonl").entries))
+    text = render_html(build_transcript(read_log(FIXTURES / "edits" / "log.jsonl").entries))
     assert Page(text).open == []
     for shown in (
         '<span class="removed">-    return sum(values) / (len(values) + 1)\n</span>',
@@ -100,7 +100,7 @@ def test_page_shows_what_the_model_wrote_as_it_meant_it() -> None:
     words = "# Done\n\n**Two** tests:\n\n| a | b |\n|---|---|\n| 1 | `x` |\n\n```py\n<b>\n```\n"
     bad = "[x](javascript:alert(1)) ![y](http://evil/z.png) <script>1</script>"
     asked = TurnStarted(message=UserMessage(content=(Text(text="go"),)))
-    text = html(transcript(entries(STARTED, asked, replied(text=words + bad), DONE)))
+    text = render_html(build_transcript(entries(STARTED, asked, replied(text=words + bad), DONE)))
     assert Page(text).open == []
     for shown in ("<strong>Two</strong>", "<td><code>x</code></td>", "&lt;b&gt;", "&lt;script&gt;"):
         assert shown in text
@@ -111,12 +111,12 @@ def test_page_shows_what_the_model_wrote_as_it_meant_it() -> None:
 
 def test_image_stands_in_the_page_itself() -> None:
     image = Image(media_type="image/png", data="iVBORw0KGgo=")
-    made = transcript(entries(STARTED, TurnStarted(message=UserMessage(content=(image,)))))
-    assert '<img alt="" src="data:image/png;base64,iVBORw0KGgo=">' in html(made)
+    made = build_transcript(entries(STARTED, TurnStarted(message=UserMessage(content=(image,)))))
+    assert '<img alt="" src="data:image/png;base64,iVBORw0KGgo=">' in render_html(made)
 
 
 def test_markdown_runs_nothing_when_it_is_rendered() -> None:
-    text = markdown(hostile())
+    text = render_markdown(hostile())
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert {"script", "img", "pre"} & Page(rendered, strict=False).tags == {"pre"}
     assert "\x1b" not in text
@@ -124,23 +124,25 @@ def test_markdown_runs_nothing_when_it_is_rendered() -> None:
 
 def test_markdown_of_the_model_cannot_act_but_keeps_its_code() -> None:
     said = "See <b>this</b> ![x](http://a/b)\n```html\n<b>code</b>\n```\nand\n```\nunclosed <i>"
-    text = markdown(transcript(entries(STARTED, *SESSION[1:2], replied(text=said), DONE)))
+    text = render_markdown(
+        build_transcript(entries(STARTED, *SESSION[1:2], replied(text=said), DONE))
+    )
     assert "See &lt;b>this&lt;/b> !\\[x](http://a/b)" in text
     assert "```html\n<b>code</b>\n```" in text
     assert "unclosed <i>\n```\n" in text
 
 
 def test_json_holds_every_fact() -> None:
-    all_entries = read(FIXTURES / "edits" / "log.jsonl").entries
-    document = json.loads(json_document(transcript(all_entries), all_entries))
+    all_entries = read_log(FIXTURES / "edits" / "log.jsonl").entries
+    document = json.loads(render_json(build_transcript(all_entries), all_entries))
     assert len(document["facts"]) == len(all_entries)
     assert document["changed"] == {"calc.py": [1, 1], "docs/NOTES.md": [3, 0]}
 
 
-@pytest.mark.parametrize("write", [html, markdown])
+@pytest.mark.parametrize("write", [render_html, render_markdown])
 def test_session_in_which_nothing_happened_is_written_all_the_same(write: object) -> None:
     assert callable(write)
-    assert "A session" in write(transcript([]))
+    assert "A session" in write(build_transcript([]))
 
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -150,8 +152,8 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 def test_browser_shows_the_page_on_a_phone_without_running_anything(tmp_path: Path) -> None:
     assert BROWSER is not None
     made = hostile()
-    made.turns += transcript(read(FIXTURES / "edits" / "log.jsonl").entries).turns
-    (tmp_path / "page.html").write_text(html(made))
+    made.turns += build_transcript(read_log(FIXTURES / "edits" / "log.jsonl").entries).turns
+    (tmp_path / "page.html").write_text(render_html(made))
     ran = subprocess.run(
         [
             BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=390,844",

@@ -1,12 +1,12 @@
 import pytest
 
-from agentcli.record.replay.likeness import difference, normal_for
-from agentcli.record.replay.relocate import Places, Relocate
+from agentcli.record.replay.likeness import build_normalizer, diff_results
+from agentcli.record.replay.relocate import PathRelocation, RecordedPaths
 from agentcli.types.messages import Text
 from agentcli.types.tools import Command, ToolResult
 
-THEN = Places(workspaces=("/home/ann/app",), sessions=("20260101-000000-abcd",))
-NOW = Places(workspaces=("/tmp/x/workspace",), sessions=("replay-1",))
+THEN = RecordedPaths(workspaces=("/home/ann/app",), sessions=("20260101-000000-abcd",))
+NOW = RecordedPaths(workspaces=("/tmp/x/workspace",), sessions=("replay-1",))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ NOW = Places(workspaces=("/tmp/x/workspace",), sessions=("replay-1",))
     ],
 )
 def test_place_and_moment_do_not_count(then: str, now: str) -> None:
-    assert normal_for(THEN)(then) == normal_for(NOW)(now)
+    assert build_normalizer(THEN)(then) == build_normalizer(NOW)(now)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_place_and_moment_do_not_count(then: str, now: str) -> None:
     ],
 )
 def test_everything_else_counts(then: str, now: str) -> None:
-    assert normal_for(THEN)(then) != normal_for(NOW)(now)
+    assert build_normalizer(THEN)(then) != build_normalizer(NOW)(now)
 
 
 def result(text: str, *, cwd: str, exit_code: int, output_bytes: int = 0) -> ToolResult:
@@ -62,24 +62,26 @@ def result(text: str, *, cwd: str, exit_code: int, output_bytes: int = 0) -> Too
 def test_difference_is_a_diff_of_what_counts() -> None:
     then = result("built in 3.2s", cwd="/home/ann/app", output_bytes=13, exit_code=0)
     now = result("built in 1s", cwd="/tmp/x/workspace", output_bytes=11, exit_code=0)
-    assert difference(then, now, normal_for(THEN), normal_for(NOW)) == ""
+    assert diff_results(then, now, build_normalizer(THEN), build_normalizer(NOW)) == ""
     broken = result("built in 1s", cwd="/tmp/x/workspace", exit_code=2)
-    shown = difference(then, broken, normal_for(THEN), normal_for(NOW))
+    shown = diff_results(then, broken, build_normalizer(THEN), build_normalizer(NOW))
     assert "+exit_code: 2" in shown
 
 
 def test_relocation_reaches_every_text_of_an_input() -> None:
-    move = Relocate(THEN, workspace="/w", directory="/s")
+    move = PathRelocation(THEN, workspace="/w", directory="/s")
     given = {
         "path": "/home/ann/app/a.py",
         "many": ["cat /home/ann/app2 '/x/20260101-000000-abcd/out/1.log'", 3, None],
     }
-    assert move.value(given) == {
+    assert move.relocate_json(given) == {
         "path": "/w/a.py",
         "many": ["cat /home/ann/app2 '/s/out/1.log'", 3, None],
     }
 
 
 def test_workspace_that_is_the_root_is_left_alone() -> None:
-    move = Relocate(Places(workspaces=("/",), sessions=("s",)), workspace="/w", directory="/s")
-    assert move.value("/etc/hosts") == "/etc/hosts"
+    move = PathRelocation(
+        RecordedPaths(workspaces=("/",), sessions=("s",)), workspace="/w", directory="/s"
+    )
+    assert move.relocate_json("/etc/hosts") == "/etc/hosts"

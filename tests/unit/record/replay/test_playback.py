@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from agentcli.record.replay.playback import Playback, RecordedJudge, RecordedTool
-from agentcli.record.replay.played import PlayedTurn, turns_of
-from agentcli.record.replay.relocate import Places, Relocate
+from agentcli.record.replay.played import RecordedTurn, split_turns
+from agentcli.record.replay.relocate import PathRelocation, RecordedPaths
 from agentcli.types.deltas import Delta
-from agentcli.types.errors import ToolError, WireError
-from agentcli.types.events import Ending, Entry, Fact, HookRan, ModelFailed, Told, TurnEnded
+from agentcli.types.errors import ProviderError, ToolError
+from agentcli.types.events import ContextNote, Ending, Entry, Fact, HookRan, ModelFailed, TurnEnded
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import ErrorKind, Output, ToolContext, ToolSpec
-from agentcli.types.verdicts import Confinement
+from agentcli.types.verdicts import Grants
 from agentcli.types.wire import Request
 from tests.support.record import (
     ALLOWED,
@@ -29,19 +29,19 @@ from tests.support.record import (
 )
 from tests.support.session import FunctionTool
 
-NOWHERE = Relocate(Places(workspaces=(), sessions=()), workspace="/w", directory="/s")
+NOWHERE = PathRelocation(RecordedPaths(workspaces=(), sessions=()), workspace="/w", directory="/s")
 REQUEST = Request(model="m", system="", messages=())
 CANCELLED = TurnEnded(ending=Ending.CANCELLED)
 
 
-def turns(*facts: Fact) -> list[PlayedTurn]:
-    return turns_of(
+def turns(*facts: Fact) -> list[RecordedTurn]:
+    return split_turns(
         Entry(seq=seq, at="", session="s", parent=None, fact=fact)
         for seq, fact in enumerate((STARTED, *facts), start=1)
     )
 
 
-def playing(turn: PlayedTurn) -> Playback:
+def playing(turn: RecordedTurn) -> Playback:
     playback = Playback(NOWHERE)
     playback.begin(turn)
     return playback
@@ -50,7 +50,7 @@ def playing(turn: PlayedTurn) -> Playback:
 def asked_again(playback: Playback, times: int = 1) -> Sequence[object]:
     async def ask() -> list[object]:
         shown: list[Delta] = []
-        return [await playback.ask(REQUEST, shown.append) for _ in range(times)]
+        return [await playback.send(REQUEST, shown.append) for _ in range(times)]
 
     return asyncio.run(ask())
 
@@ -71,15 +71,15 @@ def test_turn_that_ended_at_a_limit_was_cut() -> None:
 
 
 def test_words_are_told_again_where_they_were_told() -> None:
-    before, between = Told(text="1", why="instructions"), Told(text="2", why="person")
-    own = Told(text="3", why="length")
+    before, between = ContextNote(text="1", why="instructions"), ContextNote(text="2", why="person")
+    own = ContextNote(text="3", why="length")
     (turn,) = turns(before, asked("x"), replied(A), finished(A), between, own, replied(), DONE)
-    assert (turn.told, turn.replies[1].told) == ([before], [between])
+    assert (turn.notes, turn.replies[1].notes) == ([before], [between])
 
 
 def test_failed_request_fails_again() -> None:
     (turn,) = turns(asked("x"), ModelFailed(kind="rate_limited", message="slow down"), DONE)
-    with pytest.raises(WireError, match="slow down"):
+    with pytest.raises(ProviderError, match="slow down"):
         asked_again(playing(turn))
 
 
@@ -99,7 +99,7 @@ def test_interrupted_reply_interrupts_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "error"), [(CANCELLED, asyncio.CancelledError), (DONE, WireError)]
+    ("ended", "error"), [(CANCELLED, asyncio.CancelledError), (DONE, ProviderError)]
 )
 def test_end_of_the_recording_is_as_the_turn_ended(
     ended: TurnEnded, error: type[BaseException]
@@ -115,7 +115,7 @@ def ran(playback: Playback, tool: RecordedTool, call: ToolCall) -> Output:
 
 
 def test_call_is_run_where_it_can_be_and_answered_where_not() -> None:
-    letting_out = replace(ALLOWED, confinement=Confinement(network=True))
+    letting_out = replace(ALLOWED, confinement=Grants(network=True))
     (turn,) = turns(
         asked("x"),
         replied(A, B),
@@ -157,7 +157,7 @@ def test_call_that_never_came_to_a_verdict_fails_as_it_did() -> None:
 
 
 def test_recorded_verdict_lets_nothing_out_of_the_workspace() -> None:
-    letting_out = replace(ALLOWED, confinement=Confinement(network=True, writable=(Path("/"),)))
+    letting_out = replace(ALLOWED, confinement=Grants(network=True, writable=(Path("/"),)))
     (turn,) = turns(asked("x"), replied(A), judged(A, letting_out), finished(A), DONE)
     playback = playing(turn)
     asked_again(playback)
@@ -166,7 +166,7 @@ def test_recorded_verdict_lets_nothing_out_of_the_workspace() -> None:
     given = asyncio.run(
         RecordedJudge(playback, NOWHERE)(A, tool=tool, effect=effect, preview=nothing)
     )
-    assert given.confinement == Confinement()
+    assert given.confinement == Grants()
 
 
 async def nothing() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.triage.checks import CHECKS, findings
-from agentcli.record.triage.finding import Case, Finding, Level
-from agentcli.record.triage.trace import trace_of
-from agentcli.tools.contracts import BUILT_IN, contract
+from agentcli.record.triage.checks import CHECKS, run_checks
+from agentcli.record.triage.finding import Level, TriageCase, TriageFinding
+from agentcli.record.triage.trace import build_trace
+from agentcli.tools.contracts import BUILT_IN, load_spec
 from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
 from agentcli.types.events import (
     CallFinished,
@@ -91,21 +91,21 @@ def ran(call: ToolCall, **how: Any) -> list[Fact]:
     return [replied(call), judged(call), finished(call, **how)]
 
 
-def case(facts: Sequence[Fact], **more: Any) -> Case:
+def case(facts: Sequence[Fact], **more: Any) -> TriageCase:
     entries = [
         Entry(seq=number, at="2026-01-01T00:00:00.000Z", session="s", parent=None, fact=fact)
         for number, fact in enumerate(facts, start=1)
     ]
-    return Case(trace=trace_of(entries), **more)
+    return TriageCase(trace=build_trace(entries), **more)
 
 
 def found(facts: Sequence[Fact], **more: Any) -> list[tuple[str, Level, int]]:
-    return [(one.check, one.level, one.record) for one in findings(case(facts, **more))]
+    return [(one.check, one.level, one.record) for one in run_checks(case(facts, **more))]
 
 
 def test_good_session_has_no_findings() -> None:
     call = a_call(path="a")
-    schemas = {name: contract(name).schema for name in BUILT_IN}
+    schemas = {name: load_spec(name).schema for name in BUILT_IN}
     assert found([STARTED, ASKED, *ran(call), replied(), *DONE], schemas=schemas) == []
 
 
@@ -169,8 +169,8 @@ def test_same_id_in_another_reply_is_another_call() -> None:
 def test_arguments_that_do_not_fit_the_schema_are_told(given: Json, words: str) -> None:
     call = ToolCall(id="c1", name="read_file", input=given)
     facts = [STARTED, ASKED, replied(call), finished(call, ErrorKind.INVALID_INPUT), *DONE]
-    schemas = {"read_file": contract("read_file").schema}
-    (finding,) = findings(case(facts, schemas=schemas))
+    schemas = {"read_file": load_spec("read_file").schema}
+    (finding,) = run_checks(case(facts, schemas=schemas))
     assert (finding.check, finding.level, finding.record) == ("arguments", Level.WARNING, 3)
     assert finding.what.endswith(words)
 
@@ -179,7 +179,7 @@ def test_error_that_a_later_call_made_up_for_is_a_note() -> None:
     failed = ran(a_call(path="a"), error=ErrorKind.FAILED, text="No such file: a.")
     later = ran(a_call(path="b", call_id="c2"))
     assert found([STARTED, ASKED, *failed, *later, *DONE]) == [("error", Level.NOTE, 5)]
-    (finding,) = findings(case([STARTED, ASKED, *failed, replied(), *DONE]))
+    (finding,) = run_checks(case([STARTED, ASKED, *failed, replied(), *DONE]))
     assert (finding.check, finding.level) == ("error", Level.WARNING)
     assert finding.what == "read_file a failed: No such file: a."
 
@@ -211,7 +211,7 @@ def test_cut_result_is_told_unless_the_rest_was_read() -> None:
 def test_denial_names_the_rule_that_would_allow_it() -> None:
     call = a_call("bash", command="pytest -q")
     denied: list[Fact] = [replied(call), judged(call, "deny"), finished(call, ErrorKind.DENIED)]
-    (finding,) = findings(case([STARTED, ASKED, *denied, *DONE]))
+    (finding,) = run_checks(case([STARTED, ASKED, *denied, *DONE]))
     assert (finding.check, finding.level) == ("denied", Level.WARNING)
     assert finding.fix == "if it should be allowed: --allow 'bash(pytest:*)'"
 
@@ -226,7 +226,7 @@ def test_denial_names_the_rule_that_would_allow_it() -> None:
 def test_denial_that_no_allow_can_lift_says_so(by: By, fix: str) -> None:
     call = a_call("bash", command="rm -rf .")
     denied: list[Fact] = [replied(call), judged(call, "deny", by), finished(call, ErrorKind.DENIED)]
-    (finding,) = findings(case([STARTED, ASKED, *denied, *DONE]))
+    (finding,) = run_checks(case([STARTED, ASKED, *denied, *DONE]))
     assert finding.fix == fix
 
 
@@ -249,14 +249,14 @@ def test_slowest_calls_come_first_and_few() -> None:
         for number in range(5)
         for fact in ran(a_call(call_id=f"c{number}", path=str(number)), duration_s=number + 0.5)
     ]
-    told = [one.what for one in findings(case([STARTED, ASKED, *calls, *DONE]))]
+    told = [one.what for one in run_checks(case([STARTED, ASKED, *calls, *DONE]))]
     assert told == ["read_file 4 took 4.5 s", "read_file 3 took 3.5 s", "read_file 2 took 2.5 s"]
 
 
 def test_cost_by_turn_names_the_dearest_first() -> None:
     cheap, dear = replied(cost_usd=0.25), replied(cost_usd=0.75)
     facts = [STARTED, ASKED, cheap, DONE[0], ASKED, dear, *DONE]
-    assert [one.what for one in findings(case(facts))] == [
+    assert [one.what for one in run_checks(case(facts))] == [
         "turn 2 cost $0.7500 (75% of $1.0000): 1 request",
         "turn 1 cost $0.2500 (25% of $1.0000): 1 request",
     ]
@@ -310,7 +310,7 @@ def test_most_important_comes_first() -> None:
 def test_every_finding_says_what_why_and_what_to_do() -> None:
     call = a_call("bash", command="x" * 500 + "\x1b[31m\n")
     denied: list[Fact] = [replied(call), judged(call, "deny"), finished(call, ErrorKind.DENIED)]
-    told: list[Finding] = findings(case([STARTED, ASKED, *denied]))
+    told: list[TriageFinding] = run_checks(case([STARTED, ASKED, *denied]))
     assert told
     for finding in told:
         assert finding.check in CHECKS

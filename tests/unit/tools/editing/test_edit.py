@@ -1,7 +1,7 @@
 import pytest
 
-from agentcli.machine.text import spliced
-from agentcli.tools.editing.edit import Wish, edit
+from agentcli.machine.text import splice
+from agentcli.tools.editing.edit import EditRequest, plan_edit
 from agentcli.types.errors import ToolError
 
 CODE = """\
@@ -18,9 +18,9 @@ class Shop:
 
 
 def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
-    wish = Wish(path="f", old=old, new=new, replace_all=replace_all)
-    result = edit(text, wish)
-    return spliced(text, result.splices), result.overlooked
+    wish = EditRequest(path="f", old=old, new=new, replace_all=replace_all)
+    result = plan_edit(text, wish)
+    return splice(text, result.splices), result.overlooked
 
 
 def refused(text: str, old: str, new: str, *, replace_all: bool = False) -> str:

@@ -1,14 +1,14 @@
 import pytest
 
-from agentcli.machine.text import spliced
-from agentcli.tools.editing.lines import by_lines
+from agentcli.machine.text import splice
+from agentcli.tools.editing.lines import match_by_lines
 from agentcli.tools.editing.readings import Reading
 from agentcli.tools.editing.view import LfView
 
 
 def after(text: str, old: str, new: str) -> str | None:
-    found = by_lines(LfView(text), Reading(old, new))
-    return None if found.splice is None else spliced(text, [found.splice])
+    found = match_by_lines(LfView(text), Reading(old, new))
+    return None if found.splice is None else splice(text, [found.splice])
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_unclear_ends_are_not_touched(text: str, old: str, new: str) -> None:
 
 
 def test_several_places_are_named() -> None:
-    found = by_lines(LfView("a\nb\n a\n"), Reading("a  \n", "c  \n"))
+    found = match_by_lines(LfView("a\nb\n a\n"), Reading("a  \n", "c  \n"))
     assert (found.lines, found.splice) == ((1, 3), None)

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.editing.near import not_found
+from agentcli.tools.editing.near import explain_not_found
 from agentcli.tools.editing.readings import Reading
 from agentcli.tools.editing.view import LfView
 
@@ -8,7 +8,7 @@ TEXT = "import os\n\n\ndef first(path):\n    return path\n\n\ndef second(path):\
 
 
 def told(old: str, new: str = "") -> str:
-    return not_found(LfView(TEXT), Reading(old, new), path="f")
+    return explain_not_found(LfView(TEXT), Reading(old, new), path="f")
 
 
 def test_the_lines_most_of_it_agrees_on_are_closest() -> None:
@@ -34,7 +34,7 @@ def test_without_a_shared_line_words_decide() -> None:
     ],
 )
 def test_what_does_not_show_is_said(own: str, old: str, note: str) -> None:
-    shown = not_found(LfView(own), Reading(old, ""), path="f")
+    shown = explain_not_found(LfView(own), Reading(old, ""), path="f")
     assert shown.endswith(f"\n2\tx\n[line 1 {note}]")
 
 
@@ -44,5 +44,5 @@ def test_nothing_close_is_nothing_shown() -> None:
 
 def test_long_lines_are_cut() -> None:
     view = LfView("word " * 1000 + "\nend\n")
-    shown = not_found(view, Reading("word " * 1000 + "\nEnd\n", ""), path="f")
+    shown = explain_not_found(view, Reading("word " * 1000 + "\nEnd\n", ""), path="f")
     assert len(shown) < 400

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.editing.rebuild import difference, rebuilt
+from agentcli.tools.editing.rebuild import difference, rebuild_lines
 from agentcli.tools.editing.view import LfView
 
 
@@ -10,7 +10,7 @@ def lines(text: str) -> list[str]:
 
 def rebuild(own: str, old: str, new: str, *, file: str = "") -> str | None:
     style = LfView((file or own).replace("|", "\n")).style
-    result = rebuilt(lines(own), lines(old), lines(new) if new else [], style=style)
+    result = rebuild_lines(lines(own), lines(old), lines(new) if new else [], style=style)
     return None if result is None else "|".join(result)
 
 

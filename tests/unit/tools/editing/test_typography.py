@@ -1,22 +1,22 @@
 import pytest
 
 from agentcli.tools.editing.typography import (
-    plain_typography,
-    plainings,
-    retained,
-    typography_of,
+    find_typography,
+    iterate_plainings,
+    retain_typography,
+    to_plain_typography,
 )
 
 PLAIN: frozenset[str] = frozenset()
 
 
 def plained(pairs: list[tuple[str, str]], text: str, own: frozenset[str] = PLAIN) -> set[str]:
-    return {plain(text) for plain in plainings(pairs, own)}
+    return {plain(text) for plain in iterate_plainings(pairs, own)}
 
 
 def test_typographic_characters_have_plain_forms() -> None:
-    assert plain_typography("“a” ‘b’ c—d e\u00a0f e\u0301") == "\"a\" 'b' c-d e f é"
-    assert typography_of("“a”é e\u0301") == frozenset("“”\u0301")
+    assert to_plain_typography("“a” ‘b’ c—d e\u00a0f e\u0301") == "\"a\" 'b' c-d e f é"
+    assert find_typography("“a”é e\u0301") == frozenset("“”\u0301")
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_what_the_file_has_is_not_made_plain() -> None:
 def test_unchanged_characters_are_retained(
     new: str, plain: str, own: str, wanted: str | None
 ) -> None:
-    assert retained(new, plain=plain, own=own) == wanted
+    assert retain_typography(new, plain=plain, own=own) == wanted

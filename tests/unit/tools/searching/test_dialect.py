@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, portable
+from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, translate_pattern
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,9 @@ from agentcli.tools.searching.dialect import Pattern, may_be_meant_literally, po
     ],
 )
 def test_pattern_is_made_portable(pattern: str, text: str) -> None:
-    assert portable(pattern, literal=False) == Pattern(text=text, literal=False, multiline=False)
+    assert translate_pattern(pattern, literal=False) == Pattern(
+        text=text, literal=False, multiline=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,9 @@ def test_pattern_is_made_portable(pattern: str, text: str) -> None:
     ],
 )
 def test_pattern_that_speaks_of_line_ends_crosses_lines(pattern: str, text: str) -> None:
-    assert portable(pattern, literal=False) == Pattern(text=text, literal=False, multiline=True)
+    assert translate_pattern(pattern, literal=False) == Pattern(
+        text=text, literal=False, multiline=True
+    )
 
 
 @pytest.mark.parametrize("pattern", ["print(x)", "a[0]", "f() {", "a.b", "$x", "x?.y", "*ptr"])
@@ -57,10 +61,12 @@ def test_what_is_a_regex_or_plain_is_not_meant_literally(pattern: str) -> None:
 
 
 def test_literal_text_stays_as_it_is() -> None:
-    assert portable("f(x)$", literal=True) == Pattern(text="f(x)$", literal=True, multiline=False)
+    assert translate_pattern("f(x)$", literal=True) == Pattern(
+        text="f(x)$", literal=True, multiline=False
+    )
 
 
 def test_literal_lines_match_either_line_ending() -> None:
-    assert portable("f(x)\n$", literal=True) == Pattern(
+    assert translate_pattern("f(x)\n$", literal=True) == Pattern(
         text=r"f\(x\)\r?\n\$", literal=False, multiline=True
     )

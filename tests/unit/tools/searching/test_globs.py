@@ -18,13 +18,13 @@ from agentcli.tools.searching import globs
     ],
 )
 def test_braces_stand_for_several_globs(glob: str, meant: list[str]) -> None:
-    assert globs.expanded(glob) == meant
+    assert globs.expand_braces(glob) == meant
 
 
 @pytest.mark.parametrize("glob", ["{a", "a}", "{a,{b}", "{a,b}" * 9])
 def test_unbalanced_or_endless_braces_are_refused(glob: str) -> None:
     with pytest.raises(globs.GlobError):
-        globs.expanded(glob)
+        globs.expand_braces(glob)
 
 
 @pytest.mark.parametrize(
@@ -48,25 +48,25 @@ def test_unbalanced_or_endless_braces_are_refused(glob: str) -> None:
     ],
 )
 def test_source_matches_whole_paths(glob: str, matching: list[str], other: list[str]) -> None:
-    pattern = re.compile(globs.source(glob), re.DOTALL)
+    pattern = re.compile(globs.translate_glob(glob), re.DOTALL)
     assert [path for path in (*matching, *other) if pattern.fullmatch(path)] == matching
 
 
 @pytest.mark.parametrize("glob", ["[", "[]", "[!]", "[z-a]", "a\\"])
 def test_what_is_no_glob_is_refused(glob: str) -> None:
     with pytest.raises(globs.GlobError):
-        globs.source(glob)
+        globs.translate_glob(glob)
 
 
 @pytest.mark.parametrize(
     ("component", "text"), [("*.py", ".py"), ("a*bcd*", "bcd"), ("a", "a"), ("*", ""), ("ab?", "")]
 )
 def test_needed_is_in_every_match(component: str, text: str) -> None:
-    assert globs.needed(component) == text
+    assert globs.find_literal_part(component) == text
 
 
 def test_many_stars_take_no_time() -> None:
-    pattern = re.compile(globs.source("*a" * 30 + "*b"), re.DOTALL)
+    pattern = re.compile(globs.translate_glob("*a" * 30 + "*b"), re.DOTALL)
     assert not pattern.fullmatch("a" * 250)
     assert pattern.fullmatch("xa" * 30 + "b")
 
@@ -76,4 +76,4 @@ def test_many_stars_take_no_time() -> None:
     [("*.py", "*.py"), ("a?[bc]d", "a*d"), (r"\*x", r"\*x"), ("**", "*"), ("[!]]x", "*x")],
 )
 def test_widened_uses_stars_alone(component: str, wider: str) -> None:
-    assert globs.widened(component) == wider
+    assert globs.widen_glob(component) == wider

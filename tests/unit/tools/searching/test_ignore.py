@@ -3,18 +3,18 @@ from pathlib import Path
 import pytest
 
 from agentcli.tools.searching.ignore import (
-    everywhere,
-    excluded_by_git,
-    inherited,
-    rules_of,
-    verdict,
+    inherit_rules,
+    judge_path,
+    parse_rules,
+    read_git_excludes,
+    read_global_rules,
 )
 from tests.support.searching import plant
 
 
 def leaves_out(lines: str, path: str, *, is_dir: bool = False) -> bool | None:
-    rules = [rule for line in lines.split("\n") for rule in rules_of(line)]
-    return verdict(rules, path.encode(), is_dir=is_dir)
+    rules = [rule for line in lines.split("\n") for rule in parse_rules(line)]
+    return judge_path(rules, path.encode(), is_dir=is_dir)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_rule_with_a_slash_at_its_end_is_for_directories() -> None:
     ],
 )
 def test_rule_is_carried_into_a_directory(line: str, inside: list[str]) -> None:
-    (rule,) = rules_of(line)
+    (rule,) = parse_rules(line)
     assert [rest.line for rest in rule.within(b"src")] == inside
 
 
 def test_rules_of_all_directories_above_are_inherited(tmp_path: Path) -> None:
     plant(tmp_path, {".gitignore": "*.tmp\n/ws/src/gen\n", "ws/.ignore": "!src/a.tmp\n"})
     plant(tmp_path, {"ws/src/x": ""})
-    outer = inherited(tmp_path / "ws/src", workspace=tmp_path / "ws")
+    outer = inherit_rules(tmp_path / "ws/src", workspace=tmp_path / "ws")
     assert not outer.ignored
     assert [rule.line for rule in outer.rules][-3:] == ["/**/*.tmp", "/gen", "!/a.tmp"]
 
@@ -82,20 +82,20 @@ def test_rules_of_all_directories_above_are_inherited(tmp_path: Path) -> None:
 def test_rules_of_git_end_at_their_repository(tmp_path: Path) -> None:
     plant(tmp_path, {".gitignore": "*.tmp\n", ".ignore": "*.bak\n", "ws/.git/info/exclude": "/b"})
     plant(tmp_path, {"ws/src/x": ""})
-    outer = inherited(tmp_path / "ws/src", workspace=tmp_path / "ws")
+    outer = inherit_rules(tmp_path / "ws/src", workspace=tmp_path / "ws")
     assert [rule.line for rule in outer.rules][-1:] == ["/**/*.bak"]
     assert "/**/*.tmp" not in [rule.line for rule in outer.rules]
 
 
 def test_directory_in_an_ignored_one_is_ignored(tmp_path: Path) -> None:
     plant(tmp_path, {".gitignore": "build/\n", "build/deep/x": "", "src/x": ""})
-    assert inherited(tmp_path / "build/deep", workspace=tmp_path).ignored
-    assert not inherited(tmp_path / "src", workspace=tmp_path).ignored
+    assert inherit_rules(tmp_path / "build/deep", workspace=tmp_path).ignored
+    assert not inherit_rules(tmp_path / "src", workspace=tmp_path).ignored
 
 
 def test_rules_outside_cannot_ignore_the_workspace(tmp_path: Path) -> None:
     plant(tmp_path, {".gitignore": "*\n", "ws/src/x": ""})
-    outer = inherited(tmp_path / "ws/src", workspace=tmp_path / "ws")
+    outer = inherit_rules(tmp_path / "ws/src", workspace=tmp_path / "ws")
     assert not outer.ignored
     assert outer.rules == ()
 
@@ -109,12 +109,12 @@ def test_exclude_file_is_found_from_a_worktree(tmp_path: Path) -> None:
             "w/.git": f"gitdir: {tmp_path}/main/.git/worktrees/w\n",
         },
     )
-    assert [rule.line for rule in excluded_by_git(tmp_path / "w")] == ["/**/*.tmp"]
+    assert [rule.line for rule in read_git_excludes(tmp_path / "w")] == ["/**/*.tmp"]
 
 
 def test_rules_for_all_repositories_are_where_git_has_them(tmp_path: Path) -> None:
     plant(tmp_path, {"home/.config/git/ignore": "*.swp\n", "home/mine": ".idea\n"})
     home = tmp_path / "home"
-    assert [rule.line for rule in everywhere(home, home / ".config")] == ["/**/*.swp"]
+    assert [rule.line for rule in read_global_rules(home, home / ".config")] == ["/**/*.swp"]
     plant(home, {".gitconfig": '[core]\n\texcludesFile = "~/mine"\n'})
-    assert [rule.line for rule in everywhere(home, home / ".config")] == ["/**/.idea"]
+    assert [rule.line for rule in read_global_rules(home, home / ".config")] == ["/**/.idea"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Engine, Finish
-from agentcli.tools.searching.scope import Scope
+from agentcli.tools.searching.ripgrep import Ripgrep, SearchEnd
+from agentcli.tools.searching.scope import SearchScope
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 from tests.support.searching import grep
@@ -22,14 +22,14 @@ def program(path: Path, version: str) -> Path:
     return path
 
 
-def acting(script: str, *, time_limit_s: float = 20.0) -> Engine:
+def acting(script: str, *, time_limit_s: float = 20.0) -> Ripgrep:
     """An engine that does what a script says, with its process id as the first record."""
     told = f"import os, sys, time\nprint(os.getpid(), flush=True)\n{script}"
-    return Engine(command=(sys.executable, "-c", told), time_limit_s=time_limit_s)
+    return Ripgrep(command=(sys.executable, "-c", told), time_limit_s=time_limit_s)
 
 
-def scope(path: Path) -> Scope:
-    return Scope(where="", root=path, cwd=path, target=".", prefix="")
+def scope(path: Path) -> SearchScope:
+    return SearchScope(where="", root=path, cwd=path, target=".", prefix="")
 
 
 def is_alive(pid: int) -> bool:
@@ -45,7 +45,7 @@ def test_chosen_program_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     program(tmp_path / "bin/rg", "ripgrep 14.1.0")
     monkeypatch.setenv("AGENTCLI_RG", str(chosen))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    assert ripgrep.find(tmp_path / "workspace") == chosen
+    assert ripgrep.find_ripgrep(tmp_path / "workspace") == chosen
 
 
 def test_path_is_searched_in_order_past_what_is_not_usable(
@@ -58,7 +58,7 @@ def test_path_is_searched_in_order_past_what_is_not_usable(
     folders = [tmp_path / name for name in ("none", "old", "other", "plain", "good")]
     monkeypatch.setenv("AGENTCLI_RG", str(tmp_path / "none/rg"))
     monkeypatch.setenv("PATH", os.pathsep.join(["", "bin", *map(str, folders)]))
-    assert ripgrep.find(tmp_path / "workspace") == good
+    assert ripgrep.find_ripgrep(tmp_path / "workspace") == good
 
 
 def test_program_inside_the_workspace_is_never_taken_from_path(
@@ -69,7 +69,7 @@ def test_program_inside_the_workspace_is_never_taken_from_path(
     (tmp_path / "link/rg").symlink_to(planted)
     monkeypatch.delenv("AGENTCLI_RG", raising=False)
     monkeypatch.setenv("PATH", os.pathsep.join([str(planted.parent), str(tmp_path / "link")]))
-    found = ripgrep.find(tmp_path / "workspace")
+    found = ripgrep.find_ripgrep(tmp_path / "workspace")
     assert found is None or not found.is_relative_to(tmp_path)
 
 
@@ -82,11 +82,11 @@ def test_run_ends_with_the_program_when_there_is_enough(tmp_path: Path) -> None:
 
     endless = acting('while True: print("row")')
     finish = asyncio.run(
-        ripgrep.run(scope(tmp_path), [], engine=endless, separator=b"\n", take=take)
+        ripgrep.run_ripgrep(scope(tmp_path), [], engine=endless, separator=b"\n", take=take)
     )
     assert taken[1:] == [b"row", b"row"]
     assert not is_alive(int(taken[0]))
-    assert finish == Finish(time_limit_s=20.0, timed_out=False, failed=False, message="")
+    assert finish == SearchEnd(time_limit_s=20.0, timed_out=False, failed=False, message="")
 
 
 def test_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
 
         silent = acting("time.sleep(600)")
         running = asyncio.ensure_future(
-            ripgrep.run(scope(tmp_path), [], engine=silent, separator=b"\n", take=take)
+            ripgrep.run_ripgrep(scope(tmp_path), [], engine=silent, separator=b"\n", take=take)
         )
         await started.wait()
         running.cancel()
@@ -125,7 +125,7 @@ def test_slow_search_is_stopped(tmp_path: Path) -> None:
 
 
 def test_notes_tell_what_was_not_searched() -> None:
-    finish = Finish(
+    finish = SearchEnd(
         time_limit_s=20.0, timed_out=True, failed=False, message="files not searched: 2"
     )
     assert list(finish.notes()) == [
@@ -142,13 +142,13 @@ def test_oversized_record_keeps_its_beginning(tmp_path: Path) -> None:
         return True
 
     big = acting('sys.stdout.write("x" * 17_000_000 + "\\nrow\\n")')
-    asyncio.run(ripgrep.run(scope(tmp_path), [], engine=big, separator=b"\n", take=take))
+    asyncio.run(ripgrep.run_ripgrep(scope(tmp_path), [], engine=big, separator=b"\n", take=take))
     assert [len(record) for record in taken[1:]] == [ripgrep.RECORD_LIMIT_BYTES, 3]
 
 
 def test_missing_program_is_told(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="could not be started: No such file or directory"):
-        grep(tmp_path, ripgrep.at(tmp_path / "rg"), pattern="x")
+        grep(tmp_path, ripgrep.ripgrep_at(tmp_path / "rg"), pattern="x")
 
 
 def test_machine_without_ripgrep_is_told_what_to_install(
@@ -158,4 +158,4 @@ def test_machine_without_ripgrep_is_told_what_to_install(
         raise FileNotFoundError(argv[0])
 
     with pytest.raises(ToolError, match=r"pip install ripgrep==.* grep -rn or find in bash"):
-        ripgrep.engine(tmp_path, start)
+        ripgrep.load_ripgrep(tmp_path, start)

@@ -4,19 +4,19 @@ from pathlib import Path
 import pytest
 
 from agentcli.machine.workspace import Workspace
-from agentcli.tools.searching.scope import Scope, covered
+from agentcli.tools.searching.scope import SearchScope, build_scope
 from agentcli.types.errors import ToolError
 from tests.support.searching import plant
 
 
-def scope(root: Path, path: str = ".", glob: str | None = None) -> Scope:
-    return covered(Workspace(root), path=path, glob=glob)
+def scope(root: Path, path: str = ".", glob: str | None = None) -> SearchScope:
+    return build_scope(Workspace(root), path=path, glob=glob)
 
 
 def test_workspace_is_searched_from_its_root(tmp_path: Path) -> None:
     found = scope(tmp_path)
     assert (found.where, found.cwd, found.target) == ("the workspace", tmp_path.resolve(), ".")
-    assert found.shown(b"./src/a.py") == "src/a.py"
+    assert found.display(b"./src/a.py") == "src/a.py"
 
 
 def test_file_is_searched_from_its_directory(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_file_is_searched_from_its_directory(tmp_path: Path) -> None:
         tmp_path.resolve() / "src",
         "./a.py",
     )
-    assert found.shown(b"./a.py") == "src/a.py"
+    assert found.display(b"./a.py") == "src/a.py"
     assert found.admits(b"./a.py")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.tools.searching.ripgrep import Engine
+from agentcli.tools.searching.ripgrep import Ripgrep
 from tests.support.searching import CAN_HOLD, find, grep, installed, plant
 
 HELD = installed() if CAN_HOLD else []
@@ -17,7 +17,7 @@ NO_MATCHES = "No matches for secret|mine"
 Search = Callable[..., str]
 
 
-def swapped(engine: Engine, path: Path, outside: Path) -> Engine:
+def swapped(engine: Ripgrep, path: Path, outside: Path) -> Ripgrep:
     """One that finds a link to elsewhere where the search was to begin."""
 
     def start(argv: Any, **given: Any) -> Any:
@@ -46,14 +46,14 @@ def workspace(tmp_path: Path) -> Path:
     ],
 )
 def test_directory_that_became_a_link_is_not_searched(
-    workspace: Path, engine: Engine, search: Search, arguments: dict[str, Any], nothing: str
+    workspace: Path, engine: Ripgrep, search: Search, arguments: dict[str, Any], nothing: str
 ) -> None:
     racing = swapped(engine, workspace / "dir", workspace.parent / "outside")
     assert search(workspace, racing, path="dir", **arguments) == f"{nothing} in dir."
 
 
 @pytest.mark.parametrize("engine", HELD, ids=lambda engine: engine.command[0])
-def test_file_that_became_a_link_is_not_searched(workspace: Path, engine: Engine) -> None:
+def test_file_that_became_a_link_is_not_searched(workspace: Path, engine: Ripgrep) -> None:
     file = workspace / "dir/secret.txt"
     racing = swapped(engine, file, workspace.parent / "outside/secret.txt")
     answer = grep(workspace, racing, pattern="secret|mine", path="dir/secret.txt")
@@ -61,7 +61,7 @@ def test_file_that_became_a_link_is_not_searched(workspace: Path, engine: Engine
 
 
 @pytest.mark.parametrize("engine", HELD, ids=lambda engine: engine.command[0])
-def test_ripgrep_that_follows_a_link_gets_nowhere(workspace: Path, engine: Engine) -> None:
+def test_ripgrep_that_follows_a_link_gets_nowhere(workspace: Path, engine: Ripgrep) -> None:
     (workspace / "link").symlink_to(workspace.parent / "outside")
     (workspace / "link.txt").symlink_to(workspace.parent / "outside/secret.txt")
     misled = replace(engine, command=(*engine.command, "--follow"))

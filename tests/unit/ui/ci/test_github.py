@@ -3,10 +3,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.types.errors import Outcome
+from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Ending
-from agentcli.ui.ci.github import Annotations, Workflow, defanged
-from agentcli.ui.findings import Finding, Level
+from agentcli.ui.ci.github import Annotations, Workflow, neutralize_commands
+from agentcli.ui.findings import Level, ReportFinding
 from agentcli.ui.tally import Tally
 
 
@@ -34,17 +34,19 @@ class Runner:
         return found
 
 
-def finding(title: str, level: Level = "error") -> Finding:
-    return Finding(rule="r", level=level, title=title, message="m")
+def finding(title: str, level: Level = "error") -> ReportFinding:
+    return ReportFinding(rule="r", level=level, title=title, message="m")
 
 
 def test_foreign_text_is_not_obeyed() -> None:
     runner = Runner()
     workflow = Workflow(runner.write)
     workflow.open()
-    workflow.line("::error::foreign")
-    workflow.card("bash echo", ["::set-env name=PATH::/tmp", "  ::add-path::/tmp", "##[error]x"])
-    workflow.line("::stop-commands::mine")
+    workflow.write_line("::error::foreign")
+    workflow.write_card(
+        "bash echo", ["::set-env name=PATH::/tmp", "  ::add-path::/tmp", "##[error]x"]
+    )
+    workflow.write_line("::stop-commands::mine")
     workflow.close()
     assert runner.obeyed() == ["::group::bash echo", "::endgroup::"]
 
@@ -54,7 +56,7 @@ def test_fence_is_another_one_every_time() -> None:
     workflow = Workflow(runner.write)
     workflow.open()
     for _ in range(20):
-        workflow.card("t", ["b"])
+        workflow.write_card("t", ["b"])
     workflow.close()
     fences = re.findall(r"::stop-commands::(\S+)", runner.text)
     assert len(set(fences)) == len(fences) == 41
@@ -67,7 +69,7 @@ def test_title_cannot_become_a_second_command(title: str, body: list[str]) -> No
     workflow = Workflow(runner.write)
     workflow.open()
     lines = [part for text in body for part in (text.splitlines() or [""])]
-    workflow.card(title, lines or ["x"])
+    workflow.write_card(title, lines or ["x"])
     workflow.close()
     first, *rest = [line for line in runner.text.split("\n") if line.startswith("::group::")]
     assert (rest, "\r" in first) == ([], False)
@@ -82,7 +84,7 @@ def test_masks_come_first_and_line_by_line() -> None:
 def test_annotation_has_its_place_and_its_text_escaped() -> None:
     runner = Runner()
     workflow = Workflow(runner.write)
-    found = Finding(
+    found = ReportFinding(
         rule="r",
         level="note",
         title="a, b: c",
@@ -99,7 +101,7 @@ def test_annotation_has_its_place_and_its_text_escaped() -> None:
 
 def test_annotations_are_ten_of_a_kind_at_most() -> None:
     runner = Runner()
-    tally, outcome = Tally(), Outcome(ending=Ending.DONE)
+    tally, outcome = Tally(), RunOutcome(ending=Ending.DONE)
     many = [finding(f"t{n}") for n in range(15)] + [finding("w", level="warning")]
     workflow = Workflow(runner.write)
     workflow.open()
@@ -111,11 +113,11 @@ def test_annotations_are_ten_of_a_kind_at_most() -> None:
 @given(st.text(alphabet="ab:#[ \n", max_size=60))
 def test_defanged_answer_has_no_commands_and_reads_the_same(text: str) -> None:
     runner = Runner()
-    runner.write(defanged(text))
+    runner.write(neutralize_commands(text))
     assert runner.obeyed() == []
-    assert defanged(text).replace("\u200b", "") == text
+    assert neutralize_commands(text).replace("\u200b", "") == text
 
 
 def test_answer_without_commands_is_left_alone() -> None:
     text = "Use `std::vector`.\nA: b:: c\n# [x]\n"
-    assert defanged(text) == text
+    assert neutralize_commands(text) == text

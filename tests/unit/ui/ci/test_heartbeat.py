@@ -1,6 +1,6 @@
 import asyncio
 
-from agentcli.ui.ci.heartbeat import heartbeat
+from agentcli.ui.ci.heartbeat import run_heartbeat
 
 
 def test_heart_beats_while_the_body_runs_and_no_longer() -> None:
@@ -14,7 +14,7 @@ def test_heart_beats_while_the_body_runs_and_no_longer() -> None:
             if len(beats) == 3:
                 enough.set()
 
-        async with heartbeat(beat, every_s=0.01):
+        async with run_heartbeat(beat, every_s=0.01):
             await enough.wait()
 
     asyncio.run(body())
@@ -23,7 +23,7 @@ def test_heart_beats_while_the_body_runs_and_no_longer() -> None:
 
 def test_without_a_beat_nothing_runs() -> None:
     async def body() -> int:
-        async with heartbeat(None):
+        async with run_heartbeat(None):
             return len(asyncio.all_tasks())
 
     assert asyncio.run(body()) == 1

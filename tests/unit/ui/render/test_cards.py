@@ -5,19 +5,19 @@ import pytest
 from agentcli.types.errors import UsageError
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, FileView, Raw
-from agentcli.ui.render.cards import Cards
+from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
 from tests.support.scenes import Step, denied, edit, failing, read, step
 
 
-def cards(columns: int = 100) -> Cards:
-    return Cards(Paint(columns=columns, rows=24, theme=NONE, color="none", accessible=False))
+def cards(columns: int = 100) -> CardRenderer:
+    return CardRenderer(Paint(columns=columns, rows=24, theme=NONE, color="none", accessible=False))
 
 
 def shown(*steps: Step, columns: int = 100) -> str:
     drawn = cards(columns)
-    text = "".join(drawn.finished(one.judged, one.finished) for one in steps) + drawn.flush()
+    text = "".join(drawn.add_finished(one.judged, one.finished) for one in steps) + drawn.flush()
     return text.replace("\x1b[1m", "").replace("\x1b[3m", "").replace("\x1b[0m", "")
 
 
@@ -29,13 +29,13 @@ def test_reads_in_a_row_become_one_line() -> None:
 def test_reads_are_held_back_until_something_else_comes() -> None:
     drawn = cards()
     first, second, last = read("a.py"), read("b.py"), denied("person", "no")
-    assert drawn.finished(first.judged, first.finished) == ""
-    assert "a.py" in drawn.held()
-    assert drawn.finished(second.judged, second.finished) == ""
-    assert "2 files" in drawn.held()
-    committed = drawn.finished(last.judged, last.finished)
+    assert drawn.add_finished(first.judged, first.finished) == ""
+    assert "a.py" in drawn.render_held()
+    assert drawn.add_finished(second.judged, second.finished) == ""
+    assert "2 files" in drawn.render_held()
+    committed = drawn.add_finished(last.judged, last.finished)
     assert committed.index("2 files") < committed.index("denied by you")
-    assert (drawn.held(), drawn.flush()) == ("", "")
+    assert (drawn.render_held(), drawn.flush()) == ("", "")
 
 
 def test_failed_read_is_not_folded_away() -> None:
@@ -143,7 +143,7 @@ def test_part_of_a_file_says_how_much_there_is() -> None:
 
 def test_running_call_shows_its_last_three_lines_settled() -> None:
     call = ToolCall(id="c", name="bash", input={"command": "pytest -q"})
-    text = cards().running(call, 12.4, "one\ntwo\n10%\r90%\x1b[K\nthree\nfour\n")
+    text = cards().render_running(call, 12.4, "one\ntwo\n10%\r90%\x1b[K\nthree\nfour\n")
     assert text.replace("\x1b[1m", "").replace("\x1b[0m", "") == (
         "● bash pytest -q  12s\n  90%\n  three\n  four\n"
     )
@@ -157,31 +157,31 @@ def test_show_brings_the_whole_log_back(tmp_path: Path) -> None:
     )
     drawn = cards()
     one = step("bash", {"command": "x"}, ran, effect=Effect.EXECUTE)
-    drawn.finished(one.judged, one.finished)
-    rows = drawn.show(1).rstrip("\n").split("\n")[1:]
+    drawn.add_finished(one.judged, one.finished)
+    rows = drawn.render_card(1).rstrip("\n").split("\n")[1:]
     assert rows == [f"  line {number}" for number in range(500)]
 
 
 def test_show_for_model_is_exactly_its_text() -> None:
     drawn = cards()
     one = step("bash", {"command": "x"}, text="  kept blanks  \n\ttab\n[exit code 0]")
-    drawn.finished(one.judged, one.finished)
-    assert drawn.show(1, for_model=True) == "  kept blanks  \n\ttab\n[exit code 0]\n"
+    drawn.add_finished(one.judged, one.finished)
+    assert drawn.render_card(1, for_model=True) == "  kept blanks  \n\ttab\n[exit code 0]\n"
 
 
 def test_show_of_a_diff_is_not_cut() -> None:
-    drawn = Cards(Paint(columns=80, rows=5, theme=NONE, color="none"))
+    drawn = CardRenderer(Paint(columns=80, rows=5, theme=NONE, color="none"))
     one = edit()
-    assert "more line" in drawn.finished(one.judged, one.finished)
-    assert "more line" not in drawn.show(1)
+    assert "more line" in drawn.add_finished(one.judged, one.finished)
+    assert "more line" not in drawn.render_card(1)
 
 
 def test_show_of_a_missing_card_names_the_ones_there_are() -> None:
     drawn = cards()
     one = read("a.py")
-    drawn.finished(one.judged, one.finished)
+    drawn.add_finished(one.judged, one.finished)
     with pytest.raises(UsageError, match="there is no card 2") as caught:
-        drawn.show(2)
+        drawn.render_card(2)
     assert caught.value.hint == "cards are numbered 1 to 1"
 
 

@@ -1,15 +1,15 @@
 import pytest
 
-from agentcli.ui.render.code import Highlighter, LineLexer, lexer_by_name, lexer_for_file
+from agentcli.ui.render.code import Highlighter, LineLexer, find_lexer_by_name, find_lexer_for_file
 from agentcli.ui.render.palette import DARK
 
 
 def kinds(language: str, *lines: str) -> list[set[str]]:
     """The kinds of token in each line."""
-    lexer = lexer_by_name(language)
+    lexer = find_lexer_by_name(language)
     assert lexer is not None
     one = LineLexer(lexer)
-    return [{str(kind) for kind, piece in one.pieces(line) if piece.strip()} for line in lines]
+    return [{str(kind) for kind, piece in one.split_line(line) if piece.strip()} for line in lines]
 
 
 def test_string_over_lines_stays_a_string() -> None:
@@ -35,19 +35,19 @@ def test_string_that_looks_like_a_comment_is_none() -> None:
 
 
 def test_very_long_line_is_not_lexed() -> None:
-    lexer = lexer_by_name("python")
+    lexer = find_lexer_by_name("python")
     assert lexer is not None
-    assert len(LineLexer(lexer).pieces("x = 1; " * 1_000)) == 1
+    assert len(LineLexer(lexer).split_line("x = 1; " * 1_000)) == 1
 
 
 def test_looking_ahead_changes_nothing() -> None:
-    highlighter = Highlighter(lexer_by_name("python"), DARK)
-    highlighter.peek('x = """')
-    twin = Highlighter(lexer_by_name("python"), DARK)
-    assert highlighter.line("y = 1") == twin.line("y = 1")
+    highlighter = Highlighter(find_lexer_by_name("python"), DARK)
+    highlighter.preview_line('x = """')
+    twin = Highlighter(find_lexer_by_name("python"), DARK)
+    assert highlighter.style_line("y = 1") == twin.style_line("y = 1")
 
 
 def test_unknown_names_have_no_colours() -> None:
-    assert lexer_by_name("no-such-language") is None
-    assert lexer_for_file("LICENSE-UNKNOWN.zzz") is None
-    assert Highlighter(None, DARK).line("x").spans == []
+    assert find_lexer_by_name("no-such-language") is None
+    assert find_lexer_for_file("LICENSE-UNKNOWN.zzz") is None
+    assert Highlighter(None, DARK).style_line("x").spans == []

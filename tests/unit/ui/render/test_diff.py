@@ -1,16 +1,16 @@
 import pytest
 
 from agentcli.types.tools import Diff
-from agentcli.ui.render.diff import diff_body
+from agentcli.ui.render.diff import render_diff
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import DARK, NONE
-from agentcli.ui.render.words import changed, paired
+from agentcli.ui.render.words import find_changed_words, pair_lines
 from tests.support.scenes import NEW_CALC, OLD_CALC, diff_of
 
 
 def shown(diff: Diff, *, columns: int = 80, rows: int = 40, whole: bool = False) -> str:
     paint = Paint(columns=columns, rows=rows, theme=NONE, color="none", accessible=True)
-    return diff_body(diff, paint, number=7, whole=whole)
+    return render_diff(diff, paint, number=7, whole=whole)
 
 
 def test_diff_has_numbers_signs_and_the_lines_as_they_are() -> None:
@@ -29,7 +29,7 @@ def test_diff_has_numbers_signs_and_the_lines_as_they_are() -> None:
 
 def test_changed_words_have_their_own_background() -> None:
     paint = Paint(columns=80, rows=40, theme=DARK, color="truecolor")
-    text = diff_body(diff_of("x = 1\n", "x = 2\n"), paint)
+    text = render_diff(diff_of("x = 1\n", "x = 2\n"), paint)
     assert "48;2;116;38;43m1\x1b[0m" in text and "48;2;31;92;53m2\x1b[0m" in text
 
 
@@ -94,9 +94,9 @@ def test_what_is_no_diff_is_shown_as_it_is() -> None:
 def test_lines_are_paired_by_likeness() -> None:
     removed = ["def add(a, b):", "    return a"]
     added = ["import math", "def add(a, b, c):", "    return a + b"]
-    assert paired(removed, added) == {0: 1, 1: 2}
-    assert paired(["import os"], ["    return 1 + 2"]) == {}
+    assert pair_lines(removed, added) == {0: 1, 1: 2}
+    assert pair_lines(["import os"], ["    return 1 + 2"]) == {}
 
 
 def test_changed_words_are_found() -> None:
-    assert changed("return a / b", "return a // c") == ([(11, 12)], [(10, 11), (12, 13)])
+    assert find_changed_words("return a / b", "return a // c") == ([(11, 12)], [(10, 11), (12, 13)])

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.ui.render.escape import escape, escape_marked
+from agentcli.ui.render.escape import escape, escape_with_ranges
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ def test_only_what_acts_or_hides_is_escaped(text: str, shown: str) -> None:
 
 
 def test_escapes_are_marked_where_they_stand() -> None:
-    assert escape_marked("a\x1bb\u202e") == ("a\\x1bb\\u202e", [(1, 5), (6, 12)])
+    assert escape_with_ranges("a\x1bb\u202e") == ("a\\x1bb\\u202e", [(1, 5), (6, 12)])

@@ -63,7 +63,7 @@ def test_code_is_committed_line_by_line() -> None:
     one = stream()
     assert one.feed("```python\n") == ""
     assert one.feed("x = 1") == ""
-    assert one.tail(3) == "x = 1"
+    assert one.render_tail(3) == "x = 1"
     assert one.feed("\ny = 2\n") == "x = 1\ny = 2\n"
     assert one.feed("```\n") == ""
 
@@ -71,7 +71,7 @@ def test_code_is_committed_line_by_line() -> None:
 def test_table_is_held_until_it_is_complete() -> None:
     one = stream()
     assert one.feed("| a | b |\n|---|--:|\n| x | 1 |\n") == ""
-    assert "x" in CODES.sub("", one.tail(9))
+    assert "x" in CODES.sub("", one.render_tail(9))
     committed = CODES.sub("", one.feed("| longer | 22 |\n\n"))
     assert committed == "a        b\n──────  ──\nx        1\nlonger  22\n"
 
@@ -110,7 +110,7 @@ def test_table_cells_are_wrapped_by_cells() -> None:
 def test_links_are_clickable_only_once_they_are_committed() -> None:
     one = MarkdownStream(Paint(columns=60, theme=DARK, color="truecolor"))
     one.feed("see [it](https://example.org) and [local](file:///etc/passwd)")
-    assert "\x1b]8" not in one.tail(3)
+    assert "\x1b]8" not in one.render_tail(3)
     committed = one.finish()
     assert "\x1b]8;;https://example.org\x1b\\" in committed
     assert "\x1b]8;;file" not in committed
@@ -119,7 +119,7 @@ def test_links_are_clickable_only_once_they_are_committed() -> None:
 def test_what_comes_after_a_resize_has_the_new_width() -> None:
     one = stream(60)
     assert one.feed("word " * 10 + "\n\n").count("\n") == 1
-    one.use(Paint(columns=20, theme=NONE, color="none"))
+    one.set_paint(Paint(columns=20, theme=NONE, color="none"))
     rows = (one.feed("word " * 10) + one.finish()).split("\n")
     assert max(map(len, rows)) <= 19
 
@@ -141,6 +141,6 @@ def test_finished_stream_begins_anew() -> None:
 def test_tail_of_a_long_block_is_its_end() -> None:
     one = stream()
     one.feed("start " + "word " * 5_000 + "end")
-    assert one.tail(2).endswith("end")
-    assert one.tail(2).count("\n") == 1
-    assert one.tail(0) == ""
+    assert one.render_tail(2).endswith("end")
+    assert one.render_tail(2).count("\n") == 1
+    assert one.render_tail(0) == ""

@@ -7,7 +7,7 @@ from rich.color import Color, ColorSystem
 from rich.style import Style
 
 from agentcli.ui.render.colour import Colour, parse_colour
-from agentcli.ui.render.palette import THEMES, ColorDepth, DiffColors, Theme, ThemeName, themed
+from agentcli.ui.render.palette import THEMES, ColorDepth, DiffColors, Theme, ThemeName, build_theme
 from agentcli.ui.render.theme import choose_theme
 
 ENOUGH = 4.5
@@ -102,7 +102,7 @@ def test_every_text_stands_out_from_a_background_of_ours(
     name: ThemeName, diff: DiffColors, depth: ColorDepth
 ) -> None:
     weak = {}
-    for place, style in filled(themed(name, depth=depth, diff=diff)):
+    for place, style in filled(build_theme(name, depth=depth, diff=diff)):
         assert style.color is not None and style.bgcolor is not None, place
         ratio = contrast(color_luminance(style.color, depth), color_luminance(style.bgcolor, depth))
         if ratio < ENOUGH:
@@ -111,14 +111,14 @@ def test_every_text_stands_out_from_a_background_of_ours(
 
 
 def test_sixteen_colours_have_no_backgrounds() -> None:
-    theme = themed("dark", depth="16")
+    theme = build_theme("dark", depth="16")
     assert theme is THEMES["ansi"]
     styles = [value for name in theme.__slots__ if isinstance(value := getattr(theme, name), Style)]
     assert [style for style in (*styles, *theme.syntax.values()) if style.bgcolor] == []
 
 
 def test_no_colours_leave_attributes_alone() -> None:
-    theme = themed("dark", depth="none")
+    theme = build_theme("dark", depth="none")
     styles = [value for name in theme.__slots__ if isinstance(value := getattr(theme, name), Style)]
     assert [style for style in styles if style.color or style.bgcolor] == []
     assert theme.strong.bold
@@ -129,9 +129,9 @@ def test_diff_colours_are_those_of_the_design() -> None:
         styles = (theme.added, theme.added_word, theme.removed, theme.removed_word)
         return [style.bgcolor.name for style in styles if style.bgcolor]
 
-    assert on(themed("dark")) == ["#12301c", "#1f5c35", "#3a1618", "#74262b"]
-    assert on(themed("light")) == ["#e2f6e6", "#a9e3b8", "#fdeaea", "#f6b8b8"]
-    assert [str(themed(name).dim) for name in ("dark", "light", "ansi")] == [
+    assert on(build_theme("dark")) == ["#12301c", "#1f5c35", "#3a1618", "#74262b"]
+    assert on(build_theme("light")) == ["#e2f6e6", "#a9e3b8", "#fdeaea", "#f6b8b8"]
+    assert [str(build_theme(name).dim) for name in ("dark", "light", "ansi")] == [
         "#a0a0a0",
         "#626262",
         "dim",

@@ -2,7 +2,7 @@ import pytest
 
 from agentcli.ui.render.colour import Colour, parse_colour
 from agentcli.ui.render.palette import ColorDepth, ThemeName
-from agentcli.ui.render.theme import When, choose_theme, color_depth
+from agentcli.ui.render.theme import ColorWhen, choose_theme, find_color_depth
 
 XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
@@ -28,9 +28,9 @@ XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
     ],
 )
 def test_depth_follows_flag_then_environment_then_terminal(
-    environ: dict[str, str], is_tty: bool, color: When, depth: ColorDepth
+    environ: dict[str, str], is_tty: bool, color: ColorWhen, depth: ColorDepth
 ) -> None:
-    assert color_depth(environ, is_tty=is_tty, color=color) == depth
+    assert find_color_depth(environ, is_tty=is_tty, color=color) == depth
 
 
 @pytest.mark.parametrize(

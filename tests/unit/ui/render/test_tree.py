@@ -2,7 +2,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from agentcli.ui.render.tree import Node, tree
+from agentcli.ui.render.tree import Node, build_tree
 
 
 def outline(nodes: list[Node]) -> list[Any]:
@@ -10,7 +10,7 @@ def outline(nodes: list[Node]) -> list[Any]:
 
 
 def test_blocks_hold_what_stands_between_their_tokens() -> None:
-    nodes = tree(MarkdownIt().parse("- a *b*\n\n---\n"))
+    nodes = build_tree(MarkdownIt().parse("- a *b*\n\n---\n"))
     emphasised: Any = ("em", "", [("text", "b", [])])
     text = ("inline", "a *b*", [("text", "a ", []), emphasised])
     assert outline(nodes) == [

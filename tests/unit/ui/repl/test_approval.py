@@ -9,15 +9,15 @@ from agentcli.ui.repl.approval import (
     GRACE_S,
     LETTERS,
     PAUSE_S,
-    Approvals,
-    Asked,
-    AskedPlan,
+    ApprovalPrompt,
     Letter,
-    Offer,
+    PendingApproval,
+    PendingPlan,
     PlanAnswer,
+    RuleOffer,
 )
 
-OFFER = Offer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
+OFFER = RuleOffer(rules=("bash(pytest:*)",), session="bash(pytest:*)")
 QUESTION = Question(
     call=ToolCall(id="c1", name="bash", input={"command": "pytest"}),
     effect=Effect.EXECUTE,
@@ -33,12 +33,12 @@ class Desk:
         self.now = 1000.0
         self.last_key = self.now - typed_s_ago
         self.is_composing = is_composing
-        self.approvals = Approvals(
+        self.approvals = ApprovalPrompt(
             is_composing=lambda: self.is_composing,
-            quiet_s=lambda: self.now - self.last_key,
-            offer=lambda question: OFFER,
-            position=lambda question: (1, 1),
-            changed=lambda: None,
+            measure_quiet_s=lambda: self.now - self.last_key,
+            build_offer=lambda question: OFFER,
+            find_position=lambda question: (1, 1),
+            on_change=lambda: None,
             clock=lambda: self.now,
         )
 
@@ -55,7 +55,7 @@ def test_question_opens_at_once_where_nobody_types() -> None:
         assert (desk.approvals.is_open, desk.approvals.takes_keys) == (True, False)
         desk.now += 100
         assert not desk.approvals.takes_keys  # nobody has seen it yet
-        desk.approvals.shown()
+        desk.approvals.note_shown()
         assert not desk.approvals.takes_keys
         desk.now += GRACE_S
         assert desk.approvals.takes_keys
@@ -86,9 +86,9 @@ def test_key_within_the_grace_puts_the_answer_off() -> None:
     async def go() -> None:
         desk = Desk()
         task = await desk.ask()
-        desk.approvals.shown()
+        desk.approvals.note_shown()
         desk.now += GRACE_S / 2
-        desk.approvals.step_back()
+        desk.approvals.postpone()
         desk.now += GRACE_S
         assert not desk.approvals.takes_keys
         desk.now += PAUSE_S
@@ -129,8 +129,8 @@ def test_nothing_is_selected_until_an_arrow_and_what_is_locked_is_passed_over() 
     async def go() -> list[int | None]:
         desk = Desk()
         task = await desk.ask()
-        asked = desk.approvals.asked
-        assert isinstance(asked, Asked)
+        asked = desk.approvals.pending
+        assert isinstance(asked, PendingApproval)
         found = [asked.selected]
         asked.is_cut = True
         for step in (1, 1, -1):
@@ -147,17 +147,19 @@ def test_nothing_is_selected_until_an_arrow_and_what_is_locked_is_passed_over() 
     [
         (OFFER, "s", True),
         (OFFER, "a", True),
-        (Offer(session="exactly this command", reason="contains $(…)"), "a", False),
-        (Offer(session="exactly this command", reason="contains $(…)"), "s", True),
-        (Offer(reason="rule ask"), "s", False),
-        (Offer(reason="rule ask"), "y", True),
+        (RuleOffer(session="exactly this command", reason="contains $(…)"), "a", False),
+        (RuleOffer(session="exactly this command", reason="contains $(…)"), "s", True),
+        (RuleOffer(reason="rule ask"), "s", False),
+        (RuleOffer(reason="rule ask"), "y", True),
     ],
 )
 def test_lasting_answers_are_offered_where_a_rule_can_be_had(
-    offer: Offer, letter: Letter, offered: bool
+    offer: RuleOffer, letter: Letter, offered: bool
 ) -> None:
     loop = asyncio.new_event_loop()
-    asked = Asked(question=QUESTION, offer=offer, position=(1, 1), answer=loop.create_future())
+    asked = PendingApproval(
+        question=QUESTION, offer=offer, position=(1, 1), answer=loop.create_future()
+    )
     asked.is_cut = False
     assert asked.offers(letter) is offered
     loop.close()
@@ -165,9 +167,9 @@ def test_lasting_answers_are_offered_where_a_rule_can_be_had(
 
 def test_question_that_was_never_drawn_cannot_be_agreed_to() -> None:
     async def asked_and_unseen() -> list[Letter]:
-        asked = Asked(
+        asked = PendingApproval(
             question=QUESTION,
-            offer=Offer(rules=("bash(ls:*)",), session="bash(ls:*)"),
+            offer=RuleOffer(rules=("bash(ls:*)",), session="bash(ls:*)"),
             position=(1, 1),
             answer=asyncio.get_running_loop().create_future(),
         )
@@ -179,12 +181,12 @@ def test_question_that_was_never_drawn_cannot_be_agreed_to() -> None:
 def test_plan_never_comes_up_over_a_message() -> None:
     async def go() -> None:
         desk = Desk(typed_s_ago=100.0, is_composing=True)
-        task = asyncio.ensure_future(desk.approvals.about_plan("1. Go."))
+        task = asyncio.ensure_future(desk.approvals.ask_about_plan("1. Go."))
         await asyncio.sleep(0)
         assert (desk.approvals.is_waiting, desk.approvals.is_open) == (True, False)
         desk.approvals.decide_on_plan(PlanAnswer(instead="slower"))
         assert await task == (PlanAnswer(instead="slower"), "1. Go.")
-        assert desk.approvals.asked is None
+        assert desk.approvals.pending is None
 
     asyncio.run(go())
 
@@ -192,10 +194,10 @@ def test_plan_never_comes_up_over_a_message() -> None:
 def test_plan_is_decided_on_by_its_own_letters() -> None:
     async def go() -> None:
         desk = Desk()
-        task = asyncio.ensure_future(desk.approvals.about_plan("1. Go."))
+        task = asyncio.ensure_future(desk.approvals.ask_about_plan("1. Go."))
         await asyncio.sleep(0)
-        asked = desk.approvals.asked
-        assert isinstance(asked, AskedPlan)
+        asked = desk.approvals.pending
+        assert isinstance(asked, PendingPlan)
         assert [letter for letter in LETTERS if asked.offers(letter)] == ["y", "a", "n", "e", "m"]
         desk.approvals.allow(lasting="always")  # an answer to another question
         asked.plan = "1. Go slowly."

@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.ui.render.colour import Colour, parse_colour
-from agentcli.ui.repl.background import Answer, understood
+from agentcli.ui.repl.background import TerminalReply, parse_reply
 
 FORMS = [
     ("rgb:1e/1e/1e", "1e1e1e"),
@@ -36,15 +36,16 @@ def as_hex(colour: Colour | None) -> str:
 def test_colour_is_read_in_every_form_and_no_reply_is_taken_for_keys(
     told: str, colour: str, end: bytes
 ) -> None:
-    answer = understood(b"l\x1b]11;" + told.encode() + end + b"s\x1b[?62;c")
+    answer = parse_reply(b"l\x1b]11;" + told.encode() + end + b"s\x1b[?62;c")
     assert (as_hex(answer.colour), answer.typed) == (colour, "ls")
 
 
 @pytest.mark.parametrize(
-    ("received", "answer"), [(b"ls\x1b[?6c -l", Answer(typed="ls -l")), (b"", Answer())]
+    ("received", "answer"),
+    [(b"ls\x1b[?6c -l", TerminalReply(typed="ls -l")), (b"", TerminalReply())],
 )
-def test_terminal_may_not_say(received: bytes, answer: Answer) -> None:
-    assert understood(received) == answer
+def test_terminal_may_not_say(received: bytes, answer: TerminalReply) -> None:
+    assert parse_reply(received) == answer
 
 
 @pytest.mark.parametrize(("told", "luminance"), [("#000", 0), ("#fff", 1), ("#808080", 0.2159)])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.ui.repl.branch import Branch
+from agentcli.ui.repl.branch import GitBranch
 
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.com")
 
@@ -18,7 +18,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 def shown(folder: Path) -> str:
-    branch = Branch(folder)
+    branch = GitBranch(folder)
     asyncio.run(branch.refresh())
     return branch.name
 
@@ -31,7 +31,7 @@ def test_branch_has_a_star_when_something_tracked_is_changed(repo: Path) -> None
 
 
 def test_name_is_there_before_git_has_answered(repo: Path) -> None:
-    assert Branch(repo).name.rstrip("*") == "main"
+    assert GitBranch(repo).name.rstrip("*") == "main"
 
 
 def test_folder_without_a_repository_has_no_branch(tmp_path: Path) -> None:

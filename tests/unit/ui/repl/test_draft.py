@@ -14,13 +14,13 @@ def test_draft_of_a_dead_session_is_offered_once(tmp_path: Path) -> None:
     left = tmp_path / f"draft-{dead_pid()}"
     left.write_text("unsent")
     drafts = Drafts(tmp_path)
-    assert drafts.left_behind() == "unsent"
-    assert drafts.left_behind() == ""
+    assert drafts.take_abandoned() == "unsent"
+    assert drafts.take_abandoned() == ""
 
 
 def test_draft_of_a_living_session_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "draft-1").write_text("of init")
-    assert Drafts(tmp_path).left_behind() == ""
+    assert Drafts(tmp_path).take_abandoned() == ""
     assert (tmp_path / "draft-1").exists()
 
 
@@ -38,5 +38,5 @@ def test_draft_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     drafts = Drafts(tmp_path / "file" / "below")
     drafts.save("text")
-    assert drafts.left_behind() == ""
+    assert drafts.take_abandoned() == ""
     assert (tmp_path / "file").read_text() == ""

@@ -2,23 +2,23 @@ import asyncio
 
 import pytest
 
-from agentcli.types.forms import Form, FormField, Values
+from agentcli.types.forms import FormField, FormValues, ServerForm
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.repl.form_lines import answer_in_lines, fill_in
+from agentcli.ui.repl.form_lines import ask_form, fill_in
 
 
-def filled(form: Form, *typed: str) -> tuple[Values | None, str]:
+def filled(form: ServerForm, *typed: str) -> tuple[FormValues | None, str]:
     said: list[str] = []
     lines = list(typed)
 
     async def line() -> str | None:
         return lines.pop(0) if lines else None
 
-    values = asyncio.run(fill_in(form, say=said.append, line=line))
+    values = asyncio.run(fill_in(form, say=said.append, read_line=line))
     return values, "".join(said)
 
 
-FORM = Form(
+FORM = ServerForm(
     server="booking",
     kind="form",
     message="Where \x1b[31mto?",
@@ -57,7 +57,7 @@ def test_question_without_fields_is_answered_by_one_line(typed: list[str], decis
         return lines.pop(0) if lines else None
 
     async def scenario() -> Verdict:
-        form = Form(server="s", kind="url", message="Pay", url="https://a.b")
-        return await answer_in_lines(form, say=lambda text: None, line=line)
+        form = ServerForm(server="s", kind="url", message="Pay", url="https://a.b")
+        return await ask_form(form, say=lambda text: None, read_line=line)
 
     assert asyncio.run(scenario()).decision == decision

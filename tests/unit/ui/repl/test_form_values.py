@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from agentcli.types.forms import FormField
-from agentcli.ui.repl.form_values import proposed, value_of
+from agentcli.ui.repl.form_values import parse_default, parse_value
 
 SEAT = FormField(name="seat", kind="choice", choices=(("a", "Aisle"), ("w", "Window")))
 DAYS = FormField(
@@ -37,8 +37,8 @@ def test_typed_text_becomes_the_value_of_its_field(
 ) -> None:
     if wanted is DAYS:
         wanted = FormField(name="days", kind="choices", choices=DAYS.choices)
-    assert value_of(wanted, typed) == value
-    assert type(value_of(wanted, typed)) is type(value)
+    assert parse_value(wanted, typed) == value
+    assert type(parse_value(wanted, typed)) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_text_that_is_no_value_is_told_what_would_be(
     wanted: FormField, typed: str, said: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{said}$"):
-        value_of(wanted, typed)
+        parse_value(wanted, typed)
 
 
 def test_proposal_counts_only_where_the_field_itself_would_take_it() -> None:
-    assert proposed(field("integer", default=3)) == 3
-    assert proposed(field("boolean", default=False)) is False
-    assert proposed(field("integer", default="many")) is None
-    assert proposed(field("text", default={"a": 1})) is None
-    assert proposed(field("text")) is None
+    assert parse_default(field("integer", default=3)) == 3
+    assert parse_default(field("boolean", default=False)) is False
+    assert parse_default(field("integer", default="many")) is None
+    assert parse_default(field("text", default={"a": 1})) is None
+    assert parse_default(field("text")) is None

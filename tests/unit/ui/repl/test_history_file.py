@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from agentcli.ui.repl.history_file import ProjectHistory, project_directory
+from agentcli.ui.repl.history_file import ProjectHistory, find_project_directory
 
 
 def mask(text: str) -> str:
@@ -37,4 +37,4 @@ def test_history_that_cannot_be_used_says_why(tmp_path: Path) -> None:
 
 
 def test_projects_of_one_name_have_different_directories() -> None:
-    assert project_directory(Path("/a/x")) != project_directory(Path("/b/x"))
+    assert find_project_directory(Path("/a/x")) != find_project_directory(Path("/b/x"))

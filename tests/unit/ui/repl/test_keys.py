@@ -3,22 +3,22 @@ from prompt_toolkit.key_binding import KeyBindings
 
 from agentcli.types.errors import SettingsError
 from agentcli.ui.repl.answer_keys import AnswerKeys
-from agentcli.ui.repl.approval import Approvals, Offer
-from agentcli.ui.repl.keys import TABLE, bindings, label_rows, table
+from agentcli.ui.repl.approval import ApprovalPrompt, RuleOffer
+from agentcli.ui.repl.keys import TABLE, build_bindings, build_table, list_key_labels
 
 
 def bound() -> KeyBindings:
-    approvals = Approvals(
+    approvals = ApprovalPrompt(
         is_composing=lambda: False,
-        quiet_s=lambda: 100.0,
-        offer=lambda question: Offer(),
-        position=lambda question: (1, 1),
-        changed=lambda: None,
+        measure_quiet_s=lambda: 100.0,
+        build_offer=lambda question: RuleOffer(),
+        find_position=lambda question: (1, 1),
+        on_change=lambda: None,
     )
     actions = {row.action: lambda: None for row in TABLE}
     for name in ("answer_line", "leave_answer_line", "leave_shell"):
         actions[name] = lambda: None
-    return bindings(
+    return build_bindings(
         actions,
         approvals=approvals,
         paste=lambda data: None,
@@ -51,15 +51,15 @@ def test_every_key_of_the_table_is_bound() -> None:
 
 
 def test_person_can_choose_other_keys() -> None:
-    (row,) = [row for row in table([("transcript", "c-x c-t")]) if row.action == "transcript"]
+    (row,) = [row for row in build_table([("transcript", "c-x c-t")]) if row.action == "transcript"]
     assert (row.keys, row.label) == ((("c-x", "c-t"),), "c-x c-t")
 
 
 @pytest.mark.parametrize("change", [("nothing", "c-t"), ("transcript", "c-nonsense"), ("up", "")])
 def test_what_cannot_be_bound_is_said(change: tuple[str, str]) -> None:
     with pytest.raises(SettingsError):
-        table([change])
+        build_table([change])
 
 
 def test_no_action_of_the_table_is_without_words() -> None:
-    assert all(label and does for label, does in label_rows())
+    assert all(label and does for label, does in list_key_labels())

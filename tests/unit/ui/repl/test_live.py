@@ -4,10 +4,10 @@ import pytest
 
 from agentcli import __version__
 from agentcli.settings import Settings
-from agentcli.ui.repl.background import Answer
-from agentcli.ui.repl.branch import Branch
-from agentcli.ui.repl.engine import Opening
-from agentcli.ui.repl.live import first_line, hints
+from agentcli.ui.repl.background import TerminalReply
+from agentcli.ui.repl.branch import GitBranch
+from agentcli.ui.repl.engine import ReplOptions
+from agentcli.ui.repl.live import render_first_line, render_hints
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ from agentcli.ui.repl.live import first_line, hints
 )
 def test_first_line_leaves_out_the_folder_before_the_mode(width: int, shown: str) -> None:
     workspace = Path("/srv/some/project")
-    branch = Branch(workspace)
-    opening = Opening(model="opus", branch=branch, answer=Answer())
-    assert first_line(Settings(workspace=workspace), opening, width) == shown
+    branch = GitBranch(workspace)
+    opening = ReplOptions(model="opus", branch=branch, terminal_reply=TerminalReply())
+    assert render_first_line(Settings(workspace=workspace), opening, width) == shown
 
 
 def test_hints_are_whole_or_not_there() -> None:
-    assert hints(79) == "/help · @file · !shell · ctrl+j newline · ctrl+d exit"
-    assert hints(39) == "/help · @file · !shell · ctrl+j newline"
-    assert hints(19) == "/help · @file"
-    assert hints(3) == ""
+    assert render_hints(79) == "/help · @file · !shell · ctrl+j newline · ctrl+d exit"
+    assert render_hints(39) == "/help · @file · !shell · ctrl+j newline"
+    assert render_hints(19) == "/help · @file"
+    assert render_hints(3) == ""

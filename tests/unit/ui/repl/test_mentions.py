@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from agentcli.types.messages import Image
-from agentcli.ui.attached import Attached, mentioned_images
+from agentcli.ui.attached import Attachments, attach_mentioned_images
 from agentcli.ui.repl.mentions import (
     ATTACHED_BYTES_MAX,
-    as_typed,
     attach,
+    find_typed_mention,
+    format_mention,
     list_files,
-    typed_mention,
 )
 from tests.support.pictures import image, png
 
@@ -27,11 +27,11 @@ from tests.support.pictures import image, png
     ],
 )
 def test_mention_that_is_being_typed_is_found(before: str, found: object) -> None:
-    assert typed_mention(before) == found
+    assert find_typed_mention(before) == found
 
 
 def test_name_with_blanks_is_quoted() -> None:
-    assert (as_typed("a b.py"), as_typed("a.py")) == ('@"a b.py"', "@a.py")
+    assert (format_mention("a b.py"), format_mention("a.py")) == ('@"a b.py"', "@a.py")
 
 
 def test_files_are_attached_whole_in_part_or_by_name(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_files_are_attached_whole_in_part_or_by_name(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "b.py").write_text("")
     found = attach('@a.py, @a.py:2 @a.py:2-9 @"with blank.txt" (@folder) @nothing', tmp_path)
-    assert found == Attached(
+    assert found == Attachments(
         parts=(
             "[The person attached a.py:]\n1\n2\n3",
             "[The person attached a.py:2-2:]\n2",
@@ -74,7 +74,7 @@ def test_images_are_attached_with_name_and_size_whatever_they_are_called(tmp_pat
     (tmp_path / "shot.png").write_bytes(png(30, 20))
     (tmp_path / "nameless").write_bytes(png(3, 2))
     found = attach("what is wrong in @shot.png, @nameless, @shot.png?", tmp_path)
-    assert found == Attached(
+    assert found == Attachments(
         parts=(
             "[image shot.png · 30x20]",
             image(png(30, 20)),
@@ -94,7 +94,7 @@ def test_path_that_leads_to_nothing_here_is_said(tmp_path: Path) -> None:
         'me@gone.py @gone.py:2 (see @docs/) @"my notes"',
         inside,
     )
-    assert found == Attached(
+    assert found == Attachments(
         notes=(
             "not attached: src/gone.py does not exist",
             "not attached: ../out.py is not in the workspace",
@@ -103,7 +103,7 @@ def test_path_that_leads_to_nothing_here_is_said(tmp_path: Path) -> None:
             "not attached: my notes does not exist",
         )
     )
-    assert attach("@src/gone.py " + "x" * 3000, inside) == Attached()
+    assert attach("@src/gone.py " + "x" * 3000, inside) == Attachments()
 
 
 def test_what_is_named_like_an_image_and_is_none_is_said(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_message_has_a_limit_of_images(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / name).write_bytes(png())
     message = " ".join(f"@{name}" for name in names)
-    for found in (mentioned_images(message, tmp_path), attach(message, tmp_path)):
+    for found in (attach_mentioned_images(message, tmp_path), attach(message, tmp_path)):
         assert sum(isinstance(part, Image) for part in found.parts) == 10
         assert found.notes[-1] == (
             "not attached: 10.png is one too many: a message may have 10 images"
@@ -172,7 +172,7 @@ def test_nothing_outside_the_workspace_is_attached(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path / "secret")
-    assert attach("@../secret @link @/etc/passwd", inside) == Attached()
+    assert attach("@../secret @link @/etc/passwd", inside) == Attachments()
 
 
 def test_list_has_tracked_and_untracked_files_but_not_ignored_ones(tmp_path: Path) -> None:

@@ -2,7 +2,13 @@ import re
 
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
-from agentcli.ui.repl.phrases import error, fix_from_within, interrupted, prompt, warning
+from agentcli.ui.repl.phrases import (
+    adapt_hint,
+    render_error,
+    render_interruption,
+    render_prompt,
+    render_warning,
+)
 
 PAINT = Paint(columns=30, theme=NONE, color="none")
 
@@ -12,7 +18,7 @@ def rows(ansi: str) -> list[str]:
 
 
 def test_warning_is_wrapped_between_words() -> None:
-    assert rows(warning(PAINT, "the price of this model is not known")) == [
+    assert rows(render_warning(PAINT, "the price of this model is not known")) == [
         "warning: the price of this",
         "  model is not known",
     ]
@@ -20,7 +26,7 @@ def test_warning_is_wrapped_between_words() -> None:
 
 def test_error_is_wrapped_and_its_fix_is_not() -> None:
     fix = "export ANTHROPIC_API_KEY=… or agentcli login"
-    assert rows(error(PAINT, "no API key was found anywhere\nlooked at: X", fix)) == [
+    assert rows(render_error(PAINT, "no API key was found anywhere\nlooked at: X", fix)) == [
         "error: no API key was found",
         "  anywhere",
         "  looked at: X",
@@ -29,7 +35,7 @@ def test_error_is_wrapped_and_its_fix_is_not() -> None:
 
 
 def test_prompt_is_wrapped_behind_its_sign() -> None:
-    assert rows(prompt(PAINT, "words that go on beyond the last column\nmore")) == [
+    assert rows(render_prompt(PAINT, "words that go on beyond the last column\nmore")) == [
         "> words that go on beyond the",
         "  last column",
         "  more",
@@ -38,25 +44,25 @@ def test_prompt_is_wrapped_behind_its_sign() -> None:
 
 def test_variable_is_set_outside_of_the_session() -> None:
     outside = "leave, export A_KEY=…, then go on: agentcli --continue"
-    assert fix_from_within("export A_KEY=…") == outside
+    assert adapt_hint("export A_KEY=…") == outside
 
 
 def test_option_of_a_run_is_a_setting_of_the_session() -> None:
-    assert {hint: fix_from_within(hint) for hint in ("/compact", "agentcli --sandbox off")} == {
+    assert {hint: adapt_hint(hint) for hint in ("/compact", "agentcli --sandbox off")} == {
         "/compact": "/compact",
         "agentcli --sandbox off": "agentcli --sandbox off",
     }
-    assert fix_from_within("raise --max-turns") == (
+    assert adapt_hint("raise --max-turns") == (
         "raise max_turns in settings.toml, then agentcli --continue"
     )
-    assert fix_from_within("Try again in 1h, or allow it: --max-wait 3600") == (
+    assert adapt_hint("Try again in 1h, or allow it: --max-wait 3600") == (
         "Try again in 1h, or allow it: max_wait = 3600 in settings.toml, then agentcli --continue"
     )
-    assert fix_from_within("or another model: --model") == "or another model: /model"
+    assert adapt_hint("or another model: --model") == "or another model: /model"
 
 
 def test_interrupt_says_what_stays() -> None:
-    assert rows(interrupted(PAINT, 12, changed=1)) == [
+    assert rows(render_interruption(PAINT, 12, changed=1)) == [
         "■ interrupted after 12s · 1",
         "  file changed, /rewind to",
         "  undo",

@@ -6,24 +6,24 @@ import pytest
 
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
-from agentcli.ui.repl.approval import AskedPlan
-from agentcli.ui.repl.plan_panel import plan_panel
+from agentcli.ui.repl.approval import PendingPlan
+from agentcli.ui.repl.plan_panel import render_plan_panel
 
 
 @pytest.fixture
-def asked() -> Iterator[AskedPlan]:
+def asked() -> Iterator[PendingPlan]:
     loop = asyncio.new_event_loop()
-    yield AskedPlan(plan="1. Go.", answer=loop.create_future())
+    yield PendingPlan(plan="1. Go.", answer=loop.create_future())
     loop.close()
 
 
-def drawn(asked: AskedPlan, *, columns: int = 80, rows: int = 20) -> list[str]:
+def drawn(asked: PendingPlan, *, columns: int = 80, rows: int = 20) -> list[str]:
     paint = Paint(columns=columns, rows=rows + 6, theme=NONE, color="none")
-    shown = plan_panel(asked, paint, rows=rows, takes_keys=True)
+    shown = render_plan_panel(asked, paint, rows=rows, takes_keys=True)
     return [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in shown]
 
 
-def test_panel_has_every_answer_and_none_is_selected(asked: AskedPlan) -> None:
+def test_panel_has_every_answer_and_none_is_selected(asked: PendingPlan) -> None:
     assert drawn(asked) == [
         "? plan  follow it?",
         "  [y] yes, follow it and ask before each change",
@@ -34,14 +34,14 @@ def test_panel_has_every_answer_and_none_is_selected(asked: AskedPlan) -> None:
     ]
 
 
-def test_selected_answer_is_marked(asked: AskedPlan) -> None:
+def test_selected_answer_is_marked(asked: PendingPlan) -> None:
     asked.selected = 2
     assert [row[0] for row in drawn(asked)] == ["?", " ", ">", " ", " ", " "]
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(40, 10), (30, 2), (80, 3)])
 def test_small_terminal_gets_every_answer_in_few_words(
-    asked: AskedPlan, columns: int, rows: int
+    asked: PendingPlan, columns: int, rows: int
 ) -> None:
     shown = drawn(asked, columns=columns, rows=rows)
     assert len(shown) <= rows

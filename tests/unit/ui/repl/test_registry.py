@@ -4,17 +4,17 @@ from pathlib import Path
 import pytest
 
 from agentcli.settings import Settings
-from agentcli.ui.repl.commands.all import make_registry
-from agentcli.ui.repl.commands.registry import ELSEWHERE, Registry, is_slash_command
-from agentcli.ui.repl.desk import Desk, SlashCommand
+from agentcli.ui.repl.commands.all import build_registry
+from agentcli.ui.repl.commands.registry import ALIASES, CommandRegistry, is_slash_command
+from agentcli.ui.repl.desk import CommandHost, SlashCommand
 
 
-async def nothing(desk: Desk, rest: str) -> None:
+async def nothing(desk: CommandHost, rest: str) -> None:
     """Does nothing."""
 
 
-def registry() -> Registry:
-    return Registry(
+def registry() -> CommandRegistry:
+    return CommandRegistry(
         [
             SlashCommand(name="model", usage="[NAME]", help="a", run=nothing),
             SlashCommand(
@@ -22,33 +22,33 @@ def registry() -> Registry:
                 usage="[MODE]",
                 help="b",
                 run=nothing,
-                complete=lambda desk: [("plan", "reads"), ("ask", "asks")],
+                list_arguments=lambda desk: [("plan", "reads"), ("ask", "asks")],
             ),
             SlashCommand(name="mode", usage="", help="a second one", run=nothing),
         ]
     )
 
 
-DESK: Desk = None  # type: ignore[assignment]
+DESK: CommandHost = None  # type: ignore[assignment]
 
 
 def test_menu_offers_what_fits_best_first() -> None:
-    assert registry().offers("/mo", DESK) == [("/mode", "b", 3), ("/model", "a", 3)]
-    assert registry().offers("/ml", DESK) == [("/model", "a", 3)]
+    assert registry().list_completions("/mo", DESK) == [("/mode", "b", 3), ("/model", "a", 3)]
+    assert registry().list_completions("/ml", DESK) == [("/model", "a", 3)]
 
 
 def test_menu_completes_the_first_argument() -> None:
-    assert registry().offers("/mode pl", DESK) == [("plan", "reads", 2)]
-    assert registry().offers("/mode plan ", DESK) == []
-    assert registry().offers("/model x", DESK) == []
+    assert registry().list_completions("/mode pl", DESK) == [("plan", "reads", 2)]
+    assert registry().list_completions("/mode plan ", DESK) == []
+    assert registry().list_completions("/model x", DESK) == []
 
 
 def test_unknown_command_names_a_near_one() -> None:
     found = registry()
-    assert found.why_not("/mode plan") == ""
-    assert found.why_not("/modell") == "no command /modell: did you mean /model?"
-    assert found.why_not("/zzz") == "no command /zzz: see /help"
-    assert found.why_not("/usr/bin/x") == "a command is / and a name: /help lists them"
+    assert found.find_fault("/mode plan") == ""
+    assert found.find_fault("/modell") == "no command /modell: did you mean /model?"
+    assert found.find_fault("/zzz") == "no command /zzz: see /help"
+    assert found.find_fault("/usr/bin/x") == "a command is / and a name: /help lists them"
 
 
 @pytest.mark.parametrize("text", ["/mode", "/model a/b", "/review src/a.py", "/", "/\n", "/tmp"])
@@ -76,11 +76,11 @@ def test_command_that_breaks_is_reported_and_leaves_the_session(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    async def broken(desk: Desk, rest: str) -> None:
+    async def broken(desk: CommandHost, rest: str) -> None:
         raise ZeroDivisionError("of all things")
 
     desk = Failing()
-    commands = Registry([SlashCommand(name="odd", usage="", help="a", run=broken)])
+    commands = CommandRegistry([SlashCommand(name="odd", usage="", help="a", run=broken)])
     asyncio.run(commands.run("/odd", desk))  # type: ignore[arg-type]
     (crash,) = tmp_path.iterdir()
     assert desk.failed == [
@@ -90,12 +90,12 @@ def test_command_that_breaks_is_reported_and_leaves_the_session(
 
 
 def test_every_command_has_a_line_of_help(tmp_path: object) -> None:
-    found = make_registry(Settings(workspace=tmp_path)).commands.values()  # type: ignore[arg-type]
+    found = build_registry(Settings(workspace=tmp_path)).commands.values()  # type: ignore[arg-type]
     assert [one.name for one in found if not one.help or len(one.help) > 60] == []
 
 
 def test_words_of_other_programs_lead_to_ours(tmp_path: Path) -> None:
-    every = make_registry(Settings(workspace=tmp_path))
-    assert set(ELSEWHERE.values()) <= set(every.commands)
-    assert not set(ELSEWHERE) & set(every.commands)
-    assert every.why_not("/exit") == "no command /exit: did you mean /quit?"
+    every = build_registry(Settings(workspace=tmp_path))
+    assert set(ALIASES.values()) <= set(every.commands)
+    assert not set(ALIASES) & set(every.commands)
+    assert every.find_fault("/exit") == "no command /exit: did you mean /quit?"

@@ -4,11 +4,11 @@ from prompt_toolkit.layout import Window
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Screen, WritePosition
 
-from agentcli.ui.repl.rows import CodedRows, Column
+from agentcli.ui.repl.rows import AnsiRows, Column
 
 
 def shown(rows: Sequence[str]) -> Window:
-    return Window(CodedRows(lambda: rows), dont_extend_height=True)
+    return Window(AnsiRows(lambda: rows), dont_extend_height=True)
 
 
 def drawn(*parts: Sequence[str], rows: int, columns: int) -> list[str]:
@@ -40,7 +40,7 @@ def test_upper_parts_give_way_and_show_their_last_rows() -> None:
 
 def test_codes_become_styles_that_end_with_their_row() -> None:
     rows = ["\x1b[1mbold", "plain \x1b[31mred\x1b[0m"]
-    content = CodedRows(lambda: rows).create_content(20, 2)
+    content = AnsiRows(lambda: rows).create_content(20, 2)
     assert [list(content.get_line(y)) for y in range(content.line_count)] == [
         [("bold", "bold")],
         [("", "plain "), ("ansired", "red")],

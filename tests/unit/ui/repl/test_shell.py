@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.types.errors import UsageError
-from agentcli.ui.repl.shell import Ran, needs_terminal, run_captured, run_on_terminal
+from agentcli.ui.repl.shell import ShellResult, needs_terminal, run_captured, run_on_terminal
 from tests.support.terminal import until
 
 
@@ -85,9 +85,9 @@ def test_last_of_a_long_output_is_kept(tmp_path: Path) -> None:
 
 
 def test_model_is_told_a_bounded_text() -> None:
-    ran = Ran(command="x", exit_code=1, output="a" * 50_000, duration_s=0.0)
-    assert len(ran.for_model()) < 21_000
-    assert "30000 characters left out" in ran.for_model()
+    ran = ShellResult(command="x", exit_code=1, output="a" * 50_000, duration_s=0.0)
+    assert len(ran.render_for_model()) < 21_000
+    assert "30000 characters left out" in ran.render_for_model()
 
 
 def test_programs_that_need_a_terminal_are_known() -> None:

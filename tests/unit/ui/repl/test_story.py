@@ -7,7 +7,7 @@ from agentcli.types.events import Ending, TurnEnded, TurnWithdrawn
 from agentcli.ui.render.paint import Paint
 from agentcli.ui.render.palette import NONE
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.story import Story
+from agentcli.ui.repl.story import LiveTranscript
 from tests.support.record import DONE, asked, replied
 
 PAINT = Paint(columns=60, rows=24, theme=NONE, color="none")
@@ -16,10 +16,10 @@ PAINT = Paint(columns=60, rows=24, theme=NONE, color="none")
 def told(*texts: str) -> tuple[str, list[str]]:
     """What was committed of a text, and the tail below it."""
     committed: list[str] = []
-    story = Story(commit=committed.append, paint=lambda: PAINT, status=Status())
+    story = LiveTranscript(commit=committed.append, paint=lambda: PAINT, status=Status())
     for text in texts:
         story(TextDelta(text=text))
-    return "".join(committed), story.tail(8)
+    return "".join(committed), story.render_tail(8)
 
 
 def test_tail_of_code_goes_on_right_below_the_lines_before_it() -> None:
@@ -37,15 +37,15 @@ def test_marks_that_say_nothing_yet_are_not_shown() -> None:
 
 def test_resumed_session_shows_the_last_exchange_that_was_not_withdrawn() -> None:
     committed: list[str] = []
-    story = Story(commit=committed.append, paint=lambda: PAINT, status=Status())
+    story = LiveTranscript(commit=committed.append, paint=lambda: PAINT, status=Status())
     failed = TurnEnded(ending=Ending.PROVIDER_FAILED)
-    story.recall([asked("first"), replied(), DONE, asked("lost"), failed, TurnWithdrawn()])
+    story.load_session([asked("first"), replied(), DONE, asked("lost"), failed, TurnWithdrawn()])
     assert committed == ["\n\x1b[1m> first\x1b[0m\n", "\nI will.\n"]
 
 
 def test_plain_transcript_has_the_words_of_a_link_and_no_codes() -> None:
     paint = replace(PAINT, color="truecolor")
-    story = Story(commit=lambda ansi: None, paint=lambda: paint, status=Status())
-    story.say(paint.styled("the page", Style(bold=True, link="https://example.org/a?b=1;c")))
-    assert "\x1b]8;;https://example.org" in story.transcript()
-    assert story.plain_transcript() == "the page\n"
+    story = LiveTranscript(commit=lambda ansi: None, paint=lambda: paint, status=Status())
+    story.say(paint.apply_style("the page", Style(bold=True, link="https://example.org/a?b=1;c")))
+    assert "\x1b]8;;https://example.org" in story.render_full()
+    assert story.render_plain() == "the page\n"

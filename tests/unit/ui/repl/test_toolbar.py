@@ -2,15 +2,15 @@ import pytest
 
 from agentcli.types.messages import Usage
 from agentcli.types.spending import Spending
-from agentcli.ui.repl.toolbar import Figures, fields, fitted
+from agentcli.ui.repl.toolbar import ToolbarFigures, build_fields, fit_fields
 
 
-def line(figures: Figures, width: int) -> str:
-    return "".join(text for _, text in fitted(fields(figures), width=width, dot=" · "))
+def line(figures: ToolbarFigures, width: int) -> str:
+    return "".join(text for _, text in fit_fields(build_fields(figures), width=width, dot=" · "))
 
 
 USED = Usage(input_tokens=33_000, output_tokens=1300)
-FULL = Figures(
+FULL = ToolbarFigures(
     mode="ask",
     model="anthropic/sonnet-x",
     context_tokens=10,
@@ -36,12 +36,12 @@ def test_toolbar_drops_fields_from_the_right(width: int, shown: str) -> None:
 
 
 def test_toolbar_says_first_that_there_is_no_sandbox() -> None:
-    figures = Figures(mode="auto", is_confined=False, branch="main")
-    assert fields(figures)[0] == ("failed", "auto, no sandbox")
+    figures = ToolbarFigures(mode="auto", is_confined=False, branch="main")
+    assert build_fields(figures)[0] == ("failed", "auto, no sandbox")
 
 
 def test_toolbar_shows_tokens_where_the_price_is_not_known() -> None:
-    figures = Figures(mode="ask", spending=Spending(usage=USED, unpriced=1))
+    figures = ToolbarFigures(mode="ask", spending=Spending(usage=USED, unpriced=1))
     assert line(figures, 80) == "ask · ↑33k ↓1.3k"
 
 
@@ -54,5 +54,5 @@ def test_toolbar_shows_tokens_where_the_price_is_not_known() -> None:
     ],
 )
 def test_toolbar_warns_of_a_full_context(tokens: int, field: tuple[str, str]) -> None:
-    figures = Figures(mode="ask", context_tokens=tokens, window_tokens=100)
-    assert fields(figures)[1] == field
+    figures = ToolbarFigures(mode="ask", context_tokens=tokens, window_tokens=100)
+    assert build_fields(figures)[1] == field

@@ -9,37 +9,37 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agentcli.types.checks import Claim, ClaimsChecked, Verified
-from agentcli.types.errors import Outcome
+from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Ending, Event, SessionStarted
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.findings import Finding, findings_of_run
-from agentcli.ui.reports.account import Account
+from agentcli.ui.findings import ReportFinding, collect_run_findings
+from agentcli.ui.reports.account import RunSummary
 from agentcli.ui.reports.github import write_job_files
-from agentcli.ui.reports.junit import junit
-from agentcli.ui.reports.markdown import code, markdown
-from agentcli.ui.reports.sarif import sarif
+from agentcli.ui.reports.junit import render_junit
+from agentcli.ui.reports.markdown import quote_code, render_markdown
+from agentcli.ui.reports.sarif import render_sarif
 from agentcli.ui.tally import Tally
 
-DONE = Outcome(ending=Ending.DONE)
-FAILED = Outcome(ending=Ending.VERIFY_FAILED, message="--verify 'x' failed", hint="see the log")
+DONE = RunOutcome(ending=Ending.DONE)
+FAILED = RunOutcome(ending=Ending.VERIFY_FAILED, message="--verify 'x' failed", hint="see the log")
 
 
 def account(
-    outcome: Outcome = DONE,
+    outcome: RunOutcome = DONE,
     *events: Event,
     answer: str = "",
     patch: str = "",
     tally: Tally | None = None,
-) -> Account:
+) -> RunSummary:
     tally = tally or Tally()
     for event in events:
         tally(event)
-    return Account(
+    return RunSummary(
         outcome=outcome,
         tally=tally,
-        findings=tuple(findings_of_run(tally, outcome)),
+        findings=tuple(collect_run_findings(tally, outcome)),
         answer=answer,
         patch=patch,
     )
@@ -50,7 +50,7 @@ def verified(command: str, exit_code: int | None) -> Verified:
 
 
 def test_junit_has_a_case_for_the_run_and_one_for_every_check() -> None:
-    text = junit(account(FAILED, verified("make a", 0), verified("make <b>", 3)))
+    text = render_junit(account(FAILED, verified("make a", 0), verified("make <b>", 3)))
     suite = ElementTree.fromstring(text)[0]
     assert {name: suite.get(name) for name in ("tests", "failures", "errors")} == {
         "tests": "3",
@@ -65,16 +65,16 @@ def test_junit_has_a_case_for_the_run_and_one_for_every_check() -> None:
 
 
 def test_junit_tells_errors_from_failures() -> None:
-    outcome = Outcome(ending=Ending.PROVIDER_FAILED, message="down")
-    suite = ElementTree.fromstring(junit(account(outcome)))[0]
+    outcome = RunOutcome(ending=Ending.PROVIDER_FAILED, message="down")
+    suite = ElementTree.fromstring(render_junit(account(outcome)))[0]
     assert (suite.get("errors"), suite[0][0].tag) == ("1", "error")
 
 
 @given(st.text(max_size=50))
 def test_junit_is_well_formed_whatever_is_said(text: str) -> None:
-    outcome = Outcome(ending=Ending.DENIED, message=text, hint=text)
+    outcome = RunOutcome(ending=Ending.DENIED, message=text, hint=text)
     run = Verified(command=text or "x", exit_code=1, output=text)
-    report = ElementTree.fromstring(junit(account(outcome, run)).encode("utf-8", "replace"))
+    report = ElementTree.fromstring(render_junit(account(outcome, run)).encode("utf-8", "replace"))
     assert [case.tag for case in report[0]] == ["testcase", "testcase"]
 
 
@@ -98,9 +98,9 @@ def test_foreign_text_stays_text_in_markdown(text: str) -> None:
     )
     tally.changed[text] = (1, 2)
     claim = Claim(text=text, about="tests", verdict="unknown", evidence=text)
-    outcome = Outcome(ending=Ending.DENIED, message=text)
+    outcome = RunOutcome(ending=Ending.DENIED, message=text)
     run = Verified(command=text, exit_code=1, output=text)
-    page = markdown(
+    page = render_markdown(
         account(outcome, run, ClaimsChecked(claims=(claim,)), answer=text, patch=text, tally=tally)
     )
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(page)
@@ -111,7 +111,7 @@ def test_foreign_text_stays_text_in_markdown(text: str) -> None:
 
 @given(st.text(alphabet="`a |\n", max_size=30))
 def test_code_in_a_line_cannot_be_closed(text: str) -> None:
-    quoted = code(text)
+    quoted = quote_code(text)
     longest = max(map(len, re.findall("`+", text)), default=0)
     assert "\n" not in quoted
     assert quoted.startswith("`" * (longest + 1))
@@ -120,18 +120,18 @@ def test_code_in_a_line_cannot_be_closed(text: str) -> None:
 def test_markdown_says_what_happened() -> None:
     diff = Diff(path="a.py", unified="", added=3, removed=1)
     tally = Tally(model="anthropic/opus", turns=4, changed={"a.py": (3, 1)}, diffs=[diff])
-    page = markdown(account(DONE, tally=tally, answer="Fixed.", patch="+new"))
+    page = render_markdown(account(DONE, tally=tally, answer="Fixed.", patch="+new"))
     assert page.startswith("## ✅ agentcli: ok (exit code 0)\n")
     for part in ("`anthropic/opus`", "- `a.py` +3 −1", "```diff\n+new\n```", "Fixed."):
         assert part in page
 
 
 def test_markdown_cuts_a_patch_that_is_too_long() -> None:
-    assert len(markdown(account(patch="x" * 1_000_000))) < 250_000
+    assert len(render_markdown(account(patch="x" * 1_000_000))) < 250_000
 
 
 def test_sarif_has_a_result_for_every_finding_and_its_place() -> None:
-    found = Finding(
+    found = ReportFinding(
         rule="review/bug",
         level="warning",
         title="Off by one",
@@ -140,9 +140,9 @@ def test_sarif_has_a_result_for_every_finding_and_its_place() -> None:
         line=3,
         end_line=5,
     )
-    whole = Finding(rule="denied", level="error", title="Denied", message="no")
-    made = Account(outcome=DONE, tally=Tally(), findings=(found, whole), answer="", patch="")
-    run = json.loads(sarif(made))["runs"][0]
+    whole = ReportFinding(rule="denied", level="error", title="Denied", message="no")
+    made = RunSummary(outcome=DONE, tally=Tally(), findings=(found, whole), answer="", patch="")
+    run = json.loads(render_sarif(made))["runs"][0]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["review/bug", "denied"]
     first, second = run["results"]
     assert first["locations"] == [
