@@ -1,4 +1,4 @@
-"""write_file: create a file, or replace all of one that the model has read."""
+"""write_file: create a file, or replace one of which the model was shown every line."""
 
 from functools import partial
 from typing import Annotated, ClassVar
@@ -78,12 +78,16 @@ class WriteFile:
 
     def _require_read(self, place: WorkspacePath, before: TextFile) -> None:
         digest = sha256(before.data)
-        match self._seen.knowledge(place.path, digest):
-            case _ if self._seen.is_pending(place.path):
-                raise ToolError(
-                    f"Not written: you read {place.given} in this same reply, and wrote before "
-                    "you saw it. Look at it, then write."
-                )
+        knowledge = self._seen.knowledge(place.path, digest)
+        gaps = find_missing(self._seen.lines(place.path, digest), count_lines(before.text))
+        if knowledge == "current" and not gaps:
+            return
+        if self._seen.is_pending(place.path):
+            raise ToolError(
+                f"Not written: you read {place.given} in this same reply, and wrote before you saw "
+                "it. Look at it, then write."
+            )
+        match knowledge:
             case "unseen":
                 raise ToolError(
                     f"Not written: {place.given} exists and you have not read it. "
@@ -95,26 +99,25 @@ class WriteFile:
                     "Read it again, or use edit_file."
                 )
             case "current":
-                _require_all_shown(place, before, self._seen.lines(place.path, digest))
+                raise ToolError(_unseen(place, before, gaps))
 
 
-def _require_all_shown(place: WorkspacePath, before: TextFile, lines: LineRanges) -> None:
-    """What was not shown was not read, and would be lost unseen."""
-    total = count_lines(before.text)
-    gaps = find_missing(lines, total)
-    if not gaps:
-        return
+def _unseen(place: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
+    """Return why a file that was shown in part is not replaced, and what to do instead."""
     first, last = gaps[0]
-    unseen = sum(to - since + 1 for since, to in gaps)
-    what = f"Not written: you have not seen {unseen} of the {total} lines of {place.given}"
+    count = sum(end - start + 1 for start, end in gaps)
+    what = (
+        f"Not written: you have not seen {count} of the {count_lines(before.text)} lines of "
+        f"{place.given}, and they would be lost."
+    )
     if len(before.text.split("\n", first)[first - 1].removesuffix("\r")) > LINE_CHARS:
-        raise ToolError(
-            f"{what}, and they would be lost. Line {first} is too long to be shown whole: "
-            "change a part with edit_file, or rewrite it with bash."
+        return (
+            f"{what} Line {first} is too long to be shown whole: change a part with edit_file, "
+            "or rewrite it with bash."
         )
-    raise ToolError(
-        f"{what}, and they would be lost. Read the rest first (read_file path={place.given} "
-        f"offset={first} limit={last - first + 1}), or change a part with edit_file."
+    return (
+        f"{what} Read the rest first (read_file path={place.given} offset={first} "
+        f"limit={last - first + 1}), or change a part with edit_file."
     )
 
 

@@ -30,6 +30,7 @@ DONE = "Done."
         ([[EDIT, WRITE, DONE]], False),
         ([[AT_ONCE, DONE]], False),
         ([[AT_ONCE, WRITE, DONE]], True),
+        ([[READ_ALL, AT_ONCE, DONE]], True),
         ([[DELEGATE, READ_ALL, "All of it.", WRITE, DONE]], False),
     ],
 )

@@ -9,8 +9,10 @@ from agentcli.types.events import (
     HookRan,
     ModelChanged,
     ModelReplied,
+    ResultsTrimmed,
     ServerAsked,
     SessionStarted,
+    TrimmedResult,
 )
 from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.ui.jsonl import JsonRenderer
@@ -50,6 +52,14 @@ def test_usage_says_how_much_of_the_window_is_filled(capfd: pytest.CaptureFixtur
     face(REPLY)
     rows = map(json.loads, capfd.readouterr().out.splitlines())
     assert [row["context_pct"] for row in rows if row["type"] == "usage"] == [20.0, None]
+
+
+def test_shortening_is_told_in_the_published_form(capfd: pytest.CaptureFixture[str]) -> None:
+    face = JsonFace(stream=True)
+    face(ResultsTrimmed(results=(TrimmedResult(call_id="c1", text="cut"),), freed_tokens=9))
+    (row,) = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [error.message for error in FORM.iter_errors(row)] == []
+    assert (row["type"], row["results"], row["freed_tokens"]) == ("shortened", ["c1"], 9)
 
 
 def test_what_servers_bring_and_ask_is_told_in_the_published_form(
