@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 WAIT_S = 10.0
 AGAIN_AFTER_S = 30.0
 
-T = TypeVar("T")
-PendingLists: TypeAlias = "dict[str, asyncio.Task[Sequence[T]]]"
+Item = TypeVar("Item")
+PendingLists: TypeAlias = "dict[str, asyncio.Task[Sequence[Item]]]"
 
 
 class ServerMenu:
@@ -48,8 +48,8 @@ class ServerMenu:
 
 
 async def _list_with_timeout(
-    lists: "PendingLists[T]", server: str, ask: Callable[[], Awaitable[Sequence[T]]]
-) -> Sequence[T]:
+    lists: "PendingLists[Item]", server: str, ask: Callable[[], Awaitable[Sequence[Item]]]
+) -> Sequence[Item]:
     """What takes longer is there at the next key; what failed is asked again after a while."""
     if server not in lists:
         lists[server] = asyncio.ensure_future(_list_or_nothing(ask))
@@ -62,7 +62,7 @@ async def _list_with_timeout(
     return task.result()
 
 
-async def _list_or_nothing(ask: Callable[[], Awaitable[Sequence[T]]]) -> Sequence[T]:
+async def _list_or_nothing(ask: Callable[[], Awaitable[Sequence[Item]]]) -> Sequence[Item]:
     from agentcli.mcp.faults import ServerFault
 
     try:

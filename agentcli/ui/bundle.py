@@ -16,9 +16,11 @@ from urllib.parse import urlsplit, urlunsplit
 from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.ui.outlets import OutputFile, OutputFolder
-from agentcli.ui.reports import junit, markdown, sarif
 from agentcli.ui.reports.account import RunSummary
 from agentcli.ui.reports.github import write_job_files
+from agentcli.ui.reports.junit import render_junit
+from agentcli.ui.reports.markdown import render_markdown
+from agentcli.ui.reports.sarif import render_sarif
 from agentcli.ui.streams import write_err
 
 
@@ -152,11 +154,11 @@ def build_settings_json(settings: Settings) -> dict[str, Any]:
 def _render_report(form: ReportFormat, summary: RunSummary) -> str:
     match form:
         case ReportFormat.JUNIT:
-            return junit.render_junit(summary)
+            return render_junit(summary)
         case ReportFormat.SARIF:
-            return sarif.render_sarif(summary)
+            return render_sarif(summary)
         case _:
-            return markdown.render_markdown(summary)
+            return render_markdown(summary)
 
 
 def _format_json(value: Any) -> str:

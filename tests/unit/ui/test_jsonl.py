@@ -55,7 +55,7 @@ def test_usage_says_how_much_of_the_window_is_filled(capfd: pytest.CaptureFixtur
 
 
 def test_shortening_is_told_in_the_published_form(capfd: pytest.CaptureFixture[str]) -> None:
-    face = JsonFace(stream=True)
+    face = JsonRenderer(stream=True)
     face(ResultsTrimmed(results=(TrimmedResult(call_id="c1", text="cut"),), freed_tokens=9))
     (row,) = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [error.message for error in FORM.iter_errors(row)] == []
