@@ -6,7 +6,7 @@ from io import TextIOWrapper
 
 from agentcli import __version__
 from agentcli.cli.help_pages import read_help_page
-from agentcli.machine import garbage
+from agentcli.system import garbage
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args
 
 from platformdirs import user_config_path
 
-from agentcli.machine import checks
+from agentcli.system import parsing
 from agentcli.types.errors import SettingsError, UsageError
-from agentcli.types.record import dataclass
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.verdicts import Mode
 
 RawValues = Mapping[str, Any]
@@ -278,36 +278,36 @@ def _parse_keys(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "model": checks.parse_text,
-    "mode": checks.parse_choice(*get_args(Mode)),
-    "max_turns": checks.parse_whole,
-    "max_cost": checks.parse_amount,
-    "strict_cost": checks.parse_switch,
-    "max_tokens": checks.parse_whole,
-    "timeout": checks.parse_seconds,
-    "tool_timeout": checks.parse_seconds,
-    "programs": checks.parse_switch,
-    "parallel": checks.parse_switch,
-    "calls_per_minute": checks.parse_whole,
-    "effort": checks.parse_text,
-    "fallback": checks.parse_text,
-    "evaluator": checks.parse_text,
-    "transport": checks.parse_choice(*get_args(Transport)),
-    "tool_search": checks.parse_choice(*get_args(ToolSearch)),
-    "store": checks.parse_switch,
-    "window": checks.parse_whole,
-    "max_wait": checks.parse_seconds,
-    "stall_timeout": checks.parse_seconds,
+    "model": parsing.parse_text,
+    "mode": parsing.parse_choice(*get_args(Mode)),
+    "max_turns": parsing.parse_whole,
+    "max_cost": parsing.parse_amount,
+    "strict_cost": parsing.parse_switch,
+    "max_tokens": parsing.parse_whole,
+    "timeout": parsing.parse_seconds,
+    "tool_timeout": parsing.parse_seconds,
+    "programs": parsing.parse_switch,
+    "parallel": parsing.parse_switch,
+    "calls_per_minute": parsing.parse_whole,
+    "effort": parsing.parse_text,
+    "fallback": parsing.parse_text,
+    "evaluator": parsing.parse_text,
+    "transport": parsing.parse_choice(*get_args(Transport)),
+    "tool_search": parsing.parse_choice(*get_args(ToolSearch)),
+    "store": parsing.parse_switch,
+    "window": parsing.parse_whole,
+    "max_wait": parsing.parse_seconds,
+    "stall_timeout": parsing.parse_seconds,
     "providers": _parse_providers,
-    "otel": checks.parse_switch,
-    "otel_content": checks.parse_switch,
-    "sandbox": checks.parse_choice(*get_args(SandboxChoice)),
-    "mcp_config": checks.parse_path,
-    "theme": checks.parse_choice(*get_args(ThemeChoice)),
-    "diff_colors": checks.parse_choice(*get_args(DiffColors)),
-    "notify": checks.parse_choice(*get_args(Notify)),
-    "editing": checks.parse_choice(*get_args(Editing)),
-    "accessible": checks.parse_switch,
+    "otel": parsing.parse_switch,
+    "otel_content": parsing.parse_switch,
+    "sandbox": parsing.parse_choice(*get_args(SandboxChoice)),
+    "mcp_config": parsing.parse_path,
+    "theme": parsing.parse_choice(*get_args(ThemeChoice)),
+    "diff_colors": parsing.parse_choice(*get_args(DiffColors)),
+    "notify": parsing.parse_choice(*get_args(Notify)),
+    "editing": parsing.parse_choice(*get_args(Editing)),
+    "accessible": parsing.parse_switch,
     "keys": _parse_keys,
 }
 """What stands in the settings file and the environment. Rules have a file of their own."""

@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
-from agentcli.agent.size import RequestSize
-from agentcli.machine.tokens import estimate
+from agentcli.agent.request_size import RequestSize
+from agentcli.system.tokens import estimate
 from agentcli.types.deltas import AttemptBrokenOff, Delta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Usage
+from agentcli.types.provider import ModelProvider, OnDelta, Price, Request
 from agentcli.types.spending import NO_SPENDING, Spending
-from agentcli.types.wire import ModelProvider, OnDelta, Price, Request
 
 OutputLimit: TypeAlias = Callable[[], int | None]
 

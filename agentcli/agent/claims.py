@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from agentcli.types.checks import Claim, ClaimVerdict, Verified
-from agentcli.types.events import CallFinished, CallJudged, Fact
-from agentcli.types.record import dataclass
+from agentcli.types.events import CallFinished, CallJudged, Claim, ClaimVerdict, Fact, Verified
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Command, Diff, Effect
 
 HashFile: TypeAlias = Callable[[str], str | None]

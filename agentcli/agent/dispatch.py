@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from agentcli.agent.limits import Breaker, Pace
 from agentcli.agent.toolset import Toolset
-from agentcli.machine.bound import cap
-from agentcli.machine.plain import escape_controls
+from agentcli.system.output import cap
+from agentcli.system.plain_text import escape_controls
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import AgentError, ToolError
 from agentcli.types.events import CallFinished, CallJudged, Emit, HookRan

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from agentcli.agent.trimming import last_reply, new_results
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -24,8 +23,8 @@ from agentcli.types.events import (
     TurnWithdrawn,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
-from agentcli.types.wire import Message
 
 T = TypeVar("T")
 
@@ -170,10 +169,10 @@ class History:
 
     def _replace(self, lines: dict[str, str]) -> None:
         """Ids may come again: a new result is meant rather than an old one that shares its id."""
-        new = {result.call_id for result in new_results(self._messages)}
+        new = {result.call_id for result in find_new_results(self._messages)}
         of_new = {call_id: lines[call_id] for call_id in lines if call_id in new}
         of_old = {call_id: lines[call_id] for call_id in lines if call_id not in new}
-        at = last_reply(self._messages)
+        at = find_last_reply(self._messages)
         self._messages = [
             _replace_results(message, of_new if index > at else of_old)
             for index, message in enumerate(self._messages)
@@ -183,7 +182,7 @@ class History:
         """Return what no request has carried yet, with the reply whose calls it answers.
 
         What a summary leaves anyway is not among it."""
-        at = last_reply(self._messages)
+        at = find_last_reply(self._messages)
         lasting = [id(message) for message, _ in self._preserved]
         new = [one for one in self._messages[at + 1 :] if id(one) not in lasting]
         reply = self._messages[at] if at >= 0 else None
@@ -241,3 +240,21 @@ def _replace_result(result: ToolResult, lines: dict[str, str]) -> ToolResult:
 
 def build_messages(facts: Iterable[Fact]) -> tuple[Message, ...]:
     return History(facts).build_messages()
+
+
+def find_new_results(messages: Sequence[Message]) -> tuple[ToolResult, ...]:
+    """Return the results that no request has carried yet: those behind the last reply."""
+    return tuple(
+        result
+        for message in messages[find_last_reply(messages) + 1 :]
+        if isinstance(message, ToolMessage)
+        for result in message.results
+    )
+
+
+def find_last_reply(messages: Sequence[Message]) -> int:
+    """Return where the last reply stands; -1: there is none."""
+    for at in reversed(range(len(messages))):
+        if isinstance(messages[at], AssistantMessage):
+            return at
+    return -1

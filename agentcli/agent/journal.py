@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from agentcli.agent.history import History
-from agentcli.machine import clock
+from agentcli.system import clock
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import Delta
 from agentcli.types.events import (
@@ -23,8 +23,8 @@ from agentcli.types.events import (
     ModelReplied,
 )
 from agentcli.types.messages import ToolCall, UserMessage
+from agentcli.types.provider import Message
 from agentcli.types.tools import ToolResult
-from agentcli.types.wire import Message
 
 Record: TypeAlias = Callable[[Entry], None]
 Listener: TypeAlias = Callable[[Event], None]

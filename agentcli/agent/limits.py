@@ -6,8 +6,8 @@ from collections import Counter, defaultdict, deque
 from hashlib import sha256
 
 from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
-from agentcli.types.record import dataclass
 from agentcli.types.tools import Command, ErrorKind, ToolResult
 
 PACE_WINDOW_S = 60.0

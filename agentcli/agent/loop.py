@@ -5,21 +5,104 @@ they forbid is never sent.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Literal, TypeAlias
+from itertools import groupby
+from typing import Any, Literal, TypeAlias
 
-from agentcli.agent.asking import ModelClient
+from agentcli.agent.completion import DONE, CompletionChecks
 from agentcli.agent.dispatch import Dispatcher
-from agentcli.agent.finish import DONE, CompletionChecks
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, TurnLimits
-from agentcli.agent.outcome import find_final_denial
-from agentcli.agent.schedule import run_batch
+from agentcli.agent.model_client import ModelClient
 from agentcli.types.errors import ProviderError, RecordError, SettingsError
-from agentcli.types.events import ContextNote, Ending, NoteReason, TurnEnded, TurnStarted, Warned
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    ContextNote,
+    Ending,
+    Fact,
+    NoteReason,
+    TurnEnded,
+    TurnStarted,
+    Warned,
+)
 from agentcli.types.messages import AssistantMessage, ToolCall, UserMessage
 from agentcli.types.words import pluralize
+
+# The order of one reply's calls: reads together, everything else alone.
+
+
+async def run_batch(
+    calls: Sequence[ToolCall],
+    *,
+    is_read: Callable[[ToolCall], bool],
+    run: Callable[[ToolCall], Coroutine[Any, Any, object]],
+) -> None:
+    """Runs every call. A call that does more than read never overlaps another one."""
+    if len(calls) == 1:  # as nearly always: there is nothing to order, and no task to be made
+        await run(calls[0])
+        return
+    for together, group in groupby(calls, key=is_read):
+        if together:
+            await _run_all(run(call) for call in group)
+        else:
+            for call in group:
+                await run(call)
+
+
+async def _run_all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Like gather, but whatever happens, nothing is still running when it returns."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# What a finished turn amounts to: a denial nobody could lift is not success.
+
+
+def find_final_denial(facts: Iterable[Fact]) -> TurnEnded | None:
+    """The ending of a turn in which a call was denied because nobody could be asked.
+
+    It does not count when a later call reached the same target: the model found a way that was
+    allowed.
+    """
+    open_denials: dict[str, CallJudged] = {}
+    targets: dict[str, str] = {}
+    for fact in facts:
+        match fact:
+            case CallJudged(call=call, verdict=verdict):
+                targets[call.id] = _find_call_target(call)
+                if verdict.by == "nobody":
+                    open_denials.setdefault(_find_call_target(call), fact)
+            case CallFinished(result=result) if result.status == "ok":
+                open_denials.pop(targets.get(result.call_id, ""), None)
+            case _:
+                pass
+    if not open_denials:
+        return None
+    first, *others = open_denials.values()
+    more = f" (and {len(others)} more)" if others else ""
+    remedies = dict.fromkeys(fact.verdict.remedy for fact in (first, *others))
+    return TurnEnded(
+        ending=Ending.DENIED,
+        message=f"{first.call.name} was denied: {first.verdict.reason}{more}",
+        hint=" ".join(filter(None, remedies)) or "nothing on the command line permits it",
+    )
+
+
+def _find_call_target(call: ToolCall) -> str:
+    """What a call is about: the file, or the command line, or else the whole input."""
+    if isinstance(call.input, dict):
+        for key in ("path", "command"):
+            if isinstance(call.input.get(key), str):
+                return f"{key}:{call.input[key]}"
+    return f"{call.name}:{call.input}"
+
 
 BAD_REPLIES_MAX = 3
 """Replies in a row that were cut off or malformed before the turn is given up."""

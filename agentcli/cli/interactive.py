@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from agentcli.types.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from agentcli.record.place import SessionPaths
+    from agentcli.log.paths import SessionPaths
     from agentcli.settings import Settings
-    from agentcli.ui.repl.engine import LateImports
+    from agentcli.ui.repl.session_manager import LateImports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
         return run(options.build_run_arguments())
     settings, resume = _load_settings(options)
     _ask_trust(settings)
-    from agentcli.app.keys import export_keys
+    from agentcli.session.keys import export_keys
 
     export_keys()
     model = settings.model or _find_default_model()
@@ -78,10 +78,10 @@ def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]
         from agentcli.ui.repl.line_mode import run_line_mode
 
         return run_line_mode(settings, resume=resume)
-    from agentcli.ui.repl.branch import GitBranch
+    from agentcli.ui.repl.git_branch import GitBranch
 
     branch = GitBranch(settings.workspace)
-    from agentcli.ui.repl.live import run_repl
+    from agentcli.ui.repl.launch import run_repl
 
     color = options.color or "auto"
     return run_repl(
@@ -119,7 +119,7 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         )
     model, mode, workspace, past = options.model, options.mode, options.workspace, None
     if options.resume is not None or options.latest:
-        from agentcli.record.sessions import choose_session
+        from agentcli.log.sessions import choose_session
 
         named = _pick_session(workspace) if options.resume == "" else options.resume
         past = choose_session(named, workspace)
@@ -147,18 +147,18 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
 
 
 def _pick_session(workspace: Path) -> str:
-    from agentcli.ui.repl.picker import pick_session
+    from agentcli.features.sessions.picker import pick_session
 
     return pick_session(workspace)
 
 
 def _ask_trust(settings: "Settings") -> None:
     """Asked once, before anything of the project is read as settings."""
-    from agentcli.app.project import find_root
+    from agentcli.session.project import find_root
 
     if find_root(settings.workspace) is None or settings.trust_project:
         return
-    from agentcli.ui.repl.trust_question import ask_trust
+    from agentcli.features.trust.render import ask_trust
 
     ask_trust(settings)
 
@@ -169,17 +169,17 @@ def _uses_line_mode(settings: "Settings") -> bool:
 
 
 def _find_default_model() -> str:
-    from agentcli.wire.catalogue import default_name
+    from agentcli.providers.catalog import default_name
 
     return default_name(os.environ) or ""
 
 
 def _load_late_imports() -> "LateImports":
     """What the session needs after its first prompt is on the screen."""
-    from agentcli.app.opening import open_session
-    from agentcli.ui.repl.commands.all import build_registry
-    from agentcli.ui.repl.engine import LateImports
-    from agentcli.ui.repl.stage import build_renderer
+    from agentcli.session.builder import open_session
+    from agentcli.ui.repl.commands.table import build_registry
+    from agentcli.ui.repl.renderer import build_renderer
+    from agentcli.ui.repl.session_manager import LateImports
 
     return LateImports(
         open_session=open_session,

@@ -10,7 +10,9 @@ import typer
 from typer.core import TyperGroup
 
 from agentcli import __version__
-from agentcli.cli.options import (
+from agentcli.session.features import COMMANDS
+from agentcli.types.errors import AgentError, Exit, UsageError
+from agentcli.ui.arguments import (
     STYLE,
     Accessible,
     Allow,
@@ -31,33 +33,6 @@ from agentcli.cli.options import (
     Workspace,
     Yolo,
 )
-from agentcli.types.errors import AgentError, Exit, UsageError
-
-COMMANDS = {
-    "run": "Do one task and leave. The answer goes to stdout, the story to stderr.",
-    "review": "Review a change. Nothing is written; findings come as Markdown, JSON or SARIF.",
-    "batch": "Run many tasks, each in its own worktree and session, and report once.",
-    "acp": "Serve an editor over the Agent Client Protocol, on stdin and stdout.",
-    "demo": "Watch a recorded fix: no key, no network.",
-    "context": "Show what fills a session's context, in tokens by source.",
-    "prompt": "Print what every request begins with, and what each part costs.",
-    "tools": "List the tools and what declaring them costs.",
-    "models": "List the models and what keeps them from use.",
-    "mcp": "Add, list, test and remove MCP servers, or be one.",
-    "trust": "Trust what a repository brings for agentcli.",
-    "policy": "Explain verdicts, and try rules on past calls.",
-    "doctor": "Check this machine, and say how to fix it.",
-    "sessions": "List, show, search, name and delete sessions.",
-    "fork": "Go on otherwise from any turn or call, and compare.",
-    "export": "Write a session as Markdown, as one page of HTML, or as JSON.",
-    "replay": "Play a session again without its model, and say what differs.",
-    "audit": "Check a session's log; keep or sign its head.",
-    "undo": "Take back what a session changed in the workspace, and nothing else.",
-    "triage": "Say what went wrong in a session, the most important first.",
-    "trace": "Print a session from top to bottom: turns, requests, calls, outcomes, cost.",
-    "stats": "Show what sessions used: tokens, cost, cache, tools, failures, denials.",
-}
-"""Each is the module of that name beside this one, whose `app` is the command or the group."""
 
 WITH_JSON_RESULT = ("run", "review")
 """Where `-o json` asks for a result however it ends, a command line that is wrong included."""
@@ -71,8 +46,8 @@ class CommandGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             raise _build_unknown_command_error(cmd_name)
         if cmd_name not in self.commands:
-            module = import_module(f"agentcli.cli.{cmd_name}")
-            command = typer.main.get_command(getattr(module, f"{cmd_name}_app", None) or module.app)
+            found = COMMANDS[cmd_name]
+            command = typer.main.get_command(getattr(import_module(found.module), found.app))
             command.name = cmd_name
             self.commands[cmd_name] = command
         return self.commands[cmd_name]
@@ -82,7 +57,7 @@ class CommandGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, one.summary) for name, one in COMMANDS.items()])
 
 
 app = typer.Typer(
@@ -186,11 +161,11 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _report_error(error: AgentError, arguments: Sequence[str]) -> int:
-    from agentcli.ui.plain import print_error
+    from agentcli.ui.oneshot.plain import print_error
 
     print_error(str(error), error.hint)
     if arguments and arguments[0] in WITH_JSON_RESULT:
-        from agentcli.ui.refused import write_refusal
+        from agentcli.ui.oneshot.jsonl import write_refusal
 
         try:
             write_refusal(error.outcome, arguments)

@@ -7,53 +7,51 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agentcli.cli.options import (
+from agentcli.types.errors import UsageError
+from agentcli.ui.arguments import (
     STYLE,
     Allow,
+    CheckClaims,
     Continue,
     Deny,
+    Images,
     InCi,
+    LastMessage,
     Mask,
     MaxCost,
+    MaxTokens,
     MaxTurns,
+    MaxWait,
     McpConfig,
+    Mode,
     Model,
     NoAnnotations,
+    OnDeny,
+    OutputDir,
     OutputForm,
+    Partial,
     PassEnv,
+    PatchFile,
     Policy,
+    Prompt,
+    PromptFile,
     Quiet,
     Reports,
     Resume,
     SandboxKind,
-    Timeout,
-    TrustProject,
-    Verbose,
-    Workspace,
-)
-from agentcli.cli.run_options import (
-    CheckClaims,
-    Images,
-    LastMessage,
-    MaxTokens,
-    MaxWait,
-    Mode,
-    OnDeny,
-    OutputDir,
-    Partial,
-    PatchFile,
-    Prompt,
-    PromptFile,
     SchemaFile,
     StrictCost,
+    Timeout,
     ToolTimeout,
+    TrustProject,
+    Verbose,
     Verify,
+    Workspace,
     WrapUp,
 )
-from agentcli.types.errors import UsageError
 
 if TYPE_CHECKING:
-    from agentcli.record.sessions import SessionSummary
+    from agentcli.log.sessions import SessionSummary
 
 app = typer.Typer(**STYLE)
 
@@ -99,10 +97,14 @@ def run(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
-    """Do one task and leave. The answer goes to stdout, the story to stderr."""
-    from agentcli.cli.faces import execute_request
-    from agentcli.ui.ci.detect import is_ci
-    from agentcli.ui.given import RunRequest, parse_on_deny, parse_output_format
+    """Do one task and leave. The answer goes to stdout, the progress to stderr."""
+    from agentcli.ui.oneshot.request import (
+        RunRequest,
+        execute_request,
+        is_ci,
+        parse_on_deny,
+        parse_output_format,
+    )
 
     given = RunRequest(
         prompt=prompt,
@@ -157,6 +159,6 @@ def _build_past_finder(
         raise UsageError(
             "--continue and --resume name two sessions", hint="agentcli run --resume ID"
         )
-    from agentcli.record.sessions import choose_session
+    from agentcli.log.sessions import choose_session
 
     return partial(choose_session, resume, workspace)

@@ -12,14 +12,13 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.process import run_to_completion
-from agentcli.machine.text import NotText, decode
-from agentcli.machine.workspace import Workspace
+from agentcli.system.process import run_to_completion
+from agentcli.system.text import NotText, decode
+from agentcli.system.workspace import Workspace
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.patching.contract import load_patch_spec
-from agentcli.tools.patching.parser import FileChange, Update, parse_patch
-from agentcli.tools.patching.plan import PatchStep, PlannedChange, plan_change
-from agentcli.tools.patching.steps import apply_patch_steps
+from agentcli.tools.patch.contract import load_patch_spec
+from agentcli.tools.patch.parser import FileChange, Update, parse_patch
+from agentcli.tools.patch.plan import PatchStep, PlannedChange, apply_patch_steps, plan_change
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.seen import Seen, all_lines, carry_over, sha256
 from agentcli.types.errors import ToolError

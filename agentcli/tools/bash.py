@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import re
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,16 +12,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from agentcli.machine import process, tree
-from agentcli.machine.bound import BoundedOutput
-from agentcli.machine.filtered import FilteredSink, OutputFilter
-from agentcli.machine.ledger import ProcessTable
-from agentcli.machine.live import LiveOutput
-from agentcli.machine.plain import show_controls
-from agentcli.machine.process import Pipe, Sink
-from agentcli.machine.shell import ShellNote, encode_command
+from agentcli.system import process, process_tree
+from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, OutputFilter
+from agentcli.system.parsing import parse_whole_number
+from agentcli.system.plain_text import show_controls
+from agentcli.system.process import Pipe, Sink
+from agentcli.system.process_table import ProcessTable
+from agentcli.system.shell import ShellNote, encode_command
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.kill import parse_kill
 from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interrupted, report_moved
 from agentcli.tools.schema import Arguments, parse
 from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
@@ -27,6 +27,37 @@ from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
 from agentcli.types.verdicts import Grants
+
+# A command that is one plain `kill`, understood without a shell.
+
+
+_KILL = re.compile(
+    r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]{1,18})+)\s*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillCommand:
+    signal: int
+    pids: tuple[int, ...]
+
+
+def parse_kill(command: str) -> KillCommand | None:
+    """None: it is anything else, or names a signal that there is not."""
+    found = _KILL.fullmatch(command)
+    number = _number(found["signal"] or "TERM") if found else None
+    if found is None or number is None:
+        return None
+    return KillCommand(signal=number, pids=tuple(map(int, found["pids"].split())))
+
+
+def _number(name: str) -> int | None:
+    number = parse_whole_number(name)
+    if number is not None:
+        return number if number < signal.NSIG else None
+    by_name = {one.name: one.value for one in signal.Signals}
+    return by_name.get(f"SIG{name.removeprefix('SIG')}")
+
 
 TAKEN_DOWN = "[what it left in the background ended with it; to keep it use background=true]"
 
@@ -145,7 +176,7 @@ class Bash:
         timeout_s = min(call.args.timeout, self._timeout_limit_s or call.args.timeout)
         kept = BoundedOutput(call.log_path, call.log_fd)
         live = LiveOutput(kept, report=progress, lines=CARD_TAIL_LINES)
-        since_pid = tree.newest_pid()
+        since_pid = process_tree.newest_pid()
         shell, pipe = self._start(call, live)
         began = time.monotonic()
         try:

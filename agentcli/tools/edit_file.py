@@ -5,18 +5,17 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.diff import Comparison, compare_spliced
-from agentcli.machine.text import splice, to_lf
-from agentcli.machine.workspace import Workspace, WorkspacePath
-from agentcli.tools import rewriting
+from agentcli.system.diff import Comparison, compare_spliced
+from agentcli.system.text import splice, to_lf
+from agentcli.system.workspace import Workspace, WorkspacePath
+from agentcli.tools import text_file
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.editing.edit import EditRequest, PlannedEdit, plan_edit
-from agentcli.tools.editing.near import SHOWN_LINES, number_lines
+from agentcli.tools.edit.edit import EditRequest, PlannedEdit, plan_edit
+from agentcli.tools.edit.near import SHOWN_LINES, number_lines
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.rewriting import FileRewrite
 from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, carry_over, sha256
-from agentcli.tools.textfile import encode_text, load_text
+from agentcli.tools.text_file import FileRewrite, encode_text, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, Output, ToolContext, ToolSpec
@@ -66,12 +65,12 @@ class EditFile:
         return Effect.WRITE
 
     async def preview(self, args: EditFileArgs, context: ToolContext) -> Diff:
-        return await rewriting.preview_rewrite(
+        return await text_file.preview_rewrite(
             args.path, partial(self._plan, args), workspace=self._workspace
         )
 
     async def run(self, args: EditFileArgs, context: ToolContext) -> Output:
-        return await rewriting.rewrite_file(
+        return await text_file.rewrite_file(
             args.path, partial(self._plan, args), workspace=self._workspace, seen=self._seen
         )
 

@@ -9,14 +9,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.text import printable
-from agentcli.machine.workspace import Workspace
+from agentcli.system.text import printable
+from agentcli.system.workspace import Workspace
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
 from agentcli.tools.schema import Arguments, parse
-from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Ripgrep, SearchEnd
-from agentcli.tools.searching.scope import SearchScope, build_scope, is_directory
+from agentcli.tools.search import ripgrep
+from agentcli.tools.search.ripgrep import Ripgrep, SearchEnd
+from agentcli.tools.search.scope import SearchScope, build_scope, is_directory
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, ErrorKind, Matches, Output, ToolContext, ToolSpec

@@ -8,16 +8,15 @@ from typing import Annotated, BinaryIO, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.images import READ_BYTES, ImageRefused, decode_picture, image_type
-from agentcli.machine.text import NotText, printable
-from agentcli.machine.workspace import Workspace, WorkspacePath
+from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture, image_type
+from agentcli.system.text import NotText, printable
+from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.contracts import load_spec
-from agentcli.tools.reading.bigfile import read_big_excerpt
-from agentcli.tools.reading.excerpt import FileExcerpt, first_index, read_excerpt
-from agentcli.tools.reading.magic import name_binary
+from agentcli.tools.read.bigfile import read_big_excerpt
+from agentcli.tools.read.excerpt import FileExcerpt, first_index, name_binary, read_excerpt
 from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import join_ranges, sha256
-from agentcli.tools.textfile import LIMIT_BYTES
+from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Effect, FileView, LineRanges, Output, ToolContext, ToolSpec

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.machine.bound import BoundedOutput, OutputExcerpt
-from agentcli.machine.process import ProcessEnd, signal_of_death
+from agentcli.system.output import BoundedOutput, OutputExcerpt
+from agentcli.system.process import ProcessEnd, signal_of_death
 from agentcli.types.tools import Command, ErrorKind, Output
 
 SHOWN_BYTES = 30_000

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from agentcli.machine.text import Splice, splice
+from agentcli.system.text import Splice, splice
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, CallJudged, Fact, ModelReplied, ResultsTrimmed
 from agentcli.types.tools import Diff, FileView, KnownFile, LineRanges, ToolResult

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
-from agentcli.machine import process, tree
-from agentcli.machine.shell import ShellHandle, ShellScript, prepare_shell
+from agentcli.system import process, process_tree
+from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
 from agentcli.types.verdicts import Grants, Sandbox
 
 _AHEAD = 2
@@ -151,7 +151,7 @@ class ShellPool:
         try:
             shell.child.wait(_LEAVE_S)
         except TimeoutExpired:
-            tree.signal_group(shell.child.pid, tree.KILL)
+            process_tree.signal_group(shell.child.pid, process_tree.KILL)
             shell.child.wait()
         self.finish(shell)
 

@@ -5,17 +5,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from agentcli.machine.diff import compare
-from agentcli.machine.text import UTF8, majority_ending, set_line_ending
-from agentcli.machine.workspace import Workspace, WorkspacePath
-from agentcli.tools import rewriting
+from agentcli.system.diff import compare
+from agentcli.system.text import UTF8, majority_ending, set_line_ending
+from agentcli.system.workspace import Workspace, WorkspacePath
+from agentcli.tools import text_file
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.hidden import NOTHING_HIDDEN, HiddenValues
-from agentcli.tools.reading.excerpt import LINE_CHARS
-from agentcli.tools.rewriting import FileRewrite
+from agentcli.tools.read.excerpt import LINE_CHARS
 from agentcli.tools.schema import Arguments, FilePath, parse
 from agentcli.tools.seen import Seen, all_lines, count_lines, find_missing, sha256
-from agentcli.tools.textfile import TextFile, encode_text, load_text
+from agentcli.tools.text_file import FileRewrite, TextFile, encode_text, load_text
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Diff, Effect, LineRanges, Output, ToolContext, ToolSpec
@@ -55,12 +54,12 @@ class WriteFile:
         return Effect.WRITE
 
     async def preview(self, args: WriteFileArgs, context: ToolContext) -> Diff:
-        return await rewriting.preview_rewrite(
+        return await text_file.preview_rewrite(
             args.path, partial(self._plan, args), workspace=self._workspace
         )
 
     async def run(self, args: WriteFileArgs, context: ToolContext) -> Output:
-        return await rewriting.rewrite_file(
+        return await text_file.rewrite_file(
             args.path, partial(self._plan, args), workspace=self._workspace, seen=self._seen
         )
 

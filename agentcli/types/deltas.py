@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
 
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
-from agentcli.types.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ Anything else that is raised is a bug: it travels to `__main__`, which exits wit
 from enum import IntEnum, StrEnum
 
 from agentcli.types.events import Ending
-from agentcli.types.record import dataclass
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Details, ErrorKind
 
 

@@ -5,7 +5,7 @@ Pure values. A provider's private data lives in `Echo` and is read by its own di
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from agentcli.types.record import dataclass
+from agentcli.types.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
     Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"

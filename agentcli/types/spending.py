@@ -14,8 +14,8 @@ from agentcli.types.events import (
     SessionForked,
     TokensSpent,
 )
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
-from agentcli.types.record import dataclass
 from agentcli.types.tools import ChildTurn
 from agentcli.types.words import pluralize
 

@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image, Json, Text, Usage
-from agentcli.types.record import dataclass
 
 
 class Effect(StrEnum):

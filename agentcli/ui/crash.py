@@ -9,9 +9,9 @@ import traceback
 from typing import TypeGuard
 
 from agentcli import __version__
-from agentcli.guard.secrets import Redactor
+from agentcli.permissions.secrets import Redactor
 from agentcli.types.errors import Exit
-from agentcli.ui.plain import print_error
+from agentcli.ui.oneshot.plain import print_error
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

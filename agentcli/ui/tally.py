@@ -5,20 +5,23 @@ from dataclasses import field
 from typing import Any
 
 from agentcli.types.answers import AnswerParts
-from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
+    AnswerChecked,
     CallFinished,
     CallJudged,
+    Claim,
+    ClaimsChecked,
     Event,
     ModelReplied,
     SessionResumed,
     SessionStarted,
     TurnStarted,
+    Verified,
     Warned,
 )
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json, ToolCall, Usage
-from agentcli.types.record import dataclass
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict

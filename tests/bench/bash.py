@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from agentcli.guard.secrets import Redactor
-from agentcli.machine.ledger import ProcessTable
+from agentcli.permissions.secrets import Redactor
+from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.types.tools import Command, ToolContext
 from agentcli.types.verdicts import Grants

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.app.ignoring import IgnoreRules
-from agentcli.record.checkpoint.keep import CheckpointKeeper
-from agentcli.record.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.keep import CheckpointKeeper
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.session.ignore_rules import IgnoreRules
 from tests.bench.figures import Figure
 
 FILES = 20_000

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from agentcli.guard.sandbox.reading import start_reading
-from agentcli.machine.workspace import Workspace
+from agentcli.sandbox.reading import start_reading
+from agentcli.system.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
-from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Ripgrep
+from agentcli.tools.search import ripgrep
+from agentcli.tools.search.ripgrep import Ripgrep
 from agentcli.types.messages import Json
 from agentcli.types.tools import Output, Tool, ToolContext
 from tests.bench.figures import Figure, in_turns, wall_ms

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.agent.journal import Journal
-from agentcli.record.audit import audit_log
-from agentcli.record.log import LogWriter
-from agentcli.record.place import SessionPaths
-from agentcli.record.reading import read_log
-from agentcli.record.sessions import summarize
+from agentcli.log.audit import audit_log
+from agentcli.log.paths import SessionPaths
+from agentcli.log.reader import read_log
+from agentcli.log.sessions import summarize
+from agentcli.log.writer import LogWriter
 from agentcli.types.events import (
     CallFinished,
     CallJudged,

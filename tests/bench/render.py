@@ -11,7 +11,7 @@ from pathlib import Path
 from agentcli.ui.render import markdown
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import DARK
+from agentcli.ui.render.theme import DARK
 from tests.bench.figures import Figure
 from tests.support.scenes import ANSWER
 

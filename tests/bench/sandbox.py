@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
+from agentcli.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
 from agentcli.types.verdicts import Grants, Sandbox
 from tests.bench.figures import Figure, in_turns, wall_ms
 

@@ -9,15 +9,15 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
+from agentcli.providers.catalog import resolve
+from agentcli.providers.dialect import Model
+from agentcli.providers.http.body import RequestBody
+from agentcli.providers.normalize import NormalizedHistory
+from agentcli.providers.providers import Key
+from agentcli.providers.transport import find_dialect, open_provider
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from agentcli.types.wire import Message, Request
-from agentcli.wire.catalogue import resolve
-from agentcli.wire.dialect import Model
-from agentcli.wire.http.body import RequestBody
-from agentcli.wire.normalize import NormalizedHistory
-from agentcli.wire.providers import Key
-from agentcli.wire.transport import find_dialect, open_provider
 from tests.bench.figures import Figure
 from tests.support.anthropic_streams import call, calls
 from tests.support.provider import Provider

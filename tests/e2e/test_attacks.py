@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.confined import LAYERS
 from tests.support.program import Ran, agentcli, script
-from tests.unit.guard.attacks import DOING_MORE
-from tests.unit.guard.work import BEYOND, RULES
+from tests.unit.permissions.attacks import DOING_MORE
+from tests.unit.permissions.work import BEYOND, RULES
 
 SECRET = "the-secret-outside"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.children import CHILD_INSTRUCTIONS
-from agentcli.app.children import STEPS_MAX
+from agentcli.features.children.engine import STEPS_MAX
 from agentcli.types.errors import Exit
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, session_log
@@ -368,8 +368,8 @@ def test_hooks_are_told_which_child_makes_a_call(childhood: Childhood) -> None:
     names = ("tool_name", "hook_event_name", "agent_id", "agent_type", "agent_task")
     child = (f"{session}/child-1", "builder", "build it")
     assert [tuple(one.get(name) for name in names) for one in map(json.loads, told.open())] == [
-        ("delegate", "PreToolUse", None, None, None),
-        ("bash", "PreToolUse", *child),
-        ("bash", "PostToolUse", *child),
-        ("delegate", "PostToolUse", None, None, None),
+        ("Task", "PreToolUse", None, None, None),
+        ("Bash", "PreToolUse", *child),
+        ("Bash", "PostToolUse", *child),
+        ("Task", "PostToolUse", None, None, None),
     ]

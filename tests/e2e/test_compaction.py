@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.room import load_instruction
+from agentcli.agent.compaction import load_instruction
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli
 from tests.support.provider import Provider, Recorded, Reply, sse, stream

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.choose import SandboxScope, describe_layers
+from agentcli.sandbox.choose import SandboxScope, describe_layers
 from tests.support.program import PROGRAM, agentcli, environment
 
 READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" doctor -C "$1"'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, ContextNote, HookRan, Warned
 from agentcli.types.tools import ErrorKind
 from tests.support.foreign_hooks import (

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.audit import audit_log
+from agentcli.log.audit import audit_log
 from tests.support.program import Ran, agentcli, script, session_log
 
 READ_THEN_EDIT: list[Any] = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, HookRan, TurnEnded, Warned
 from tests.support.processes import running, unique_seconds
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script, session_log

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.history import build_messages
-from agentcli.record.audit import audit_log
-from agentcli.record.reading import read_log
+from agentcli.log.audit import audit_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, Fact, ModelReplied
 from agentcli.types.messages import AssistantMessage
 from agentcli.types.tools import ToolMessage

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.batch.trees import TaskTrees
-from agentcli.machine import own_process
-from agentcli.machine.git import run_git
-from agentcli.machine.snapshot import WorkspaceSnapshot
-from agentcli.machine.worktree import UncommittedChanges, find_branch
+from agentcli.features.batch.engine import TaskTrees
+from agentcli.features.review.review import ReviewScope, _read_change
+from agentcli.system import own_process
+from agentcli.system.git import run_git
+from agentcli.system.snapshot import WorkspaceSnapshot
+from agentcli.system.worktree import UncommittedChanges, find_branch
 from agentcli.types.errors import AgentError
-from agentcli.ui.repl.commands.looking import _read_changes
+from agentcli.ui.repl.commands.inspect import _read_changes
 from agentcli.ui.repl.mentions import list_files
-from agentcli.ui.review import ReviewScope, _read_change
 from tests.support import hostile
 from tests.support.hostile import Traps, sh
 from tests.support.program import agentcli, script

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.planning import ACCEPTED, BEGINS, CHANGED
+from agentcli.agent.context_notes import ACCEPTED, BEGINS, CHANGED
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import agentcli, script, session_log
 from tests.support.provider import Provider

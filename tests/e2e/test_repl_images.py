@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import ContextNote
 from tests.support.pictures import png
 from tests.support.program import agentcli

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.lock import SessionLock, is_held
+from agentcli.log.lock import SessionLock, is_held
 from tests.support.program import agentcli, script
 from tests.support.repl import live, says
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.history import build_messages
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.tools import ToolMessage
 from tests.support.program import PROGRAM, agentcli, environment, script, session_log
 

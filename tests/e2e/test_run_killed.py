@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.history import build_messages
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.tools import ToolMessage
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import run_against, using

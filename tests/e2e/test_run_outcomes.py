@@ -172,7 +172,7 @@ def test_face_that_breaks_ends_the_run_instead_of_going_quiet(home: Path, work: 
     planted = home / "planted"
     planted.mkdir()
     (planted / "sitecustomize.py").write_text(
-        "from agentcli.ui.plain import TextAnswer\n"
+        "from agentcli.ui.oneshot.plain import TextAnswer\n"
         "def broken(self, event): raise ZeroDivisionError('planted')\n"
         "TextAnswer.__call__ = broken\n"
     )

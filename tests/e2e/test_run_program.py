@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from agentcli.agent.history import History
-from agentcli.guard.sandbox.limits import CommandLimits
-from agentcli.machine.ledger import ProcessTable
-from agentcli.record.reading import read_log
-from agentcli.tools.run_program import ProgramHost as ProgramGround
-from agentcli.tools.run_program import RunProgram
+from agentcli.features.programs.run_program import ProgramHost as ProgramGround
+from agentcli.features.programs.run_program import RunProgram
+from agentcli.log.reader import read_log
+from agentcli.sandbox.limits import CommandLimits
+from agentcli.system.process_table import ProcessTable
 from agentcli.types.events import CallJudged
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Output, ToolContext, ToolResult

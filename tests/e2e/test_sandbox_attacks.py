@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agentcli.guard.sandbox import landlock
+from agentcli.sandbox import landlock_rules
 from tests.support.confined import LAYERS, Confined, confined
 
 
@@ -331,7 +331,10 @@ def test_writing_outside_by_metadata_is_refused(place: Confined) -> None:
 
 
 def test_nothing_outlives_its_command(place: Confined) -> None:
-    if place.sandbox.name != "bubblewrap" and landlock.version() < landlock.SCOPE_VERSION:
+    if (
+        place.sandbox.name != "bubblewrap"
+        and landlock_rules.version() < landlock_rules.SCOPE_VERSION
+    ):
         pytest.skip("without process namespace and scopes, whoever runs a command ends the rest")
     ran = place.run(
         "setsid sleep 313 & (sleep 314 &) ; nohup sleep 315 >/dev/null 2>&1 & "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox
+from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from tests.e2e.test_sandbox_protected import git, repository
 from tests.support.confined import LAYERS, LIMIT_S, Confined, confined
 from tests.support.program import agentcli, script

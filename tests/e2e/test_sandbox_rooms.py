@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox import room
-from agentcli.guard.sandbox.bubblewrap import BubblewrapSandbox
+from agentcli.sandbox import namespaces
+from agentcli.sandbox.bubblewrap import BubblewrapSandbox
 from agentcli.types.verdicts import Grants
 from tests.support.confined import Confined, confined
 
@@ -117,7 +117,7 @@ def test_no_library_of_a_command_is_loaded_outside(place: Confined) -> None:
 def test_machine_without_rooms_confines_commands_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "_CUT_OFF", ("/no/such/unshare",))
+    monkeypatch.setattr(namespaces, "_CUT_OFF", ("/no/such/unshare",))
     with confined("bubblewrap", tmp_path) as place:
         assert not is_in_rooms(place)
         subprocess.run(["git", "init", "-q", place.workspace], check=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox import landlock
-from agentcli.guard.sandbox.processes import kill_tree
-from agentcli.guard.sandbox.reduced import LandlockSandbox
+from agentcli.sandbox import landlock_rules
+from agentcli.sandbox.landlock import LandlockSandbox
+from agentcli.sandbox.processes import kill_tree
 from agentcli.types.verdicts import Grants
 from tests.support.confined import LAYERS, Confined, confined
 
@@ -90,7 +90,7 @@ def test_unix_sockets_outside_are_not_reached(place: Confined, kind: str, abstra
 
 
 def test_granted_network_does_not_open_the_persons_session(place: Confined) -> None:
-    if landlock.version() < landlock.SCOPE_VERSION:
+    if landlock_rules.version() < landlock_rules.SCOPE_VERSION:
         pytest.skip("this kernel cannot keep abstract sockets apart")
     server = socket.socket(socket.AF_UNIX)
     name = f"@agentcli-{os.getpid()}-granted"

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agentcli.guard.sandbox.limits import CommandLimits
+from agentcli.sandbox.limits import CommandLimits
 from agentcli.types.verdicts import Grants
 from tests.support.confined import LAYERS, Confined, confined
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.audit import audit_log
-from agentcli.record.reading import read_log
+from agentcli.log.audit import audit_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import SessionResumed
 from tests.support.program import PROGRAM, agentcli, environment, script, session_log
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import CallJudged, ContextNote, HookRan, Warned
 from tests.support.program import PROGRAM, Ran, agentcli, environment, script
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentcli.agent.history import build_messages
-from agentcli.record.audit import audit_log
-from agentcli.record.reading import read_log
+from agentcli.log.audit import audit_log
+from agentcli.log.reader import read_log
 from agentcli.types.messages import UserMessage
 from tests.support.program import agentcli, script, session_log
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, CallJudged
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import Ran, agentcli, script, session_log

@@ -8,11 +8,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 VIOLATIONS = {
-    "agentcli/tools/planted.py": "from agentcli.wire import dialect\n",
-    "agentcli/machine/planted.py": "from agentcli.agent import loop\n",
+    "agentcli/tools/planted.py": "from agentcli.providers import dialect\n",
+    "agentcli/system/planted.py": "from agentcli.agent import loop\n",
     "agentcli/types/planted.py": "import pydantic\n",
     "agentcli/agent/planted.py": "import anthropic\n",
-    "agentcli/record/planted.py": "import rich\n",
+    "agentcli/log/planted.py": "import rich\n",
+    "agentcli/features/undo/planted.py": "from agentcli.features.fork import engine\n",
+    "agentcli/session/planted.py": "from agentcli.features.undo import engine\n",
+    "agentcli/ui/planted.py": "from agentcli.features.undo import engine\n",
     "agentcli/stray.py": "",
 }
 

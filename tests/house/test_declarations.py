@@ -3,7 +3,7 @@ import json
 import pytest
 from splintr import Tokenizer
 
-from agentcli.machine.tokens import estimate
+from agentcli.system.tokens import estimate
 from agentcli.tools.contracts import BUILT_IN, load_spec
 from tests.support.contracts import HELP, ROOT, SHIPPED, SNAPSHOTS, dumped, generated, help_pages
 

@@ -8,8 +8,8 @@ from tests.support.program import environment
 
 PROBE = """
 import json, sys
-import agentcli.app.keys, agentcli.app.project, agentcli.cli.interactive
-import agentcli.ui.repl.live, agentcli.wire.catalogue
+import agentcli.session.keys, agentcli.session.project, agentcli.cli.interactive
+import agentcli.ui.repl.launch, agentcli.providers.catalog
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 

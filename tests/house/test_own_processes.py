@@ -11,23 +11,22 @@ import agentcli
 ROOT = Path(agentcli.__file__).parent
 
 ALLOWED = {
-    "machine/own_process.py": "the one place for our own helpers",
-    "machine/process.py": "commands: in a sandbox, or without one by the user's own yes",
-    "guard/hook_process.py": "the user's hooks; their environment is made by own_process",
-    "guard/sandbox/entrance.py": "starts bubblewrap itself",
-    "guard/sandbox/enclosure.py": "starts bubblewrap itself",
-    "guard/sandbox/network.py": "tries bubblewrap itself",
-    "app/batch/engine.py": "agentcli itself, which needs the environment it was given",
-    "app/batch/ray_engine.py": "agentcli itself, on a node of a cluster",
+    "system/own_process.py": "the one place for our own helpers",
+    "system/process.py": "commands: in a sandbox, or without one by the user's own yes",
+    "permissions/hook_process.py": "the user's hooks; their environment is made by own_process",
+    "sandbox/namespaces.py": "starts bubblewrap itself",
+    "sandbox/enclosure.py": "starts bubblewrap itself",
+    "features/batch/engine.py": "agentcli itself, which needs the environment it was given",
+    "features/batch/ray_engine.py": "agentcli itself, on a node of a cluster",
     "ui/repl/shell.py": "`!command`: typed by the user, for their own shell",
 }
 STARTS_COMMANDS = {
-    "guard/sandbox/launcher.py": "in a thread that has given up its rights",
-    "guard/sandbox/reading.py": "confined to reading",
-    "guard/sandbox/bubblewrap.py": "in bubblewrap",
-    "guard/sandbox/reduced.py": "under Landlock",
-    "guard/sandbox/seatbelt.py": "in Seatbelt",
-    "tools/searching/ripgrep.py": "a search, where the user has turned the sandbox off",
+    "sandbox/launcher.py": "in a thread that has given up its rights",
+    "sandbox/reading.py": "confined to reading",
+    "sandbox/bubblewrap.py": "in bubblewrap",
+    "sandbox/landlock.py": "under Landlock",
+    "sandbox/seatbelt.py": "in Seatbelt",
+    "tools/search/ripgrep.py": "a search, where the user has turned the sandbox off",
     "ui/repl/shell.py": "`!command`: typed by the user, for their own shell",
 }
 """Callers of `process.start`, which confines nothing by itself."""

@@ -21,7 +21,7 @@ TOP_LEVEL = {
     ".gitignore",
     ".gitattributes",
 }
-MAX_LINES = 400
+MAX_LINES = 450
 
 
 def tracked() -> list[Path]:
@@ -103,6 +103,6 @@ def test_dialect_words_stay_home() -> None:
     strays = [
         str(path)
         for path in sources()
-        if "wire" not in path.parts and words.search((ROOT / path).read_text())
+        if "providers" not in path.parts and words.search((ROOT / path).read_text())
     ]
     assert strays == []

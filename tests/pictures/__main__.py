@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shutil import copyfile
 
-from agentcli.ui.render.palette import ThemeName
+from agentcli.ui.render.theme import ThemeName
 from tests.pictures.cells import Picture, picture, screenshot
 from tests.pictures.live import screens
 from tests.pictures.png import write_png

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import pyte
 
-from agentcli.ui.render.palette import Theme
+from agentcli.ui.render.theme import Theme
 
 _UNKNOWN = re.compile(r"\x1b\]8;[^\x1b\x07]*(?:\x1b\\|\x07)|\x1b\[[?>=<][0-9;]*[a-zA-Z]")
 """Links and private modes, which pyte would print."""

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.finish import CompletionChecks
+from agentcli.agent.completion import CompletionChecks
+from agentcli.agent.context_notes import PlanTracker
 from agentcli.agent.journal import Journal
-from agentcli.agent.planning import PlanTracker
-from agentcli.record.fork.course import summarize_course
+from agentcli.features.fork.course import summarize_course
 from agentcli.types.answers import AnswerParts
-from agentcli.types.checks import Claim, Verified
-from agentcli.types.events import Ending, Fact, ModeChanged
+from agentcli.types.events import Claim, Ending, Fact, ModeChanged, Verified
 from agentcli.types.messages import Stop
 from agentcli.ui.tally import Tally
 from tests.support.session import FunctionTool, bench, call, reply

@@ -4,7 +4,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.record.audit import AuditResult, LogHead, audit_log
+from agentcli.log.audit import AuditResult, LogHead, audit_log
 from tests.support.record import SESSION, write
 
 with TemporaryDirectory() as scratch:

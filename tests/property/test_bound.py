@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.bound import BoundedOutput, OutputExcerpt, cap
-from agentcli.machine.plain import to_plain_text
+from agentcli.system.output import BoundedOutput, OutputExcerpt, cap
+from agentcli.system.plain_text import to_plain_text
 
 TERMINAL = st.text(
     st.sampled_from("ab é😀\n\t\r\b\x1b[];?0189mKCDGP\\\x07\x00\x7f\x85\x9b\x9c\x9d\u2028"),

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from agentcli.types.tools import Command, Details, Effect, ErrorKind, FileView, Matches, Raw
 from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import DARK
+from agentcli.ui.render.theme import DARK
 from tests.support.scenes import Step, diff_of, step
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")

@@ -2,8 +2,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
-from agentcli.machine.diff import Comparison, compare, compare_spliced, split_lines
-from agentcli.machine.text import Splice, splice
+from agentcli.system.diff import Comparison, compare, compare_spliced, split_lines
+from agentcli.system.text import Splice, splice
 
 LINES = st.lists(
     st.sampled_from(["a", "b", "", "  ", "c\r", "\x0c", "\x85é", "\u2028", "-x", "+++ y", "@@"]),

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.text import decode, splice, to_lf
-from agentcli.tools.editing.edit import EditRequest, plan_edit
+from agentcli.system.text import decode, splice, to_lf
+from agentcli.tools.edit.edit import EditRequest, plan_edit
 from agentcli.types.errors import ToolError
 from tests.support.files import bench, tree
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.text import decode, splice
-from agentcli.tools.editing.edit import EditRequest, plan_edit
+from agentcli.system.text import decode, splice
+from agentcli.tools.edit.edit import EditRequest, plan_edit
 from agentcli.types.errors import ToolError
 from tests.support.drifts import DRIFTS
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from agentcli.record.log import to_json
+from agentcli.log.writer import to_json
 from agentcli.types.events import Fact
 from agentcli.types.messages import Echo, ToolCall
 from agentcli.types.verdicts import Verdict

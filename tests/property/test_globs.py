@@ -4,8 +4,14 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.glob_steps import ANY_FOLDERS, ANYTHING, IN_A_NAME, GlobStep, is_matched
-from agentcli.guard.globs import PathPattern
+from agentcli.permissions.path_patterns import (
+    ANY_FOLDERS,
+    ANYTHING,
+    IN_A_NAME,
+    GlobStep,
+    PathPattern,
+    is_matched,
+)
 
 EXPRESSIONS = {ANY_FOLDERS: "(?:[^/]+/)*", ANYTHING: r"[\s\S]*", IN_A_NAME: "[^/]*"}
 

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.secrets import Redactor
-from agentcli.machine.workspace import Workspace
+from agentcli.permissions.secrets import Redactor
+from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch
 from agentcli.tools.edit_file import EditFile
 from agentcli.tools.hidden import HiddenValues
@@ -23,7 +23,7 @@ from agentcli.types.events import Fact
 from agentcli.types.messages import Text
 from agentcli.types.tools import ToolContext
 from tests.support.files import make_facts
-from tests.unit.guard.test_secrets import PEM, SHAPED, VALUE
+from tests.unit.permissions.test_secrets import PEM, SHAPED, VALUE
 
 REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_TOKEN": "first-line-of-it\nsecond-line-of-it"})
 HIDDEN = HiddenValues(find=REDACTOR.find_hidden, reveal=REDACTOR.reveal)

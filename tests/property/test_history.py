@@ -22,8 +22,8 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
+from agentcli.types.provider import Message
 from agentcli.types.tools import ToolMessage, ToolResult
-from agentcli.types.wire import Message
 
 IDS = st.sampled_from(["a", "b", "c"])  # few, so that ids come again across and within replies
 STOPS: st.SearchStrategy[Stop] = st.sampled_from(

@@ -6,10 +6,10 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.evaluator import EvaluationRequest, ModelEvaluator
-from agentcli.guard.hook_answer import HookAnswer, HookEvent, parse_answer
-from agentcli.guard.hook_process import HookProblem, HookRun
-from agentcli.machine.plain import escape_controls, show_controls
+from agentcli.permissions.evaluator import EvaluationRequest, ModelEvaluator
+from agentcli.permissions.hook_answer import HookAnswer, HookEvent, parse_answer
+from agentcli.permissions.hook_process import HookProblem, HookRun
+from agentcli.system.plain_text import escape_controls, show_controls
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Verdict

@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agentcli.ui.render.escape import escape
 from agentcli.ui.render.markdown import MarkdownStream
-from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import DARK
+from agentcli.ui.render.paint import Paint, escape
+from agentcli.ui.render.theme import DARK
 
 SGR = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
 

@@ -6,14 +6,14 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.agent.compaction import Compactor
 from agentcli.agent.journal import Journal
-from agentcli.agent.room import Compactor
-from agentcli.agent.size import RequestSize
+from agentcli.agent.request_size import RequestSize
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import CallFinished, ModelReplied, TurnStarted
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import Command, Details, FileView, ToolMessage, ToolResult
-from agentcli.types.wire import OnDelta, Request
 
 KEPT = "/out/kept.txt"
 LEFT_OUT = "left out to make room, all of it is in"

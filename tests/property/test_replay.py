@@ -7,11 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.app.opening import open_session
-from agentcli.app.replay import replay_session
-from agentcli.app.stage import ReplayOptions
-from agentcli.record.audit import audit_log
-from agentcli.record.place import SessionPaths
+from agentcli.features.replay.engine import ReplayOptions, replay_session
+from agentcli.log.audit import audit_log
+from agentcli.log.paths import SessionPaths
+from agentcli.session.builder import open_session
 from agentcli.settings import Settings
 
 NAMES = st.sampled_from(["a.txt", "b.txt", "sub/c.txt", "none.txt", "../out.txt", ""])

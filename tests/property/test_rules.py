@@ -4,15 +4,15 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.decide import PolicyDecider
-from agentcli.guard.readonly import ReadProver
-from agentcli.guard.rules import DECISIONS, PermissionRule, Source, parse_rule
-from agentcli.guard.shell import PlainLine
-from agentcli.guard.subject import CallSubject, SubjectFactory
+from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.readonly import ReadProver
+from agentcli.permissions.rules import DECISIONS, PermissionRule, Source, parse_rule
+from agentcli.permissions.shell import PlainLine
+from agentcli.permissions.subject import CallSubject, SubjectFactory
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import MODES, Mode
 from tests.property.test_shell import LINES
-from tests.unit.guard import work
+from tests.unit.permissions import work
 
 ROOT = Path("/workspace")
 SUBJECTS = SubjectFactory(workspace=ROOT, cwd=lambda: ROOT, real_path=lambda path: path)

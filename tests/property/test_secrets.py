@@ -1,9 +1,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.secrets import Redactor
-from agentcli.machine.plain import to_plain_text
-from tests.unit.guard.test_secrets import SHAPED, VALUE
+from agentcli.permissions.secrets import Redactor
+from agentcli.system.plain_text import to_plain_text
+from tests.unit.permissions.test_secrets import SHAPED, VALUE
 
 REDACTOR = Redactor(environ={"A_KEY": VALUE, "B_KEY": VALUE + "!"}, values=["aabaabaabaac"])
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from agentcli.guard.shell import OpaqueLine, PlainLine, parse_line
+from agentcli.permissions.shell import OpaqueLine, PlainLine, parse_line
 
 # Programs that do not exist: bash hands each of them, with its words, to this function. The line
 # runs twice, first with every command succeeding and then with none: both sides of && are reached.

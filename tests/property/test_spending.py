@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.app.fork import ForkChanges, fork_session
-from agentcli.app.opening import open_session
-from agentcli.record.place import SessionPaths
+from agentcli.features.fork.engine import ForkChanges, fork_session
+from agentcli.log.paths import SessionPaths
+from agentcli.providers.catalog import resolve
+from agentcli.session.builder import open_session
 from agentcli.settings import Settings
 from agentcli.types.events import Ending
 from agentcli.types.spending import Spending, own_facts, sum_spending
-from agentcli.wire.catalogue import resolve
 from tests.support import anthropic_streams as anthropic
 from tests.support.outcomes import using
 from tests.support.provider import Provider, Reply, sse, stream

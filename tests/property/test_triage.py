@@ -5,13 +5,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.plain import show_controls
-from agentcli.record.triage.checks import run_checks
-from agentcli.record.triage.finding import TriageCase
-from agentcli.record.triage.trace import build_trace, read_trace
+from agentcli.features.insights.finding import TriageCase
+from agentcli.features.insights.render_trace import render_trace
+from agentcli.features.insights.trace import build_trace, read_trace
+from agentcli.features.insights.triage import run_checks
+from agentcli.system.plain_text import show_controls
 from agentcli.types.events import Entry, Fact
 from agentcli.types.messages import Text, ToolCall
-from agentcli.ui.trace import render_trace
 from tests.support.sick_logs import HERE, STARTED, asked, judged, replied
 
 LOG = (HERE / "circling.jsonl").read_bytes()

@@ -23,7 +23,7 @@ from prompt_toolkit.output import DummyOutput
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Question, Verdict
-from agentcli.ui.repl.answer_keys import AnswerKeys
+from agentcli.ui.repl.answer_keys import ALONE_S, AnswerKeys, Rhythm
 from agentcli.ui.repl.approval import (
     GRACE_S,
     PAUSE_S,
@@ -32,11 +32,10 @@ from agentcli.ui.repl.approval import (
     PlanAnswer,
     RuleOffer,
 )
+from agentcli.ui.repl.completion import ServerCompletions
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.foreign import ServerCompletions
 from agentcli.ui.repl.keys import TABLE, build_bindings
 from agentcli.ui.repl.mentions import WorkspaceFiles
-from agentcli.ui.repl.rhythm import ALONE_S, Rhythm
 from tests.support.virtual_time import run_virtually
 
 TYPISTS_MS = {

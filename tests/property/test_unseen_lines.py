@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.tools.reading.excerpt import LINE_CHARS
+from agentcli.tools.read.excerpt import LINE_CHARS
 from agentcli.types.errors import ToolError
 from tests.support.files import bench, text_of
 

@@ -7,6 +7,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.providers.catalog import resolve
+from agentcli.providers.dialect import Model
+from agentcli.providers.http.body import RequestBody
+from agentcli.providers.normalize import normalize
+from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import (
     AssistantMessage,
     Echo,
@@ -16,13 +21,8 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
+from agentcli.types.provider import Message
 from agentcli.types.tools import ToolMessage, ToolResult
-from agentcli.types.wire import Message
-from agentcli.wire.catalogue import resolve
-from agentcli.wire.dialect import Model
-from agentcli.wire.http.body import RequestBody
-from agentcli.wire.normalize import normalize
-from agentcli.wire.transport import find_dialect
 from tests.support.anthropic_fixtures import body as anthropic_body
 from tests.support.anthropic_fixtures import request
 from tests.support.provider import Recorded

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.providers.http.http1 import ResponseReader
+from agentcli.providers.http.sse import Event, EventStream
 from agentcli.types.errors import ProviderError, ProviderErrorKind
-from agentcli.wire.http.http1 import ResponseReader
-from agentcli.wire.http.sse import Event, EventStream
 from tests.support.anthropic_fixtures import cases, decoded
 
 WHOLE = [case for case in cases() if not (case / "error.json").exists()]

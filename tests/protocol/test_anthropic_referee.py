@@ -12,7 +12,7 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import BaseModel, TypeAdapter
 
 from agentcli.types.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall
-from agentcli.types.wire import Message
+from agentcli.types.provider import Message
 from tests.support.anthropic_fixtures import FOLDER, PROMPT, answered, body, cases, decoded
 from tests.support.conversations import NAMES, conversation
 from tests.support.provider import Provider, stream

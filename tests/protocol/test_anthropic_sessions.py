@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from agentcli.providers.catalog import resolve
+from agentcli.providers.connection import ProviderConnection, RetryPolicy
+from agentcli.providers.providers import Key
+from agentcli.providers.transport import open_provider
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
-from agentcli.types.wire import Message, Request
-from agentcli.wire.catalogue import resolve
-from agentcli.wire.connection import ProviderConnection, RetryPolicy
-from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_provider
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.anthropic_streams import call, calls, events, says, text, thinking, whole
 from tests.support.provider import Provider, Recorded, Reply, Script, answer, sse, stream

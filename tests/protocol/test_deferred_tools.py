@@ -12,12 +12,12 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter
 from splintr import Tokenizer
 
+from agentcli.providers.catalog import resolve
+from agentcli.providers.normalize import normalize
+from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agentcli.types.provider import Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from agentcli.types.wire import Request
-from agentcli.wire.catalogue import resolve
-from agentcli.wire.normalize import normalize
-from agentcli.wire.transport import find_dialect
 from tests.e2e.test_providers import Server, anthropic_server, chat_server, responses_server
 from tests.protocol.test_mcp_sessions import config, home, results, workspace
 from tests.support.program import Ran, agentcli

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agentcli.providers.http.sse import DONE, EventStream
 from agentcli.types.messages import AssistantMessage, Thinking
-from agentcli.wire.http.sse import DONE, EventStream
 from tests.support.gemini_fixtures import FIXTURES, cases, decoded, model
 
 genai = pytest.importorskip(

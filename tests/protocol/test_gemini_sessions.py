@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
+from agentcli.providers.connection import ProviderConnection, RetryPolicy
+from agentcli.providers.dialect import Model
+from agentcli.providers.names import encode_name
+from agentcli.providers.providers import Key
+from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import Delta, RetryDelta
 from agentcli.types.messages import AssistantMessage, Text, Thinking, ToolCall
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage
-from agentcli.types.wire import Message, Request
-from agentcli.wire.connection import ProviderConnection, RetryPolicy
-from agentcli.wire.dialect import Model
-from agentcli.wire.names import encode_name
-from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_provider
 from tests.support.gemini_fixtures import BASH, READ_FILE, answered, model, said
 from tests.support.provider import Provider, Reply, answer, error_of_gemini
 from tests.support.strict_gemini import StrictGemini

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.types.wire import Message
+from agentcli.types.provider import Message
 from tests.support.gemini_fixtures import DIALECTS, answered, decoded, encoded, model, said
 from tests.support.provider import Recorded
 from tests.support.strict_gemini import StrictGemini

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.opening import open_session
+from agentcli.session.builder import open_session
 from agentcli.settings import Settings
 from agentcli.types.events import ContextNote, Ending, NoteReason, TurnEnded
 from tests.support.pictures import png

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.opening import open_session
+from agentcli.session.builder import open_session
 from agentcli.settings import Settings
 from agentcli.types.events import CallFinished, CallJudged, Ending, Fact, TurnEnded
 from agentcli.types.tools import ErrorKind

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.opening import open_session
-from agentcli.app.session import Session
-from agentcli.record.audit import audit_log
+from agentcli.log.audit import audit_log
+from agentcli.session.builder import open_session
+from agentcli.session.session import Session
 from agentcli.settings import load_settings
 from agentcli.types.deltas import CallProgress
 from agentcli.types.errors import Exit, UsageError
@@ -22,10 +22,9 @@ from agentcli.types.events import (
     TurnStarted,
     Warned,
 )
-from agentcli.types.forms import FormField, ServerForm
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ChildTurn, Diff, ErrorKind
-from agentcli.types.verdicts import Question, Verdict
+from agentcli.types.verdicts import FormField, Question, ServerForm, Verdict
 from tests.support.mcp_links import NASTY
 from tests.support.program import script
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.faults import ServerFault
-from agentcli.mcp.link import ServerConnection
-from agentcli.mcp.remote import RemoteServer
+from agentcli.features.mcp.connection import ServerConnection
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.faults import ServerFault
+from agentcli.features.mcp.transports import RemoteServer
 from tests.support.files import ignore
 from tests.support.mcp_links import MODERN, served
 from tests.support.mcp_servers.web import web

@@ -12,14 +12,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentcli.app.server_logins import ServerLoginStore
-from agentcli.mcp.entries import OAuthClient, ServerEntry
-from agentcli.mcp.faults import ServerFault
-from agentcli.mcp.link import ServerConnection
-from agentcli.mcp.login import LoginBrowser, LoginError, log_in
-from agentcli.mcp.logins import Login, StoredLogin
-from agentcli.mcp.loopback import WrongRedirect, open_redirect_listener
-from agentcli.mcp.remote import RemoteServer
+from agentcli.features.mcp.connection import ServerConnection
+from agentcli.features.mcp.entries import OAuthClient, ServerEntry
+from agentcli.features.mcp.faults import ServerFault
+from agentcli.features.mcp.login import LoginBrowser, LoginError, log_in
+from agentcli.features.mcp.login_store import ServerLoginStore
+from agentcli.features.mcp.redirect import WrongRedirect, open_redirect_listener
+from agentcli.features.mcp.tokens import Login, StoredLogin
+from agentcli.features.mcp.transports import RemoteServer
 from agentcli.types.errors import SettingsError
 from tests.support.hidden import starred
 from tests.support.mcp_links import MEMBERS, served
@@ -262,7 +262,7 @@ def test_pasted_address_that_is_another_is_told_and_asked_for_again(
 
 
 def test_answer_with_another_state_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.mcp.login.WAIT_S", 0.5)
+    monkeypatch.setattr("agentcli.features.mcp.login.WAIT_S", 0.5)
     person = Person()
     assert refused("other_state", person) == "nobody logged in within 0.5 s"
     assert set(person.pages) == {400}

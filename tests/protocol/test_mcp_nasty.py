@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from mcp_types import CreateMessageResult, TextContent
 
-from agentcli.mcp.faults import ServerFault
-from agentcli.mcp.host import SampleAnswer, SampleRequest
+from agentcli.features.mcp.faults import ServerFault
+from agentcli.features.mcp.host import SampleAnswer, SampleRequest
 from agentcli.types.errors import ToolError
-from agentcli.types.forms import FormAnswer, ServerForm
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import ErrorKind, Output
+from agentcli.types.verdicts import FormAnswer, ServerForm
 from tests.support.mcp_links import Nasty
 from tests.support.processes import running, until
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.server_list import open_server
-from agentcli.mcp import library
-from agentcli.mcp.content import ContentStore, convert_result
-from agentcli.mcp.entries import ServerEntry
+from agentcli.features.mcp import library
+from agentcli.features.mcp.content import ContentStore, convert_result
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.server_list import open_server
 from agentcli.settings import Settings
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Output

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, SessionEnded
 from tests.support.confined import LAYERS, confined
 from tests.support.mcp_links import NASTY

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.server_list import open_server
-from agentcli.mcp.content import ContentStore, convert_result
-from agentcli.mcp.entries import ServerEntry
-from agentcli.record.reading import read_log
+from agentcli.features.mcp.content import ContentStore, convert_result
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.server_list import open_server
+from agentcli.log.reader import read_log
 from agentcli.settings import Settings
 from agentcli.types.events import CallFinished, CallJudged, SessionEnded
 from agentcli.types.messages import Text

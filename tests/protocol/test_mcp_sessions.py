@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from splintr import Tokenizer
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import CallFinished, Warned
 from agentcli.types.tools import ErrorKind
 from tests.e2e.test_providers import SERVERS, Server

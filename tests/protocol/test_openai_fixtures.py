@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.providers.http.sse import EventStream
 from agentcli.types.deltas import TextDelta, ThinkingDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json, Text, Thinking
-from agentcli.wire.http.sse import EventStream
 from tests.support.openai_fixtures import DIALECTS, PROMPT, answered, cases, decoded, made, request
 
 CASES = [case for protocol in DIALECTS for case in cases(protocol)]

@@ -10,12 +10,12 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agentcli.providers.dialect import Model
+from agentcli.providers.openai import chat as openai_chat
+from agentcli.providers.openai import responses as openai_responses
 from agentcli.types.messages import AssistantMessage, Image, Text, ToolCall, UserMessage
+from agentcli.types.provider import Message
 from agentcli.types.tools import ToolMessage, ToolResult
-from agentcli.types.wire import Message
-from agentcli.wire.dialect import Model
-from agentcli.wire.openai import chat as openai_chat
-from agentcli.wire.openai import responses as openai_responses
 from tests.support.openai_fixtures import CHAT, FIXTURES, RESPONSES, cases, decoded, request
 from tests.support.provider import Provider, stream
 

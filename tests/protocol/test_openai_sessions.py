@@ -3,15 +3,15 @@ from dataclasses import replace
 
 import pytest
 
+from agentcli.providers.connection import ProviderConnection, RetryPolicy
+from agentcli.providers.dialect import Model
+from agentcli.providers.providers import Key
+from agentcli.providers.transport import open_provider
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import AssistantMessage, Image, Text, ToolCall, UserMessage
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult
-from agentcli.types.wire import Message, Request
-from agentcli.wire.connection import ProviderConnection, RetryPolicy
-from agentcli.wire.dialect import Model
-from agentcli.wire.providers import Key
-from agentcli.wire.transport import open_provider
 from tests.support import strict_chat
 from tests.support.openai_fixtures import CHAT, PROMPT, RESPONSES, SYSTEM, TOOLS
 from tests.support.provider import Provider, Reply, answer, error_of_openai

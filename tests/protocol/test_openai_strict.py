@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.types.wire import Message
-from agentcli.wire.openai import chat as openai_chat
-from agentcli.wire.openai import responses as openai_responses
+from agentcli.providers.openai import chat as openai_chat
+from agentcli.providers.openai import responses as openai_responses
+from agentcli.types.provider import Message
 from tests.support import strict_chat
 from tests.support.openai_fixtures import CHAT, PROMPT, RESPONSES, answered, decoded, request
 from tests.support.provider import Recorded

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.app.opening import open_session
+from agentcli.session.builder import open_session
 from agentcli.settings import Settings
 from agentcli.types.events import Ending
 from tests.support import anthropic_streams, responses_streams

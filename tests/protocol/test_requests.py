@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.providers.catalog import resolve
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
-from agentcli.types.wire import Message
-from agentcli.wire.catalogue import resolve
+from agentcli.types.provider import Message
 from tests.property.test_wire_normalize import histories
 from tests.support.conversations import NAMES, conversation
 from tests.support.referees import ANSWER, REFEREES, Referee, made

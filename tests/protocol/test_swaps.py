@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.app.opening import open_session
+from agentcli.session.builder import open_session
 from agentcli.settings import Settings
 from agentcli.types.events import Ending, TurnEnded
 from agentcli.ui.repl.mentions import attach

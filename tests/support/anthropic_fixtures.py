@@ -11,15 +11,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentcli.providers.anthropic import messages as anthropic
+from agentcli.providers.catalog import resolve
+from agentcli.providers.http.sse import EventStream
+from agentcli.providers.normalize import normalize
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from agentcli.types.wire import Message, Request
-from agentcli.wire.anthropic import messages as anthropic
-from agentcli.wire.catalogue import resolve
-from agentcli.wire.http.sse import EventStream
-from agentcli.wire.normalize import normalize
 
 FOLDER = Path(__file__).parents[2] / "fixtures/wire/anthropic"
 MODEL = resolve("anthropic/claude-opus-5-5")

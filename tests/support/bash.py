@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from agentcli.machine.environment import build_child_environment
-from agentcli.machine.ledger import ProcessTable
+from agentcli.system.environment import build_child_environment
+from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.tools.shells import ShellPool
 from agentcli.types.messages import Text

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox
-from agentcli.guard.sandbox.environment import build_environment
-from agentcli.guard.sandbox.limits import CommandLimits
-from agentcli.guard.sandbox.processes import kill_tree
+from agentcli.sandbox.choose import SandboxScope, choose_sandbox
+from agentcli.sandbox.environment import build_environment
+from agentcli.sandbox.limits import CommandLimits
+from agentcli.sandbox.processes import kill_tree
 from agentcli.types.errors import SettingsError
 from agentcli.types.verdicts import Grants, Sandbox
 

@@ -24,12 +24,15 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "agentcli/tools/contracts.json"
 HELP = ROOT / "agentcli/cli/help"
 SNAPSHOTS = ROOT / "fixtures/tools"
+FEATURES = {"delegate": "features/children", "run_program": "features/programs"}
+"""Tools that belong to a feature, and its folder."""
 
 
 def generated(name: str) -> dict[str, Any]:
     """A tool's contract from its sources: the `.md` and the argument model."""
-    description = (ROOT / f"agentcli/tools/{name}.md").read_text(encoding="utf-8").strip()
-    module = import_module(f"agentcli.tools.{name}")
+    folder = FEATURES.get(name, "tools")
+    description = (ROOT / f"agentcli/{folder}/{name}.md").read_text(encoding="utf-8").strip()
+    module = import_module(f"agentcli.{folder.replace('/', '.')}.{name}")
     (arguments,) = (
         value
         for value in vars(module).values()

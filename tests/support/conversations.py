@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from agentcli.types.wire import Message
+from agentcli.types.provider import Message
 
 FOLDER = Path(__file__).parents[2] / "fixtures/conversations"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentcli.machine.workspace import Workspace
+from agentcli.system.workspace import Workspace
 from agentcli.tools.edit_file import EditFile
 from agentcli.tools.read_file import ReadFile
 from agentcli.tools.seen import Seen

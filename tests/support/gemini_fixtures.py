@@ -12,16 +12,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentcli.providers.dialect import Dialect, Model
+from agentcli.providers.gemini import generate as gemini
+from agentcli.providers.gemini import interactions as gemini_interactions
+from agentcli.providers.http.sse import EventStream
+from agentcli.providers.normalize import normalize
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from agentcli.types.wire import Message, Request
-from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.gemini import generate as gemini
-from agentcli.wire.gemini import interactions as gemini_interactions
-from agentcli.wire.http.sse import EventStream
-from agentcli.wire.normalize import normalize
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/wire"
 

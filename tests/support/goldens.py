@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import THEMES, ColorDepth, ThemeName, build_theme
+from agentcli.ui.render.theme import THEMES, ColorDepth, ThemeName, build_theme
 from tests.support.scenes import SCENES
 
 SCREENS = Path(__file__).parents[2] / "fixtures" / "screens"

@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentcli.machine import process
-from agentcli.machine.environment import build_child_environment
-from agentcli.mcp.content import ContentStore
-from agentcli.mcp.entries import ServerEntry
-from agentcli.mcp.host import Sample
-from agentcli.mcp.link import ServerConnection
-from agentcli.mcp.local import LocalMcpServer
-from agentcli.mcp.offered import OfferedTool
-from agentcli.mcp.stdio import Handles, StartedServer
-from agentcli.mcp.tool import ServerTool
-from agentcli.types.forms import FormAnswer, ServerForm
+from agentcli.features.mcp.connection import ServerConnection
+from agentcli.features.mcp.content import ContentStore
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.host import Sample
+from agentcli.features.mcp.offered import OfferedTool
+from agentcli.features.mcp.stdio import Handles, StartedServer
+from agentcli.features.mcp.tool import ServerTool
+from agentcli.features.mcp.transports import LocalMcpServer
+from agentcli.system import process
+from agentcli.system.environment import build_child_environment
 from agentcli.types.tools import Output, ToolContext
+from agentcli.types.verdicts import FormAnswer, ServerForm
 from tests.support.processes import until
 
 T = TypeVar("T")

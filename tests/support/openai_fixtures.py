@@ -11,16 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentcli.providers.dialect import Dialect, Model
+from agentcli.providers.http.sse import EventStream
+from agentcli.providers.normalize import normalize
+from agentcli.providers.openai import chat as openai_chat
+from agentcli.providers.openai import responses as openai_responses
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import ProviderError
 from agentcli.types.messages import AssistantMessage, Text, UserMessage
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from agentcli.types.wire import Message, Request
-from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.http.sse import EventStream
-from agentcli.wire.normalize import normalize
-from agentcli.wire.openai import chat as openai_chat
-from agentcli.wire.openai import responses as openai_responses
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/wire"
 

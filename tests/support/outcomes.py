@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentcli.record.reading import read_log
+from agentcli.log.reader import read_log
 from agentcli.types.events import Fact, SessionEnded
 from tests.support.program import Ran, agentcli
 from tests.support.provider import Provider

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.agent.journal import Journal
-from agentcli.record.log import LogWriter
+from agentcli.log.writer import LogWriter
 from agentcli.types.events import (
     CallFinished,
     CallJudged,

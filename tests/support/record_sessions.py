@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from agentcli.app.opening import open_session
-from agentcli.app.session import Session
+from agentcli.session.builder import open_session
+from agentcli.session.session import Session
 from agentcli.settings import Settings
 from agentcli.types.deltas import CallProgress
 from agentcli.types.events import Event

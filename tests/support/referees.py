@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentcli.providers.catalog import resolve
+from agentcli.providers.dialect import Dialect, Model
+from agentcli.providers.http.body import RequestBody
+from agentcli.providers.normalize import normalize
+from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import Json, Text, UserMessage
-from agentcli.types.wire import Message, Request
-from agentcli.wire.catalogue import resolve
-from agentcli.wire.dialect import Dialect, Model
-from agentcli.wire.http.body import RequestBody
-from agentcli.wire.normalize import normalize
-from agentcli.wire.transport import find_dialect
+from agentcli.types.provider import Message, Request
 from tests.support.anthropic_fixtures import TOOLS
 from tests.support.conversations import NAMES, conversation
 from tests.support.provider import Checker, Recorded

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from agentcli.machine.diff import compare
+from agentcli.system.diff import compare
 from agentcli.types.events import CallFinished, CallJudged
 from agentcli.types.messages import Json, Text, ToolCall
 from agentcli.types.tools import (

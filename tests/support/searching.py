@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.guard.sandbox import landlock
-from agentcli.guard.sandbox.reading import start_reading
-from agentcli.machine.workspace import Workspace
+from agentcli.sandbox import landlock_rules
+from agentcli.sandbox.reading import start_reading
+from agentcli.system.workspace import Workspace
 from agentcli.tools.find_files import FindFiles
 from agentcli.tools.grep import Grep
-from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Ripgrep, start_unconfined
+from agentcli.tools.search import ripgrep
+from agentcli.tools.search.ripgrep import Ripgrep, start_unconfined
 from agentcli.types.tools import Matches, Output, Tool, ToolContext
 
-CAN_HOLD = sys.platform == "linux" and landlock.version() > 0
+CAN_HOLD = sys.platform == "linux" and landlock_rules.version() > 0
 
 
 def installed() -> list[Ripgrep]:

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.asking import ModelClient
 from agentcli.agent.budget import Budget
+from agentcli.agent.completion import CompletionChecks
 from agentcli.agent.dispatch import Clean, Dispatcher, ResultHook
-from agentcli.agent.finish import CompletionChecks
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop, OnDeny
+from agentcli.agent.model_client import ModelClient
 from agentcli.agent.toolset import Toolset
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Entry, Event, TurnEnded
@@ -27,9 +27,9 @@ from agentcli.types.messages import (
     Usage,
     UserMessage,
 )
+from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import Details, Effect, ErrorKind, Output, Tool, ToolContext, ToolSpec
 from agentcli.types.verdicts import Judge, Preview, Verdict
-from agentcli.types.wire import OnDelta, Request
 
 Reply = AssistantMessage | Exception
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from agentcli.record.log import LogWriter
+from agentcli.features.insights.render import show_triage
+from agentcli.log.writer import LogWriter
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -26,7 +27,6 @@ from agentcli.types.events import (
 from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, Usage, UserMessage
 from agentcli.types.tools import Command, Effect, ErrorKind, FileView, ToolResult
 from agentcli.types.verdicts import By, Decision, Verdict
-from agentcli.ui.triage import show_triage
 
 HERE = Path(__file__).parents[2] / "fixtures" / "triage"
 

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, field
 import pytest
 from pydantic import TypeAdapter
 
-from agentcli.types.record import dataclass
+from agentcli.types.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import re
 
-from agentcli.types.record import dataclass
+from agentcli.types.fast_dataclass import dataclass
 
 _CHANNELS = re.compile(r"rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})(/[0-9a-f]{1,4})?")
 _HASH = re.compile(r"#((?:[0-9a-f]{3}){1,4})")

@@ -13,10 +13,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.text import Text
 
-from agentcli.ui.render.blocks import BlockRenderer, are_apart
-from agentcli.ui.render.code import Highlighter, find_lexer_by_name
+from agentcli.ui.render.highlight import Highlighter, find_lexer_by_name
+from agentcli.ui.render.markdown_blocks import BlockRenderer, Node, are_apart, build_tree
 from agentcli.ui.render.paint import Paint, fold
-from agentcli.ui.render.tree import Node, build_tree
 
 TAIL_CHARS = 4_000
 """How much of a long block is looked at to show its last rows."""

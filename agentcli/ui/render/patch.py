@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import Hunk, PatchSet
 
-from agentcli.ui.render.escape import TextRange, escape, escape_with_ranges
+from agentcli.ui.render.paint import TextRange, escape, escape_with_ranges
 
 TAB = 4
 NO_NEWLINE = "\\"

@@ -1,19 +1,227 @@
 """Which theme a terminal gets, and how many colours it may use."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pygments.token import Token, _TokenType
+from rich.style import Style
+
 from agentcli.ui.render.colour import Colour
-from agentcli.ui.render.palette import (
-    DARK_LUMINANCE_MAX,
-    LIGHT_LUMINANCE_MIN,
-    THEMES,
-    ColorDepth,
-    DiffColors,
-    Theme,
-    ThemeName,
-    build_theme,
+
+# Themes: which style each part of a screen has.
+
+
+ColorDepth = Literal["truecolor", "256", "16", "none"]
+ThemeName = Literal["dark", "light", "ansi", "none"]
+DiffColors = Literal["green-red", "blue-orange"]
+
+DARK_LUMINANCE_MAX = 0.036
+"""The lightest background for `dark`: about #303446."""
+LIGHT_LUMINANCE_MIN = 0.8
+"""The darkest background for `light`: about #e7e7e7."""
+
+Syntax = Mapping[_TokenType, Style]
+PLAIN = Style.null()
+_BOLD = Style(bold=True)
+_UNDERLINED = Style(underline=True)
+_REVERSED = Style(reverse=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theme:
+    name: ThemeName
+    dim: Style = PLAIN
+    strong: Style = _BOLD
+    accent: Style = _BOLD
+    ok: Style = PLAIN
+    failed: Style = _BOLD
+    warning: Style = _BOLD
+    heading: Style = _BOLD
+    code: Style = _BOLD
+    link: Style = _UNDERLINED
+    escaped: Style = _REVERSED
+    added: Style = PLAIN
+    added_word: Style = PLAIN
+    removed: Style = PLAIN
+    removed_word: Style = PLAIN
+    syntax: Syntax = field(default_factory=dict)
+    syntax_in_diffs: bool = False
+    """Whether those colours can be told from the backgrounds of changed lines."""
+
+    def find_token_style(self, kind: _TokenType) -> Style:
+        """The style of a token, or of the nearest kind it belongs to."""
+        while kind not in self.syntax:
+            if kind.parent is None:
+                return PLAIN
+            kind = kind.parent
+        return self.syntax[kind]
+
+
+def _build_syntax(
+    *, keyword: str, name: str, kind: str, string: str, number: str, comment: str
+) -> dict[_TokenType, Style]:
+    styles = {
+        keyword: (Token.Keyword, Token.Operator.Word, Token.Name.Tag, Token.Generic.Heading),
+        name: (Token.Name.Function, Token.Name.Attribute, Token.Name.Decorator),
+        kind: (
+            Token.Name.Class,
+            Token.Name.Builtin,
+            Token.Name.Exception,
+            Token.Keyword.Type,
+        ),
+        string: (Token.Literal.String, Token.Literal.Scalar, Token.Generic.Inserted),
+        number: (Token.Literal.Number, Token.Keyword.Constant),
+        comment: (Token.Comment,),
+    }
+    return {token: Style.parse(style) for style, tokens in styles.items() for token in tokens}
+
+
+DARK = Theme(
+    name="dark",
+    dim=Style.parse("#a0a0a0"),
+    accent=Style.parse("#5fb0e8"),
+    ok=Style.parse("#5fd38a"),
+    failed=Style.parse("#ff7b72"),
+    warning=Style.parse("#e3b341"),
+    heading=Style.parse("bold #7cc4ff"),
+    code=Style.parse("bold #5fb0e8"),
+    link=Style.parse("underline #7cc4ff"),
+    added=Style.parse("#e6e6e6 on #12301c"),
+    added_word=Style.parse("#ffffff on #1f5c35"),
+    removed=Style.parse("#e6e6e6 on #3a1618"),
+    removed_word=Style.parse("#ffffff on #74262b"),
+    syntax=_build_syntax(
+        keyword="#5fb0e8",
+        name="#4ecdb6",
+        kind="#7cc4ff",
+        string="#d9c46a",
+        number="#c9a7f5",
+        comment="#9a9fa6",
+    ),
+    syntax_in_diffs=True,
 )
+
+LIGHT = Theme(
+    name="light",
+    dim=Style.parse("#626262"),
+    accent=Style.parse("#0b5cad"),
+    ok=Style.parse("#15692d"),
+    failed=Style.parse("#b3261e"),
+    warning=Style.parse("#8a5a00"),
+    heading=Style.parse("bold #0b5cad"),
+    code=Style.parse("bold #0b5cad"),
+    link=Style.parse("underline #0b5cad"),
+    added=Style.parse("#1f1f1f on #e2f6e6"),
+    added_word=Style.parse("#101010 on #a9e3b8"),
+    removed=Style.parse("#1f1f1f on #fdeaea"),
+    removed_word=Style.parse("#101010 on #f6b8b8"),
+    syntax=_build_syntax(
+        keyword="#0b5cad",
+        name="#00695c",
+        kind="#1f5f8b",
+        string="#7a5c00",
+        number="#7a2bb0",
+        comment="#5f6368",
+    ),
+    syntax_in_diffs=True,
+)
+
+ANSI = Theme(
+    name="ansi",
+    dim=Style(dim=True),
+    accent=Style.parse("cyan"),
+    ok=Style.parse("green"),
+    failed=Style.parse("red"),
+    warning=Style.parse("yellow"),
+    heading=Style.parse("bold"),
+    code=Style.parse("bold cyan"),
+    link=Style.parse("underline"),
+    added=Style.parse("green"),
+    added_word=Style.parse("bold green"),
+    removed=Style.parse("red"),
+    removed_word=Style.parse("bold red"),
+    syntax=_build_syntax(
+        keyword="cyan",
+        name="blue",
+        kind="bright_blue",
+        string="yellow",
+        number="magenta",
+        comment="dim",
+    ),
+)
+
+NONE = Theme(name="none")
+
+THEMES: dict[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "ansi": ANSI, "none": NONE}
+
+_BLUE_ORANGE: dict[ThemeName, tuple[str, str, str, str]] = {
+    "dark": (
+        "#e6e6e6 on #0f2a45",
+        "#ffffff on #1b4f80",
+        "#e6e6e6 on #40250a",
+        "#ffffff on #7a4410",
+    ),
+    "light": (
+        "#1f1f1f on #e3f0fd",
+        "#101010 on #a9d2f7",
+        "#1f1f1f on #fdf0e0",
+        "#101010 on #f7cf9c",
+    ),
+    "ansi": ("blue", "bold blue", "yellow", "bold yellow"),
+}
+
+# A cube of six steps has no dark green between black and #005f00.
+_CUBE: dict[tuple[ThemeName, DiffColors], tuple[str, str, str, str]] = {
+    ("dark", "green-red"): (
+        "color(254) on color(22)",
+        "bold color(231) on color(28)",
+        "color(254) on color(52)",
+        "bold color(231) on color(88)",
+    ),
+    ("light", "green-red"): (
+        "color(234) on color(194)",
+        "bold color(233) on color(157)",
+        "color(234) on color(224)",
+        "bold color(233) on color(217)",
+    ),
+    ("dark", "blue-orange"): (
+        "color(254) on color(17)",
+        "bold color(231) on color(24)",
+        "color(254) on color(52)",
+        "bold color(231) on color(94)",
+    ),
+    ("light", "blue-orange"): (
+        "color(234) on color(189)",
+        "bold color(233) on color(153)",
+        "color(234) on color(223)",
+        "bold color(233) on color(216)",
+    ),
+}
+
+
+def build_theme(
+    name: ThemeName, *, depth: ColorDepth = "truecolor", diff: DiffColors = "green-red"
+) -> Theme:
+    """The theme as a terminal of that many colours can show it."""
+    if depth == "none" or name == "none":
+        return NONE
+    theme = ANSI if depth == "16" else THEMES[name]
+    styles = _BLUE_ORANGE[theme.name] if diff == "blue-orange" else None
+    if depth == "256":
+        styles = _CUBE.get((theme.name, diff), styles)
+    if styles is None:
+        return theme
+    added, added_word, removed, removed_word = map(Style.parse, styles)
+    return replace(
+        theme,
+        added=added,
+        added_word=added_word,
+        removed=removed,
+        removed_word=removed_word,
+        syntax_in_diffs=theme.syntax_in_diffs and depth == "truecolor",
+    )
+
 
 ColorWhen = Literal["auto", "always", "never"]
 _LIGHT_IN_COLORFGBG = frozenset(("7", "15"))

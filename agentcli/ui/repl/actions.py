@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from agentcli.types.errors import AgentError
 from agentcli.types.verdicts import MODES
 from agentcli.types.words import pluralize
-from agentcli.ui.repl.answering import AnswerActions
+from agentcli.ui.repl.answer_actions import AnswerActions
 from agentcli.ui.repl.approval import PendingPlan
 from agentcli.ui.repl.commands.registry import is_slash_command
 from agentcli.ui.repl.composer import SHELL
-from agentcli.ui.repl.outside import edit_text, page_text
+from agentcli.ui.repl.external import edit_text, page_text
 
 if TYPE_CHECKING:
     from agentcli.ui.repl.repl import Repl
+
 
 AGAIN_S = 1.5
 
@@ -251,3 +252,51 @@ class Actions:
         await self._repl.terminal.hand_over(
             lambda: page_text(text, workspace=self._repl.settings.workspace)
         )
+
+
+# Lines that begin with a slash: offered while they are typed, checked, and run.
+
+
+MISTAKE_S = 5.0
+"""How long it is said that there is no such command."""
+
+
+class SlashCommandRunner:
+    """Implements the composer's `Menu`."""
+
+    def __init__(self, repl: "Repl") -> None:
+        self._repl = repl
+
+    def list_completions(self, typed: str) -> list[tuple[str, str, int]]:
+        registry = self._repl.sessions.registry
+        return registry.list_completions(typed, self._repl) if registry else []
+
+    async def submit(self, line: str) -> None:
+        """A line that was taken out of the input, and goes back there if it cannot be run."""
+        repl = self._repl
+        why_not = await self._find_fault(line)
+        if why_not is not None:
+            repl.composer.prepend_text(line)
+            repl.show_notice(why_not, seconds=MISTAKE_S)
+            return
+        repl.composer.remember(line)
+        if (await repl.sessions.wait_for_registry()).find_fault(line):
+            repl.turns.send(line, line)  # it is a prompt of a server's
+        else:
+            await self.run(line)
+
+    async def run(self, line: str) -> None:
+        """A command that there is."""
+        self._repl.say(f"> {line}", "strong")
+        await (await self._repl.sessions.wait_for_registry()).run(line, self._repl)
+
+    async def _find_fault(self, line: str) -> str | None:
+        """None: it can be run. Why there is no session is said where that was found out."""
+        registry = await self._repl.sessions.wait_for_registry()
+        if registry.works_alone(line):
+            return None
+        try:
+            session, _ = await self._repl.sessions.wait_for_session()
+        except AgentError:
+            return ""
+        return None if session.runs_prompt(line) else registry.find_fault(line) or None

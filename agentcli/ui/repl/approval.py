@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal, TypeVar
 
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
-from agentcli.types.record import dataclass
 from agentcli.types.verdicts import Mode, Question, Verdict
-from agentcli.ui.lines import USER_SAID_INSTEAD, USER_SAID_NO
+from agentcli.ui.render.wording import USER_SAID_INSTEAD, USER_SAID_NO
 
 TYPING_S = 1.0
 """A key within this time means: somebody is typing."""

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from agentcli.app.keys import store_key
-from agentcli.machine.numbers import parse_whole_number
+from agentcli.features.demo.player import play_demo
+from agentcli.providers.catalog import default_name
+from agentcli.providers.discovery import LocalModelServer, find_local_servers
+from agentcli.providers.providers import PROVIDERS
+from agentcli.providers.transport import find_dialect
+from agentcli.session.keys import store_key
 from agentcli.settings import Settings, get_settings_file
+from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import SettingsError
-from agentcli.ui.demo import play_demo
-from agentcli.wire.catalogue import default_name
-from agentcli.wire.discovery import LocalModelServer, find_local_servers
-from agentcli.wire.providers import PROVIDERS
-from agentcli.wire.transport import find_dialect
 
 MENU = """\
 agentcli needs a model.

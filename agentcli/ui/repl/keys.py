@@ -16,7 +16,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from agentcli.types.errors import SettingsError
-from agentcli.types.record import dataclass
+from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.repl.answer_keys import AnswerKeys
 from agentcli.ui.repl.approval import LETTERS, ApprovalPrompt
 

@@ -9,37 +9,121 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentcli import __version__
-from agentcli.app.opening import open_session
-from agentcli.app.session import Session
+from agentcli.session.builder import open_session
+from agentcli.session.session import Session
 from agentcli.settings import Settings
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.events import CallJudged, Event, NoteReason
 from agentcli.types.verdicts import Mode, Question, Verdict
-from agentcli.ui.lines import format_target
-from agentcli.ui.render.escape import escape
-from agentcli.ui.repl.approval import PendingApproval, RuleOffer
-from agentcli.ui.repl.commands.all import build_registry
-from agentcli.ui.repl.commands.registry import is_slash_command
-from agentcli.ui.repl.form_lines import ask_form
-from agentcli.ui.repl.leave_in_lines import ask_for_approval
-from agentcli.ui.repl.line_reader import LineReader
+from agentcli.ui.render.paint import escape
+from agentcli.ui.render.wording import USER_SAID_INSTEAD, USER_SAID_NO, format_target
+from agentcli.ui.repl.answer_actions import MODE_BY_LETTER, apply_plan_answer, get_proposed_plan
+from agentcli.ui.repl.approval import PendingApproval, PlanAnswer, RuleOffer
+from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
+from agentcli.ui.repl.commands.table import build_registry
+from agentcli.ui.repl.external import LineReader, edit_text
+from agentcli.ui.repl.forms import ask_form
 from agentcli.ui.repl.mentions import attach
-from agentcli.ui.repl.outside import edit_text
-from agentcli.ui.repl.plan_answers import apply_plan_answer, get_proposed_plan
-from agentcli.ui.repl.plan_in_lines import ask_about_plan
+from agentcli.ui.repl.renderer import TranscriptRenderer, build_renderer
 from agentcli.ui.repl.shell import run_captured
-from agentcli.ui.repl.stage import TranscriptRenderer, build_renderer
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.succession import switch_session
 
 if TYPE_CHECKING:
-    from agentcli.record.place import SessionPaths
+    from agentcli.log.paths import SessionPaths
+
+
+# The question about a call where there are only lines: typed answers, and nothing is redrawn.
+
+
+APPROVAL_ANSWERS = "y once, s this session, a always, n no, or write what to do instead"
+
+
+async def ask_for_approval(
+    offer: RuleOffer, *, read: Callable[[], Awaitable[str | None]], write: Callable[[str], None]
+) -> tuple[Verdict, Sequence[str]]:
+    """The verdict, and the rules to be stored with it."""
+    write(f"session: {escape(offer.session or offer.find_obstacle('s'))}\n")
+    write(f"always: {escape(', '.join(offer.rules) or offer.find_obstacle('a'))}\n")
+    while True:
+        write(f"{APPROVAL_ANSWERS}: ")
+        line = await read()
+        if line is None:
+            return _deny("the person has left"), ()
+        if verdict := _parse_verdict(line.strip(), offer):
+            return verdict, offer.rules if line.strip().lower() == "a" else ()
+
+
+def _parse_verdict(line: str, offer: RuleOffer) -> Verdict | None:
+    """None: it is no answer."""
+    rule = ", ".join(offer.rules) or offer.session
+    match line.lower():
+        case "y" | "yes":
+            return _allow("the person agreed once")
+        case "s" if offer.session:
+            return _allow("the person agreed for this session", rule)
+        case "a" if offer.rules:
+            return _allow("the person agreed always", rule)
+        case "n" | "no":
+            return _deny(USER_SAID_NO)
+        case "" | "s" | "a":
+            return None
+        case _:
+            return _deny(f"{USER_SAID_INSTEAD}{line}")
+
+
+def _allow(reason: str, rule: str | None = None) -> Verdict:
+    return Verdict(decision="allow", by="person", reason=reason, rule=rule)
+
+
+def _deny(reason: str) -> Verdict:
+    return Verdict(decision="deny", by="person", reason=reason)
+
+
+# The question about a plan where there are only lines: typed answers, and nothing is redrawn.
+
+
+PLAN_ANSWERS = (
+    "y follow it in ask mode, a in auto-edit mode, n not yet, m edit it, or write a change"
+)
+
+
+async def ask_about_plan(
+    plan: str,
+    *,
+    read: Callable[[], Awaitable[str | None]],
+    write: Callable[[str], None],
+    workspace: Path,
+) -> tuple[PlanAnswer | None, str]:
+    """The answer and the plan as the person left it. No answer: the person has left."""
+    while True:
+        write(f"\nplan: {PLAN_ANSWERS}: ")
+        line = await read()
+        said = (line or "").strip()
+        if line is None:
+            return None, plan
+        if said == "m":
+            plan = (await edit_text(plan, suffix=".md", workspace=workspace) or "").strip() or plan
+            write(f"{escape(plan)}\n")
+        elif said:
+            return _parse_plan_answer(said), plan
+
+
+def _parse_plan_answer(line: str) -> PlanAnswer:
+    match line.lower():
+        case "y" | "a" as letter:
+            return PlanAnswer(mode=MODE_BY_LETTER[letter])
+        case "n" | "no":
+            return PlanAnswer()
+        case _:
+            return PlanAnswer(instead=line)
+
 
 T = TypeVar("T")
 

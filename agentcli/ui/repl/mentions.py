@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentcli.machine.git import list_paths
-from agentcli.machine.home import expand_home
-from agentcli.machine.images import image_type
-from agentcli.machine.plain import show_controls
-from agentcli.machine.reserved import find_reserved
+from agentcli.system.git import list_paths
+from agentcli.system.home import expand_home
+from agentcli.system.images import image_type
+from agentcli.system.plain_text import show_controls
+from agentcli.system.reserved import find_reserved
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Image
-from agentcli.ui.attached import (
+from agentcli.ui.images import (
     IMAGES_MAX,
     NOT_ATTACHED,
     PASTED_TEXT_CHARS,
@@ -31,7 +31,7 @@ from agentcli.ui.attached import (
     report_not_attached,
     report_too_many,
 )
-from agentcli.ui.repl import fuzzy
+from agentcli.ui.repl import completion
 
 FILES_MAX = 100_000
 REFRESH_AFTER_S = 5.0
@@ -65,7 +65,7 @@ class WorkspaceFiles:
             self._paths = await asyncio.to_thread(list_files, self._workspace)
             self._listed_at = time.monotonic()
         name = _RANGE.sub("", typed)
-        return fuzzy.find_best(name, self._paths) if name else self._paths[:50]
+        return completion.find_best(name, self._paths) if name else self._paths[:50]
 
 
 def find_typed_mention(before_cursor: str) -> tuple[str, str] | None:

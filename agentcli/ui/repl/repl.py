@@ -17,23 +17,21 @@ from prompt_toolkit.styles import DynamicStyle
 from agentcli.settings import Settings
 from agentcli.types.errors import Exit
 from agentcli.types.verdicts import Mode
-from agentcli.ui.render.summary import is_ascii
-from agentcli.ui.repl.actions import Actions
-from agentcli.ui.repl.answer_keys import AnswerKeys
+from agentcli.ui.render.wording import is_ascii
+from agentcli.ui.repl.actions import Actions, SlashCommandRunner
+from agentcli.ui.repl.answer_actions import apply_plan_answer, get_proposed_plan
+from agentcli.ui.repl.answer_keys import AnswerKeys, Rhythm
 from agentcli.ui.repl.approval import ApprovalPrompt, PendingApproval
+from agentcli.ui.repl.completion import ServerCompletions
 from agentcli.ui.repl.composer import Composer
-from agentcli.ui.repl.engine import LateImports, ReplOptions, SessionManager
-from agentcli.ui.repl.foreign import ServerCompletions
-from agentcli.ui.repl.kept import InputHistory
+from agentcli.ui.repl.external import ask_line
+from agentcli.ui.repl.input_history import InputHistory
 from agentcli.ui.repl.keys import build_bindings, build_table, list_key_labels
+from agentcli.ui.repl.live_view import NOTICE_S, LiveView
 from agentcli.ui.repl.mentions import WorkspaceFiles
-from agentcli.ui.repl.outside import ask_line
-from agentcli.ui.repl.plan_answers import apply_plan_answer, get_proposed_plan
-from agentcli.ui.repl.rhythm import Rhythm
 from agentcli.ui.repl.screen import LiveScreen, ScreenSources
-from agentcli.ui.repl.slash import SlashCommandRunner
+from agentcli.ui.repl.session_manager import LateImports, ReplOptions, SessionManager
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.steering import send_steering
 from agentcli.ui.repl.terminal import (
     FRAME_S,
     InlineApplication,
@@ -41,14 +39,13 @@ from agentcli.ui.repl.terminal import (
     open_input,
     open_output,
 )
-from agentcli.ui.repl.turns import Turns
-from agentcli.ui.repl.view import NOTICE_S, LiveView
+from agentcli.ui.repl.turns import Turns, send_steering
 
 if TYPE_CHECKING:
-    from agentcli.app.server_menu import ServerMenu
-    from agentcli.app.session import Session
-    from agentcli.record.place import SessionPaths
-    from agentcli.ui.repl.stage import TranscriptRenderer
+    from agentcli.features.mcp.attachments import ServerMenu
+    from agentcli.log.paths import SessionPaths
+    from agentcli.session.session import Session
+    from agentcli.ui.repl.renderer import TranscriptRenderer
 
 
 T = TypeVar("T")

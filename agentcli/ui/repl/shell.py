@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentcli.machine import process
-from agentcli.machine.environment import MARK
-from agentcli.machine.plain import to_plain_text
+from agentcli.system import process
+from agentcli.system.environment import MARK
+from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import UsageError
-from agentcli.types.record import dataclass
+from agentcli.types.fast_dataclass import dataclass
 
 KEPT_BYTES = 1_000_000
 SHOWN_BYTES = 4096

@@ -6,7 +6,7 @@ from math import ceil
 
 from prompt_toolkit.utils import get_cwidth
 
-from agentcli.ui.render.summary import format_tokens
+from agentcli.ui.render.wording import format_tokens
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASCII_FRAMES = "|/-\\"

@@ -29,7 +29,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from agentcli.ui.render.summary import is_ascii
+from agentcli.ui.render.wording import is_ascii
 
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show all in between at once; the others ignore them."""

@@ -7,8 +7,8 @@ import termios
 from contextlib import suppress
 from typing import Any
 
-from agentcli.machine import own_process
-from agentcli.ui.repl import guard_child
+from agentcli.system import own_process
+from agentcli.ui.repl import terminal_guard_child
 
 
 class Guard:
@@ -21,7 +21,7 @@ class Guard:
             return
         with suppress(OSError):
             self._child = own_process.start(
-                [sys.executable, "-I", "-S", guard_child.__file__, json.dumps(settings)],
+                [sys.executable, "-I", "-S", terminal_guard_child.__file__, json.dumps(settings)],
                 beside=None,
                 stdin=subprocess.PIPE,
                 stdout=terminal,
@@ -33,7 +33,7 @@ class Guard:
         if self._child is None or self._child.stdin is None:
             return
         with suppress(OSError):
-            self._child.stdin.write(guard_child.GOODBYE)
+            self._child.stdin.write(terminal_guard_child.GOODBYE)
             self._child.stdin.close()
         self._child.wait()
         self._child = None

@@ -5,11 +5,11 @@ An interrupt sends nothing and drops nothing: what waited goes back into the inp
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentcli.machine import garbage
 from agentcli.settings import Settings
+from agentcli.system import garbage
 from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.events import CallFinished, CallJudged, NoteReason
 from agentcli.types.messages import Text, ToolCall
@@ -17,14 +17,50 @@ from agentcli.types.tools import Command, Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.mentions import attach
-from agentcli.ui.repl.queue import MessageQueue
 from agentcli.ui.repl.shell import ShellResult, needs_terminal, run_captured, run_on_terminal
 from agentcli.ui.repl.status import FRAME_S, Status
 from agentcli.ui.repl.terminal import Terminal
 
 if TYPE_CHECKING:
-    from agentcli.app.session import Session
-    from agentcli.ui.repl.stage import TranscriptRenderer
+    from agentcli.session.session import Session, SteeringMessage
+    from agentcli.ui.repl.renderer import TranscriptRenderer
+    from agentcli.ui.repl.repl import Repl
+    from agentcli.ui.repl.transcript import LiveTranscript
+
+
+# Messages that were sent while a turn was running: they wait for its end, or go back to edit.
+
+
+SHOWN_ROWS = 3
+
+
+class MessageQueue:
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+
+    def take(self) -> str:
+        """All of them as one message; the queue is empty then."""
+        text = "\n".join(self._texts)
+        self._texts.clear()
+        return text
+
+    def render_rows(self) -> list[str]:
+        return render_waiting_rows(self._texts, "queued")
+
+
+def render_waiting_rows(texts: Sequence[str], what: str) -> list[str]:
+    """What stands above the input of messages that wait: never more than three rows."""
+    shown = [f"  {what}: {' '.join(text.split())}" for text in texts[-SHOWN_ROWS:]]
+    if len(texts) > SHOWN_ROWS:
+        shown[0] = f"  … {len(texts) - SHOWN_ROWS + 1} more {what}"
+    return shown
+
 
 T = TypeVar("T")
 
@@ -302,3 +338,21 @@ def _build_card(ran: ShellResult, settings: Settings) -> tuple[CallJudged, CallF
         CallJudged(call=call, effect=Effect.EXECUTE, verdict=verdict),
         CallFinished(result=result, duration_s=ran.duration_s),
     )
+
+
+# A message to the turn that is running: it brings the files that it mentions, as a prompt does.
+
+
+def send_steering(repl: "Repl", text: str) -> None:
+    """It waits from now on: a turn that ends meanwhile gives it back, to be the next prompt."""
+    session = repl.session
+    steered = session.steering.add(text)
+    repl.actions.run_task(_attach_steering(steered, session, repl.renderer.transcript))
+
+
+async def _attach_steering(
+    steered: "SteeringMessage", session: "Session", transcript: "LiveTranscript"
+) -> None:
+    attached = await asyncio.to_thread(attach, steered.text, session.settings.workspace)
+    transcript.notes[steered.text] = attached.notes
+    session.add_attachments(steered, attached.parts)

@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from agentcli.agent.unseen import RecordingProvider
+from agentcli.agent.usage_recorder import RecordingProvider
 from agentcli.types.deltas import AttemptBrokenOff, RetryDelta, TextDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Ending, Event, Fact, ModelFailed, ModelReplied, TokensSpent
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
-from agentcli.types.wire import OnDelta, Request
+from agentcli.types.provider import OnDelta, Request
 from tests.support.session import Bench, Reply, bench, reply
 
 LOST = Usage(input_tokens=70, output_tokens=3, is_estimate=True)

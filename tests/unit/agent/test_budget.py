@@ -7,7 +7,7 @@ from agentcli.types.deltas import AttemptBrokenOff
 from agentcli.types.errors import EXIT_OF_ENDING, Exit, ProviderError, ProviderErrorKind
 from agentcli.types.events import Ending
 from agentcli.types.messages import AssistantMessage, Text, Usage, UserMessage
-from agentcli.types.wire import OnDelta, Price, Request
+from agentcli.types.provider import OnDelta, Price, Request
 from tests.support.session import FunctionTool, ListWire, Reply, bench, call, reply
 
 REQUEST = Request(

@@ -3,10 +3,10 @@ from itertools import count
 
 import pytest
 
-from agentcli.agent.cache import CacheWatch
+from agentcli.agent.model_client import CacheWatch
 from agentcli.types.messages import Text, Usage, UserMessage
+from agentcli.types.provider import Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
-from agentcli.types.wire import Request
 
 FIRST = UserMessage(content=(Text(text="one"),))
 REQUEST = Request(model="m", system="s", messages=(FIRST,))

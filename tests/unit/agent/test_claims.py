@@ -3,8 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from agentcli.agent.claims import check_claims
-from agentcli.types.checks import Verified
-from agentcli.types.events import CallFinished, CallJudged, Fact
+from agentcli.types.events import CallFinished, CallJudged, Fact, Verified
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, Details, Diff, Effect, ToolResult
 from agentcli.types.verdicts import Verdict

@@ -3,13 +3,20 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from agentcli.agent.answer import AnswerForm
-from agentcli.agent.finish import ROUNDS_MAX, CompletionChecks, RunCheck
+from agentcli.agent.completion import ROUNDS_MAX, AnswerForm, CompletionChecks, RunCheck
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import TurnLimits
 from agentcli.tools.answer import AnswerTool
-from agentcli.types.checks import AnswerChecked, Claim, ClaimsChecked, Verified
-from agentcli.types.events import ContextNote, Ending, Fact, TurnEnded
+from agentcli.types.events import (
+    AnswerChecked,
+    Claim,
+    ClaimsChecked,
+    ContextNote,
+    Ending,
+    Fact,
+    TurnEnded,
+    Verified,
+)
 from agentcli.types.messages import Json
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 

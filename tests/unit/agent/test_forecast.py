@@ -1,8 +1,8 @@
 import pytest
 
-from agentcli.agent.forecast import forecast_cost
+from agentcli.agent.model_client import forecast_cost
 from agentcli.types.messages import Usage
-from agentcli.types.wire import Price
+from agentcli.types.provider import Price
 
 
 def price(usage: Usage) -> float:

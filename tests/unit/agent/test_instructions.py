@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.instructions import ALL_LIMIT_BYTES, LIMIT_BYTES, InstructionFiles
+from agentcli.agent.context_notes import ALL_LIMIT_BYTES, LIMIT_BYTES, InstructionFiles
 from agentcli.types.events import ContextNote, Warned
 
 

@@ -23,9 +23,9 @@ from agentcli.types.messages import (
     ToolCall,
     UserMessage,
 )
+from agentcli.types.provider import OnDelta, Request
 from agentcli.types.tools import Effect, ErrorKind, Tool, ToolMessage, ToolResult
 from agentcli.types.verdicts import Preview, Verdict
-from agentcli.types.wire import OnDelta, Request
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from agentcli.agent.front_matter import InvalidFile
-from agentcli.agent.own_commands import CustomCommand, read_command, read_commands
+from agentcli.agent.markdown_files import CustomCommand, InvalidFile, read_command, read_commands
 from agentcli.types.errors import UsageError
 
 REVIEW = """---

@@ -2,8 +2,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from agentcli.agent.context_notes import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, PlanTracker
 from agentcli.agent.history import build_messages
-from agentcli.agent.planning import ACCEPTED, BEGINS, CHANGED, DEPARTING, ENDS, PlanTracker
 from agentcli.types.events import (
     Compacted,
     ContextNote,

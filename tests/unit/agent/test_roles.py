@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.children import Role
-from agentcli.agent.front_matter import InvalidFile
-from agentcli.agent.roles import build_roles_note, find_roles, read_role
+from agentcli.agent.markdown_files import InvalidFile, build_roles_note, find_roles, read_role
 
 TOOLS = ("read_file", "grep", "find_files", "bash")
 

@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
+from agentcli.agent.compaction import Compactor, load_instruction
 from agentcli.agent.journal import Journal
-from agentcli.agent.room import Compactor, load_instruction
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import (
     CallFinished,
@@ -19,8 +19,8 @@ from agentcli.types.events import (
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
+from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult
-from agentcli.types.wire import Message, Request
 from tests.support.session import ListWire, Reply, reply
 
 WINDOW = 32_000

@@ -3,8 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.front_matter import LISTED_CHARS, InvalidFile
-from agentcli.agent.skills import Skill, build_skills_note, find_skills, read_skill
+from agentcli.agent.markdown_files import (
+    LISTED_CHARS,
+    InvalidFile,
+    Skill,
+    build_skills_note,
+    find_skills,
+    read_skill,
+)
 
 
 def skill(folder: Path, name: str, text: str) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.surroundings import (
+from agentcli.agent.context_notes import (
     PATHS_SHOWN,
     EnvironmentNotes,
     describe_changes,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.machine.diff import find_changes
-from agentcli.machine.workspace import Workspace
+from agentcli.system.diff import find_changes
+from agentcli.system.workspace import Workspace
 from agentcli.tools.apply_patch import ApplyPatch, ApplyPatchArgs, Patch
-from agentcli.tools.editing.view import LfView
-from agentcli.tools.patching.contract import load_patch_spec
-from agentcli.tools.patching.parser import Update, parse_patch
-from agentcli.tools.patching.place import locate_hunks
+from agentcli.tools.edit.view import LfView
+from agentcli.tools.patch.contract import load_patch_spec
+from agentcli.tools.patch.locate import locate_hunks
+from agentcli.tools.patch.parser import Update, parse_patch
 from agentcli.tools.schema import schema_of
 from agentcli.tools.seen import Seen, sha256
 from agentcli.types.errors import ToolError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.ledger import ProcessTable
+from agentcli.system.process_table import ProcessTable
 from agentcli.tools.bash import Bash, BashArgs
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import Command, Effect, ErrorKind, ToolContext

@@ -7,7 +7,7 @@ from subprocess import DEVNULL, STDOUT, Popen
 
 import pytest
 
-from agentcli.machine import process, tree
+from agentcli.system import process, process_tree
 from agentcli.tools.bash import TAKEN_DOWN
 from agentcli.types.tools import ErrorKind
 from agentcli.types.verdicts import Grants
@@ -309,8 +309,8 @@ class TakesDown(Recorded):
     """One whose commands leave nothing behind, as in a process namespace."""
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        if tree.signal_group(process.pid, signal.SIGKILL):
-            while tree.group_lives(process.pid):
+        if process_tree.signal_group(process.pid, signal.SIGKILL):
+            while process_tree.group_lives(process.pid):
                 pass
         return ()
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.machine.workspace import Workspace
+from agentcli.system.workspace import Workspace
 from agentcli.tools.find_files import FindFiles, FindFilesArgs
-from agentcli.tools.searching.ripgrep import Ripgrep
+from agentcli.tools.search.ripgrep import Ripgrep
 from agentcli.types.errors import ToolError
 from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Matches

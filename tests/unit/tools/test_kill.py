@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from agentcli.tools.kill import KillCommand, parse_kill
+from agentcli.tools.bash import KillCommand, parse_kill
 
 
 @pytest.mark.parametrize(

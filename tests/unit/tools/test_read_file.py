@@ -7,7 +7,7 @@ import pytest
 from agentcli.tools.read_file import ReadFile, ReadFileArgs
 from agentcli.tools.schema import parse
 from agentcli.tools.seen import sha256
-from agentcli.tools.textfile import LIMIT_BYTES
+from agentcli.tools.text_file import LIMIT_BYTES
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Effect, FileView
 from tests.support.files import bench, refusal, text_of

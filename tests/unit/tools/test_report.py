@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.bound import BoundedOutput
-from agentcli.machine.process import ProcessEnd
+from agentcli.system.output import BoundedOutput
+from agentcli.system.process import ProcessEnd
 from agentcli.tools.report import report_command
 from agentcli.types.tools import ErrorKind
 from tests.support.bash import text

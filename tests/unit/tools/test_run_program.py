@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agentcli.machine.ledger import ProcessTable
-from agentcli.tools.programs import channel
-from agentcli.tools.run_program import ProgramHost, RunProgram, RunProgramArgs
+from agentcli.features.programs import channel
+from agentcli.features.programs.run_program import ProgramHost, RunProgram, RunProgramArgs
+from agentcli.system.process_table import ProcessTable
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.tools import Command, ErrorKind, Output, ToolContext, ToolResult, ToolSpec

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.ranking import Ranking
-from agentcli.tools.search_tools import SearchTools
+from agentcli.tools.search_tools import Ranking, SearchTools
 from agentcli.types.messages import Text
 from agentcli.types.tools import Output, Raw, ToolContext, ToolSpec
 from tests.support.files import ignore

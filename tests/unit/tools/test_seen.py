@@ -1,7 +1,7 @@
 import asyncio
 from pathlib import Path
 
-from agentcli.machine.text import Splice
+from agentcli.system.text import Splice
 from agentcli.tools.seen import FileLocks, Seen, carry_over, find_missing, join_ranges, sha256
 from agentcli.types.events import CallFinished, CallJudged, Fact, ResultsTrimmed, TrimmedResult
 from agentcli.types.messages import ToolCall

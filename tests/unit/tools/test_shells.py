@@ -8,14 +8,14 @@ from subprocess import Popen
 
 import pytest
 
-from agentcli.guard.sandbox import landlock
-from agentcli.guard.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
+from agentcli.sandbox import landlock_rules
+from agentcli.sandbox.choose import SandboxScope, choose_sandbox, describe_layers
 from agentcli.types.verdicts import Sandbox
 from tests.support.bash import Session, details, in_session, text
 from tests.support.processes import running, until
 
 LAYERS = ("bubblewrap", "landlock")
-TAKING_DOWN = LAYERS if landlock.version() >= landlock.SCOPE_VERSION else LAYERS[:1]
+TAKING_DOWN = LAYERS if landlock_rules.version() >= landlock_rules.SCOPE_VERSION else LAYERS[:1]
 
 
 async def waiting(session: Session) -> "list[Popen[bytes]]":

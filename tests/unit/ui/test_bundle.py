@@ -5,8 +5,13 @@ import pytest
 from agentcli.settings import CustomProvider, Settings
 from agentcli.types.errors import RunOutcome, SettingsError, UsageError
 from agentcli.types.events import Ending
-from agentcli.ui.bundle import ArtifactOptions, ReportFormat, build_settings_json, parse_reports
-from agentcli.ui.reports.account import RunSummary
+from agentcli.ui.oneshot.artifacts import (
+    ArtifactOptions,
+    ReportFormat,
+    build_settings_json,
+    parse_reports,
+)
+from agentcli.ui.oneshot.reports import RunSummary
 from agentcli.ui.tally import Tally
 
 ACCOUNT = RunSummary(

@@ -15,7 +15,7 @@ from agentcli.types.events import (
     TrimmedResult,
 )
 from agentcli.types.messages import AssistantMessage, Usage
-from agentcli.ui.jsonl import JsonRenderer
+from agentcli.ui.oneshot.jsonl import JsonRenderer
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference"
 SCHEMA = json.loads((REFERENCE / "stream-json.schema.json").read_text())

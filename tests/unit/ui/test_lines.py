@@ -11,7 +11,7 @@ from agentcli.types.tools import (
     Raw,
     ToolResult,
 )
-from agentcli.ui.lines import format_call, format_duration, format_target
+from agentcli.ui.render.wording import format_call, format_duration, format_target
 
 
 def line(details: Details | None, *, error: ErrorKind | None = None, text: str = "") -> str:

@@ -2,22 +2,24 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentcli.types.checks import Claim, ClaimsChecked, Verified
 from agentcli.types.deltas import RetryDelta
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
+    Claim,
+    ClaimsChecked,
     ContextNote,
     Ending,
     Event,
     ModelReplied,
+    Verified,
     Warned,
 )
 from agentcli.types.messages import AssistantMessage, Text, ToolCall
 from agentcli.types.tools import Command, Diff, Effect, ToolResult
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.plain import ProgressRenderer, format_answer
+from agentcli.ui.oneshot.plain import ProgressRenderer, format_answer
 from agentcli.ui.tally import Tally
 
 CALL = ToolCall(id="c1", name="bash", input={"command": "make"})

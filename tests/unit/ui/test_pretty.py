@@ -3,10 +3,10 @@ import pytest
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Ending, Event, ModelReplied, SessionStarted, Warned
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage
-from agentcli.ui.pretty import TerminalRenderer
+from agentcli.ui.oneshot.pretty import TerminalRenderer
+from agentcli.ui.oneshot.pretty_view import TerminalView
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
-from agentcli.ui.render.view import TerminalView
+from agentcli.ui.render.theme import NONE
 from agentcli.ui.tally import Tally
 from tests.support.scenes import failing, read
 

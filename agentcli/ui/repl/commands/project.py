@@ -5,17 +5,17 @@ import errno
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentcli.agent.instructions import NAMES
-from agentcli.app.boundary import load_rules
-from agentcli.app.project import load_project, load_project_rules
-from agentcli.machine.plain import show_controls
+from agentcli.agent.context_notes import NAMES
+from agentcli.features.doctor.checks import check_machine
+from agentcli.session.permission_gate import load_rules
+from agentcli.session.project import load_project, load_project_rules
 from agentcli.settings import Settings, get_rules_file, get_settings_file
+from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason
-from agentcli.ui.doctor import check_machine
-from agentcli.ui.lines import shorten_home
-from agentcli.ui.render.escape import escape
-from agentcli.ui.repl.desk import CommandHost, SlashCommand
+from agentcli.ui.render.paint import escape
+from agentcli.ui.render.wording import shorten_home
+from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
 
 INIT_PROMPT = (
     "Look around in this repository and write AGENTS.md for the agents that will work in it: how "

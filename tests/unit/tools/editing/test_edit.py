@@ -1,7 +1,7 @@
 import pytest
 
-from agentcli.machine.text import splice
-from agentcli.tools.editing.edit import EditRequest, plan_edit
+from agentcli.system.text import splice
+from agentcli.tools.edit.edit import EditRequest, plan_edit
 from agentcli.types.errors import ToolError
 
 CODE = """\

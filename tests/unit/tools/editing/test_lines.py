@@ -1,9 +1,9 @@
 import pytest
 
-from agentcli.machine.text import splice
-from agentcli.tools.editing.lines import match_by_lines
-from agentcli.tools.editing.readings import Reading
-from agentcli.tools.editing.view import LfView
+from agentcli.system.text import splice
+from agentcli.tools.edit.matching import match_by_lines
+from agentcli.tools.edit.readings import Reading
+from agentcli.tools.edit.view import LfView
 
 
 def after(text: str, old: str, new: str) -> str | None:

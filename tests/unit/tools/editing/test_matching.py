@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.editing.matching import (
+from agentcli.tools.edit.matching import (
     indentation_left_out,
     joins_lines,
     overlapping_hits,

@@ -1,8 +1,8 @@
 import pytest
 
-from agentcli.tools.editing.near import explain_not_found
-from agentcli.tools.editing.readings import Reading
-from agentcli.tools.editing.view import LfView
+from agentcli.tools.edit.near import explain_not_found
+from agentcli.tools.edit.readings import Reading
+from agentcli.tools.edit.view import LfView
 
 TEXT = "import os\n\n\ndef first(path):\n    return path\n\n\ndef second(path):\n    return 2\n"
 

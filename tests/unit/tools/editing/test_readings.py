@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.editing.readings import Reading, other_readings
+from agentcli.tools.edit.readings import Reading, other_readings
 
 
 def read(old: str, new: str) -> list[tuple[str, str, str]]:

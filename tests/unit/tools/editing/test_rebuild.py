@@ -1,7 +1,7 @@
 import pytest
 
-from agentcli.tools.editing.rebuild import difference, rebuild_lines
-from agentcli.tools.editing.view import LfView
+from agentcli.tools.edit.rebuild import difference, rebuild_lines
+from agentcli.tools.edit.view import LfView
 
 
 def lines(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 import pytest
 
-from agentcli.machine.text import splice
-from agentcli.tools.editing.view import LfView, Style, is_mixed
+from agentcli.system.text import splice
+from agentcli.tools.edit.view import LfView, Style, is_mixed
 
 MIXED = "a\r\nb\nc\r\n\rd"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.tools.editing.whitespace import indent_maps, is_kind_of_indent, trail_map
+from agentcli.tools.edit.whitespace import indent_maps, is_kind_of_indent, trail_map
 
 
 def mapped(pairs: list[tuple[str, str]], indent: str, *indents: str) -> set[str | None]:

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from agentcli.tools.searching import globs
+from agentcli.tools.search import globs
 
 
 @pytest.mark.parametrize(

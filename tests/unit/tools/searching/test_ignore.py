@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.searching.ignore import (
+from agentcli.tools.search.ignore import (
     inherit_rules,
     judge_path,
     parse_rules,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.searching import ripgrep
-from agentcli.tools.searching.ripgrep import Ripgrep, SearchEnd
-from agentcli.tools.searching.scope import SearchScope
+from agentcli.tools.search import ripgrep
+from agentcli.tools.search.ripgrep import Ripgrep, SearchEnd
+from agentcli.tools.search.scope import SearchScope
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 from tests.support.searching import grep

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.tools.searching.rows import FileCounts, MatchRows
-from agentcli.tools.searching.scope import SearchScope
+from agentcli.tools.search.rows import FileCounts, MatchRows
+from agentcli.tools.search.scope import SearchScope
 
 SCOPE = SearchScope(where="", root=Path(), cwd=Path(), target=".", prefix="src/")
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.machine.workspace import Workspace
-from agentcli.tools.searching.scope import SearchScope, build_scope
+from agentcli.system.workspace import Workspace
+from agentcli.tools.search.scope import SearchScope, build_scope
 from agentcli.types.errors import ToolError
 from tests.support.searching import plant
 

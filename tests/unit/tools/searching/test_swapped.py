@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.tools.searching.ripgrep import Ripgrep
+from agentcli.tools.search.ripgrep import Ripgrep
 from tests.support.searching import CAN_HOLD, find, grep, installed, plant
 
 HELD = installed() if CAN_HOLD else []

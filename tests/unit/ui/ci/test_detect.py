@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.ui.ci.detect import is_ci, is_github
+from agentcli.ui.oneshot.request import is_ci, is_github
 
 
 @pytest.mark.parametrize(

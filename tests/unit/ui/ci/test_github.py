@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from agentcli.types.errors import RunOutcome
 from agentcli.types.events import Ending
-from agentcli.ui.ci.github import Annotations, Workflow, neutralize_commands
-from agentcli.ui.findings import Level, ReportFinding
+from agentcli.ui.oneshot.github_actions import Annotations, Workflow, neutralize_commands
+from agentcli.ui.oneshot.reports import Level, ReportFinding
 from agentcli.ui.tally import Tally
 
 

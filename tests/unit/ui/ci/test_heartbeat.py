@@ -1,6 +1,6 @@
 import asyncio
 
-from agentcli.ui.ci.heartbeat import run_heartbeat
+from agentcli.ui.oneshot.runner import run_heartbeat
 
 
 def test_heart_beats_while_the_body_runs_and_no_longer() -> None:

@@ -7,7 +7,7 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect, ErrorKind, FileView, Raw
 from agentcli.ui.render.cards import CardRenderer
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
+from agentcli.ui.render.theme import NONE
 from tests.support.scenes import Step, denied, edit, failing, read, step
 
 

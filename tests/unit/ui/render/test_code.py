@@ -1,7 +1,12 @@
 import pytest
 
-from agentcli.ui.render.code import Highlighter, LineLexer, find_lexer_by_name, find_lexer_for_file
-from agentcli.ui.render.palette import DARK
+from agentcli.ui.render.highlight import (
+    Highlighter,
+    LineLexer,
+    find_lexer_by_name,
+    find_lexer_for_file,
+)
+from agentcli.ui.render.theme import DARK
 
 
 def kinds(language: str, *lines: str) -> list[set[str]]:

@@ -1,10 +1,9 @@
 import pytest
 
 from agentcli.types.tools import Diff
-from agentcli.ui.render.diff import render_diff
+from agentcli.ui.render.diff import find_changed_words, pair_lines, render_diff
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import DARK, NONE
-from agentcli.ui.render.words import find_changed_words, pair_lines
+from agentcli.ui.render.theme import DARK, NONE
 from tests.support.scenes import NEW_CALC, OLD_CALC, diff_of
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from agentcli.ui.render.escape import escape, escape_with_ranges
+from agentcli.ui.render.paint import escape, escape_with_ranges
 
 
 @pytest.mark.parametrize(

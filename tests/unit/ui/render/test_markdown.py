@@ -4,7 +4,7 @@ import pytest
 
 from agentcli.ui.render.markdown import MarkdownStream
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import DARK, NONE
+from agentcli.ui.render.theme import DARK, NONE
 
 CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
 

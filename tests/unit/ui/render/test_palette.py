@@ -7,8 +7,15 @@ from rich.color import Color, ColorSystem
 from rich.style import Style
 
 from agentcli.ui.render.colour import Colour, parse_colour
-from agentcli.ui.render.palette import THEMES, ColorDepth, DiffColors, Theme, ThemeName, build_theme
-from agentcli.ui.render.theme import choose_theme
+from agentcli.ui.render.theme import (
+    THEMES,
+    ColorDepth,
+    DiffColors,
+    Theme,
+    ThemeName,
+    build_theme,
+    choose_theme,
+)
 
 ENOUGH = 4.5
 ENVIRON = {

@@ -3,8 +3,8 @@ import pytest
 from agentcli.types.messages import Usage
 from agentcli.types.spending import Spending
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
-from agentcli.ui.render.summary import (
+from agentcli.ui.render.theme import NONE
+from agentcli.ui.render.wording import (
     format_cost,
     format_elapsed,
     format_tokens,

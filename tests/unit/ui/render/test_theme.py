@@ -1,8 +1,13 @@
 import pytest
 
 from agentcli.ui.render.colour import Colour, parse_colour
-from agentcli.ui.render.palette import ColorDepth, ThemeName
-from agentcli.ui.render.theme import ColorWhen, choose_theme, find_color_depth
+from agentcli.ui.render.theme import (
+    ColorDepth,
+    ColorWhen,
+    ThemeName,
+    choose_theme,
+    find_color_depth,
+)
 
 XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 

@@ -2,7 +2,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from agentcli.ui.render.tree import Node, build_tree
+from agentcli.ui.render.markdown_blocks import Node, build_tree
 
 
 def outline(nodes: list[Node]) -> list[Any]:

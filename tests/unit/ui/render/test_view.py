@@ -1,8 +1,8 @@
 import os
 
+from agentcli.ui.oneshot.pretty_view import TerminalView, open_view
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
-from agentcli.ui.render.view import TerminalView, open_view
+from agentcli.ui.render.theme import NONE
 from tests.support.scenes import failing
 
 

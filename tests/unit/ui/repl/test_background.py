@@ -1,7 +1,7 @@
 import pytest
 
 from agentcli.ui.render.colour import Colour, parse_colour
-from agentcli.ui.repl.background import TerminalReply, parse_reply
+from agentcli.ui.repl.terminal_colors import TerminalReply, parse_reply
 
 FORMS = [
     ("rgb:1e/1e/1e", "1e1e1e"),

@@ -1,4 +1,4 @@
-from agentcli.ui.repl.code_blocks import find_code_blocks
+from agentcli.ui.repl.commands.inspect import find_code_blocks
 
 
 def test_blocks_are_exactly_what_stands_between_the_fences() -> None:

@@ -1,7 +1,7 @@
 import subprocess
 from pathlib import Path
 
-from agentcli.ui.repl.draft import Drafts
+from agentcli.ui.repl.input_history import Drafts
 
 
 def dead_pid() -> int:

@@ -2,9 +2,8 @@ import asyncio
 
 import pytest
 
-from agentcli.types.forms import FormField, FormValues, ServerForm
-from agentcli.types.verdicts import Verdict
-from agentcli.ui.repl.form_lines import ask_form, fill_in
+from agentcli.types.verdicts import FormField, FormValues, ServerForm, Verdict
+from agentcli.ui.repl.forms import ask_form, fill_in
 
 
 def filled(form: ServerForm, *typed: str) -> tuple[FormValues | None, str]:

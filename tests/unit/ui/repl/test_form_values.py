@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.types.forms import FormField
-from agentcli.ui.repl.form_values import parse_default, parse_value
+from agentcli.types.verdicts import FormField
+from agentcli.ui.repl.forms import parse_default, parse_value
 
 SEAT = FormField(name="seat", kind="choice", choices=(("a", "Aisle"), ("w", "Window")))
 DAYS = FormField(

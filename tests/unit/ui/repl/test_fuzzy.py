@@ -1,4 +1,4 @@
-from agentcli.ui.repl.fuzzy import find_best
+from agentcli.ui.repl.completion import find_best
 
 
 def test_name_of_the_file_counts_more_than_its_folders() -> None:

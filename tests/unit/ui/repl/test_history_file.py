@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from agentcli.ui.repl.history_file import ProjectHistory, find_project_directory
+from agentcli.ui.repl.input_history import ProjectHistory, find_project_directory
 
 
 def mask(text: str) -> str:

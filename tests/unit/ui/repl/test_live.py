@@ -4,10 +4,10 @@ import pytest
 
 from agentcli import __version__
 from agentcli.settings import Settings
-from agentcli.ui.repl.background import TerminalReply
-from agentcli.ui.repl.branch import GitBranch
-from agentcli.ui.repl.engine import ReplOptions
-from agentcli.ui.repl.live import render_first_line, render_hints
+from agentcli.ui.repl.git_branch import GitBranch
+from agentcli.ui.repl.launch import render_first_line, render_hints
+from agentcli.ui.repl.session_manager import ReplOptions
+from agentcli.ui.repl.terminal_colors import TerminalReply
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.types.messages import Image
-from agentcli.ui.attached import Attachments, attach_mentioned_images
+from agentcli.ui.images import Attachments, attach_mentioned_images
 from agentcli.ui.repl.mentions import (
     ATTACHED_BYTES_MAX,
     attach,

@@ -8,9 +8,9 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Command, Effect
 from agentcli.types.verdicts import Delegation, Question, Verdict
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
+from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingApproval, RuleOffer
-from agentcli.ui.repl.panel import CommandContext, render_panel
+from agentcli.ui.repl.approval_panel import CommandContext, render_panel
 
 PLACE = CommandContext(workspace="~/src/demo", sandbox="network off")
 

@@ -1,4 +1,4 @@
-from agentcli.ui.repl.paste import Pastes, clean_paste
+from agentcli.ui.repl.composer import Pastes, clean_paste
 
 
 def test_short_paste_is_itself() -> None:

@@ -1,8 +1,8 @@
 import re
 
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
-from agentcli.ui.repl.phrases import (
+from agentcli.ui.render.theme import NONE
+from agentcli.ui.repl.transcript_blocks import (
     adapt_hint,
     render_error,
     render_interruption,

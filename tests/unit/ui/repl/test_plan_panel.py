@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
+from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.approval import PendingPlan
-from agentcli.ui.repl.plan_panel import render_plan_panel
+from agentcli.ui.repl.approval_panel import render_plan_panel
 
 
 @pytest.fixture

@@ -4,9 +4,14 @@ from pathlib import Path
 import pytest
 
 from agentcli.settings import Settings
-from agentcli.ui.repl.commands.all import build_registry
-from agentcli.ui.repl.commands.registry import ALIASES, CommandRegistry, is_slash_command
-from agentcli.ui.repl.desk import CommandHost, SlashCommand
+from agentcli.ui.repl.commands.registry import (
+    ALIASES,
+    CommandHost,
+    CommandRegistry,
+    SlashCommand,
+    is_slash_command,
+)
+from agentcli.ui.repl.commands.table import build_registry
 
 
 async def nothing(desk: CommandHost, rest: str) -> None:

@@ -4,7 +4,7 @@ from prompt_toolkit.layout import Window
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Screen, WritePosition
 
-from agentcli.ui.repl.rows import AnsiRows, Column
+from agentcli.ui.repl.screen import AnsiRows, Column
 
 
 def shown(rows: Sequence[str]) -> Window:

@@ -5,9 +5,9 @@ from rich.style import Style
 from agentcli.types.deltas import TextDelta
 from agentcli.types.events import Ending, TurnEnded, TurnWithdrawn
 from agentcli.ui.render.paint import Paint
-from agentcli.ui.render.palette import NONE
+from agentcli.ui.render.theme import NONE
 from agentcli.ui.repl.status import Status
-from agentcli.ui.repl.story import LiveTranscript
+from agentcli.ui.repl.transcript import LiveTranscript
 from tests.support.record import DONE, asked, replied
 
 PAINT = Paint(columns=60, rows=24, theme=NONE, color="none")

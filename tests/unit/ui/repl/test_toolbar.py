@@ -2,7 +2,7 @@ import pytest
 
 from agentcli.types.messages import Usage
 from agentcli.types.spending import Spending
-from agentcli.ui.repl.toolbar import ToolbarFigures, build_fields, fit_fields
+from agentcli.ui.repl.live_view import ToolbarFigures, build_fields, fit_fields
 
 
 def line(figures: ToolbarFigures, width: int) -> str:

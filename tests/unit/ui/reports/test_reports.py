@@ -8,18 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentcli.types.checks import Claim, ClaimsChecked, Verified
 from agentcli.types.errors import RunOutcome
-from agentcli.types.events import Ending, Event, SessionStarted
+from agentcli.types.events import Claim, ClaimsChecked, Ending, Event, SessionStarted, Verified
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.findings import ReportFinding, collect_run_findings
-from agentcli.ui.reports.account import RunSummary
-from agentcli.ui.reports.github import write_job_files
-from agentcli.ui.reports.junit import render_junit
-from agentcli.ui.reports.markdown import quote_code, render_markdown
-from agentcli.ui.reports.sarif import render_sarif
+from agentcli.ui.oneshot.reports import (
+    ReportFinding,
+    RunSummary,
+    collect_run_findings,
+    quote_code,
+    render_junit,
+    render_markdown,
+    render_sarif,
+    write_job_files,
+)
 from agentcli.ui.tally import Tally
 
 DONE = RunOutcome(ending=Ending.DONE)

@@ -1,0 +1,382 @@
+"""New results that do not fit the window: cut to what fits, each with where to go on.
+
+The next request is the first to carry them, so none is left out: a small one stays whole, and the
+large ones share the room that is left.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from agentcli.agent.history import find_last_reply, find_new_results
+from agentcli.agent.journal import Journal
+from agentcli.agent.request_size import RequestSize, count_message_tokens, count_result_tokens
+from agentcli.agent.usage_recorder import build_usage_recorder
+from agentcli.system.tokens import ROUGH_BYTES, estimate, estimate_fast
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.events import Compacted, ResultsTrimmed, TokensSpent, TrimmedResult, Warned
+from agentcli.types.messages import (
+    AssistantMessage,
+    Image,
+    Json,
+    Text,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
+from agentcli.types.provider import Message, ModelProvider, Price, Request
+from agentcli.types.tools import Command, FileView, ToolMessage, ToolResult
+
+# Old results that can make room: which they are, and the line that stands in the place of each.
+
+
+WORTH_TOKENS = 200
+"""A shorter result costs hardly more than the line in its place."""
+SHOWN_TARGET_CHARS = 80
+
+StoreResult: TypeAlias = Callable[[ToolResult], str]
+"""Puts all of a result where read_file finds it, and says where."""
+
+
+def trim_results(
+    messages: Sequence[Message], *, spare_tokens: int, store_result: StoreResult
+) -> ResultsTrimmed | None:
+    """All results but the latest, which make up `spare_tokens`. None: there is nothing to gain.
+
+    What no request has carried yet is never among them."""
+    calls = {call.id: call for call in _iter_calls(messages)}
+    for result in find_new_results(messages):  # another server may give the same id again
+        calls.pop(result.call_id, None)
+    old = [
+        result for result in _iter_old_results(messages, spare_tokens) if result.call_id in calls
+    ]
+    if not old:
+        return None
+    lines = tuple(
+        TrimmedResult(
+            call_id=result.call_id, text=_format_line(calls[result.call_id], result, store_result)
+        )
+        for result in old
+    )
+    return ResultsTrimmed(results=lines, freed_tokens=sum(map(count_result_tokens, old)))
+
+
+def _iter_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            yield from message.tool_calls
+
+
+def _iter_old_results(messages: Sequence[Message], spare_tokens: int) -> Iterator[ToolResult]:
+    """From the latest to the first."""
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage):
+            continue
+        for result in reversed(message.results):
+            tokens = count_result_tokens(result)
+            spare_tokens -= tokens
+            if spare_tokens < 0 and tokens > WORTH_TOKENS:
+                yield result
+
+
+def _format_line(call: ToolCall, result: ToolResult, store_result: StoreResult) -> str:
+    text = "".join(block.text for block in result.content if isinstance(block, Text))
+    size = f"{text.count(chr(10)) + 1} lines" if text else "an image"
+    return (
+        f"[{call.name} {_describe_target(call.input)}: {result.status}, {size}; "
+        f"left out to make room, all of it is in {store_result(result)}]"
+    )
+
+
+def _describe_target(arguments: Json) -> str:
+    """The first text among the arguments says what a call was about."""
+    values = arguments.values() if isinstance(arguments, dict) else ()
+    text = next((value for value in values if isinstance(value, str)), "")
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_TARGET_CHARS else line[:SHOWN_TARGET_CHARS] + "…"
+
+
+NOTE_TOKENS = 100
+"""For the line that says where to go on."""
+LEAST_TOKENS = 2 * NOTE_TOKENS
+HEAD_OF_COMMAND = 0.25
+"""Of what is left of an output; the rest is its end, where a failure is told."""
+
+_ROW = re.compile(r"(-?\d+)\t")
+
+
+def cut_new(
+    messages: Sequence[Message], *, limit_tokens: int, keep: StoreResult
+) -> ResultsTrimmed | None:
+    """Return the new results as they are within the limit; None: they are within it already."""
+    results = find_new_results(messages)
+    share = _share([count_result_tokens(result) for result in results], limit_tokens)
+    large = [result for result in results if count_result_tokens(result) > max(share, LEAST_TOKENS)]
+    if not large:
+        return None
+    cut = tuple(_cut(result, max(share, LEAST_TOKENS), keep) for result in large)
+    freed = sum(map(count_result_tokens, large)) - sum(estimate_fast(one.text) for one in cut)
+    return ResultsTrimmed(results=cut, freed_tokens=freed)
+
+
+def _share(sizes: Sequence[int], limit_tokens: int) -> int:
+    """Return the most that one may have, so that all of them are within the limit."""
+    left, ascending = limit_tokens, sorted(sizes)
+    for at, size in enumerate(ascending):
+        share = left // (len(ascending) - at)
+        if size > share:
+            return share
+        left -= size
+    return max(ascending, default=0)
+
+
+def _cut(result: ToolResult, limit_tokens: int, keep: StoreResult) -> TrimmedResult:
+    images = any(isinstance(block, Image) for block in result.content)
+    room_bytes = (limit_tokens - NOTE_TOKENS) * ROUGH_BYTES
+    match result.details:
+        case FileView(media="text") as view:
+            text, last_line = _rows(result.text, view, room_bytes)
+            return TrimmedResult(call_id=result.call_id, text=text, last_line=last_line)
+        case Command():
+            text = _ends(result.text, room_bytes, keep(result))
+        case _:
+            kept = [*_fitting(result.text.split("\n"), room_bytes)]
+            what = "an image was" if images else "the rest was"
+            text = "\n".join([*kept, f"[{what} left out to make room: {keep(result)}]"])
+    return TrimmedResult(call_id=result.call_id, text=text)
+
+
+def _rows(text: str, view: FileView, room_bytes: int) -> tuple[str, int]:
+    """Return the first lines of a file that was read, and the number of the last of them."""
+    kept = [*_fitting(text.split("\n"), room_bytes)]
+    numbers = [int(found[1]) for row in kept if (found := _ROW.match(row))]
+    go_on = numbers[-1] + 1 if numbers else view.first_line
+    shown = f"lines {numbers[0]}-{numbers[-1]}" if numbers else "no line"
+    total = "" if view.total_lines is None else f" of {view.total_lines}"
+    note = f"[{shown}{total}: the rest was left out to make room; continue with offset={go_on}]"
+    return "\n".join([*kept, note]), max(0, numbers[-1]) if numbers else 0
+
+
+def _ends(text: str, room_bytes: int, path: str) -> str:
+    lines = text.split("\n")
+    first = [*_fitting(lines, int(HEAD_OF_COMMAND * room_bytes))]
+    rest = lines[len(first) :]
+    last = [*_fitting(reversed(rest), int((1 - HEAD_OF_COMMAND) * room_bytes))][::-1]
+    left_out = len(rest) - len(last)
+    note = f"[... {left_out} lines left out to make room; all of it is in {path} ...]"
+    return "\n".join([*first, note, *last])
+
+
+def _fitting(lines: Iterable[str], room_bytes: int) -> Iterator[str]:
+    for line in lines:
+        room_bytes -= len(line.encode("utf-8", "replace")) + 1
+        if room_bytes < 0:
+            return
+        yield line
+
+
+# Room in the model's window: old results give way first, then a summary takes the place of it
+# all.
+
+
+TRIM_AT = 0.6
+"""Of the window: from here on old results give way, if that frees enough to be worth it."""
+TRIM_SPARES = 0.2
+TRIM_PAYS = 0.15
+COMPACT_AT = 0.8
+OLD_MOST = 0.5
+"""Of the window: what is not new is summarised above it; below it, what is new gives way."""
+USER_SHARE = 0.2
+"""Of the window, for what the person said: the rest of a long session is told by the summary."""
+REGROWTH = 1.2
+"""A summary that left the conversation so large is not made again before it has grown."""
+CERTAIN = 1.25
+"""So many times the window it must be, as we count, before it is certain not to fit."""
+SUMMARY_TOKENS = 4000
+UNKNOWN_WINDOW_TOKENS = 32_000
+
+Window: TypeAlias = Callable[[], int | None]
+
+
+class Compactor:
+    def __init__(self, journal: Journal, *, window: Window, store_result: StoreResult) -> None:
+        """`window`: of the model in use; None where nobody knows it."""
+        self._journal = journal
+        self._window = window
+        self._store_result = store_result
+        self._size = RequestSize()
+        self._smallest_tokens = 0
+
+    def measure(self, request: Request) -> tuple[int, int]:
+        """How many tokens it has, and how many of them a provider has counted already."""
+        return self._size.measure(request), self._size.counted_tokens
+
+    def learn(self, request: Request, usage: Usage) -> None:
+        self._size.learn(request, usage)
+
+    async def fit_request(
+        self, request: Request, *, provider: ModelProvider, price: Price
+    ) -> Request:
+        """Before a request, where it is getting tight: the request as it is then."""
+        window = self._window()
+        if window is None or self._size.measure(request) < TRIM_AT * window:
+            return request
+        self._trim(request, spare_tokens=int(TRIM_SPARES * window), worth=TRIM_PAYS * window)
+        request = self._refresh(request)
+        if self._size.measure(request) > COMPACT_AT * window:
+            self._require_fit(request, window)
+            if self._old_tokens(request) > max(OLD_MOST * window, REGROWTH * self._smallest_tokens):
+                await self.compact(request, provider=provider, price=price)
+            self._cut(self._refresh(request), limit_tokens=int(COMPACT_AT * window))
+        return self._refresh(request)
+
+    async def recover_from_overflow(
+        self, request: Request, *, provider: ModelProvider, price: Price
+    ) -> bool:
+        """Whether the request is worth sending again."""
+        if self._measure_smallest(request) > CERTAIN * (self._window() or math.inf):
+            return False
+        self._trim(request, spare_tokens=0, worth=0)
+        request = self._refresh(request)
+        window = self._window() or UNKNOWN_WINDOW_TOKENS
+        old_tokens, tokens = self._old_tokens(request), self._size.measure(request)
+        # The provider counts otherwise than we do: of what is new, half is less in any case.
+        limit_tokens = min(int(COMPACT_AT * window), old_tokens + (tokens - old_tokens) // 2)
+        was_cut = self._cut(request, limit_tokens=limit_tokens)
+        if was_cut and old_tokens <= OLD_MOST * window:
+            return True
+        return await self.compact(self._refresh(request), provider=provider, price=price) or was_cut
+
+    async def compact(self, request: Request, *, provider: ModelProvider, price: Price) -> bool:
+        before = self._size.measure(request)
+        try:
+            reply = await self._summarise(request, provider=provider, price=price)
+        except ProviderError as error:
+            self._warn(str(error))
+            return False
+        if reply is None:
+            self._warn("the model gave no summary")
+            return False
+        self._journal.append(
+            Compacted(
+                summary=reply.text.strip(),
+                tokens_before=before,
+                left_out=self._count_left_out(),
+                keeps_new=True,
+                usage=reply.usage,
+                cost_usd=price(reply.usage),
+            )
+        )
+        self._smallest_tokens = self._old_tokens(self._refresh(request))
+        return True
+
+    def _require_fit(self, request: Request, window: int) -> None:
+        """Raises WireError where no summary could make the request fit."""
+        least = self._measure_smallest(request)
+        if least > CERTAIN * window:
+            raise ProviderError(
+                f"the window of {window} tokens is too small: system prompt, tools, instructions "
+                f"and the task alone have about {least}",
+                kind=ProviderErrorKind.OVERFLOW,
+                hint="see what they are: agentcli prompt; then another model, or less of them",
+            )
+
+    def _measure_smallest(self, request: Request) -> int:
+        """What the shortest conversation has: nothing but what no summary may replace."""
+        left_out = max(0, len(self._journal.list_user_messages()) - 2)
+        kept = replace(request, messages=self._journal.list_preserved_messages(left_out))
+        return RequestSize(count=estimate).measure(kept)
+
+    def _trim(self, request: Request, *, spare_tokens: int, worth: float) -> None:
+        found = trim_results(
+            request.messages, spare_tokens=spare_tokens, store_result=self._store_result
+        )
+        if found is not None and found.freed_tokens >= worth:
+            self._journal.append(found)
+
+    def _old_tokens(self, request: Request) -> int:
+        """Return the size of a request without the results that it is the first to carry."""
+        new_tokens = sum(map(count_result_tokens, find_new_results(request.messages)))
+        return max(0, self._size.measure(request) - new_tokens)
+
+    def _cut(self, request: Request, *, limit_tokens: int) -> bool:
+        """Cut what is new in a request until all of it is within a limit; return whether it was."""
+        if self._size.measure(request) <= limit_tokens:
+            return False
+        room = limit_tokens - self._old_tokens(request)
+        found = cut_new(request.messages, limit_tokens=room, keep=self._store_result)
+        if found is not None:
+            self._journal.append(found)
+        return found is not None
+
+    async def _summarise(
+        self, request: Request, *, provider: ModelProvider, price: Price
+    ) -> AssistantMessage | None:
+        """Of the whole conversation; of its last part, where the whole does not fit.
+
+        What is new is not summarised: it stays."""
+        half = (self._window() or UNKNOWN_WINDOW_TOKENS) // 2
+        told = request.messages
+        if find_new_results(told):
+            told = told[: find_last_reply(told)]
+        for messages in (told, _take_last_part(told, half)):
+            asked = replace(
+                request,
+                messages=(*messages, UserMessage(content=(Text(text=load_instruction()),))),
+                tool_choice="none",
+                answer_schema=None,
+                output_limit_tokens=min(SUMMARY_TOKENS, half),
+            )
+            try:
+                reply = await provider.send(
+                    asked, build_usage_recorder(self._journal.append, price)
+                )
+            except ProviderError as error:
+                if error.kind is not ProviderErrorKind.OVERFLOW:
+                    raise
+                continue
+            if reply.text.strip():
+                return reply
+            cost_usd = price(reply.usage)
+            self._journal.append(
+                TokensSpent(why="broken_off", usage=reply.usage, cost_usd=cost_usd)
+            )
+        return None
+
+    def _count_left_out(self) -> int:
+        """How many of the person's messages between the first and the last do not fit."""
+        said = [count_message_tokens(message) for message in self._journal.list_user_messages()][1:]
+        room = USER_SHARE * (self._window() or UNKNOWN_WINDOW_TOKENS)
+        for left_out in range(len(said)):
+            if sum(said[left_out:]) <= room:
+                return left_out
+        return max(0, len(said) - 1)
+
+    def _refresh(self, request: Request) -> Request:
+        return replace(request, messages=self._journal.build_messages())
+
+    def _warn(self, why: str) -> None:
+        self._journal.append(
+            Warned(code="compaction.failed", message=f"the conversation was not shortened: {why}")
+        )
+
+
+@cache
+def load_instruction() -> str:
+    return Path(__file__).with_name("compaction.md").read_text(encoding="utf-8").strip()
+
+
+def _take_last_part(messages: tuple[Message, ...], limit_tokens: int) -> tuple[Message, ...]:
+    """What fits, beginning with no result whose call is left out."""
+    start = len(messages)
+    for index in reversed(range(len(messages))):
+        limit_tokens -= count_message_tokens(messages[index])
+        if limit_tokens < 0:
+            break
+        if not isinstance(messages[index], ToolMessage):
+            start = index
+    return messages[start:]

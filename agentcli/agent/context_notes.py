@@ -1,0 +1,362 @@
+"""What a person and a project want of every agent: AGENTS.md and its neighbours, told when due.
+
+The person's own and those from the repository's root down to the workspace are told at the start,
+those of other directories when something there is first touched. All of it is bounded, nothing is
+read through a link that leads out of the repository, and what is installed or checked out in it
+from elsewhere speaks for others, not for this project.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+from agentcli.system.plain_text import show_controls
+from agentcli.system.text import NotText, decode, to_lf
+from agentcli.system.workspace import Workspace
+from agentcli.system.worktree import UncommittedChanges, abbreviate, find_branch
+from agentcli.types.answers import AnswerParts
+from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
+from agentcli.types.errors import ToolError
+from agentcli.types.events import (
+    CallJudged,
+    Compacted,
+    ContextNote,
+    Ending,
+    Event,
+    Fact,
+    ModeChanged,
+    ModelReplied,
+    NoteReason,
+    SessionResumed,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+    Warned,
+)
+from agentcli.types.tools import Effect
+
+NAMES = (
+    "AGENTS.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+    ".github/copilot-instructions.md",
+    ".cursorrules",
+)
+"""The first that a directory has is read, and the others are not."""
+FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", "vendor", "third_party", ".git"))
+"""Directories whose contents somebody else wrote."""
+LIMIT_BYTES = 32_000
+ALL_LIMIT_BYTES = 64_000
+INCLUDED_DEPTH = 3
+SKIPPED_SHOWN = 5
+
+_INCLUDE = re.compile(r"^@(\S+)$", re.MULTILINE)
+
+
+class InstructionFiles:
+    def __init__(self, workspace: Path, *, user_directory: Path) -> None:
+        """`own`: the directory with the person's file."""
+        self._base = workspace
+        self._repository = Workspace(_find_repository(workspace))
+        self._user_root = Workspace(user_directory)
+        self._visited: set[PurePosixPath] = set()
+        self._known: set[str] = set()
+        """Files and directories on the way to which nothing is new any more."""
+        self._left_bytes = ALL_LIMIT_BYTES
+        self._skipped: list[str] = []
+
+    def build_start_notes(self) -> list[ContextNote | Warned]:
+        return [
+            *self._read_folder(self._user_root, PurePosixPath(), owner="the person"),
+            *self.collect_notes(self._base),
+        ]
+
+    def collect_notes(self, path: Path) -> list[ContextNote | Warned]:
+        """For a file or directory that is being worked on: what is new on the way to it."""
+        try:
+            place = os.path.realpath(self._base / path)
+        except OSError:  # a link that nobody may follow, such as another's in /proc
+            return []
+        if place in self._known:
+            return []
+        real = Path(place)
+        if not real.is_relative_to(self._repository.root):
+            return []
+        relative = PurePosixPath(real.relative_to(self._repository.root).as_posix())
+        facts: list[ContextNote | Warned] = []
+        for folder in (*reversed(relative.parents), relative):
+            if self._is_foreign(folder):
+                break
+            if folder not in self._visited:
+                self._visited.add(folder)
+                facts += self._read_folder(self._repository, folder, owner="this project")
+        else:
+            self._known.add(place)
+        return facts
+
+    def _is_foreign(self, folder: PurePosixPath) -> bool:
+        """Whether it belongs to another repository, or was installed."""
+        place = self._repository.root / folder
+        is_root = place == self._repository.root
+        return folder.name in FOREIGN_FOLDERS or (not is_root and os.path.lexists(place / ".git"))
+
+    def _read_folder(
+        self, root: Workspace, folder: PurePosixPath, *, owner: str
+    ) -> Iterator[ContextNote | Warned]:
+        for name in NAMES:
+            place = str(folder / name)
+            if not os.path.lexists(root.root / place):
+                continue
+            text = self._read(root, place, within=())
+            if text.strip():
+                yield ContextNote(
+                    text=_format_instructions(place, text, owner), why=NoteReason.INSTRUCTIONS
+                )
+            break
+        yield from self._take_warnings()
+
+    def _take_warnings(self) -> Iterator[Warned]:
+        skipped, self._skipped = list(dict.fromkeys(self._skipped)), []
+        more = len(skipped) - SKIPPED_SHOWN
+        for why in skipped[:SKIPPED_SHOWN]:
+            yield Warned(code="instructions.skipped", message=why)
+        if more > 0:
+            yield Warned(code="instructions.skipped", message=f"and {more} more files")
+
+    def _read(self, root: Workspace, path: str, *, within: Sequence[str]) -> str:
+        """Empty where it cannot be read; why is kept for the person."""
+        if path in within or len(within) > INCLUDED_DEPTH:
+            self._skipped.append(f"{path} is not included again from {within[-1]}")
+            return ""
+        try:
+            with os.fdopen(root.open_file(root.locate(path)), "rb") as file:
+                data = file.read(LIMIT_BYTES + 1)
+            used = self._limit_data(data)
+            text = to_lf(decode(used)[0])
+        except (ToolError, NotText, OSError) as error:
+            self._skipped.append(f"{path} is not read: {error}")
+            return ""
+        self._left_bytes -= len(used)
+        if len(used) < len(data):
+            self._skipped.append(f"{path} is too long: only its first {len(used)} bytes are used")
+        if (shown := show_controls(text)) != text:
+            self._skipped.append(f"{path} has characters that nobody sees: they are taken out")
+            text = shown
+        folder = PurePosixPath(path).parent
+
+        def include_file(found: re.Match[str]) -> str:
+            target = str(folder / found[1])
+            if not (root.root / target).is_file():
+                return found[0]  # not every line that begins with @ names a file
+            return self._read(root, target, within=(*within, path))
+
+        return _INCLUDE.sub(include_file, text)
+
+    def _limit_data(self, data: bytes) -> bytes:
+        """Cut at the end of a line, or of a character where a line is too long."""
+        limit = min(LIMIT_BYTES, self._left_bytes)
+        if len(data) <= limit:
+            return data
+        end = data.rfind(b"\n", 0, limit) + 1
+        return data[:end] if end else data[:limit].decode("utf-8", "ignore").encode()
+
+
+def _find_repository(workspace: Path) -> Path:
+    """The directory with `.git` that the workspace is in; itself where there is none."""
+    return next(
+        (folder for folder in (workspace, *workspace.parents) if (folder / ".git").exists()),
+        workspace,
+    )
+
+
+def _format_instructions(path: str, text: str, owner: str) -> str:
+    heading = f"Instructions of {owner}, from {path}; follow them unless the person says otherwise."
+    return f"{heading}\n\n{text.strip()}"
+
+
+# Where and when a session works, as the model is told: at its start, and when it has changed.
+
+
+"""Why it is told."""
+PATHS_SHOWN = 10
+DIRECTORY_CHARS = 500
+_HEADING = "[Environment: "
+
+
+class EnvironmentNotes:
+    """Listens to a session, so that it knows when a request is under way."""
+
+    def __init__(self, workspace: Path, past: Iterable[Fact] = ()) -> None:
+        """`past`: of a session that is resumed; its work tree is no news any more."""
+        self._workspace = workspace
+        self._last_text = ""
+        self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
+        """None: they were told, or must not be told any more."""
+        self._is_asked = False
+        for fact in past:
+            self._changes = None
+            if isinstance(fact, ContextNote) and fact.text.startswith(_HEADING):
+                self._last_text = fact.text
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Compacted():
+                self._last_text = ""
+            case TextDelta() | ThinkingDelta() | CallDelta() | ModelReplied():
+                self._request_changes()
+            case CallJudged(effect=effect) if effect is not Effect.READ:
+                if self._changes is not None and self._changes.known is None:
+                    self.close()
+            case _:
+                pass
+
+    def build_start_notes(self) -> Sequence[ContextNote]:
+        self._last_text = describe_environment(self._workspace)
+        return [ContextNote(text=self._last_text, why=NoteReason.ENVIRONMENT)]
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        """What has become known or different since it was last told."""
+        told = (
+            []
+            if describe_environment(self._workspace) == self._last_text
+            else [*self.build_start_notes()]
+        )
+        if self._changes is not None and self._changes.known is not None:
+            told.append(
+                ContextNote(text=describe_changes(self._changes.known), why=NoteReason.ENVIRONMENT)
+            )
+            self._changes = None
+        return told
+
+    def close(self) -> None:
+        if self._changes is not None:
+            self._changes.close()
+            self._changes = None
+
+    def _request_changes(self) -> None:
+        if self._is_asked or self._changes is None:
+            return
+        self._is_asked = True
+        if find_branch(self._workspace):
+            self._changes.request()
+
+
+def describe_environment(workspace: Path) -> str:
+    machine = os.uname().machine if hasattr(os, "uname") else ""
+    parts = (
+        f"today is {date.today():%A, %Y-%m-%d}",
+        f"working directory {abbreviate(str(workspace), DIRECTORY_CHARS)}",
+        f"{sys.platform} {machine}".strip(),
+        f"git {branch}" if (branch := find_branch(workspace)) else "no git repository",
+    )
+    return f"{_HEADING}{'; '.join(parts)}]"
+
+
+def describe_changes(changes: Sequence[str]) -> str:
+    """Of `git status`: two letters and a path each."""
+    if not changes:
+        return "[Work tree as the session found it: clean]"
+    new = sum(change.startswith("??") for change in changes)
+    counts = [f"{len(changes) - new} changed", f"{new} untracked"]
+    shown = [f"\n{change[:3]}{abbreviate(change[3:])}" for change in changes[:PATHS_SHOWN]]
+    left_out = len(changes) - len(shown)
+    more = f"\n... and {left_out} more" if left_out else ""
+    return f"[Work tree as the session found it: {', '.join(counts)}:{''.join(shown)}{more}]"
+
+
+# The plan of a session: what a turn in plan mode ended with, and what the person agreed to.
+
+
+BEGINS = (
+    "Plan mode: calls that do more than read are denied, and nothing may be changed yet. Find out "
+    "what you need to know, then end with the plan: the steps in order, the files each of them "
+    "changes, how each is checked, and what the person has to decide. They read it, may change it, "
+    "and say when it is carried out. If only they can tell you something first, ask just that: a "
+    "reply that ends with a question and has no steps is not taken for the plan."
+)
+ENDS = "Plan mode is over: whatever the mode now in force allows can be done again."
+ACCEPTED = "Plan mode is over. The person accepted this plan: carry it out, step by step."
+CHANGED = (
+    "Plan mode is over. The person changed your plan and accepted it as it stands here: carry it "
+    "out, step by step."
+)
+DEPARTING = " Where it turns out to be wrong, say so before you do otherwise."
+
+_LISTED = r"(?:[-*+•–]|\(?(?:[0-9]{1,2}|[A-Za-z])[.)])\s"
+_QUESTION_MARKS = ("?", "？", "؟")
+_AFTER_A_SENTENCE = "*_`)]\"'”’»」"
+
+
+class PlanTracker:
+    """Listens to a session."""
+
+    def __init__(self, past: Iterable[Fact] = ()) -> None:
+        self.proposed = ""
+        """What the last turn ended with, if that was in plan mode and nobody agreed to it yet."""
+        self.asked = ""
+        """What it ended with instead, where that is a question to the person."""
+        self.accepted = ""
+        self._mode = ""
+        self._said = AnswerParts()
+        self._is_noted = False
+        for fact in past:
+            self(fact)
+
+    def __call__(self, event: Event) -> None:
+        self._said(event)
+        match event:
+            case SessionStarted(mode=mode) | SessionResumed(mode=mode) | ModeChanged(mode=mode):
+                self._mode = mode
+            case ContextNote():
+                self._handle_note(event)
+            case Compacted() if self._mode == "plan":
+                self._is_noted = False
+            case TurnStarted():
+                self.proposed = self.asked = ""
+            case TurnEnded(ending=Ending.DONE) if self._mode == "plan":
+                answer = self._said.whole.strip()
+                if is_question(answer):
+                    self.asked = answer
+                else:
+                    self.proposed = answer
+            case _:
+                pass
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        """What the model has to know of the mode before its next reply."""
+        is_planning = self._mode == "plan"
+        if is_planning == self._is_noted:
+            return ()
+        return (ContextNote(text=BEGINS if is_planning else ENDS, why=NoteReason.PLAN_MODE),)
+
+    def build_accepted_note(self, plan: str) -> ContextNote:
+        """For a plan that the person accepts, as it was proposed or as they changed it."""
+        is_changed = bool(self.proposed) and plan.strip() != self.proposed
+        heading = (CHANGED if is_changed else ACCEPTED) + DEPARTING
+        return ContextNote(text=f"{heading}\n\n{plan.strip()}", why=NoteReason.PLAN)
+
+    def _handle_note(self, note: ContextNote) -> None:
+        if note.why == NoteReason.PLAN:
+            self.accepted, self.proposed, self.asked = note.text.partition("\n\n")[2], "", ""
+            self._is_noted = False
+        elif note.why == NoteReason.PLAN_MODE:
+            self._is_noted = note.text == BEGINS
+
+
+def is_question(reply: str) -> bool:
+    """Whether it is a question to the person: it ends with one, or with what there is to choose
+    from, and has no heading and no list but of questions and choices."""
+    is_asking = False
+    for line in filter(None, map(str.strip, reply.splitlines())):
+        is_heading, is_listed = line.startswith("#"), re.match(_LISTED, line) is not None
+        if is_heading or (is_listed and not is_asking and not _ends_with_question(line)):
+            return False
+        is_asking = _ends_with_question(line) or (is_listed and is_asking)
+    return is_asking
+
+
+def _ends_with_question(line: str) -> bool:
+    return line.rstrip(_AFTER_A_SENTENCE).endswith(_QUESTION_MARKS)

@@ -1,0 +1,286 @@
+"""Markdown files that begin with fields: `---`, YAML, `---`. Skills and roles are such files."""
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import yaml
+
+from agentcli.agent.children import Role
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import UsageError
+from agentcli.types.events import ContextNote, NoteReason, Warned
+
+LIMIT_BYTES = 64_000
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+NAME_SHOWN = 80
+INVALID_SHOWN = 5
+"""Of files that cannot be used: the rest is counted."""
+DESCRIPTION_CHARS = 1024
+ERROR_CHARS = 300
+LISTED_CHARS = 16_000
+
+_PARTS = re.compile(r"---\r?\n(.*?)\r?\n---(?:\r?\n|$)(.*)", re.DOTALL)
+
+
+class InvalidFile(ValueError):
+    """What is wrong with it, for the person."""
+
+
+class FrontMatter(NamedTuple):
+    name: str
+    description: str
+    fields: Mapping[str, Any]
+    body: str
+
+
+class HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=HasName)
+
+
+def read_all(
+    paths: Iterable[Path], read_one: Callable[[Path], N], *, code: str
+) -> tuple[list[N], list[Warned]]:
+    """The first of each name wins. What is wrong with a file is a warning of that code."""
+    found: dict[str, N] = {}
+    bad: list[Warned] = []
+    for path in paths:
+        try:
+            one = read_one(path)
+        except InvalidFile as why:
+            bad.append(Warned(code=code, message=f"{path}: {why}"))
+            continue
+        found.setdefault(one.name, one)
+    if len(bad) > INVALID_SHOWN:
+        more = Warned(code=code, message=f"and {len(bad) - INVALID_SHOWN} more cannot be used")
+        bad = [*bad[:INVALID_SHOWN], more]
+    return list(found.values()), bad
+
+
+def limit_lines(lines: Sequence[str]) -> list[str]:
+    """Of a list that is in every request: as many lines as it may have, and how many it lacks."""
+    told: list[str] = []
+    left_chars = LISTED_CHARS
+    for line in lines:
+        left_chars -= len(line)
+        if left_chars < 0:
+            return [*told, f"- and {len(lines) - len(told)} more, which are not listed"]
+        told.append(line)
+    return told
+
+
+def read_front_matter(path: Path, *, default_name: str) -> FrontMatter:
+    """Raises BadFile."""
+    fields, body = split_front_matter(_read_text(path))
+    name, description = fields.get("name", default_name), fields.get("description")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        given = repr(name[:NAME_SHOWN]) if isinstance(name, str) else type(name).__name__
+        raise InvalidFile(f"its name must be lower-case letters, digits and hyphens, not {given}")
+    if not isinstance(description, str) or not description.strip():
+        raise InvalidFile("it has no description, which says when to use it")
+    said = show_controls(" ".join(description.split()))[:DESCRIPTION_CHARS]
+    return FrontMatter(name, said, fields, show_controls(body.strip()))
+
+
+def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
+    """The fields and what follows them. Raises BadFile."""
+    found = _PARTS.match(text)
+    try:
+        fields = yaml.safe_load(found[1]) if found else None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        why = " ".join(str(error).split())[:ERROR_CHARS]
+        raise InvalidFile(f"its front matter is not YAML: {why}") from error
+    if found is None or not isinstance(fields, dict):
+        raise InvalidFile("it does not begin with front matter: ---, name:, description:, ---")
+    return fields, found[2]
+
+
+def _read_text(path: Path) -> str:
+    if not path.is_file():  # reading from a pipe could take for ever
+        raise InvalidFile("it is no regular file")
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT_BYTES).decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise InvalidFile(error.strerror or str(error)) from error
+
+
+# Skills: folders with a SKILL.md that says what it is for. The model reads one when it fits.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    name: str
+    description: str
+    path: Path
+    """Of its SKILL.md."""
+
+
+def find_skills(folders: Iterable[Path]) -> tuple[list[Skill], list[Warned]]:
+    """All of the folders', the first of a name winning; and what is wrong with the others."""
+    paths = (path for folder in folders for path in sorted(folder.glob("*/SKILL.md")))
+    return read_all(paths, read_skill, code="skill.invalid")
+
+
+def read_skill(path: Path) -> Skill:
+    """Raises BadFile."""
+    described = read_front_matter(path, default_name=path.parent.name)
+    return Skill(name=described.name, description=described.description, path=path)
+
+
+def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
+    lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
+    listed = "\n".join(limit_lines(lines))
+    text = f"Skills: when one fits the task, read its file first and follow it.\n{listed}"
+    return ContextNote(text=text, why=NoteReason.INSTRUCTIONS)
+
+
+# Roles for child agents, from Markdown files: what one is for, is told, and may use.
+
+
+_TOOL_ALIASES = {
+    "Read": "read_file",
+    "Grep": "grep",
+    "Glob": "find_files",
+    "Bash": "bash",
+    "Edit": "edit_file",
+    "Write": "write_file",
+}
+"""What other programs that read such files call the same tools."""
+
+
+def find_roles(
+    folders: Iterable[Path], *, tools: Collection[str]
+) -> tuple[list[Role], list[Warned]]:
+    """All of the folders', the first of a name winning; and what is wrong with the others.
+
+    `tools`: the names a role may ask for, besides those of servers, which may be known later."""
+    paths = (path for folder in folders for path in sorted(folder.glob("*.md")))
+    return read_all(paths, partial(read_role, tools=tools), code="role.invalid")
+
+
+def read_role(path: Path, *, tools: Collection[str]) -> Role:
+    """Raises BadFile."""
+    described = read_front_matter(path, default_name=path.stem.lower())
+    return Role(
+        name=described.name,
+        description=described.description,
+        instructions=described.body,
+        tools=_parse_tools(described.fields.get("tools"), known=tools),
+    )
+
+
+def _normalise_tool_name(name: str) -> str:
+    return _TOOL_ALIASES.get(name, name.removeprefix("mcp__"))
+
+
+def build_roles_note(roles: Iterable[Role]) -> ContextNote:
+    lines = [f"- {role.name}: {role.description}" for role in roles]
+    listed = "\n".join(limit_lines(lines))
+    return ContextNote(text=f"Roles for delegate:\n{listed}", why=NoteReason.INSTRUCTIONS)
+
+
+def _parse_tools(value: Any, *, known: Collection[str]) -> tuple[str, ...] | None:
+    """A list, or names with commas between them."""
+    if value is None:
+        return None
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidFile("tools must be names with commas between them")
+    names = [_normalise_tool_name(name.strip()) for name in names]
+    unknown = [name for name in names if name not in known and "__" not in name]
+    if unknown:
+        raise InvalidFile(
+            f"there is no tool {unknown[0][:NAME_SHOWN]!r}; the tools are {', '.join(known)}"
+        )
+    return tuple(dict.fromkeys(names))
+
+
+# Commands that the person or the project has written: Markdown files, each a prompt.
+
+
+COMMAND_NAME = re.compile(r"[A-Za-z0-9][\w:.-]{0,63}")
+HELP_CHARS = 60
+
+_GAP = re.compile(r"\\\$|\$ARGUMENTS\b|\$([1-9])(?!\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomCommand:
+    name: str
+    description: str
+    usage: str
+    """The arguments it takes, for the list."""
+    text: str
+
+    def build_prompt(self, arguments: str) -> str:
+        """Raises UsageError where an argument is missing."""
+        words = _split_words(arguments)
+        needed = max((int(gap[1] or 0) for gap in _GAP.finditer(self.text)), default=0)
+        if len(words) < needed:
+            raise UsageError(
+                f"/{self.name} needs {needed} arguments", hint=f"/{self.name} {self.usage}"
+            )
+
+        def fill_gap(gap: re.Match[str]) -> str:
+            if gap[0] == "\\$":
+                return "$"
+            return words[int(gap[1]) - 1] if gap[1] else arguments
+
+        has_gap = any(gap[0] != "\\$" for gap in _GAP.finditer(self.text))
+        prompt = _GAP.sub(fill_gap, self.text)
+        return prompt if has_gap or not arguments else f"{prompt}\n\n{arguments}"
+
+
+def read_commands(
+    texts: Mapping[str, str], *, reserved: Collection[str]
+) -> tuple[list[CustomCommand], list[str]]:
+    """By file name. `taken`: names that mean something else. And what is wrong with the others."""
+    found: list[CustomCommand] = []
+    bad: list[str] = []
+    for file, text in sorted(texts.items()):
+        try:
+            found.append(read_command(file.removesuffix(".md"), text, reserved=reserved))
+        except InvalidFile as why:
+            bad.append(f"{file}: {why}")
+    return found, bad
+
+
+def read_command(name: str, text: str, *, reserved: Collection[str] = ()) -> CustomCommand:
+    """Raises BadFile."""
+    if not COMMAND_NAME.fullmatch(name):
+        raise InvalidFile("a command's name is letters, digits and - _ . :")
+    if name in reserved:
+        raise InvalidFile(f"there is a command /{name} already")
+    fields, body = split_front_matter(text) if text.startswith("---") else ({}, text)
+    body = body.strip()
+    if not body:
+        raise InvalidFile("it has no text")
+    described = fields.get("description") or body.splitlines()[0].lstrip("# ")
+    usage = fields.get("argument-hint") or _derive_usage(body)
+    if not isinstance(described, str) or not isinstance(usage, str):
+        raise InvalidFile("description and argument-hint must be texts")
+    description = " ".join(described.split())[:HELP_CHARS]
+    return CustomCommand(name=name, description=description, usage=usage[:HELP_CHARS], text=body)
+
+
+def _derive_usage(text: str) -> str:
+    numbers = [int(gap[1]) for gap in _GAP.finditer(text) if gap[1]]
+    return (
+        " ".join(f"ARG{number}" for number in range(1, max(numbers) + 1)) if numbers else "[TEXT]"
+    )
+
+
+def _split_words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # an apostrophe, not a quotation
+        return arguments.split()

@@ -1,0 +1,111 @@
+"""How many tokens a request is: what the provider last counted, and an estimate of what is new."""
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from operator import is_
+from typing import TypeAlias
+
+from agentcli.system.tokens import estimate, estimate_fast
+from agentcli.types.messages import Image, Text, Thinking, ToolCall, Usage
+from agentcli.types.provider import Message, Request
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+
+IMAGE_TOKENS = 1600
+"""What an image costs at the sizes that providers scale it down to."""
+
+Count: TypeAlias = Callable[[str], int]
+
+
+class RequestSize:
+    """Counts each message once: a request differs from the one before by what was added."""
+
+    def __init__(self, *, count: Count = estimate_fast, caution: float = 1.0) -> None:
+        """`caution`: so many times the tokens that we count may it be that the provider counts."""
+        self._count = count
+        self._caution = caution
+        self._fixed: tuple[Request | None, int] = (None, 0)
+        self._counted: list[Message] = []
+        self._tokens: list[int] = []
+        self._known_tokens = 0
+        self._known_messages = 0
+
+    def measure(self, request: Request) -> int:
+        self._count_new(request)
+        if self._known_messages:
+            new_tokens = sum(self._tokens[self._known_messages :])
+            return self._known_tokens + math.ceil(self._caution * new_tokens)
+        return math.ceil(self._caution * (self._count_fixed_tokens(request) + sum(self._tokens)))
+
+    @property
+    def counted_tokens(self) -> int:
+        """Of what of the latest request a provider has counted already."""
+        return self._known_tokens if self._known_messages else 0
+
+    def learn(self, request: Request, usage: Usage) -> None:
+        """The provider's own count of a request, with the reply that follows it in the next."""
+        if usage.prompt_tokens:
+            self._count_new(request)
+            self._known_tokens = usage.prompt_tokens
+            self._known_messages = len(request.messages)
+
+    def _count_new(self, request: Request) -> None:
+        if not self._continues(request.messages):
+            self._counted.clear()
+            self._tokens.clear()
+            self._known_messages = 0
+        for message in request.messages[len(self._counted) :]:
+            self._counted.append(message)
+            self._tokens.append(count_message_tokens(message, self._count))
+
+    def _continues(self, messages: tuple[Message, ...]) -> bool:
+        return len(messages) >= len(self._counted) and all(map(is_, self._counted, messages))
+
+    def _count_fixed_tokens(self, request: Request) -> int:
+        """Of what is the same in every request of a conversation."""
+        before, tokens = self._fixed
+        if before is None or not _has_same_prefix(before, request):
+            schema = request.answer_schema
+            tokens = self._count(request.system) + self._count(json.dumps(schema) if schema else "")
+            tokens += sum(count_spec_tokens(spec, self._count) for spec in request.tools)
+            self._fixed = (request, tokens)
+        return tokens
+
+
+def _has_same_prefix(one: Request, other: Request) -> bool:
+    return (
+        one.system is other.system
+        and one.tools is other.tools
+        and one.answer_schema is other.answer_schema
+    )
+
+
+def count_spec_tokens(spec: ToolSpec, count: Count = estimate) -> int:
+    """What declaring a tool costs."""
+    return count(spec.name + spec.description + json.dumps(spec.schema))
+
+
+def count_message_tokens(message: Message, count: Count = estimate_fast) -> int:
+    if isinstance(message, ToolMessage):
+        return sum(count_result_tokens(result, count) for result in message.results)
+    return _sum_block_tokens(message.content, count)
+
+
+def count_result_tokens(result: ToolResult, count: Count = estimate_fast) -> int:
+    return _sum_block_tokens(result.content, count)
+
+
+def _sum_block_tokens(blocks: Iterable[object], count: Count) -> int:
+    return sum(_count_block_tokens(block, count) for block in blocks)
+
+
+def _count_block_tokens(block: object, count: Count) -> int:
+    match block:
+        case Text(text=text) | Thinking(text=text):
+            return count(text)
+        case ToolCall(name=name, input=given):
+            return count(name + json.dumps(given, ensure_ascii=False))
+        case Image():
+            return IMAGE_TOKENS
+        case _:
+            return 0

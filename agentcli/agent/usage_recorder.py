@@ -1,0 +1,35 @@
+"""Requests whose replies nobody watches: what they use is recorded all the same."""
+
+from agentcli.types.deltas import AttemptBrokenOff, Delta
+from agentcli.types.events import Emit, TokensSpent
+from agentcli.types.messages import AssistantMessage
+from agentcli.types.provider import ModelProvider, OnDelta, Price, Request
+
+
+def build_usage_recorder(emit: Emit, price: Price) -> OnDelta:
+    """For who records the reply: here only what broke off is."""
+
+    def show(delta: Delta) -> None:
+        if isinstance(delta, AttemptBrokenOff):
+            cost_usd = price(delta.usage)
+            emit(TokensSpent(why="broken_off", usage=delta.usage, cost_usd=cost_usd))
+
+    return show
+
+
+class RecordingProvider:
+    """A wire for who leaves no fact of its own behind: an opinion on a call."""
+
+    def __init__(self, provider: ModelProvider, *, emit: Emit, price: Price) -> None:
+        self._provider = provider
+        self._emit = emit
+        self._price = price
+
+    async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
+        reply = await self._provider.send(request, build_usage_recorder(self._emit, self._price))
+        cost_usd = self._price(reply.usage)
+        self._emit(TokensSpent(why="opinion", usage=reply.usage, cost_usd=cost_usd))
+        return reply
+
+    async def close(self) -> None:
+        await self._provider.close()

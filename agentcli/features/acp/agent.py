@@ -1,0 +1,259 @@
+"""The agent's side of the Agent Client Protocol: what an editor can ask for, method by method.
+
+Terminals of the editor are not used: a command runs in the sandbox, which an editor does not have.
+"""
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from acp import PROTOCOL_VERSION, RequestError
+from acp.helpers import ContentBlock
+from acp.interfaces import Client
+from acp.schema import (
+    AgentCapabilities,
+    CloseSessionResponse,
+    HttpMcpServer,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    McpCapabilities,
+    McpServerStdio,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+    ResumeSessionResponse,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionMode,
+    SessionModeState,
+    SessionResumeCapabilities,
+)
+
+from agentcli import __version__
+from agentcli.features.acp.conversation import Conversation, build_failure, build_invalid_params
+from agentcli.log.paths import SessionPaths
+from agentcli.log.sessions import SessionSummary, find_session_by_id, list_sessions
+from agentcli.settings import Settings
+from agentcli.types.errors import AgentError, UsageError
+from agentcli.types.verdicts import MODES, Mode
+
+# The MCP servers an editor brings along, written down as the person's own are.
+
+
+NAME_CHARS = 32
+
+
+@contextmanager
+def write_servers_file(servers: Sequence[Any]) -> Iterator[Path | None]:
+    """For as long as a session needs to read it: there may be keys in it.
+
+    Raises RequestError for a kind of server that was not offered."""
+    if not servers:
+        yield None
+        return
+    table = {_clean_name(server.name): _build_entry(server) for server in servers}
+    with TemporaryDirectory(prefix="agentcli-acp-") as directory:
+        path = Path(directory, "mcp.json")
+        path.write_text(json.dumps({"mcpServers": table}), encoding="utf-8")
+        yield path
+
+
+def _build_entry(server: Any) -> dict[str, Any]:
+    match server:
+        case McpServerStdio():
+            env = {variable.name: variable.value for variable in server.env}
+            return {"command": server.command, "args": server.args, "env": env}
+        case HttpMcpServer():
+            headers = {header.name: header.value for header in server.headers}
+            return {"type": "http", "url": server.url, "headers": headers}
+        case _:
+            raise build_invalid_params(
+                f"the MCP server {server.name} speaks neither stdio nor HTTP"
+            )
+
+
+def _clean_name(text: str) -> str:
+    """An editor's name may be anything; tools are called by it."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:NAME_CHARS].rstrip("-") or "server"
+
+
+MODE_WORDS: dict[Mode, tuple[str, str]] = {
+    "plan": ("Plan", "Only reads"),
+    "ask": ("Ask", "Asks before it changes or runs anything"),
+    "auto-edit": ("Edit", "Edits files in the workspace without asking"),
+    "auto": ("Auto", "Edits, and runs commands in the sandbox, without asking"),
+}
+LISTED = 100
+
+LoadSettings = Callable[[Path], Settings]
+
+
+class EditorAgent:
+    def __init__(self, load_settings: LoadSettings) -> None:
+        """`settings_of`: of a workspace; raises AgentError."""
+        self._load_settings = load_settings
+        self._client: Client | None = None
+        self._open: dict[str, Conversation] = {}
+
+    def on_connect(self, conn: Client) -> None:
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_info=Implementation(name="agentcli", title="agentcli", version=__version__),
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                mcp_capabilities=McpCapabilities(http=True),
+                prompt_capabilities=PromptCapabilities(embedded_context=True, image=True),
+                session_capabilities=SessionCapabilities(
+                    list=SessionListCapabilities(),
+                    resume=SessionResumeCapabilities(),
+                    close=SessionCloseCapabilities(),
+                ),
+            ),
+        )
+
+    async def new_session(
+        self, cwd: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> NewSessionResponse:
+        conversation = self._open_session(self._load_workspace_settings(cwd), mcp_servers)
+        return NewSessionResponse(session_id=conversation.id, modes=_build_modes(conversation))
+
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> LoadSessionResponse:
+        conversation = await self._reopen_session(cwd, session_id, mcp_servers)
+        await conversation.send_past()
+        return LoadSessionResponse(modes=_build_modes(conversation))
+
+    async def resume_session(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> ResumeSessionResponse:
+        """For an editor that still has what was said."""
+        conversation = await self._reopen_session(cwd, session_id, mcp_servers)
+        return ResumeSessionResponse(modes=_build_modes(conversation))
+
+    async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
+        """Whoever else wants to can go on with it."""
+        conversation = self._find_conversation(session_id)
+        del self._open[session_id]
+        await conversation.close()
+        return CloseSessionResponse()
+
+    async def list_sessions(self, cwd: str | None = None, **_: Any) -> ListSessionsResponse:
+        found = await asyncio.to_thread(_list_stored_sessions, cwd)
+        return ListSessionsResponse(
+            sessions=[
+                SessionInfo(
+                    session_id=one.id,
+                    cwd=one.workspace,
+                    title=one.title or None,
+                    updated_at=one.last or None,
+                )
+                for one in found
+            ]
+        )
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
+        mode = next((mode for mode in MODES if mode == mode_id), None)
+        if mode is None:
+            raise build_invalid_params(f"there is no mode {mode_id}; there are {', '.join(MODES)}")
+        self._find_conversation(session_id).session.set_mode(mode)
+
+    async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: Any) -> PromptResponse:
+        return await self._find_conversation(session_id).prompt(prompt)
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        self._find_conversation(session_id).cancel()
+
+    async def close(self) -> None:
+        """Nothing a session has started is left running."""
+        while self._open:
+            _, conversation = self._open.popitem()
+            await conversation.close()
+
+    async def _reopen_session(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None
+    ) -> Conversation:
+        place = find_session_by_id(session_id)
+        if place is None:
+            raise _session_not_found(session_id)
+        settings = self._load_workspace_settings(cwd)
+        if session_id in self._open:
+            await self._open.pop(session_id).close()
+        return self._open_session(settings, mcp_servers, resume=place)
+
+    def _open_session(
+        self,
+        settings: Settings,
+        mcp_servers: list[Any] | None,
+        *,
+        resume: SessionPaths | None = None,
+    ) -> Conversation:
+        assert self._client is not None
+        try:
+            with write_servers_file(mcp_servers or ()) as path:
+                conversation = Conversation(
+                    self._client, replace(settings, mcp_config=path), resume=resume
+                )
+        except AgentError as error:
+            raise build_failure(error) from error
+        self._open[conversation.id] = conversation
+        return conversation
+
+    def _load_workspace_settings(self, cwd: str) -> Settings:
+        try:
+            return self._load_settings(_parse_cwd(cwd))
+        except UsageError as error:
+            raise build_invalid_params(
+                str(error)
+            ) from error  # its hint is for people at a command line
+        except AgentError as error:
+            raise build_failure(error) from error
+
+    def _find_conversation(self, session_id: str) -> Conversation:
+        if session_id not in self._open:
+            raise _session_not_found(session_id)
+        return self._open[session_id]
+
+
+def _parse_cwd(cwd: str) -> Path:
+    """Raises RequestError for what no directory can be named."""
+    try:
+        is_name = b"\0" not in os.fsencode(cwd)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name or not Path(cwd).is_absolute():
+        raise build_invalid_params(f"cwd must be the absolute path of a directory, not {cwd!a}")
+    return Path(cwd)
+
+
+def _session_not_found(session_id: str) -> RequestError:
+    return build_invalid_params(f"there is no session {session_id!a}")
+
+
+def _list_stored_sessions(cwd: str | None) -> list[SessionSummary]:
+    found = list_sessions(workspace=_parse_cwd(cwd).resolve() if cwd else None)
+    return [one for one in found if one.turns][:LISTED]
+
+
+def _build_modes(conversation: Conversation) -> SessionModeState:
+    return SessionModeState(
+        current_mode_id=conversation.session.mode,
+        available_modes=[
+            SessionMode(id=mode, name=name, description=description)
+            for mode, (name, description) in MODE_WORDS.items()
+        ],
+    )

@@ -1,0 +1,57 @@
+"""`agentcli acp`: a session inside an editor."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from agentcli.ui.arguments import (
+    STYLE,
+    Allow,
+    Deny,
+    Mask,
+    Model,
+    PassEnv,
+    Policy,
+    SandboxKind,
+    SessionMode,
+    TrustProject,
+)
+
+if TYPE_CHECKING:
+    from agentcli.settings import Settings
+
+app = typer.Typer(**STYLE)
+
+
+@app.command()
+def acp(
+    model: Model = None,
+    mode: SessionMode = None,
+    allow: Allow = None,
+    deny: Deny = None,
+    policy: Policy = None,
+    sandbox: SandboxKind = None,
+    pass_env: PassEnv = None,
+    mask: Mask = None,
+    trust_project: TrustProject = False,
+) -> int:
+    """Serve an editor over the Agent Client Protocol, on stdin and stdout."""
+    from agentcli.features.acp.stdio_server import serve
+    from agentcli.session.keys import export_keys
+    from agentcli.settings import load_settings
+
+    def load(workspace: Path) -> "Settings":
+        return load_settings(
+            {"model": model, "mode": mode, "sandbox": sandbox},
+            workspace=workspace,
+            allow=allow or (),
+            deny=deny or (),
+            policy=policy.resolve() if policy else None,
+            pass_env=pass_env or (),
+            mask=mask or (),
+            trust_project=trust_project,
+        )
+
+    export_keys()
+    return serve(load)

@@ -1,0 +1,247 @@
+"""One session as an editor has it: prompts in, updates out in their order, questions between.
+
+Nothing is asked and no prompt is answered before everything said until then has been sent.
+"""
+
+import asyncio
+import base64
+from collections import deque
+from collections.abc import Sequence
+
+from acp import RequestError
+from acp.helpers import ContentBlock, SessionUpdate, update_agent_message_text
+from acp.interfaces import Client
+from acp.schema import (
+    AllowedOutcome,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    PermissionOption,
+    PromptResponse,
+    ResourceContentBlock,
+    StopReason,
+    TextContentBlock,
+    TextResourceContents,
+    ToolCallUpdate,
+    Usage,
+)
+
+from agentcli.features.acp.updates import TOOL_KINDS, UpdateBuilder, build_preview, format_title
+from agentcli.log.paths import SessionPaths
+from agentcli.session.builder import open_session
+from agentcli.settings import Settings
+from agentcli.system.images import ImageRefused, decode_picture
+from agentcli.system.plain_text import show_controls
+from agentcli.types import messages
+from agentcli.types.errors import AgentError, Exit, UsageError
+from agentcli.types.events import Ending, Event, TurnEnded, Warned
+from agentcli.types.spending import NO_SPENDING, compute_spending
+from agentcli.types.verdicts import Question, Verdict
+from agentcli.ui.streams import write_err
+
+# Why an editor cannot have what it asked for, in words that it can show to the person.
+
+
+_INVALID_PARAMS = -32602
+_INTERNAL_ERROR = -32603
+
+
+def build_invalid_params(details: str) -> RequestError:
+    """What was asked for is wrong. Some editors show the message, and some the details."""
+    return RequestError(_INVALID_PARAMS, details, {"details": details})
+
+
+def build_failure(error: AgentError) -> RequestError:
+    code = _INVALID_PARAMS if isinstance(error, UsageError) else _INTERNAL_ERROR
+    return RequestError(code, str(error), {"details": str(error), "hint": error.hint})
+
+
+STOPS: dict[Ending, StopReason] = {
+    Ending.DONE: "end_turn",
+    Ending.CANCELLED: "cancelled",
+    Ending.REFUSED: "refusal",
+    Ending.LENGTH: "max_tokens",
+    Ending.OVERFLOW: "max_tokens",
+    Ending.TOKEN_LIMIT: "max_tokens",
+    Ending.STEP_LIMIT: "max_turn_requests",
+    Ending.TIME_LIMIT: "max_turn_requests",
+    Ending.COST_LIMIT: "max_turn_requests",
+    Ending.REPEATED: "max_turn_requests",
+}
+FAILURES = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.INTERNAL)
+
+
+class Conversation:
+    def __init__(
+        self, client: Client, settings: Settings, *, resume: SessionPaths | None = None
+    ) -> None:
+        """Raises AgentError where the session cannot be had."""
+        self._client = client
+        self._workspace = settings.workspace
+        self._updates = UpdateBuilder(settings.workspace)
+        self._unsent: deque[SessionUpdate] = deque()
+        self._one_sender = asyncio.Lock()
+        self._sending: asyncio.Task[None] | None = None
+        self._turn: asyncio.Task[TurnEnded] | None = None
+        self._spent = NO_SPENDING
+        self._is_open = False
+        self.session = open_session(
+            settings, listeners=[self._listen], ask_user=self._ask_user, resume=resume
+        )
+        self._is_open = True
+
+    @property
+    def id(self) -> str:
+        return self.session.paths.id
+
+    async def send_past(self) -> None:
+        """Everything from the session's beginning, for an editor that has not seen it."""
+        for fact in self.session.facts:
+            self._unsent.extend(self._updates.build_past_updates(fact))
+        await self._flush()
+
+    async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
+        if self._turn is not None:
+            raise RequestError.invalid_request({"details": "the prompt before is not done yet"})
+        self._spent = NO_SPENDING
+        self._turn = asyncio.ensure_future(self._run_turn(blocks))
+        await asyncio.wait([self._turn])  # where this is cancelled, `close` ends the turn
+        turn, self._turn = self._turn, None
+        stop = self._read_stop_reason(turn)
+        await self._flush()
+        return PromptResponse(stop_reason=stop, usage=_build_usage(self._spent.usage))
+
+    async def _run_turn(self, blocks: Sequence[ContentBlock]) -> TurnEnded:
+        text, attached = await asyncio.to_thread(_read_blocks, blocks)
+        return await self.session.run_turn(text, attachments=attached)
+
+    def cancel(self) -> None:
+        if self._turn is None:
+            return
+        if self._turn.cancelling():
+            self.session.kill_commands()  # asked twice: no more patience
+        self._turn.cancel()
+
+    async def close(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            await asyncio.wait([self._turn])
+        await self.session.close(Exit.DONE)
+
+    def _read_stop_reason(self, turn: "asyncio.Task[TurnEnded]") -> StopReason:
+        if turn.cancelled():
+            return "cancelled"
+        try:
+            ended = turn.result()
+        except AgentError as error:
+            raise build_failure(error) from error
+        if ended.ending in FAILURES:
+            raise RequestError.internal_error({"details": ended.message, "hint": ended.hint})
+        if ended.message:
+            self._unsent.append(update_agent_message_text(f"\n\n{show_controls(ended.message)}"))
+        return STOPS.get(ended.ending, "end_turn")
+
+    def _listen(self, event: Event) -> None:
+        if isinstance(event, Warned):
+            write_err(f"warning: {show_controls(event.message)}\n")
+        if not self._is_open:
+            return
+        self._spent += compute_spending(event)
+        self._unsent.extend(self._updates.build_updates(event))
+        if self._unsent and (self._sending is None or self._sending.done()):
+            self._sending = asyncio.ensure_future(self._flush())
+
+    async def _flush(self) -> None:
+        async with self._one_sender:
+            try:
+                while self._unsent:
+                    await self._client.session_update(self.id, self._unsent.popleft())
+            except ConnectionError:
+                self._unsent.clear()  # the editor has left, and the turn will be ended
+
+    async def _ask_user(self, question: Question) -> Verdict:
+        await self._flush()
+        if question.form is not None and question.form.kind != "tools":
+            return Verdict(decision="deny", by="nobody", reason="editors are asked for no forms")
+        call, rules = question.call, self.session.suggest(question.call).rules
+        answer = await self._client.request_permission(
+            session_id=self.id,
+            tool_call=ToolCallUpdate(
+                tool_call_id=call.id,
+                title=format_title(call, question.child),
+                kind=TOOL_KINDS.get(call.name, "other"),
+                status="pending",
+                raw_input=call.input,
+                content=build_preview(question, self._workspace) or None,
+            ),
+            options=_build_options(rules),
+        )
+        if not isinstance(answer.outcome, AllowedOutcome):
+            return Verdict(decision="deny", by="person", reason="the person gave no answer")
+        return self._build_verdict(answer.outcome.option_id, rules)
+
+    def _build_verdict(self, chosen: str, rules: Sequence[str]) -> Verdict:
+        match chosen:
+            case "allow":
+                return Verdict(decision="allow", by="person", reason="the person agreed once")
+            case "always" if rules:
+                for rule in rules:
+                    self.session.store_rule(rule)
+                reason = "the person agreed always"
+                return Verdict(decision="allow", by="person", reason=reason, rule=", ".join(rules))
+            case _:
+                return Verdict(decision="deny", by="person", reason="the person said no")
+
+
+def _build_options(rules: Sequence[str]) -> list[PermissionOption]:
+    always = PermissionOption(
+        option_id="always", name=f"Always allow {', '.join(rules)}", kind="allow_always"
+    )
+    return [
+        PermissionOption(option_id="allow", name="Allow once", kind="allow_once"),
+        *([always] if rules else []),
+        PermissionOption(option_id="deny", name="Deny", kind="reject_once"),
+    ]
+
+
+def _read_blocks(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messages.Image]]:
+    """What was typed, and what was attached to it. Raises RequestError for what cannot be read."""
+    typed: list[str] = []
+    attached: list[str | messages.Image] = []
+    for block in blocks:
+        match block:
+            case TextContentBlock(text=text):
+                typed.append(text)
+            case ResourceContentBlock(name=name, uri=uri):
+                typed.append(f"[{name}]({uri})")
+            case EmbeddedResourceContentBlock(resource=TextResourceContents(uri=uri, text=text)):
+                attached.append(f"{uri}:\n\n{text}")
+            case ImageContentBlock(data=data):
+                attached += _read_image(data)
+            case _:
+                raise build_invalid_params(
+                    f"a prompt may hold text, images and text resources, not {block.type}"
+                )
+    if not "".join(typed).strip():
+        raise build_invalid_params("the prompt is empty")
+    return "".join(typed), attached
+
+
+def _read_image(data: str) -> tuple[str, messages.Image]:
+    try:
+        picture = decode_picture(base64.b64decode(data, validate=True))
+    except ValueError:
+        raise build_invalid_params("an image of the prompt is not base64") from None
+    except ImageRefused as error:
+        raise build_invalid_params(f"an image of the prompt {error}") from None
+    return picture.label("of the prompt"), picture.image
+
+
+def _build_usage(usage: messages.Usage) -> Usage:
+    return Usage(
+        total_tokens=usage.prompt_tokens + usage.output_tokens,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        thought_tokens=usage.reasoning_tokens,
+        cached_read_tokens=usage.cache_read_tokens,
+        cached_write_tokens=usage.cache_write_tokens,
+    )

@@ -1,0 +1,198 @@
+"""Events of a session as the updates an editor shows: text, thoughts, tool calls with their diffs.
+
+Every call is announced once before anything else is said about it.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp.helpers import (
+    SessionUpdate,
+    ToolCallContentVariant,
+    image_block,
+    start_tool_call,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_current_mode,
+    update_tool_call,
+    update_user_message_text,
+)
+from acp.schema import ToolCallLocation, ToolKind
+
+from agentcli.types.deltas import CallProgress, TextDelta, ThinkingDelta
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Event,
+    ModeChanged,
+    ModelReplied,
+    TurnStarted,
+)
+from agentcli.types.messages import Image, Text, Thinking, ToolCall
+from agentcli.types.tools import Details, Diff, FileView, Matches, ToolResult
+from agentcli.types.verdicts import Delegation, Question
+from agentcli.ui.render.patch import DiffLine, read_patch
+from agentcli.ui.render.wording import format_child_name, format_child_task, format_target
+
+TOOL_KINDS: dict[str, ToolKind] = {
+    "read_file": "read",
+    "grep": "search",
+    "find_files": "search",
+    "write_file": "edit",
+    "edit_file": "edit",
+    "apply_patch": "edit",
+    "bash": "execute",
+    "run_program": "execute",
+    "delegate": "think",
+}
+
+
+class UpdateBuilder:
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._announced: set[str] = set()
+        self._has_streamed = False
+        """Whether the text of the reply that is coming was shown as it came."""
+
+    def build_updates(self, event: Event) -> Iterator[SessionUpdate]:
+        match event:
+            case TextDelta(text=text):
+                self._has_streamed = True
+                yield update_agent_message_text(text)
+            case ThinkingDelta(text=text):
+                self._has_streamed = True
+                yield update_agent_thought_text(text)
+            case ModelReplied():
+                yield from self._build_reply(event)
+            case ModeChanged(mode=mode):
+                yield update_current_mode(mode)
+            case _:
+                yield from self._build_call_updates(event)
+
+    def build_past_updates(self, event: Event) -> Iterator[SessionUpdate]:
+        """The same for what happened before the editor looked: what the person said, too."""
+        if isinstance(event, TurnStarted):
+            for block in event.message.content[:1]:
+                if isinstance(block, Text):
+                    yield update_user_message_text(block.text)
+        elif not isinstance(event, ModeChanged):
+            yield from self.build_updates(event)
+
+    def _build_reply(self, event: ModelReplied) -> Iterator[SessionUpdate]:
+        for block in event.message.content:
+            match block:
+                case Text(text=text) if text and not self._has_streamed:
+                    yield update_agent_message_text(text)
+                case Thinking(text=text) if text and not self._has_streamed:
+                    yield update_agent_thought_text(text)
+                case ToolCall():
+                    yield from self._announce(block)
+                case _:
+                    pass
+        self._has_streamed = False
+
+    def _build_call_updates(self, event: Event) -> Iterator[SessionUpdate]:
+        match event:
+            case CallJudged(call=call, verdict=verdict):
+                yield from self._announce(call)
+                if verdict.decision != "deny":
+                    yield update_tool_call(call.id, status="in_progress", raw_input=call.input)
+            case CallProgress(call_id=call_id, text=text) if call_id in self._announced:
+                yield update_tool_call(call_id, content=[_quote_text(text)])
+            case CallFinished(result=result):
+                yield from self._finish_call(result)
+            case _:
+                pass
+
+    def _announce(self, call: ToolCall) -> Iterator[SessionUpdate]:
+        if call.id not in self._announced:
+            self._announced.add(call.id)
+            yield start_tool_call(
+                call.id,
+                format_title(call),
+                kind=TOOL_KINDS.get(call.name, "other"),
+                status="pending",
+                raw_input=call.input,
+                locations=self._locate_input(call),
+            )
+
+    def _finish_call(self, result: ToolResult) -> Iterator[SessionUpdate]:
+        yield from self._announce(ToolCall(id=result.call_id, name=result.name, input={}))
+        yield update_tool_call(
+            result.call_id,
+            status="completed" if result.status == "ok" else "failed",
+            content=self._build_content(result),
+            locations=self._locate_result(result.details) or None,
+        )
+
+    def _build_content(self, result: ToolResult) -> list[ToolCallContentVariant]:
+        if isinstance(result.details, Diff) and result.status == "ok":
+            return build_diffs(result.details, self._workspace) or [_quote_text(result.text)]
+        images = [
+            tool_content(image_block(block.data, block.media_type))
+            for block in result.content
+            if isinstance(block, Image)
+        ]
+        return [*([_quote_text(result.text)] if result.text else []), *images]
+
+    def _locate_input(self, call: ToolCall) -> list[ToolCallLocation]:
+        path = call.input.get("path") if isinstance(call.input, dict) else None
+        return [self._build_location(path)] if isinstance(path, str) and path else []
+
+    def _locate_result(self, details: Details | None) -> list[ToolCallLocation]:
+        match details:
+            case Diff(path=path, first_line=line) | FileView(path=path, first_line=line):
+                return [self._build_location(path, line)]
+            case Matches(path=path):
+                return [self._build_location(path)]
+            case _:
+                return []
+
+    def _build_location(self, path: str, line: int = 0) -> ToolCallLocation:
+        return ToolCallLocation(path=str(self._workspace / path), line=line or None)
+
+
+def format_title(call: ToolCall, child: Delegation | None = None) -> str:
+    about = format_target(call)
+    named = f"{call.name}: {about}" if about else call.name
+    return f"{format_child_name(child)}: {named}" if child else named
+
+
+def build_diffs(diff: Diff, workspace: Path) -> list[ToolCallContentVariant]:
+    """A change hunk by hunk: what was there, and what is there instead."""
+    path = str(workspace / diff.path)
+    return [
+        tool_diff_content(
+            path,
+            _join_side(hunk, without="-"),
+            None if diff.created else _join_side(hunk, without="+"),
+        )
+        for file in read_patch(diff.unified) or ()
+        for hunk in file.hunks
+    ]
+
+
+def build_preview(question: Question, workspace: Path) -> list[ToolCallContentVariant]:
+    """What the person should see before they answer."""
+    child, details = question.child, question.preview
+    task = (
+        [_quote_text(f"{format_child_name(child)}, task: {format_child_task(child)}")]
+        if child
+        else []
+    )
+    return [*task, *(build_diffs(details, workspace) if isinstance(details, Diff) else [])]
+
+
+def _join_side(hunk: list[DiffLine], *, without: str) -> str:
+    return "".join(line.raw for line in hunk if line.sign != without)
+
+
+def _quote_text(text: str) -> ToolCallContentVariant:
+    """To the letter: an editor would take it for Markdown."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return tool_content(text_block(f"{fence}\n{text}\n{fence}"))

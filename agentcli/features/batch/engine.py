@@ -1,0 +1,374 @@
+"""What runs the workers of a batch: processes of this machine, or whatever else implements it."""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from platformdirs import user_cache_path
+
+from agentcli.features.batch.tasks import Task
+from agentcli.log.lock import SessionInUse, SessionLock
+from agentcli.system.git import NOT_INTO_OTHERS, add_worktree, run_git
+from agentcli.system.process import run_to_completion, signal_of_death
+from agentcli.types.errors import RunOutcome, SettingsError
+from agentcli.types.events import Ending
+
+LINE_LIMIT_BYTES = 64 * 1024 * 1024
+PATIENCE_S = 30.0
+"""For a worker to close its session, once it was told to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerJob:
+    argv: tuple[str, ...]
+    stdin: bytes
+    stdout_path: Path
+    """Gets stdout."""
+    stderr_path: Path
+    """Gets stderr."""
+
+
+class BatchEngine(Protocol):
+    async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
+        """Tells every line of stdout; returns as Popen does. Cancelled, it stops the worker."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LocalEngine:
+    async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
+        with job.stderr_path.open("wb") as story, job.stdout_path.open("wb") as events:
+            async with _start_worker(job, story.fileno()) as worker:
+                assert worker.stdout is not None
+                async for line in worker.stdout:
+                    events.write(line)
+                    on_line(line)
+                return await worker.wait()
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+@asynccontextmanager
+async def _start_worker(job: WorkerJob, stderr: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    worker = await asyncio.create_subprocess_exec(
+        *job.argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
+        limit=LINE_LIMIT_BYTES,
+        start_new_session=True,  # Ctrl-C is for us: we tell the workers
+    )
+    try:
+        assert worker.stdin is not None
+        with suppress(ConnectionError):
+            worker.stdin.write(job.stdin)
+            await worker.stdin.drain()
+        worker.stdin.close()
+        yield worker
+    finally:
+        await run_to_completion(_stop_worker(worker))
+
+
+async def _stop_worker(worker: asyncio.subprocess.Process) -> None:
+    """One that still runs is told to stop, and killed where it does not."""
+    if worker.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        worker.terminate()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await worker.wait()
+    except TimeoutError:
+        worker.kill()
+        await worker.wait()
+
+
+# A directory of its own for each task: a git worktree of one commit, or a copy without git.
+
+
+class TaskTrees:
+    def __init__(self, workspace: Path, *, out: Path) -> None:
+        self._workspace = workspace
+        self._out = out
+        key = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
+        self._directory = user_cache_path("agentcli", appauthor=False) / "trees" / key
+        self._root, self.commit = _find_repository(workspace)
+
+    @property
+    def lacks_changes(self) -> bool:
+        """Whether what the person has not committed is in none of them."""
+        return bool(
+            self.commit
+            and run_git("status", "--porcelain", NOT_INTO_OTHERS, cwd=self._workspace).strip()
+        )
+
+    def make(self, name: str) -> Path:
+        """A fresh one; what an earlier attempt left is removed. Raises SettingsError."""
+        self.remove(name)
+        tree = self._directory / name
+        try:
+            tree.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.commit:
+                add_worktree(tree, self.commit, root=self._root)
+            else:
+                shutil.copytree(self._workspace, tree, symlinks=True, ignore=self._ignore_names)
+        except (OSError, shutil.Error) as error:
+            raise SettingsError(f"cannot make {tree}: {error}", hint="free some space") from error
+        return tree / self._workspace.relative_to(self._root)
+
+    def remove(self, name: str) -> None:
+        tree = self._directory / name
+        if not tree.exists():
+            return
+        if self.commit:
+            with suppress(SettingsError):  # one that was made halfway: it goes as a directory does
+                run_git("worktree", "remove", "--force", "--force", str(tree), cwd=self._root)
+        shutil.rmtree(tree, ignore_errors=True)
+        if self.commit:
+            run_git("worktree", "prune", cwd=self._root)
+
+    def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
+        """What the batch itself writes, and what can be read by nobody: sockets and pipes."""
+        places = {name: Path(directory, name) for name in names}
+        return [
+            name
+            for name, place in places.items()
+            if place == self._out
+            or place == self._directory
+            or not (place.is_symlink() or place.is_dir() or place.is_file())
+        ]
+
+
+def _find_repository(workspace: Path) -> tuple[Path, str]:
+    """Its root and its commit; the workspace and nothing where there is no commit to start from."""
+    try:
+        root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
+        commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
+        if workspace != root:
+            run_git("ls-tree", "-d", f"{commit}:{workspace.relative_to(root).as_posix()}", cwd=root)
+    except (SettingsError, ValueError):
+        return workspace, ""
+    return root, commit
+
+
+# Many tasks on a few workers, each task in a process, a tree and a session of its own.
+
+
+ATTEMPTS = 3
+"""Of a task whose worker died without a word."""
+
+EngineName = Literal["local", "ray"]
+ENGINES: tuple[EngineName, ...] = ("local", "ray")
+
+Result = dict[str, Any]
+
+
+class BatchListener(Protocol):
+    """Somebody who looks on. Must not raise."""
+
+    def on_start(self, task: Task) -> None: ...
+
+    def on_event(self, task: Task, event: Result) -> None:
+        """A line of the task's `stream-json`."""
+        ...
+
+    def on_crash(self, task: Task, how: str) -> None:
+        """Its worker is gone without a result; it will be run again, but not for ever."""
+        ...
+
+    def on_end(self, task: Task, result: Result) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    workspace: Path
+    out: Path
+    options: tuple[str, ...] = ()
+    """Of `agentcli run`, for all tasks."""
+    workers: int = 2
+    retries_failed: bool = False
+    keeps_trees: bool = False
+
+
+class Batch:
+    def __init__(
+        self,
+        plan: BatchPlan,
+        tasks: Sequence[Task],
+        *,
+        listener: BatchListener,
+        engine: BatchEngine,
+    ) -> None:
+        """Raises SettingsError where another batch writes to the same place."""
+        self._plan = plan
+        self._engine = engine
+        self._tasks = tasks
+        self._listener = listener
+        self._lock = _lock_output(plan.out)
+        self.trees = TaskTrees(plan.workspace, out=plan.out)
+        self._one_tree_at_a_time = asyncio.Lock()
+        self.results: dict[str, Result] = {}
+        for task in tasks:
+            if (kept := self._load_result(task)) is not None:
+                self.results[task.id] = kept
+
+    async def run(self) -> None:
+        """Cancelled, it stops the workers, which close their sessions, and leaves the rest."""
+        waiting = iter([task for task in self._tasks if task.id not in self.results])
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._plan.workers):
+                    group.create_task(self._run_worker(waiting))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    def close(self) -> None:
+        self._lock.release()
+
+    async def _run_worker(self, waiting: Iterable[Task]) -> None:
+        for task in waiting:
+            self._listener.on_start(task)
+            result = await self._run_task(task)
+            self.results[task.id] = result
+            self._listener.on_end(task, result)
+
+    async def _run_task(self, task: Task) -> Result:
+        self._task_directory(task).mkdir(parents=True, exist_ok=True)
+        result, attempts, tree = await self._run_with_retries(task)
+        if result["status"] == "ok" and not self._plan.keeps_trees:
+            async with self._one_tree_at_a_time:
+                await asyncio.to_thread(self.trees.remove, task.id)
+        result = {
+            "id": task.id,
+            "fingerprint": task.fingerprint,
+            "attempts": attempts,
+            "commit": self.trees.commit or None,
+            "tree": str(tree) if tree.exists() else None,
+            **{key: value for key, value in result.items() if key not in _STREAM_KEYS},
+        }
+        _write_json(self._task_directory(task) / "done.json", result)
+        return result
+
+    async def _run_with_retries(self, task: Task) -> tuple[Result, int, Path]:
+        """Until there is a result, but not for ever; with the tree of the last attempt."""
+        attempts = 0
+        while True:
+            attempts += 1
+            async with self._one_tree_at_a_time:
+                tree = await asyncio.to_thread(self.trees.make, task.id)
+            result, how = await self._run_once(task, tree)
+            if result is not None:
+                return result, attempts, tree
+            self._listener.on_crash(task, how)
+            if attempts == ATTEMPTS:
+                error = {"code": Ending.INTERNAL, "message": f"{how}, {attempts} times"}
+                lost = RunOutcome(ending=Ending.INTERNAL)
+                return (
+                    {"status": lost.status, "exit_code": int(lost.exit_code), "error": error},
+                    attempts,
+                    tree,
+                )
+
+    async def _run_once(self, task: Task, tree: Path) -> tuple[Result | None, str]:
+        """The result, or how the worker ended without one."""
+        place = self._task_directory(task)
+        results: list[Result] = []
+
+        def handle_line(line: bytes) -> None:
+            event = _parse_event(line)
+            self._listener.on_event(task, event)
+            if event.get("type") == "result":
+                results.append(event)
+
+        work = WorkerJob(
+            argv=self._build_argv(task, tree),
+            stdin=task.prompt.encode("utf-8", "replace"),
+            stdout_path=place / "events.jsonl",
+            stderr_path=place / "stderr.txt",
+        )
+        code = await self._engine.run(work, handle_line)
+        if results and results[-1].get("status") != "interrupted":
+            return results[-1], ""
+        by = signal_of_death(code)
+        return None, f"killed by {by}" if by else f"left with exit code {code}"
+
+    def _build_argv(self, task: Task, tree: Path) -> tuple[str, ...]:
+        return (
+            # -P: what lies in the current directory is not imported.
+            *(sys.executable, "-P", "-m", "agentcli", "run", "-", "-C", str(tree)),
+            *(
+                "-o",
+                "stream-json",
+                "--output-dir",
+                str(self._task_directory(task)),
+                "--no-annotations",
+            ),
+            *self._plan.options,
+            *task.options,
+        )
+
+    def _task_directory(self, task: Task) -> Path:
+        return self._plan.out / "tasks" / task.id
+
+    def _load_result(self, task: Task) -> Result | None:
+        """The result of a task that need not be run."""
+        try:
+            kept: Result = json.loads((self._task_directory(task) / "done.json").read_bytes())
+            is_same = kept["fingerprint"] == task.fingerprint
+            is_final = kept["status"] == "ok" or not self._plan.retries_failed
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return kept if is_same and is_final else None
+
+
+_STREAM_KEYS = ("v", "seq", "ts", "type", "structured", "claims")
+
+
+def build_engine(name: EngineName, *, workers: int) -> BatchEngine:
+    """Raises SettingsError where it is not installed."""
+    if name == "local":
+        return LocalEngine()
+    try:
+        from agentcli.features.batch.ray_engine import RayEngine
+    except ImportError as error:
+        raise SettingsError(
+            f"the engine {name} cannot be used: {error}", hint="pip install 'agentcli[ray]'"
+        ) from error
+    return RayEngine(workers=workers)
+
+
+def _lock_output(out: Path) -> SessionLock:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / ".gitignore").write_text("*\n", encoding="utf-8")
+        return SessionLock(out)
+    except SessionInUse as error:
+        raise SettingsError(
+            f"another batch is writing to {out}", hint="wait for it, or name another --out"
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"cannot write to {out}: {error.strerror}", hint="--out DIR") from error
+
+
+def _parse_event(line: bytes) -> Result:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _write_json(path: Path, value: Result) -> None:
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    new.replace(path)

@@ -1,0 +1,76 @@
+"""Workers on a Ray cluster: the one of RAY_ADDRESS, or one of this machine alone.
+
+Its nodes must share the file system and have the same agentcli: trees and results are files.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+import ray
+
+from agentcli.features.batch.engine import PATIENCE_S, WorkerJob
+
+
+class RayEngine:
+    def __init__(self, *, workers: int) -> None:
+        """`workers`: how many a cluster of this machine has room for."""
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if os.environ.get("RAY_ADDRESS"):
+            ray.init(**quiet)
+        else:
+            ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+        self._run_job = ray.remote(num_cpus=1, max_retries=0)(run_job)
+
+    async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
+        promised = self._run_job.remote(job, dict(os.environ))
+        try:
+            code: int = await asyncio.wrap_future(promised.future())
+        except ray.exceptions.RayError:
+            return -signal.SIGKILL  # the worker, or its node, is gone
+        except asyncio.CancelledError:
+            ray.cancel(promised)
+            ray.wait([promised], timeout=PATIENCE_S)
+            raise
+        for line in job.stdout_path.read_bytes().splitlines(keepends=True):
+            on_line(line)
+        return code
+
+    def close(self) -> None:
+        ray.shutdown()
+
+
+def run_job(job: WorkerJob, environ: dict[str, str]) -> int:
+    """On some node. What the worker says comes through a pipe: it ends when nobody reads on."""
+    with job.stderr_path.open("wb") as story, job.stdout_path.open("wb") as events:
+        worker = subprocess.Popen(
+            job.argv,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=story,
+        )
+        assert worker.stdin is not None and worker.stdout is not None
+        Thread(target=_write_stdin, args=(worker, job.stdin), daemon=True).start()
+        try:
+            for line in worker.stdout:
+                events.write(line)
+            return worker.wait()
+        finally:
+            if worker.poll() is None:  # cancelled
+                worker.terminate()
+                worker.wait(PATIENCE_S)
+
+
+def _write_stdin(worker: "subprocess.Popen[bytes]", data: bytes) -> None:
+    assert worker.stdin is not None
+    try:
+        worker.stdin.write(data)
+        worker.stdin.close()
+    except BrokenPipeError:
+        return  # it has left already, and says why

@@ -1,0 +1,248 @@
+"""`agentcli batch`: runs the tasks of a file, shows how far they are, and reports at the end.
+
+However it ends, the report tells what is done: calling it again goes on from there.
+"""
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.features.batch.engine import ENGINES, Batch, BatchEngine, BatchPlan, build_engine
+from agentcli.features.batch.tasks import Task, TaskFile
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import Exit, UsageError
+from agentcli.types.messages import ToolCall
+from agentcli.types.words import pluralize
+from agentcli.ui.oneshot.reports import quote_cell
+from agentcli.ui.render.wording import format_duration, format_target, shorten_middle
+from agentcli.ui.streams import err_is_terminal, write_err, write_out
+
+# A batch while it runs: a line for every task that ended, and on a terminal one that moves.
+
+
+CLEAR = "\r\x1b[K"
+
+
+class BatchProgress:
+    """Implements `app.batch.work.Watcher` on stderr."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._doing: dict[str, str] = {}
+        """What each running task is at."""
+        self._draws = err_is_terminal()
+
+    def skip(self, count: int) -> None:
+        """These were done before."""
+        self._done += count
+        write_err(f"{count} of {self._total} tasks are done already\n")
+
+    def on_start(self, task: Task) -> None:
+        self._doing[task.id] = "starting"
+        self._draw_line()
+
+    def on_event(self, task: Task, event: dict[str, Any]) -> None:
+        match event:
+            case {"type": "tool.requested", "tool": str(name), "input": given}:
+                about = format_target(ToolCall(id="", name=name, input=given))
+                self._doing[task.id] = f"{name} {about}"
+            case {"type": "turn.started"}:
+                self._doing[task.id] = "thinking"
+            case _:
+                return
+        self._draw_line()
+
+    def on_crash(self, task: Task, how: str) -> None:
+        self._write_line(f"{task.id}: its worker was {how}; nothing of it is kept")
+
+    def on_end(self, task: Task, result: dict[str, Any]) -> None:
+        self._doing.pop(task.id, None)
+        self._done += 1
+        width = len(str(self._total))
+        self._write_line(f"[{self._done:>{width}}/{self._total}] {format_result(task.id, result)}")
+
+    def clear_line(self) -> None:
+        """The line that moved is gone."""
+        if self._draws:
+            write_err(CLEAR)
+
+    def _write_line(self, text: str) -> None:
+        self.clear_line()
+        write_err(f"{show_controls(text)}\n")
+        self._draw_line()
+
+    def _draw_line(self) -> None:
+        if not self._draws:
+            return
+        running = "  ".join(f"{name}: {doing}" for name, doing in self._doing.items())
+        columns = shutil.get_terminal_size().columns
+        text = show_controls(f"{self._done} of {self._total} done  {running}")
+        write_err(f"{CLEAR}{shorten_middle(text, max(columns - 1, 20))}")
+
+
+def format_result(name: str, result: dict[str, Any]) -> str:
+    """One line: how it went, what it took, and why it failed."""
+    took = format_duration((result.get("duration_ms") or 0) / 1000)
+    cost = result.get("cost_usd")
+    spent = f", {format_estimate(result)}${cost:.4f}" if cost else ""
+    error = result.get("error") or {}
+    why = f": {error.get('message')}" if error.get("message") else ""
+    return f"{result['status']:<6} {name} ({took}{spent}){why}"
+
+
+def format_estimate(result: dict[str, Any]) -> str:
+    """Before a task's cost, where a part of it is estimated."""
+    return "about " if result.get("cost_is_estimate") else ""
+
+
+# What became of a batch: `report.json` for programs and `report.md` for people.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    file: TaskFile
+    results: Sequence[dict[str, Any]]
+    """Of the tasks that are done, in the order of the file."""
+
+    @property
+    def waiting(self) -> list[str]:
+        done = {result["id"] for result in self.results}
+        return [task.id for task in self.file.tasks if task.id not in done]
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        return [result for result in self.results if result["status"] != "ok"]
+
+    @property
+    def exit_code(self) -> int:
+        """Of the first task that did not succeed; a wrong line counts when all tasks did."""
+        if self.failed:
+            return int(self.failed[0]["exit_code"])
+        return Exit.USAGE if self.file.bad else Exit.DONE
+
+    @property
+    def summary(self) -> str:
+        """All of it in one sentence."""
+        parts = [f"{len(self.results) - len(self.failed)} of {len(self.file.tasks)} succeeded"]
+        parts += [f"{len(self.failed)} failed"] if self.failed else []
+        parts += [f"{len(self.waiting)} not run"] if self.waiting else []
+        if self.file.bad:
+            parts.append(f"{pluralize(len(self.file.bad), 'line')} of the file wrong")
+        return ", ".join(parts)
+
+    def write(self, out: Path) -> None:
+        _replace_file(out / "report.json", self._render_json())
+        _replace_file(out / "report.md", "\n".join(self._render_markdown()) + "\n")
+
+    def _render_json(self) -> str:
+        costs = [result.get("cost_usd") for result in self.results]
+        document = {
+            "v": 1,
+            "tasks": len(self.file.tasks),
+            "ok": len(self.results) - len(self.failed),
+            "failed": len(self.failed),
+            "not_run": self.waiting,
+            "bad_lines": [{"line": it.number, "message": it.message} for it in self.file.bad],
+            "cost_usd": None if None in costs else sum(cost for cost in costs if cost),
+            "cost_is_estimate": any(result.get("cost_is_estimate") for result in self.results),
+            "results": list(self.results),
+        }
+        return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+    def _render_markdown(self) -> Iterator[str]:
+        yield "# Batch"
+        yield ""
+        yield f"{self.summary}."
+        yield ""
+        yield "| task | status | time | cost | files | answer |"
+        yield "| --- | --- | --- | --- | --- | --- |"
+        for result in self.results:
+            yield _render_row(result)
+        if self.file.bad:
+            yield ""
+            yield "## Lines that are wrong"
+            yield ""
+            yield from (f"- line {it.number}: {quote_cell(it.message)}" for it in self.file.bad)
+
+
+def _render_row(result: dict[str, Any]) -> str:
+    cost, error = result.get("cost_usd"), result.get("error") or {}
+    text = error.get("message") or result.get("answer") or ""
+    cells = (
+        f"[{result['id']}](tasks/{result['id']}/answer.md)",
+        result["status"],
+        format_duration((result.get("duration_ms") or 0) / 1000),
+        "price not known" if cost is None else f"{format_estimate(result)}${cost:.4f}",
+        str(len(result.get("files_changed") or ())),
+        quote_cell(" ".join(text.split())[:200]),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _replace_file(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def run_batch(plan: BatchPlan, file: TaskFile, *, engine: str = "local") -> int:
+    named = next((name for name in ENGINES if name == engine), None)
+    if named is None:
+        raise UsageError(
+            f"there is no engine {engine}", hint=f"--engine takes {' or '.join(ENGINES)}"
+        )
+    for bad in file.bad:
+        write_err(f"error: line {bad.number} is not a task: {bad.message}\n")
+    runs = build_engine(named, workers=plan.workers)
+    try:
+        return asyncio.run(_run_tasks(plan, file, runs))
+    finally:
+        runs.close()
+
+
+async def _run_tasks(plan: BatchPlan, file: TaskFile, engine: BatchEngine) -> int:
+    progress = BatchProgress(len(file.tasks))
+    batch = Batch(plan, file.tasks, listener=progress, engine=engine)
+    if batch.results:
+        progress.skip(len(batch.results))
+    if batch.trees.lacks_changes:
+        write_err("warning: what is not committed is not in the tasks' worktrees\n")
+    stopped: signal.Signals | None = None
+    try:
+        stopped = await _run_until_signal(batch.run())
+    finally:
+        progress.clear_line()
+        results = [batch.results[it.id] for it in file.tasks if it.id in batch.results]
+        report = BatchReport(file=file, results=results)
+        report.write(plan.out)
+        batch.close()
+    write_out(f"{report.summary}: {plan.out / 'report.md'}\n")
+    return Exit(128 + stopped) if stopped else report.exit_code
+
+
+async def _run_until_signal(work: Coroutine[Any, Any, None]) -> signal.Signals | None:
+    """The signal that ended it; None: it came to its own end."""
+    task = asyncio.ensure_future(work)
+    got: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        got.append(number)
+        task.cancel()
+
+    if sys.platform != "win32":
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not got:
+            raise
+        return got[0]
+    return None

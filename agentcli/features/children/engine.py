@@ -1,0 +1,210 @@
+"""The child agents of a session: each has its own loop and log, and shares all boundaries."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agentcli import __version__
+from agentcli.agent.dispatch import ResultHook
+from agentcli.agent.journal import Journal
+from agentcli.agent.limits import Breaker, TurnLimits
+from agentcli.agent.loop import Loop
+from agentcli.agent.model_client import FallBack, ModelClient, refuse_fallback
+from agentcli.agent.toolset import Load, Toolset
+from agentcli.log.paths import SessionPaths
+from agentcli.log.writer import LogWriter
+from agentcli.session.agent_parts import build_dispatcher, build_model_client
+from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
+from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.tool_catalog import ToolCatalog
+from agentcli.settings import Settings
+from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.types.errors import ToolError
+from agentcli.types.events import ContextNote, Event, Fact, SessionStarted, Warned
+from agentcli.types.tools import Effect, ErrorKind, Tool, ToolSpec
+from agentcli.types.verdicts import Delegation
+
+if TYPE_CHECKING:
+    from agentcli.agent.children import Child, ChildRunner, Role
+
+STEPS_MAX = 40
+WALL_S = 900.0
+
+Offer = tuple[ToolSpec, Load]
+
+
+class ChildAgents:
+    def __init__(
+        self,
+        settings: Settings,
+        paths: SessionPaths,
+        *,
+        gate: PermissionGate,
+        builtin_tools: BuiltinTools,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._settings = settings
+        self._paths = paths
+        self._gate = gate
+        self._builtin_tools = builtin_tools
+        self._checkpoints = checkpoints
+        self._roles: list[Role] = []
+        self._parent_toolset = Toolset(())
+        self._list_server_read_tools: Callable[[], Collection[str]] = tuple
+        self.build_result_hooks: Callable[[Delegation], Sequence[ResultHook]] = lambda child: ()
+        """What looks at the output of a child's every call."""
+        self.fall_back: FallBack = refuse_fallback
+        """Puts another model in the place of the session's."""
+        self.steps_left: Callable[[], int | None] = lambda: None
+        """How many requests their parent may still make in its turn; None: without end."""
+
+    def connect(self, toolset: Toolset, *, list_read_tools: Callable[[], Collection[str]]) -> None:
+        """The parent's tools, and those of servers among them that only read."""
+        self._parent_toolset, self._list_server_read_tools = toolset, list_read_tools
+
+    def build_start_notes(self) -> list[ContextNote | Warned]:
+        """What the model is told of the roles there are."""
+        self._roles, facts = load_roles(self._settings, tools=self._parent_toolset.specs)
+        return facts
+
+    def iter_offers(self) -> Iterator[Offer]:
+        yield load_spec("delegate"), self._build_delegate
+
+    def _build_delegate(self) -> Tool:
+        from agentcli.agent.children import ChildRunner
+        from agentcli.features.children.delegate import Delegate
+
+        children = ChildRunner(self._roles, open_child=self._open_child)
+        return Delegate(run_child=children.run, effect_of=partial(self._find_effect, children))
+
+    def _find_effect(self, children: "ChildRunner", name: str) -> Effect:
+        """A child that only reads may run beside others."""
+        names = children.find_role(name).tools
+        is_reading = names is None or set(names) <= set(self._list_read_tools())
+        return Effect.READ if is_reading else Effect.EXECUTE
+
+    def _list_read_tools(self) -> tuple[str, ...]:
+        from agentcli.agent.children import READ_TOOLS
+
+        return (*READ_TOOLS, *self._list_server_read_tools())
+
+    def _iter_foreign_offers(self) -> Iterator[Offer]:
+        """The parent's tools of servers and plugins."""
+        for spec in self._parent_toolset.specs:
+            if is_foreign(spec):
+                yield (
+                    replace(spec, deferred=False),
+                    partial(self._parent_toolset.resolve, spec.name),
+                )
+
+    def _build_toolset(self, role: "Role", facts: Callable[[], Sequence[Fact]]) -> Toolset:
+        """Raises ToolError where the role names a tool that there is not."""
+        offers = [
+            *self._checkpoints.wrap_offers(self._builtin_tools.iter_offers(facts)),
+            *self._iter_foreign_offers(),
+        ]
+        wanted = self._list_read_tools() if role.tools is None else role.tools
+        for name in wanted:
+            if not any(_matches_name(spec, name) for spec, _ in offers):
+                raise ToolError(f"The role {role.name} uses the tool {name}, which is not there.")
+        chosen = [one for one in offers if any(_matches_name(one[0], name) for name in wanted)]
+        toolset = Toolset(one for one in chosen if one[0].name in BUILT_IN)
+        ToolCatalog(toolset, servers=None, window_tokens=self._builtin_tools.get_window()).admit(
+            chosen
+        )
+        return toolset
+
+    def _limit_steps(self) -> int:
+        """Raises ToolError where the parent has none left, and could not hear of it either."""
+        left = self.steps_left()
+        if left is not None and left <= 0:
+            reached = "The limit of this run is reached: no child agent was started."
+            raise ToolError(reached, kind=ErrorKind.LIMITED)
+        return STEPS_MAX if left is None else min(STEPS_MAX, left)
+
+    def _open_child(self, role: "Role", task: str, listen: Callable[[Event], None]) -> "Child":
+        from agentcli.agent.children import Child
+
+        limits = TurnLimits(steps=self._limit_steps(), wall_s=WALL_S)
+        toolset = self._build_toolset(role, lambda: journal.facts)
+        breaker, briefing = Breaker(), ProjectInstructions(self._settings)
+        log, followed = LogWriter(self._paths.new_child_log()), self._gate.cwd_source
+        journal = Journal(
+            f"{self._paths.id}/{log.path.stem}",
+            record=log.append,
+            listeners=(listen, briefing),
+            mask=self._gate.secret_masking.build_event_mask(),
+        )
+        child = Delegation(child_id=journal.session, role=role.name, task=task)
+        asking = build_model_client(
+            toolset, settings=self._settings, builtin_tools=self._builtin_tools, journal=journal
+        )
+        asking.fall_back = partial(self._follow_fallback, asking)
+        loop = Loop(
+            model_client=asking,
+            journal=journal,
+            dispatcher=build_dispatcher(
+                toolset,
+                settings=self._settings,
+                gate=self._gate,
+                journal=journal,
+                breaker=breaker,
+                result_hooks=self.build_result_hooks(child),
+                child=child,
+            ),
+            breaker=breaker,
+            limits=limits,
+            parallel=self._settings.parallel,
+            collect_notes=briefing.collect_notes,
+            wraps_up=True,
+        )
+
+        def close() -> None:
+            if "bash" in toolset.names:
+                self._gate.set_cwd_source(followed)  # the parent's commands go on where they were
+            log.close()
+
+        self._record_start(journal, toolset, briefing)
+        return Child(
+            journal=journal,
+            loop=loop,
+            log_path=log.path,
+            read_log_head=lambda: log.head,
+            close=close,
+        )
+
+    async def _follow_fallback(self, model_client: ModelClient) -> bool:
+        """Whether the session goes on with another model, and the child with it."""
+        is_behind = model_client.model != self._builtin_tools.model.name
+        if not is_behind and not await self.fall_back():
+            return False
+        model = self._builtin_tools.model
+        model_client.switch_model(provider=model.provider, model=model.name, price=model.price)
+        return True
+
+    def _record_start(
+        self, journal: Journal, toolset: Toolset, instructions: ProjectInstructions
+    ) -> None:
+        journal.append(
+            SessionStarted(
+                session=journal.session,
+                version=__version__,
+                workspace=str(self._settings.workspace),
+                model=self._builtin_tools.model.name,
+                mode=self._gate.mode,
+                tools=toolset.names,
+                tools_sha256=toolset.hash_specs(),
+            )
+        )
+        for told in instructions.build_start_notes():
+            if isinstance(told, ContextNote):  # what is wrong with them, the parent's log says
+                journal.append(told)
+
+
+def _matches_name(spec: ToolSpec, name: str) -> bool:
+    """A tool of ours by its name, one of a server also by a pattern such as `tracker__*`."""
+    return spec.name == name or ("__" in spec.name and fnmatchcase(spec.name, name))

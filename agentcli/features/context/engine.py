@@ -1,0 +1,250 @@
+"""Where the tokens of a request come from: the sources a person can do something about."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
+from agentcli.agent.history import PINNED, SUMMARISED, History, build_messages
+from agentcli.agent.model_client import load_system_prompt
+from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
+from agentcli.agent.toolset import Toolset
+from agentcli.features.mcp.server_files import iter_accepted_tools, read_entries
+from agentcli.features.plugins.engine import load_plugins
+from agentcli.log.reader import read_valid_part
+from agentcli.log.sessions import find_session_to_read
+from agentcli.session.context_sources import ProjectInstructions, is_foreign, load_roles
+from agentcli.session.model import SCRIPT, choose_model, find_window
+from agentcli.session.project import Project, apply_project, load_project
+from agentcli.session.tool_catalog import ToolCatalog
+from agentcli.settings import Settings, load_settings
+from agentcli.system.tokens import estimate
+from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.patch.contract import load_patch_spec
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.events import (
+    ContextNote,
+    Fact,
+    ModeChanged,
+    ModelChanged,
+    SessionResumed,
+    SessionStarted,
+    TurnStarted,
+)
+from agentcli.types.messages import Image, Json, Text, UserMessage
+from agentcli.types.provider import Message, Request
+from agentcli.types.tools import Tool, ToolMessage, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.providers.dialect import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSource:
+    name: str
+    tokens: int
+
+
+def list_token_sources(
+    *, system: str, tools: Sequence[ToolSpec], facts: Iterable[Fact]
+) -> list[TokenSource]:
+    """In the order of a request; all of them together are about what it costs to send."""
+    facts = list(facts)
+    totals = {"system prompt": estimate(system)}
+    for spec in tools:
+        owner = "tools" if spec.source == "built-in" else f"tools of {spec.source}"
+        totals[owner] = totals.get(owner, 0) + count_spec_tokens(spec)
+    pinned = {
+        fact.text: str(fact.why)
+        for fact in facts
+        if isinstance(fact, ContextNote) and fact.why in PINNED
+    }
+    others = ("summary", "conversation", "tool results")
+    totals |= dict.fromkeys((*map(str, PINNED), *others), 0)
+    for message in History(facts).build_messages():
+        totals[_classify_message(message, pinned)] += count_message_tokens(message, estimate)
+    return [TokenSource(name=name, tokens=tokens) for name, tokens in totals.items() if tokens]
+
+
+def _classify_message(message: Message, pinned: Mapping[str, str]) -> str:
+    if isinstance(message, ToolMessage):
+        return "tool results"
+    first = message.content[0] if message.content else None
+    text = first.text if isinstance(first, Text) else ""
+    if text in pinned:
+        return pinned[text]
+    return "summary" if text.startswith(SUMMARISED) else "conversation"
+
+
+# The first request of a session as it would be sent now, without a session being opened.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRequest:
+    """All that precedes the first prompt, and what follows it at once."""
+
+    settings: Settings
+    system: str
+    toolset: Toolset
+    notes: tuple[ContextNote, ...]
+    notes_after: tuple[ContextNote, ...]
+    takes_images: bool
+
+    def build_request(self, prompt: str, attachments: Sequence[Text | Image]) -> Request:
+        said = TurnStarted(message=UserMessage(content=(Text(text=prompt), *attachments)))
+        return Request(
+            model=self.settings.model or "",
+            system=self.system,
+            messages=build_messages((*self.notes, said, *self.notes_after)),
+            tools=self.toolset.declared,
+            deferred=self.toolset.deferred,
+            effort=self.settings.effort,
+        )
+
+
+def build_first_request(settings: Settings) -> FirstRequest:
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    settings = apply_project(settings, project)
+    toolset = build_toolset(settings, project)
+    model = _find_known_model(settings)
+    told = (
+        *ProjectInstructions(settings).build_start_notes(),
+        *load_roles(settings, tools=toolset.specs)[1],
+    )
+    return FirstRequest(
+        settings=settings,
+        system=load_system_prompt(),
+        toolset=toolset,
+        notes=tuple(fact for fact in told if isinstance(fact, ContextNote)),
+        notes_after=(
+            *PlanTracker([ModeChanged(mode=settings.mode)]).collect_notes(),
+            *EnvironmentNotes(settings.workspace).collect_notes(),
+        ),
+        takes_images=model is None or model.images,
+    )
+
+
+def encode_first_request(
+    settings: Settings, prompt: str, attachments: Sequence[Text | Image]
+) -> dict[str, Json]:
+    """In the words of the model's own protocol. Raises AgentError where there is no model."""
+    if (settings.model or "").startswith(f"{SCRIPT}/"):
+        raise UsageError("a script is sent nothing", hint="agentcli prompt --json --model opus")
+    from agentcli.providers.connection import prepare_request
+    from agentcli.providers.normalize import NormalizedHistory
+    from agentcli.providers.transport import find_dialect
+
+    model, _ = choose_model(settings)
+    request = prepare_request(
+        build_first_request(settings).build_request(prompt, attachments), NormalizedHistory(model)
+    )
+    return find_dialect(model.protocol).encode(request, model)
+
+
+def build_toolset(
+    settings: Settings, project: Project | None, *, past: Sequence[Fact] = ()
+) -> Toolset:
+    """What a session would have, as far as it is known without asking any server.
+
+    `before`: of a session that would be taken up: what was found in it is declared again."""
+    model = _find_known_model(settings)
+    toolset = Toolset((spec, _fail_if_called) for spec in _iter_own_specs(settings, model))
+    entries = read_entries(settings, project)
+    servers = iter_accepted_tools(entries) if entries else ()
+    sizes = (settings.window, model.window_tokens if model else None)
+    window = min((size for size in sizes if size), default=None)
+    catalogue = ToolCatalog(toolset, servers=None, window_tokens=window, past=past)
+    plugins = load_plugins(settings.workspace).iter_offers()
+    catalogue.admit((*plugins, *((spec, _fail_if_called) for spec in servers)))
+    return toolset
+
+
+def _iter_own_specs(settings: Settings, model: "Model | None") -> Iterable[ToolSpec]:
+    yield from map(load_spec, BUILT_IN)
+    if model is not None and model.patch_tool:
+        yield load_patch_spec()
+    if settings.programs:
+        yield load_spec("run_program")
+    yield load_spec("delegate")
+
+
+def _find_known_model(settings: Settings) -> "Model | None":
+    """None: no model is chosen, or nothing is known of it."""
+    if (settings.model or "").startswith(f"{SCRIPT}/"):
+        return None
+    try:
+        return choose_model(settings)[0]
+    except SettingsError:
+        return None
+
+
+def _fail_if_called() -> Tool:
+    raise AssertionError("a tool that is only listed was called")
+
+
+# What a model is sent in the next request of a session, taken apart.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReport:
+    """Of the next request of a session."""
+
+    session: str
+    model: str
+    sources: Sequence[TokenSource]
+    window_tokens: int | None
+    """None: nobody knows it."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(source.tokens for source in self.sources)
+
+
+def measure_saved_session(session_name: str | None, workspace: Path) -> ContextReport:
+    """Of a session that is named, or else of the latest in the workspace."""
+    place = find_session_to_read(session_name, workspace)
+    facts = [entry.fact for entry in read_valid_part(place.log).entries]
+    if not facts:
+        raise SettingsError(
+            f"{place.log} holds no session", hint=f"see why: agentcli audit verify {place.log}"
+        )
+    model, workspace, names = _find_terms(facts)
+    settings = load_settings(
+        {"model": model or None}, workspace=workspace if workspace.is_dir() else Path()
+    )
+    project = load_project(settings.workspace)
+    tools = build_toolset(apply_project(settings, project), project, past=facts).declared
+    had = [spec for spec in tools if spec.name in names or is_foreign(spec)]
+    return measure_context(facts, session=place.id, tools=had)
+
+
+def measure_context(
+    facts: Sequence[Fact],
+    *,
+    session: str,
+    tools: Sequence[ToolSpec],
+    window_tokens: int | None = None,
+) -> ContextReport:
+    """`tools`: as they are declared. `window_tokens`: of the model, where a session knows it."""
+    model, *_ = _find_terms(facts)
+    return ContextReport(
+        session=session,
+        model=model,
+        sources=list_token_sources(system=load_system_prompt(), tools=tools, facts=facts),
+        window_tokens=window_tokens or find_window(model),
+    )
+
+
+def _find_terms(facts: Sequence[Fact]) -> tuple[str, Path, tuple[str, ...]]:
+    """The model, the workspace and the names of the tools, as they were last."""
+    model, workspace, tools = "", Path(), tuple(BUILT_IN)
+    for fact in facts:
+        match fact:
+            case SessionStarted() | SessionResumed():
+                model, workspace, tools = fact.model, Path(fact.workspace), fact.tools
+            case ModelChanged(model=name):
+                model = name
+            case _:
+                pass
+    return model, workspace, tools

@@ -1,0 +1,110 @@
+"""Tokens by source, as a small bar chart, and the prompt as it is sent."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.agent.request_size import IMAGE_TOKENS, count_spec_tokens
+from agentcli.features.context.engine import (
+    ContextReport,
+    FirstRequest,
+    build_first_request,
+    encode_first_request,
+    measure_saved_session,
+)
+from agentcli.settings import Settings
+from agentcli.system.plain_text import show_controls
+from agentcli.system.tokens import estimate
+from agentcli.types.messages import Image, Text
+from agentcli.ui.oneshot.prompt import read_images
+
+BAR_COLUMNS = 30
+IMAGE_CHARS = 16
+PLACEHOLDER = "PROMPT"
+"""What stands for a prompt that is not given."""
+
+
+def show_context(named: str | None, workspace: Path, *, as_json: bool) -> None:
+    contents = measure_saved_session(named, workspace)
+    if as_json:
+        sys.stdout.write(json.dumps(_context_json(contents)) + "\n")
+    else:
+        sys.stdout.write("\n".join(render_chart(contents)) + "\n")
+
+
+def render_chart(contents: ContextReport) -> list[str]:
+    window = contents.window_tokens
+    rows = [(source.name, source.tokens) for source in contents.sources]
+    if window:
+        rows.append(("free", max(0, window - contents.tokens)))
+    whole = max(1, window or contents.tokens)
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{contents.model or 'no model'}: about {contents.tokens} tokens in the next request"]
+    for name, tokens in rows:
+        share = tokens / whole
+        bar = "#" * max(round(share * BAR_COLUMNS), tokens > 0)
+        lines.append(f"{name:<{width}}  {tokens:>8}  {share:>4.0%}  {bar}")
+    if window is None:
+        lines.append("the model's window is not known: shares are of the request")
+    return lines
+
+
+def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
+    """What the model is told before and with the first prompt, and what each part costs.
+
+    As JSON: the request itself, as it would be sent, but for the bytes of images."""
+    prompt = prompt or PLACEHOLDER
+    attached = [*map(_shorten_image, read_images(prompt, (), settings.workspace))]
+    if as_json:
+        shown = json.dumps(
+            encode_first_request(settings, prompt, attached), ensure_ascii=False, indent=2
+        )
+        sys.stdout.write(f"{shown}\n")
+        return
+    total = 0
+    for title, text, tokens in _list_parts(build_first_request(settings), prompt, attached):
+        total += tokens
+        sys.stdout.write(f"# {title} ({tokens} tokens)\n\n{show_controls(text)}\n\n")
+    sys.stdout.write(f"# all: about {total} tokens\n")
+
+
+def _shorten_image(part: str | Image) -> Text | Image:
+    """Of an image its beginning, for people, and what it costs."""
+    if isinstance(part, str):
+        return Text(text=part)
+    size = f"{len(part.data)} characters, about {IMAGE_TOKENS} tokens"
+    return replace(part, data=f"{part.data[:IMAGE_CHARS]}… ({size})")
+
+
+def _list_parts(
+    parts: FirstRequest, prompt: str, attachments: Sequence[Text | Image]
+) -> Iterator[tuple[str, str, int]]:
+    yield "system prompt", parts.system, estimate(parts.system)
+    for spec in parts.toolset.declared:
+        declared = f"{spec.description}\n{json.dumps(spec.schema, ensure_ascii=False)}"
+        source = "" if spec.source == "built-in" else f", {spec.source}"
+        yield f"tool {spec.name}{source}", declared, count_spec_tokens(spec)
+    for told in parts.notes:
+        yield told.why, told.text, estimate(told.text)
+    yield "prompt", prompt, estimate(prompt)
+    for part in attachments:
+        if isinstance(part, Text):
+            yield "attached", part.text, estimate(part.text)
+        elif parts.takes_images:
+            yield part.media_type, part.data, IMAGE_TOKENS
+        else:
+            yield part.media_type, "(not sent: the model takes no images)", 0
+    for told in parts.notes_after:
+        yield told.why, told.text, estimate(told.text)
+
+
+def _context_json(contents: ContextReport) -> dict[str, object]:
+    return {
+        "session": contents.session,
+        "model": contents.model,
+        "tokens": contents.tokens,
+        "window_tokens": contents.window_tokens,
+        "sources": {source.name: source.tokens for source in contents.sources},
+    }

@@ -1,0 +1,48 @@
+"""A recorded fix, played through the real loop and the real tools on a throw-away project."""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from agentcli.settings import Settings
+from agentcli.types.errors import Exit
+from agentcli.ui.oneshot.plain import ProgressRenderer, StderrSink, TextAnswer
+from agentcli.ui.oneshot.runner import OneShotTask, run_once
+
+SHIPPED = Path(__file__).parents[1] / "demo"
+PROMPT = "fix the failing test"
+
+WHAT_IT_IS = """\
+This is a demonstration. The model's part is a recording: no key is used and nothing leaves this
+machine. The rest is real: the tools run, the file is edited, the tests are run again.
+
+> {prompt}
+"""
+WHAT_NEXT = """
+Next: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=… or GEMINI_API_KEY=…, and in your repository:
+  agentcli run --mode auto-edit "{prompt}"
+"""
+
+
+def play_demo() -> Exit:
+    with tempfile.TemporaryDirectory(prefix="agentcli-demo-") as scratch:
+        project = Path(scratch) / "project"
+        shutil.copytree(
+            SHIPPED / "project",
+            project,
+            copy_function=shutil.copyfile,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+        settings = Settings(
+            workspace=project.resolve(),
+            model=f"script/{SHIPPED / 'script.yaml'}",
+            mode="auto",
+            sessions=Path(scratch) / "sessions",
+        )
+        sys.stderr.write(WHAT_IT_IS.format(prompt=PROMPT))
+        order = OneShotTask(settings=settings, prompt=PROMPT)
+        code = run_once(lambda: order, [ProgressRenderer(StderrSink(bodies=True)), TextAnswer()])
+        if code is Exit.DONE:
+            sys.stderr.write(WHAT_NEXT.format(prompt=PROMPT))
+        return code

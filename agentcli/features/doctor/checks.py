@@ -1,0 +1,222 @@
+"""What works on this machine and what does not, each with the command that fixes it."""
+
+import locale
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentcli import __version__
+from agentcli.log.paths import sessions_directory
+from agentcli.sandbox.choose import LayerFinding as Layer
+from agentcli.sandbox.choose import SandboxScope, describe_layers
+from agentcli.sandbox.remedies import Remedy, workspace_unwritable
+from agentcli.session.hooks import read_user_hooks
+from agentcli.session.model import open_model
+from agentcli.session.project import DIRECTORY, load_project, load_project_rules
+from agentcli.settings import (
+    RawValues,
+    Settings,
+    build_settings,
+    get_hooks_file,
+    get_settings_file,
+    load_settings,
+)
+from agentcli.system.own_process import find_program
+from agentcli.tools.search.ripgrep import PACKAGE
+from agentcli.tools.search.ripgrep import find_ripgrep as find_ripgrep
+from agentcli.types.errors import AgentError, Exit, SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthCheck:
+    subject: str
+    words: str
+    status: Literal["ok", "warn", "FAIL"] = "ok"
+    fix: str = ""
+
+
+def run_checks(flags: RawValues, *, workspace: Path) -> Exit:
+    """Prints one line per finding. Fails when a run could not work.
+
+    Settings that cannot be used are one of them: the rest is looked at as if nothing were set."""
+    fault, failed = None, False
+    try:
+        settings = load_settings(flags, workspace=workspace)
+    except SettingsError as error:
+        fault, settings = error, build_settings(flags, workspace=workspace)
+    for finding in check_machine(settings, fault=fault):
+        failed = failed or finding.status == "FAIL"
+        sys.stdout.write(f"{finding.status:<4}  {finding.subject:<9}  {finding.words}\n")
+        if finding.fix:
+            sys.stdout.write(f"{'':<17}fix: {finding.fix}\n")
+    return Exit.SETTINGS if failed else Exit.DONE
+
+
+def check_machine(
+    settings: Settings, *, fault: SettingsError | None = None
+) -> Iterator[HealthCheck]:
+    """`fault`: what is wrong with the settings, of which these are none then."""
+    yield HealthCheck(
+        subject="agentcli",
+        words=f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}",
+    )
+    yield _check_model(settings)
+    yield _check_state()
+    yield _check_settings_file(fault)
+    yield _check_hooks()
+    yield _check_project(settings)
+    bash, git = (find_program(name, beside=settings.workspace) for name in ("bash", "git"))
+    yield _check_program(
+        "bash", bash, "the bash tool cannot run", "apt-get install bash", needed=True
+    )
+    yield _check_program(
+        "git", git, "no repository can be looked at", "apt-get install git", needed=False
+    )
+    yield _check_sandbox(settings)
+    yield _check_ripgrep(settings)
+    yield _check_terminal()
+    yield _check_workspace(settings)
+
+
+def _check_model(settings: Settings) -> HealthCheck:
+    try:
+        return HealthCheck(subject="model", words=open_model(settings).name)
+    except AgentError as error:
+        return HealthCheck(subject="model", words=str(error), status="FAIL", fix=error.hint)
+
+
+def _check_state() -> HealthCheck:
+    try:
+        sessions = sessions_directory()
+        sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=sessions):
+            return HealthCheck(subject="sessions", words=f"kept in {sessions}")
+    except (AgentError, OSError) as error:
+        fix = "export XDG_STATE_HOME=/a/directory/that/can/be/written"
+        return HealthCheck(subject="sessions", words=str(error), status="FAIL", fix=fix)
+
+
+def _check_settings_file(fault: SettingsError | None) -> HealthCheck:
+    if fault is not None:
+        return HealthCheck(subject="settings", words=str(fault), status="FAIL", fix=fault.hint)
+    path = get_settings_file()
+    return HealthCheck(subject="settings", words=str(path) if path.exists() else f"none ({path})")
+
+
+def _check_hooks() -> HealthCheck:
+    path = get_hooks_file()
+    try:
+        found = read_user_hooks(path)
+    except AgentError as error:
+        return HealthCheck(subject="hooks", words=str(error), status="FAIL", fix=error.hint)
+    if found is None or not (found.hooks or found.warnings):
+        return HealthCheck(subject="hooks", words=f"none ({path})")
+    words = "; ".join((f"{len(found.hooks)} in {path}", *found.warnings))
+    if found.warnings:
+        return HealthCheck(subject="hooks", words=words, status="warn", fix=f"edit {path}")
+    return HealthCheck(subject="hooks", words=words)
+
+
+def _check_project(settings: Settings) -> HealthCheck:
+    try:
+        project = load_project(settings.workspace)
+        load_project_rules(project)
+    except AgentError as error:
+        return HealthCheck(subject="project", words=str(error), status="FAIL", fix=error.hint)
+    if project is None:
+        return HealthCheck(subject="project", words=f"brings no {DIRECTORY}")
+    if project.warning:
+        return HealthCheck(subject="project", words=project.warning, status="warn")
+    return HealthCheck(subject="project", words=f"{project.files.directory} is used")
+
+
+def _check_program(
+    name: str, path: str | None, without: str, fix: str, *, needed: bool
+) -> HealthCheck:
+    if path:
+        return HealthCheck(subject=name, words=path)
+    status: Literal["FAIL", "warn"] = "FAIL" if needed else "warn"
+    return HealthCheck(subject=name, words=f"not found: {without}", status=status, fix=fix)
+
+
+def _check_sandbox(settings: Settings) -> HealthCheck:
+    """What commands of this workspace would run in, why, and whether there is something better."""
+    try:
+        found = _describe_layers(settings)
+    except AgentError as error:
+        return HealthCheck(subject="sandbox", words=str(error), status="warn", fix=error.hint)
+    wanted = [one for one in found if settings.sandbox in ("auto", one.layer)]
+    used = next((one for one in wanted if one.works), None)
+    words = (
+        _describe_used_layer(settings, used)
+        if used or settings.sandbox == "off"
+        else _describe_no_layer(settings, wanted)
+    )
+    better = found[: found.index(used)] if used else found
+    if best := next((one for one in better if one.works), None):
+        words += f" {best.layer} works here{' and is stronger' if used else ''}."
+        fix = f"agentcli --sandbox {best.layer}, or the same in {get_settings_file()}"
+        return HealthCheck(subject="sandbox", words=words, status="warn", fix=fix)
+    if used and better:
+        words += f" Stronger would be {better[0].layer}: {better[0].reason}"
+    fix = next((one.fix for one in better if one.fix), "")
+    is_well = used is not None and not fix
+    return HealthCheck(subject="sandbox", words=words, status="ok" if is_well else "warn", fix=fix)
+
+
+def _describe_layers(settings: Settings) -> tuple[Layer, ...]:
+    with tempfile.TemporaryDirectory(prefix="agentcli-doctor-") as private:
+        return describe_layers(SandboxScope(workspace=settings.workspace, private=Path(private)))
+
+
+def _describe_used_layer(settings: Settings, used: Layer | None) -> str:
+    if used is None:
+        return "off, as asked for: commands run as you would."
+    why = "the strongest that works here" if settings.sandbox == "auto" else "as asked for"
+    gaps = f" It leaves open: {' '.join(used.gaps)}" if used.gaps else ""
+    return f"{used.layer}, {why}.{gaps}"
+
+
+def _describe_no_layer(settings: Settings, candidates: Sequence[Layer]) -> str:
+    reasons = " ".join(one.reason for one in candidates)
+    if not candidates and settings.sandbox == "auto":
+        reasons = "There is none for this system."
+    elif not candidates:
+        reasons = f"{settings.sandbox} is not for this system."
+    return f"none works: every command needs a yes. {reasons}"
+
+
+def _check_workspace(settings: Settings) -> HealthCheck:
+    try:
+        with tempfile.TemporaryFile(dir=settings.workspace):
+            return HealthCheck(subject="workspace", words=str(settings.workspace))
+    except OSError as error:
+        found = workspace_unwritable(error, settings.workspace) or Remedy(str(error))
+        return HealthCheck(subject="workspace", words=found.reason, status="warn", fix=found.fix)
+
+
+def _check_ripgrep(settings: Settings) -> HealthCheck:
+    path = find_ripgrep(settings.workspace)
+    if path is not None:
+        return HealthCheck(subject="ripgrep", words=str(path))
+    return HealthCheck(
+        subject="ripgrep",
+        words="not found: grep and find_files do not work without it",
+        status="FAIL",
+        fix=f"pip install {PACKAGE}",
+    )
+
+
+def _check_terminal() -> HealthCheck:
+    encoding = locale.getpreferredencoding(do_setlocale=False)
+    if not sys.stdout.isatty():
+        return HealthCheck(subject="terminal", words=f"none (output is redirected), {encoding}")
+    size = shutil.get_terminal_size()
+    kind = os.environ.get("TERM", "unknown")
+    return HealthCheck(subject="terminal", words=f"{kind}, {size.columns}x{size.lines}, {encoding}")

@@ -1,0 +1,17 @@
+"""`agentcli doctor`: what this machine has, and what it lacks."""
+
+from pathlib import Path
+
+import typer
+
+from agentcli.ui.arguments import STYLE, Model, SandboxKind, Workspace
+
+app = typer.Typer(**STYLE)
+
+
+@app.command()
+def doctor(workspace: Workspace = Path(), model: Model = None, sandbox: SandboxKind = None) -> int:
+    """Check this machine, and say how to fix it."""
+    from agentcli.features.doctor.checks import run_checks
+
+    return run_checks({"model": model, "sandbox": sandbox}, workspace=workspace)

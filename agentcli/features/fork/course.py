@@ -1,0 +1,119 @@
+"""What a stretch of a session amounts to: its end, its price, what it did."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentcli.system.diff import compare
+from agentcli.types.answers import AnswerParts
+from agentcli.types.events import (
+    CallFinished,
+    Fact,
+    ModelChanged,
+    SessionResumed,
+    SessionStarted,
+    TurnEnded,
+)
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+from agentcli.types.tools import Diff, ErrorKind
+
+
+@dataclass(slots=True)
+class CourseSummary:
+    model: str = ""
+    ending: str = "none"
+    spending: Spending = NO_SPENDING
+    calls: int = 0
+    failed: int = 0
+    denied: int = 0
+    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    answer: str = ""
+
+
+def summarize_course(facts: Iterable[Fact], *, model: str = "") -> CourseSummary:
+    """`model`: of the session before these facts."""
+    course, said = CourseSummary(model=model), AnswerParts()
+    for fact in facts:
+        course.spending += compute_spending(fact)
+        said(fact)
+        match fact:
+            case SessionStarted(model=name) | SessionResumed(model=name) | ModelChanged(model=name):
+                course.model = name
+            case CallFinished():
+                _finish(course, fact)
+            case TurnEnded(ending=ending):
+                course.ending = ending
+            case _:
+                pass
+    course.answer = said.whole
+    return course
+
+
+def _finish(course: CourseSummary, fact: CallFinished) -> None:
+    result = fact.result
+    course.calls += 1
+    course.denied += result.error is ErrorKind.DENIED
+    course.failed += result.status == "error" and result.error is not ErrorKind.DENIED
+    if isinstance(result.details, Diff) and result.status == "ok":
+        added, removed = course.changed.get(result.details.path, (0, 0))
+        course.changed[result.details.path] = (
+            added + result.details.added,
+            removed + result.details.removed,
+        )
+
+
+# What differs between two directories, a first and a second, as one unified diff.
+
+
+TEXT_LIMIT_BYTES = 2 * 1024 * 1024
+LEFT_OUT = {".git", "__pycache__"}
+"""What changes by itself, and is nobody's work."""
+
+
+def diff_trees(old: Path, new: Path) -> str:
+    return "".join(
+        _file_diff(old / path, new / path, path) for path in sorted({*_files(old), *_files(new)})
+    )
+
+
+def _files(root: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        for name in names:
+            yield str((Path(folder) / name).relative_to(root))
+
+
+def _file_diff(old: Path, new: Path, path: str) -> str:
+    before, after = _content(old), _content(new)
+    if before == after:
+        return ""
+    if before is None or after is None:
+        return f"only in the {'second' if before is None else 'first'}: {path}\n" + _diff_text(
+            before or b"", after or b"", path
+        )
+    return _diff_text(before, after, path)
+
+
+def _diff_text(before: bytes, after: bytes, path: str) -> str:
+    old, new = _text(before), _text(after)
+    if old is None or new is None:
+        return f"Binary files a/{path} and b/{path} differ\n"
+    return compare(old, new, path=path).unified
+
+
+def _content(path: Path) -> bytes | None:
+    """None: there is none."""
+    if path.is_symlink():
+        return os.fsencode(path.readlink())
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _text(data: bytes) -> str | None:
+    """None: not text, or too much of it."""
+    if len(data) > TEXT_LIMIT_BYTES or b"\0" in data:
+        return None
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,291 @@
+"""What if: a session's beginning with another continuation, and the two side by side.
+
+The new continuation works in a directory of its own, laid out as the workspace was at that point.
+Neither the original session nor the workspace is touched.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from agentcli.agent.journal import Listener
+from agentcli.features.fork.course import CourseSummary, diff_trees, summarize_course
+from agentcli.log.paths import SessionPaths, create_session_paths, fork_tree
+from agentcli.log.reader import read_valid_part
+from agentcli.log.rebuild import rebuild_at
+from agentcli.log.writer import FIRST_PREV, LogWriter, read_lines, verify_seal
+from agentcli.session.builder import open_session
+from agentcli.session.session import Session
+from agentcli.settings import Settings
+from agentcli.system import clock
+from agentcli.types.errors import EXIT_OF_ENDING, Exit, SettingsError, UsageError
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Entry,
+    Fact,
+    ModelReplied,
+    SessionForked,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from agentcli.types.messages import Image, Text, ToolCall, UserMessage
+from agentcli.types.tools import Effect, ToolResult
+from agentcli.types.verdicts import Verdict
+
+# A session's beginning, taken over into a session of its own.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkPoint:
+    """Where two courses part."""
+
+    seq: int
+    """The last record they share."""
+    until: int
+    """The last record of the turn that was cut, in the original."""
+    prompt: UserMessage | None = None
+    """To be asked again, where the cut is before a turn."""
+    call: ToolCall | None = None
+    """The first call that is open, where the cut is within a turn."""
+
+
+def find_cut(entries: Sequence[Entry], at: str | None) -> ForkPoint:
+    """`at`: a turn's number, counted from 1, or a call's id; None: at the end."""
+    last = entries[-1].seq if entries else 0
+    if at is None:
+        return ForkPoint(seq=last, until=last)
+    if at.isdecimal():
+        return _before_turn(entries, int(at))
+    return _before_call(entries, at)
+
+
+def fork(
+    origin: SessionPaths, entries: Sequence[Entry], cut: ForkPoint, *, sessions: Path | None = None
+) -> SessionPaths:
+    """A new session that begins as the origin did. Raises SettingsError when it cannot be made."""
+    place = create_session_paths(sessions)
+    prev = FIRST_PREV
+    try:
+        with place.log.open("xb") as copy:
+            for number, line in enumerate(read_lines(origin.log), start=1):
+                if number > cut.seq:
+                    break
+                copy.write(line + b"\n")
+                prev = verify_seal(line) or ""
+    except OSError as error:
+        raise SettingsError(
+            f"cannot copy the session {origin.id}: {error.strerror}", hint="free some space"
+        ) from error
+    shared = next((one.session for one in entries if one.seq == cut.seq), origin.id)
+    append_facts(
+        place, cut.seq, prev, SessionForked(session=place.id, origin=shared, at_seq=cut.seq)
+    )
+    return place
+
+
+def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
+    """A call answered by the person, as if it had run: what if it had said this?"""
+    verdict = Verdict(decision="allow", by="person", reason="its result was given instead of run")
+    result = ToolResult(call_id=call.id, name=call.name, status="ok", content=(Text(text=text),))
+    return (
+        CallJudged(call=call, effect=Effect.READ, verdict=verdict),
+        CallFinished(result=result),
+    )
+
+
+def append_facts(paths: SessionPaths, seq: int, prev: str, *facts: Fact) -> None:
+    log = LogWriter(paths.log, prev=prev)
+    try:
+        for number, fact in enumerate(facts, start=seq + 1):
+            parent = number - 1 or None
+            log.append(
+                Entry(seq=number, at=clock.now(), session=paths.id, parent=parent, fact=fact)
+            )
+    finally:
+        log.close()
+
+
+def _before_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
+    starts = [entry for entry in entries if isinstance(entry.fact, TurnStarted)]
+    if not 1 <= number <= len(starts):
+        raise UsageError(
+            f"there is no turn {number}: the session has {len(starts)}",
+            hint="agentcli sessions show SESSION lists them",
+        )
+    start = starts[number - 1]
+    assert isinstance(start.fact, TurnStarted)
+    return ForkPoint(
+        seq=start.seq - 1, until=_end_of_turn(entries, start.seq), prompt=start.fact.message
+    )
+
+
+def _before_call(entries: Sequence[Entry], call_id: str) -> ForkPoint:
+    """After the reply that made the call, or later, where no call beside it was running."""
+    made: ToolCall | None = None
+    running: set[str] = set()
+    seq = 0
+    for entry in entries:
+        match entry.fact:
+            case ModelReplied(message=message):
+                made = next((call for call in message.tool_calls if call.id == call_id), None)
+                seq = entry.seq
+                running.clear()
+            case CallJudged(call=call):
+                if made and call.id == call_id:
+                    break
+                running.add(call.id)
+            case CallFinished(result=result):
+                if made and result.call_id == call_id:
+                    break
+                running.discard(result.call_id)
+                seq = seq if running else entry.seq
+            case _:
+                pass
+    if made is None:
+        raise _no_such_call(entries, call_id)
+    return ForkPoint(seq=seq, until=_end_of_turn(entries, seq), call=made)
+
+
+def _end_of_turn(entries: Sequence[Entry], seq: int) -> int:
+    for entry in entries:
+        if entry.seq > seq and isinstance(entry.fact, TurnEnded):
+            return entry.seq
+    return entries[-1].seq
+
+
+def _no_such_call(entries: Sequence[Entry], call_id: str) -> UsageError:
+    ids = [
+        call.id
+        for entry in entries
+        if isinstance(entry.fact, ModelReplied)
+        for call in entry.fact.message.tool_calls
+    ]
+    near = get_close_matches(call_id, ids, n=1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return UsageError(
+        f"there is no call {call_id!r} in this session.{meant}",
+        hint="agentcli trace SESSION shows them; a number means a turn",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkChanges:
+    """What is to be otherwise. The model and the rules come with the settings."""
+
+    at: str | None = None
+    """A turn's number or a call's id; None: at the end."""
+    prompt: str = ""
+    """Instead of the one that was given there."""
+    result: str | None = None
+    """Instead of what the call at the cut came to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A session of its own, ready to go on."""
+
+    paths: SessionPaths
+    cut: ForkPoint
+    origin: SessionPaths
+    entries: Sequence[Entry]
+    """Of the origin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkComparison:
+    original: CourseSummary
+    fork: CourseSummary
+    tree: Path
+    """Where the fork worked."""
+    diff: str
+    """From what the original made of the tree to what the fork made of it."""
+    exit_code: Exit
+    """Of the fork's turn."""
+
+
+def fork_session(
+    origin: SessionPaths, changes: ForkChanges, *, sessions: Path | None = None
+) -> Fork:
+    """Raises UsageError where there is no such turn or call, SettingsError where no session."""
+    recorded = read_valid_part(origin.log)
+    if not recorded.entries:
+        raise SettingsError(
+            f"{origin.log} holds no session that could be forked",
+            hint=f"see why: agentcli audit verify {origin.log}",
+        )
+    cut = find_cut(recorded.entries, changes.at)
+    if changes.result is not None and cut.call is None:
+        raise UsageError("a result is given to a call", hint="name the call: --at CALL_ID")
+    place = fork(origin, recorded.entries, cut, sessions=sessions)
+    if changes.result is not None and cut.call is not None:
+        last = read_valid_part(place.log)
+        append_facts(
+            place, last.last_seq, last.last_hash, *make_user_result(cut.call, changes.result)
+        )
+    return Fork(paths=place, cut=cut, origin=origin, entries=recorded.entries)
+
+
+async def continue_fork(
+    new_fork: Fork,
+    changes: ForkChanges,
+    build_settings: Callable[[Path], Settings],
+    *,
+    listeners: Sequence[Listener] = (),
+) -> ForkComparison:
+    """Plays the fork's own continuation to the end of its turn."""
+    tree = fork_tree(new_fork.paths.id)
+    tree.mkdir(mode=0o700, parents=True)
+    rebuild_at(new_fork.origin, new_fork.entries, new_fork.cut.seq, into=tree)
+    seen: list[Fact] = []
+    session = open_session(build_settings(tree), listeners=listeners, resume=new_fork.paths)
+    shared = len(session.facts) - 1
+    code = Exit.INTERNAL
+    try:
+        ended = await _run_continuation(session, new_fork.cut, changes)
+        code = EXIT_OF_ENDING[ended.ending]
+        seen = list(session.facts[shared:])
+    finally:
+        await session.close(code)
+    return ForkComparison(
+        original=_build_original_course(new_fork),
+        fork=summarize_course(seen),
+        tree=tree,
+        diff=_diff_trees(new_fork, tree),
+        exit_code=code,
+    )
+
+
+async def _run_continuation(session: Session, cut: ForkPoint, changes: ForkChanges) -> TurnEnded:
+    if cut.call is not None:
+        return await session.continue_turn()
+    if changes.prompt.strip():
+        return await session.run_turn(changes.prompt)
+    prompt, *attached = _split_message(cut.prompt)
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise UsageError("nothing is asked of the fork", hint="agentcli fork SESSION PROMPT")
+    return await session.repeat_turn(prompt, attachments=attached)
+
+
+def _split_message(message: UserMessage | None) -> list[str | Image]:
+    """What was asked, and what was attached to it."""
+    content = message.content if message else (Text(text=""),)
+    return [block.text if isinstance(block, Text) else block for block in content]
+
+
+def _build_original_course(new_fork: Fork) -> CourseSummary:
+    first = new_fork.entries[0].fact
+    model = first.model if isinstance(first, SessionStarted) else ""
+    seq, until = new_fork.cut.seq, new_fork.cut.until
+    before = summarize_course((one.fact for one in new_fork.entries if one.seq <= seq), model=model)
+    after = (one.fact for one in new_fork.entries if seq < one.seq <= until)
+    return summarize_course(after, model=before.model)
+
+
+def _diff_trees(new_fork: Fork, tree: Path) -> str:
+    with tempfile.TemporaryDirectory(prefix="agentcli-fork-") as scratch:
+        rebuild_at(new_fork.origin, new_fork.entries, new_fork.cut.until, into=Path(scratch))
+        return diff_trees(Path(scratch), tree)

@@ -1,0 +1,113 @@
+"""`agentcli export`: a session as a document to read, send or keep."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentcli.ui.arguments import STYLE, OutputOption, SessionOrLatest, TextOrJson
+
+export_app = typer.Typer(**STYLE)
+
+
+class ExportFormat(StrEnum):
+    MARKDOWN = "markdown"
+    HTML = "html"
+    JSON = "json"
+
+
+@export_app.command()
+def export(
+    session: SessionOrLatest = None,
+    form: Annotated[
+        ExportFormat | None,
+        typer.Option(
+            "--format",
+            metavar="markdown|html|json",
+            help="The form. Default: as FILE is named, else markdown.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to; default: stdout.")
+    ] = None,
+) -> None:
+    """Write a session as Markdown, as one page of HTML, or as JSON."""
+    from agentcli.features.insights.export import export_session as write
+
+    write(session, form=(form or _choose_format(out)).value, out=out)
+
+
+def _choose_format(out: Path | None) -> ExportFormat:
+    ending = out.suffix.lower() if out else ""
+    return {".html": ExportFormat.HTML, ".htm": ExportFormat.HTML, ".json": ExportFormat.JSON}.get(
+        ending, ExportFormat.MARKDOWN
+    )
+
+
+# `agentcli stats`: what the sessions of some time used and did.
+
+
+stats_app = typer.Typer(**STYLE)
+
+
+@stats_app.command()
+def stats(
+    since: Annotated[
+        str, typer.Option(metavar="DURATION", help="How far back: 12h, 30d, 8w, or all.")
+    ] = "30d",
+    output: OutputOption = TextOrJson.TEXT,
+) -> None:
+    """Show what sessions used: tokens, cost, cache, tools, failures, denials."""
+    from agentcli.features.insights.render import show_stats
+
+    show_stats(since, as_json=output is TextOrJson.JSON)
+
+
+# `agentcli trace`: a session from top to bottom.
+
+
+trace_app = typer.Typer(**STYLE)
+
+
+@trace_app.command()
+def trace(
+    session: SessionOrLatest = None,
+    full: Annotated[bool, typer.Option("--full", help="Nothing is shortened.")] = False,
+) -> None:
+    """Print a session from top to bottom: turns, requests, calls, outcomes, cost."""
+    from agentcli.features.insights.render_trace import show_trace
+
+    show_trace(session, full=full)
+
+
+# `agentcli triage`: what went wrong in a session, found without a model.
+
+
+triage_app = typer.Typer(**STYLE)
+
+
+@triage_app.command()
+def triage(
+    session: SessionOrLatest = None,
+    expect_tool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A tool that should have been called; repeatable."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Let warnings decide the exit code, too.")
+    ] = False,
+    output: OutputOption = TextOrJson.TEXT,
+) -> int:
+    """Say what went wrong in a session, the most important first.
+
+    Exit code: 0, or 7 when there is an error among the findings. No model is asked.
+    """
+    from agentcli.features.insights.render import show_triage
+
+    return show_triage(
+        session,
+        expected=tuple(expect_tool or ()),
+        is_strict=strict,
+        as_json=output is TextOrJson.JSON,
+    )

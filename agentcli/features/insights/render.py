@@ -1,0 +1,243 @@
+"""Findings in words, or as JSON, and the exit code that a pipeline can act on."""
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from agentcli.features.insights.finding import Level, TriageCase, TriageFinding
+from agentcli.features.insights.trace import Trace, read_trace
+from agentcli.features.insights.triage import run_checks
+from agentcli.features.insights.usage import DaySums, UsageStats, now
+from agentcli.log.lock import is_held
+from agentcli.log.paths import sessions_directory
+from agentcli.log.sessions import find_log
+from agentcli.system.plain_text import show_controls
+from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.types.errors import Exit, UsageError
+from agentcli.types.words import pluralize
+from agentcli.ui.tally import build_cost_json
+
+SHOWN_OF_A_KIND = 5
+
+_MARKS = {Level.ERROR: "ERROR", Level.WARNING: "WARN", Level.NOTE: "note"}
+
+
+def show_triage(
+    session: str | None, *, expected: Sequence[str], is_strict: bool, as_json: bool
+) -> Exit:
+    log = find_log(session)
+    case = TriageCase(
+        trace=read_trace(log),
+        expected_tools=tuple(expected),
+        schemas={name: load_spec(name).schema for name in BUILT_IN},
+        is_running=is_held(log.parent),
+    )
+    found = run_checks(case)
+    worst_allowed = Level.WARNING if is_strict else Level.ERROR
+    failed = any(finding.level <= worst_allowed for finding in found)
+    code = Exit.VERIFY_FAILED if failed else Exit.DONE
+    if as_json:
+        sys.stdout.write(
+            json.dumps(_triage_json(case.trace, found, code), ensure_ascii=False) + "\n"
+        )
+    else:
+        for line in (_render_trace_summary(case.trace), *_render_findings(found)):
+            sys.stdout.write(line + "\n")
+    return code
+
+
+def _render_trace_summary(trace: Trace) -> str:
+    ended = trace.turns[-1].ended if trace.turns else None
+    spending = trace.spending
+    used = spending.usage
+    return (
+        f"session {_session_id(trace)}: "
+        f"{pluralize(len(trace.entries), 'record')} · {pluralize(len(trace.turns), 'turn')} · "
+        f"{spending.request_summary} · {pluralize(len(trace.calls), 'call')} · "
+        f"{used.prompt_tokens} tokens in, {used.output_tokens} out · "
+        f"{spending.cost_text} · {ended.ending if ended else 'no ending'}"
+    )
+
+
+def _render_findings(found: Sequence[TriageFinding]) -> Iterator[str]:
+    if not found:
+        yield "nothing to report"
+    told: Counter[tuple[Level, str]] = Counter()
+    for finding in found:
+        kind = (finding.level, finding.check)
+        told[kind] += 1
+        if told[kind] > SHOWN_OF_A_KIND:
+            continue
+        where = f"record {finding.record}" if finding.record else "session"
+        yield ""
+        yield f"{_MARKS[finding.level]:<5}  {where}: {finding.what}  [{finding.check}]"
+        yield f"       why: {finding.why}"
+        yield f"       do:  {finding.fix}"
+    for (_, check), number in told.items():
+        if number > SHOWN_OF_A_KIND:
+            yield f"\n… {number - SHOWN_OF_A_KIND} more of [{check}]: -o json has all of them"
+
+
+def _triage_json(trace: Trace, found: Sequence[TriageFinding], code: Exit) -> dict[str, Any]:
+    ended = trace.turns[-1].ended if trace.turns else None
+    spending = trace.spending
+    return {
+        "v": 1,
+        "session": _session_id(trace),
+        "records": len(trace.entries),
+        "turns": len(trace.turns),
+        "requests": spending.requests,
+        "calls": len(trace.calls),
+        "tokens_in": spending.usage.prompt_tokens,
+        "tokens_out": spending.usage.output_tokens,
+        **build_cost_json(spending),
+        "ending": ended.ending if ended else None,
+        "exit_code": int(code),
+        "findings": [
+            {
+                "level": finding.level.name.lower(),
+                "check": finding.check,
+                "record": finding.record,
+                "what": finding.what,
+                "why": finding.why,
+                "fix": finding.fix,
+            }
+            for finding in found
+        ],
+    }
+
+
+def _session_id(trace: Trace) -> str:
+    return trace.entries[-1].session if trace.entries else ""
+
+
+# Numbers of many sessions: a table, and a small chart of each day.
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_ASCII_BLOCKS = ".:-=+*#@"
+_HOURS = {"h": 1, "d": 24, "w": 168}
+CHART_DAYS = 60
+TOOLS_SHOWN = 12
+
+
+def show_stats(since: str, *, as_json: bool) -> None:
+    stats, beginning = UsageStats(), _parse_since(since)
+    logs = sessions_directory().glob("*/log.jsonl")
+    recent = [log for log in logs if log.stat().st_mtime >= beginning.timestamp()]
+    stats.add(recent, since=beginning)
+    if as_json:
+        sys.stdout.write(json.dumps(_stats_json(stats), ensure_ascii=False) + "\n")
+        return
+    for line in render_stats(stats, blocks=_choose_blocks()):
+        sys.stdout.write(line + "\n")
+
+
+def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[str]:
+    total = stats.total
+    if not stats.sessions:
+        yield "no session in this time"
+        return
+    spending, usage = total.spending, total.spending.usage
+    yield f"sessions  {stats.sessions:>10}     turns  {total.turns}, {spending.request_summary}"
+    yield f"tokens in {usage.prompt_tokens:>10,}     out    {usage.output_tokens:,}"
+    yield f"cache     {total.cache_share:>10.0%}     cost   {spending.cost_text}"
+    yield f"calls     {total.calls:>10,}     failed {total.failures}, denied {total.denials}"
+    yield ""
+    days = stats.by_day()[-CHART_DAYS:]
+    yield f"by day, {days[0][0]} to {days[-1][0]}, highest in brackets"
+    yield from _render_charts(days, blocks)
+    yield ""
+    for name, count in stats.tools.most_common(TOOLS_SHOWN):
+        failed = f" {stats.failed_tools[name]} failed" if stats.failed_tools[name] else ""
+        yield f"{show_controls(name):<16} {_format_count(count, 'call')}{failed}"
+    for name, count in stats.models.most_common(TOOLS_SHOWN):
+        yield f"{show_controls(name):<32} {_format_count(count, 'request')}"
+
+
+def _render_charts(days: Sequence[tuple[str, DaySums]], blocks: str) -> Iterator[str]:
+    rows: dict[str, tuple[list[float], str]] = {
+        "tokens": ([float(_total_tokens(day)) for _, day in days], "{:,.0f}"),
+        "cost": ([day.spending.known_usd for _, day in days], "${:.2f}"),
+        "cache": ([day.cache_share for _, day in days], "{:.0%}"),
+        "calls": ([float(day.calls) for _, day in days], "{:,.0f}"),
+        "failed": ([float(day.failures) for _, day in days], "{:,.0f}"),
+        "denied": ([float(day.denials) for _, day in days], "{:,.0f}"),
+    }
+    for name, (values, form) in rows.items():
+        yield f"{name:<8} {render_bars(values, blocks)}  [{form.format(max(values))}]"
+
+
+def render_bars(values: Sequence[float], blocks: str) -> str:
+    """One character a value; a blank is nothing at all, the lowest mark is not."""
+    highest = max(values, default=0.0)
+    if highest <= 0:
+        return " " * len(values)
+    steps = len(blocks) - 1
+    return "".join(blocks[round(value / highest * steps)] if value > 0 else " " for value in values)
+
+
+def _choose_blocks() -> str:
+    try:
+        _BLOCKS.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return _ASCII_BLOCKS
+    return _BLOCKS
+
+
+def _parse_since(since: str) -> datetime:
+    if since == "all":
+        return datetime.min.replace(tzinfo=UTC)
+    found = re.fullmatch(r"(\d{1,6})([hdw])", since.strip())
+    if found is None:
+        raise UsageError(f"--since {since!r} is not a duration", hint="12h, 30d, 8w, or all")
+    try:
+        return now() - timedelta(hours=int(found[1]) * _HOURS[found[2]])
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _stats_json(stats: UsageStats) -> dict[str, object]:
+    return {
+        "v": 1,
+        "sessions": stats.sessions,
+        "total": _sums_json(stats.total),
+        "days": {day: _sums_json(sums) for day, sums in stats.by_day()},
+        "tools": {
+            name: {"calls": count, "failed": stats.failed_tools[name]}
+            for name, count in stats.tools.most_common()
+        },
+        "models": dict(stats.models.most_common()),
+    }
+
+
+def _format_count(count: int, noun: str) -> str:
+    """Numbers below each other, whatever follows them."""
+    return f"{count:>7} {noun if count == 1 else noun + 's'}"
+
+
+def _total_tokens(sums: DaySums) -> int:
+    return sums.spending.usage.prompt_tokens + sums.spending.usage.output_tokens
+
+
+def _sums_json(sums: DaySums) -> dict[str, object]:
+    spending, usage = sums.spending, sums.spending.usage
+    return {
+        "turns": sums.turns,
+        "requests": spending.requests,
+        "broken_off": spending.broken_off,
+        "input_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cache_read_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": spending.known_usd,
+        "cost_is_estimate": spending.is_estimate,
+        "unpriced": spending.unpriced,
+        "calls": sums.calls,
+        "failures": sums.failures,
+        "denials": sums.denials,
+        "cache_share": round(sums.cache_share, 4),
+    }

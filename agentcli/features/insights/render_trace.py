@@ -1,0 +1,230 @@
+"""A session from top to bottom, one paragraph a record, each bounded unless all is wanted."""
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
+from agentcli.log.sessions import find_log
+from agentcli.system.plain_text import show_controls
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Checkpointed,
+    Compacted,
+    ContextNote,
+    Entry,
+    Fact,
+    FileAttached,
+    HookRan,
+    ModeChanged,
+    ModelChanged,
+    ModelFailed,
+    ModelReplied,
+    ServerAsked,
+    SessionEnded,
+    SessionForked,
+    SessionNamed,
+    SessionResumed,
+    SessionStarted,
+    TokensSpent,
+    TurnEnded,
+    TurnStarted,
+    Undone,
+    Verified,
+    Warned,
+)
+from agentcli.types.messages import Text, Thinking, ToolCall
+from agentcli.types.spending import Spending, compute_spending
+from agentcli.types.words import pluralize
+from agentcli.ui.render.wording import format_call, format_duration, format_target
+
+BODY_LINES = 6
+BODY_CHARS = 160
+MARGIN = " " * 18
+
+
+def show_trace(session: str | None, *, full: bool) -> None:
+    trace = read_trace(find_log(session))
+    for line in render_trace(trace, full=full):
+        sys.stdout.write(line + "\n")
+
+
+def render_trace(trace: Trace, *, full: bool = False) -> Iterator[str]:
+    told = _TraceRenderer(trace, full=full)
+    for fault in trace.faults:
+        yield show_controls(f"damaged: line {fault.line}: {fault.reason}")
+    for entry in trace.entries:
+        yield from told.render_entry(entry)
+
+
+class _TraceRenderer:
+    def __init__(self, trace: Trace, *, full: bool) -> None:
+        self._full = full
+        self._began = _parse_seconds(trace.entries[0].at) if trace.entries else None
+        self._calls: dict[str, ToolCall] = {}
+        self._turns = {turn.record: turn for turn in trace.turns}
+        self._turn: TracedTurn | None = None
+
+    def render_entry(self, entry: Entry) -> Iterator[str]:
+        head, *body = self._render_fact(entry)
+        now = _parse_seconds(entry.at)
+        at = "       ?" if now is None or self._began is None else f"{now - self._began:8.3f}"
+        # Whatever a log may hold: one line, with nothing in it that a terminal would obey.
+        yield show_controls(f"{entry.seq:>6} {at}s  {head}".replace("\n", " "))
+        for text in body:
+            yield from self._render_body(text)
+
+    def _render_fact(self, entry: Entry) -> list[str]:
+        fact = entry.fact
+        match fact:
+            case TurnStarted():
+                self._turn = self._turns.get(entry.seq)
+                number = self._turn.number if self._turn else "?"
+                prompt = self._turn.prompt if self._turn else ""
+                return [f"turn {number}", prompt]
+            case ModelReplied():
+                return self._render_reply(fact)
+            case CallJudged(call=call):
+                self._calls[call.id] = call
+                return [f"  judged   {_render_verdict(fact)}"]
+            case CallFinished():
+                return self._render_result(fact)
+            case TurnEnded():
+                return [self._render_turn_end(fact)]
+            case _:
+                tell = _RENDERERS.get(type(fact))
+                return [tell(fact) if tell else f"  {fact.type}"]
+
+    def _render_reply(self, reply: ModelReplied) -> list[str]:
+        message = reply.message
+        retries = f" · {pluralize(reply.retries, 'retry', 'retries')}" if reply.retries else ""
+        head = (
+            f"  reply    {format_duration(reply.duration_s)} · "
+            f"{_format_usage(compute_spending(reply))} · "
+            f"stop {message.stop}{retries}"
+        )
+        body = []
+        for block in message.content:
+            match block:
+                case Text(text=text):
+                    body.append(text)
+                case Thinking(text=text) if text:
+                    body.append(f"(thinking) {text}")
+                case ToolCall() as call:
+                    self._calls[call.id] = call
+                    body.append(f"-> {call.name} {format_target(call)}  [{call.id}]")
+                case _:
+                    pass
+        return [head, *body]
+
+    def _render_result(self, finished: CallFinished) -> list[str]:
+        result = finished.result
+        call = self._calls.get(result.call_id)
+        if call is None:
+            call = ToolCall(id=result.call_id, name=result.name, input=None)
+        cut = " · cut" if result.truncated else ""
+        return [f"  result   {format_call(call, result, finished.duration_s)}{cut}", result.text]
+
+    def _render_turn_end(self, ended: TurnEnded) -> str:
+        said = f": {ended.message}" if ended.message else ""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return f"ended {ended.ending}{said}"
+        return (
+            f"ended {ended.ending}{said} · {turn.spending.request_summary} · "
+            f"{pluralize(len(turn.calls), 'call')} · {_format_usage(turn.spending)}"
+        )
+
+    def _render_body(self, text: str) -> Iterator[str]:
+        """The first lines and the last, where all of them would be too many."""
+        rows = show_controls(text).strip("\n").split("\n") if text.strip() else []
+        if self._full:
+            yield from (f"{MARGIN}{row}" for row in rows)
+            return
+        left_out = len(rows) - BODY_LINES
+        if left_out > 0:
+            half = BODY_LINES // 2
+            rows = [*rows[:half], f"… {left_out} more lines (--full)", *rows[-half:]]
+        for row in rows:
+            yield MARGIN + (row if len(row) <= BODY_CHARS else row[:BODY_CHARS] + "…")
+
+
+def _render_verdict(judged: CallJudged) -> str:
+    verdict = judged.verdict
+    rule = f" {verdict.rule}" if verdict.rule else ""
+    call = f"{judged.call.name} {format_target(judged.call)}"
+    reason = verdict.reason
+    return f"{verdict.decision} by {verdict.by}{rule} · {judged.effect} · {call} · {reason}"
+
+
+def _format_usage(spent: Spending) -> str:
+    usage = spent.usage
+    cached = f" ({usage.cache_read_tokens} cached)" if usage.cache_read_tokens else ""
+    return f"{usage.prompt_tokens} in{cached}, {usage.output_tokens} out · {spent.cost_text}"
+
+
+def _render_spent_tokens(fact: TokensSpent) -> str:
+    what = "an attempt that broke off" if fact.why == "broken_off" else "an opinion on a call"
+    return f"  spent    on {what} · {_format_usage(compute_spending(fact))}"
+
+
+def _parse_seconds(at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
+
+
+def _render_session_start(fact: SessionStarted | SessionResumed) -> str:
+    verb = "session" if isinstance(fact, SessionStarted) else "resumed"
+    where = fact.workspace
+    return f"{verb} {fact.session} · agentcli {fact.version} · {fact.model} · {fact.mode} · {where}"
+
+
+def _render_session_end(fact: SessionEnded) -> str:
+    said = f": {fact.message}" if fact.message else ""
+    return f"session ended, exit code {fact.exit_code}{said}"
+
+
+def _render_check(fact: Verified) -> str:
+    code = "killed" if fact.exit_code is None else f"exit {fact.exit_code}"
+    return f"  check    {fact.command}: {code} ({format_duration(fact.duration_s)})"
+
+
+def _render_changes(fact: Checkpointed) -> str:
+    more = fact.paths_total - len(fact.paths[:5])
+    shown = ", ".join(fact.paths[:5]) + (f" and {more} more" if more > 0 else "")
+    lost = f" · not kept: {', '.join(fact.not_kept[:5])}" if fact.not_kept else ""
+    return f"  changed  {shown}{lost}"
+
+
+def _render_undo(fact: Undone) -> str:
+    verb = "took back" if fact.action == "undo" else "put back"
+    numbers = ", ".join(map(str, fact.numbers))
+    lost = f" · conflicts: {', '.join(fact.conflicts)}" if fact.conflicts else ""
+    return f"the person {verb} change {numbers}: {', '.join(fact.paths)}{lost}"
+
+
+_RENDERERS: dict[type[Fact], Callable[..., str]] = {
+    SessionStarted: _render_session_start,
+    SessionResumed: _render_session_start,
+    SessionForked: lambda fact: f"forked from {fact.origin} after record {fact.at_seq}",
+    SessionNamed: lambda fact: f"named {fact.name}",
+    SessionEnded: _render_session_end,
+    ModeChanged: lambda fact: f"mode {fact.mode}",
+    ModelChanged: lambda fact: f"model {fact.model}",
+    ContextNote: lambda fact: f"  told     ({fact.why}) {fact.text[:BODY_CHARS]}",
+    Warned: lambda fact: f"  warning  {fact.message}",
+    FileAttached: lambda fact: f"  attached {fact.name}, {fact.size_bytes} bytes",
+    ServerAsked: lambda fact: f"  asked    by {fact.server}: {fact.message} ({fact.answer})",
+    ModelFailed: lambda fact: f"  no reply {fact.kind}: {fact.message}",
+    TokensSpent: _render_spent_tokens,
+    HookRan: lambda fact: f"  hook     {fact.hook} {fact.decision} {fact.reason}",
+    Verified: _render_check,
+    Compacted: lambda fact: (
+        f"  summary  of {fact.tokens_before} tokens · {_format_usage(compute_spending(fact))}"
+    ),
+    Checkpointed: _render_changes,
+    Undone: _render_undo,
+}

@@ -1,0 +1,279 @@
+"""Facts to OpenTelemetry spans, by the GenAI conventions: a turn, its requests, its calls.
+
+What was said and done is left out unless it is asked for; numbers, names and outcomes are not.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from threading import Thread
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.util.types import AttributeValue
+
+from agentcli.types.answers import AnswerParts
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Ending,
+    Event,
+    ModelChanged,
+    ModelFailed,
+    ModelReplied,
+    SessionResumed,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from agentcli.types.messages import AssistantMessage, Text, ToolCall, Usage
+from agentcli.types.spending import NO_SPENDING, compute_spending
+
+AGENT = "agentcli"
+
+_PROVIDERS = {
+    "openai-chat": "openai",
+    "gemini": "gcp.gemini",
+    "gemini-interactions": "gcp.gemini",
+    "bedrock": "aws.bedrock",
+    "vertex": "gcp.vertex_ai",
+    "azure": "azure.ai.openai",
+}
+"""Our names for providers where the conventions have others."""
+
+Attributes = Mapping[str, AttributeValue]
+
+
+class SpanListener:
+    """A listener. Must be told of every event of a session, in order."""
+
+    def __init__(self, tracer: Tracer, *, content: bool) -> None:
+        self._tracer = tracer
+        self._content = content
+        self._session = self._model = ""
+        self._turn: Span | None = None
+        self._calls: dict[str, tuple[Span, ToolCall]] = {}
+        self._free_ns = 0
+        """Since when nothing but the model can have been waited for."""
+        self._said = AnswerParts()
+        self._spent = NO_SPENDING
+
+    def __call__(self, event: Event) -> None:
+        self._spent += compute_spending(event)
+        self._said(event)
+        match event:
+            case SessionStarted() | SessionResumed():
+                self._session, self._model = event.session, event.model
+            case ModelChanged(model=model):
+                self._model = model
+            case TurnStarted():
+                self._begin_turn(event)
+            case ModelReplied() | ModelFailed():
+                self._request(event)
+            case CallJudged() | CallFinished():
+                self._call(event)
+            case TurnEnded():
+                self._end_turn(event)
+            case _:
+                pass
+
+    def _begin_turn(self, event: TurnStarted) -> None:
+        self._free_ns = time.time_ns()
+        self._spent = NO_SPENDING
+        self._turn = self._start(
+            f"invoke_agent {AGENT}", {"gen_ai.operation.name": "invoke_agent"}, at_ns=self._free_ns
+        )
+        if self._content:
+            said = "".join(block.text for block in event.message.content if isinstance(block, Text))
+            self._turn.set_attribute("gen_ai.input.messages", _messages("user", said))
+
+    def _end_turn(self, event: TurnEnded) -> None:
+        for span, _ in self._calls.values():
+            span.end()
+        self._calls.clear()
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        turn.set_attributes({**_usage(self._spent.usage), "agentcli.ending": event.ending})
+        if self._content and self._said.text:
+            turn.set_attribute("gen_ai.output.messages", _messages("assistant", self._said.text))
+        if event.ending is not Ending.DONE:
+            _fail(turn, event.ending, event.message if self._content else "")
+        turn.end()
+
+    def _request(self, event: ModelReplied | ModelFailed) -> None:
+        now_ns = time.time_ns()
+        began_ns = self._free_ns or now_ns
+        if isinstance(event, ModelReplied) and event.duration_s:
+            began_ns = now_ns - int(event.duration_s * 1e9)
+        span = self._start(
+            f"chat {self._name}",
+            {"gen_ai.operation.name": "chat", "gen_ai.request.model": self._name},
+            at_ns=began_ns,
+            kind=SpanKind.CLIENT,
+        )
+        if isinstance(event, ModelReplied):
+            self._record_reply(span, event)
+        else:
+            _fail(span, event.kind, event.message if self._content else "")
+        span.end(now_ns)
+
+    def _record_reply(self, span: Span, event: ModelReplied) -> None:
+        message = event.message
+        span.set_attributes(
+            {
+                **_usage(message.usage),
+                "gen_ai.response.model": message.model.partition("/")[2] or message.model,
+                "gen_ai.response.finish_reasons": (_FINISH.get(message.stop, message.stop),),
+                "agentcli.retries": event.retries,
+            }
+        )
+        if event.cost_usd is not None:
+            span.set_attribute("agentcli.cost_usd", event.cost_usd)
+        if self._content:
+            span.set_attribute("gen_ai.output.messages", _reply(message))
+
+    def _call(self, event: CallJudged | CallFinished) -> None:
+        if isinstance(event, CallJudged):
+            span = self._tool(event.call)
+            span.set_attribute("agentcli.verdict", event.verdict.decision)
+            span.set_attribute("agentcli.verdict.by", event.verdict.by)
+            self._calls[event.call.id] = (span, event.call)
+            return
+        result = event.result
+        unjudged = ToolCall(id=result.call_id, name=result.name, input=None)
+        open_call = self._calls.pop(result.call_id, None)
+        span, call = open_call or (self._tool(unjudged, event.duration_s), unjudged)
+        if self._content:
+            arguments = json.dumps(call.input, ensure_ascii=False)
+            span.set_attribute("gen_ai.tool.call.arguments", arguments)
+            span.set_attribute("gen_ai.tool.call.result", result.text)
+        if result.error is not None:
+            _fail(span, result.error, result.text if self._content else "")
+        span.set_attribute("agentcli.truncated", result.truncated)
+        span.end()
+        self._free_ns = time.time_ns()
+
+    def _tool(self, call: ToolCall, ran_s: float = 0.0) -> Span:
+        return self._start(
+            f"execute_tool {call.name}",
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": call.name,
+                "gen_ai.tool.call.id": call.id,
+                "gen_ai.tool.type": "function",
+            },
+            at_ns=time.time_ns() - int(ran_s * 1e9),
+        )
+
+    def _start(
+        self, name: str, attributes: Attributes, *, at_ns: int, kind: SpanKind = SpanKind.INTERNAL
+    ) -> Span:
+        provider = self._model.partition("/")[0]
+        everywhere: Attributes = {
+            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.agent.name": AGENT,
+            "gen_ai.conversation.id": self._session,
+        }
+        return self._tracer.start_span(
+            name,
+            context=set_span_in_context(self._turn) if self._turn else None,
+            kind=kind,
+            attributes={**everywhere, **attributes},
+            start_time=at_ns,
+        )
+
+    @property
+    def _name(self) -> str:
+        """Of the model, without its provider."""
+        return self._model.partition("/")[2] or self._model
+
+
+_FINISH = {"end": "stop", "tool_calls": "tool_call", "refusal": "content_filter"}
+"""Our words for why a reply stopped, where the conventions have others."""
+
+
+def _fail(span: Span, kind: str, message: str) -> None:
+    span.set_attribute("error.type", str(kind))
+    span.set_status(Status(StatusCode.ERROR, message or None))
+
+
+def _usage(usage: Usage) -> Attributes:
+    """The conventions count what a cache did as part of the input."""
+    return {
+        "gen_ai.usage.input_tokens": usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+    }
+
+
+def _messages(role: str, text: str) -> str:
+    parts = [{"type": "text", "content": text}]
+    return json.dumps([{"role": role, "parts": parts}], ensure_ascii=False)
+
+
+def _reply(message: AssistantMessage) -> str:
+    parts: list[dict[str, object]] = []
+    for block in message.content:
+        if isinstance(block, Text):
+            parts.append({"type": "text", "content": block.text})
+        elif isinstance(block, ToolCall):
+            parts.append(
+                {"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.input}
+            )
+    finish = _FINISH.get(message.stop, message.stop)
+    told = [{"role": "assistant", "parts": parts, "finish_reason": finish}]
+    return json.dumps(told, ensure_ascii=False)
+
+
+# Spans on their way to a collector, in the background: a dead one costs a session nothing.
+
+
+LAST_WORDS_S = 1.0
+"""How long the end of a session waits for what is not sent yet."""
+
+
+class SpanExport:
+    def __init__(self, *, version: str, exporter: SpanExporter | None = None) -> None:
+        # Its failures are ours to tell, once, and not to print into a person's terminal.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        self._version = version
+        self._exporter = _WatchedExporter(exporter or OTLPSpanExporter())
+        self._provider = TracerProvider(
+            resource=Resource.create({"service.name": "agentcli", "service.version": version}),
+            shutdown_on_exit=False,
+        )
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
+
+    def tracer(self) -> Tracer:
+        return self._provider.get_tracer("agentcli", self._version)
+
+    def close(self) -> bool:
+        """Sends what is left, for a moment. Whether everything arrived."""
+        closing = Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(LAST_WORDS_S)
+        return not closing.is_alive() and not self._exporter.has_failed
+
+
+class _WatchedExporter(SpanExporter):
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self.has_failed = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = self._exporter.export(spans)
+        self.has_failed = self.has_failed or result is not SpanExportResult.SUCCESS
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)

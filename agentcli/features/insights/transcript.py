@@ -1,0 +1,275 @@
+"""A session as it is read: turns, and in them what was said, done and noted, in order.
+
+Markdown and HTML are two ways to write this down. Nothing is left out but what people never see.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Compacted,
+    ContextNote,
+    Entry,
+    Fact,
+    ModelFailed,
+    ModelReplied,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    TokensSpent,
+    TurnEnded,
+    TurnStarted,
+    Undone,
+    Verified,
+    Warned,
+)
+from agentcli.types.messages import Text, Thinking, ToolCall, UserMessage
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+from agentcli.types.tools import Command, Diff, ToolResult
+from agentcli.types.verdicts import Verdict
+
+
+@dataclass(slots=True)
+class TranscriptReply:
+    """The model's words of one reply, and what the reply cost."""
+
+    text: str
+    thinking: str
+    spent: Spending
+    duration_s: float
+
+
+@dataclass(slots=True)
+class TranscriptCall:
+    call: ToolCall
+    verdict: Verdict | None = None
+    result: ToolResult | None = None
+    duration_s: float = 0.0
+
+
+@dataclass(slots=True)
+class TranscriptNote:
+    """Something by the runtime or the person, in one sentence."""
+
+    text: str
+
+
+Item: TypeAlias = TranscriptReply | TranscriptCall | TranscriptNote
+
+
+@dataclass(slots=True)
+class TranscriptTurn:
+    prompt: UserMessage
+    at: str
+    items: list[Item] = field(default_factory=list)
+    ended: TurnEnded | None = None
+
+
+@dataclass(slots=True)
+class Transcript:
+    session: str = ""
+    version: str = ""
+    workspace: str = ""
+    model: str = ""
+    mode: str = ""
+    started: str = ""
+    last: str = ""
+    turns: list[TranscriptTurn] = field(default_factory=list)
+    spending: Spending = NO_SPENDING
+    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        words = " ".join(prompt_text(self.turns[0].prompt).split()) if self.turns else ""
+        return words if len(words) <= 80 else words[:79] + "…"
+
+
+def build_transcript(entries: Sequence[Entry]) -> Transcript:
+    made = Transcript()
+    for entry in entries:
+        _add(made, entry)
+        made.spending += compute_spending(entry.fact)
+        made.last = entry.at
+    return made
+
+
+def prompt_text(message: UserMessage) -> str:
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
+
+
+def describe_spending(spent: Spending) -> str:
+    usage = spent.usage
+    return (
+        f"{usage.prompt_tokens} tokens in ({usage.cache_read_tokens} cached), "
+        f"{usage.output_tokens} out, {spent.cost_text}"
+    )
+
+
+def _add(made: Transcript, entry: Entry) -> None:
+    match entry.fact:
+        case SessionStarted() | SessionResumed() as opened:
+            made.session, made.version = opened.session, opened.version
+            made.workspace, made.model, made.mode = opened.workspace, opened.model, opened.mode
+            made.started = made.started or entry.at
+        case TurnStarted(message=message):
+            made.turns.append(TranscriptTurn(prompt=message, at=entry.at))
+        case _ if made.turns:
+            _add_to_turn(made, made.turns[-1], entry.fact)
+        case _:
+            pass
+
+
+def _add_to_turn(made: Transcript, turn: TranscriptTurn, fact: Fact) -> None:
+    match fact:
+        case ModelReplied():
+            _reply(turn, fact)
+        case CallJudged(call=call, verdict=verdict):
+            called = _find_call(turn, call.id)
+            if called is None:
+                called = TranscriptCall(call)  # made by a program that the model wrote
+                turn.items.append(called)
+            called.verdict = verdict
+        case CallFinished(result=result, duration_s=duration_s):
+            _finish(made, turn, result, duration_s)
+        case TokensSpent(why=why):
+            what = "An attempt broke off" if why == "broken_off" else "An opinion was asked for"
+            turn.items.append(
+                TranscriptNote(f"{what}: {describe_spending(compute_spending(fact))}")
+            )
+        case TurnEnded():
+            turn.ended = fact
+        case _:
+            note = _note(fact)
+            if note:
+                turn.items.append(TranscriptNote(note))
+
+
+def _reply(turn: TranscriptTurn, fact: ModelReplied) -> None:
+    message = fact.message
+    thinking = "\n".join(block.text for block in message.content if isinstance(block, Thinking))
+    turn.items.append(
+        TranscriptReply(message.text, thinking.strip(), compute_spending(fact), fact.duration_s)
+    )
+    turn.items.extend(TranscriptCall(call) for call in message.tool_calls)
+
+
+def _finish(made: Transcript, turn: TranscriptTurn, result: ToolResult, duration_s: float) -> None:
+    called = _find_call(turn, result.call_id)
+    if called is not None:
+        called.result, called.duration_s = result, duration_s
+    if isinstance(result.details, Diff) and result.status == "ok":
+        added, removed = made.changed.get(result.details.path, (0, 0))
+        made.changed[result.details.path] = (
+            added + result.details.added,
+            removed + result.details.removed,
+        )
+
+
+def _find_call(turn: TranscriptTurn, call_id: str) -> TranscriptCall | None:
+    for item in reversed(turn.items):
+        if isinstance(item, TranscriptCall) and item.call.id == call_id and item.result is None:
+            return item
+    return None
+
+
+def _note(fact: Fact) -> str:
+    match fact:
+        case ContextNote(text=text, why=why, attached=attached):
+            said = prompt_text(UserMessage(content=(Text(text=text), *attached)))
+            return f"Told the model ({why}): {said}"
+        case Warned(message=message):
+            return f"Warning: {message}"
+        case ModelFailed(kind=kind, message=message):
+            return f"No reply ({kind}): {message}"
+        case Compacted(summary=summary):
+            return f"The conversation was shortened to this summary:\n{summary}"
+        case Undone(action=action, paths=paths):
+            return f"The person's {action}: {', '.join(paths)}"
+        case Verified(command=command, exit_code=exit_code):
+            return f"Checked with {command}: exit {exit_code}"
+        case SessionForked(origin=origin):
+            return f"Forked from the session {origin}"
+        case _:
+            return ""
+
+
+# The words that both written forms share: targets, verdicts, outcomes, sums.
+
+
+ALLOWED = ("allow", "modify")
+
+
+def target(call: ToolCall) -> str:
+    """What the call is about, on one line."""
+    if isinstance(call.input, dict):
+        for key in ("command", "path", "pattern", "glob"):
+            value = call.input.get(key)
+            if isinstance(value, str):
+                return " ".join(value.split())
+    return "" if call.input in ({}, None) else arguments(call)
+
+
+def arguments(call: ToolCall) -> str:
+    if isinstance(call.input, str):
+        return call.input
+    return json.dumps(call.input, ensure_ascii=False)
+
+
+def outcome(called: TranscriptCall) -> str:
+    result = called.result
+    if result is None:
+        return "never ran"
+    if called.verdict is not None and called.verdict.decision not in ALLOWED:
+        return "denied"
+    match result.details:
+        case Diff() as diff:
+            return f"{'new file, ' if diff.created else ''}+{diff.added} −{diff.removed}"
+        case Command(background_pid=pid) if pid is not None:
+            return "in the background"
+        case Command(exit_code=exit_code, signal=signal):
+            return f"killed by {signal}" if signal else f"exit {exit_code}"
+        case _:
+            return result.error.value.replace("_", " ") if result.error else "ok"
+
+
+def verdict(called: TranscriptCall) -> str:
+    given = called.verdict
+    if given is None:
+        return "not judged"
+    word = "allowed" if given.decision in ALLOWED else "denied"
+    rule = f" ({given.rule})" if given.rule else ""
+    return f"{word} by {given.by}{rule}: {given.reason}"
+
+
+def result_body(result: ToolResult) -> str:
+    """What a person wants to see of it."""
+    if isinstance(result.details, Diff) and result.details.unified:
+        return result.details.unified
+    return result.text
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
+
+
+def reply_sums(said: TranscriptReply) -> str:
+    return f"{describe_spending(said.spent)}, {duration(said.duration_s)}"
+
+
+def session_sums(made: Transcript) -> list[tuple[str, str]]:
+    changed = ", ".join(f"{path} +{add} −{cut}" for path, (add, cut) in made.changed.items())
+    return [
+        ("session", made.session),
+        ("workspace", made.workspace),
+        ("model", f"{made.model}, {made.mode} mode"),
+        ("when", f"{made.started} to {made.last}"),
+        ("used", f"{made.spending.request_summary}, {describe_spending(made.spending)}"),
+        ("changed", changed or "nothing"),
+        ("agentcli", made.version),
+    ]

@@ -1,0 +1,137 @@
+"""What sessions used and did, added up by day: read from their logs, line by line.
+
+Lines are looked at, and validated only where they tell of tokens; nothing is kept of them but sums:
+a large or damaged log costs what reading it costs.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from agentcli.log.reader import parse_fact
+from agentcli.log.writer import read_lines
+from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+
+_NAMING = ("session_started", "session_resumed", "model_changed")
+"""These say which model answers from there on."""
+_PAID = ("model_replied", "tokens_spent", "compacted")
+_COUNTED = (*_NAMING, *_PAID, "turn_started", "call_judged", "call_finished")
+_MARKS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
+
+
+@dataclass(slots=True)
+class DaySums:
+    turns: int = 0
+    spending: Spending = NO_SPENDING
+    calls: int = 0
+    failures: int = 0
+    denials: int = 0
+
+    @property
+    def cache_share(self) -> float:
+        usage = self.spending.usage
+        return usage.cache_read_tokens / usage.prompt_tokens if usage.prompt_tokens else 0.0
+
+
+@dataclass(slots=True)
+class UsageStats:
+    sessions: int = 0
+    total: DaySums = field(default_factory=DaySums)
+    days: dict[str, DaySums] = field(default_factory=dict)
+    """By day, UTC, as YYYY-MM-DD."""
+    tools: Counter[str] = field(default_factory=Counter)
+    failed_tools: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
+    """Requests by model."""
+
+    def add(self, logs: Iterable[Path], *, since: datetime) -> None:
+        for log in logs:
+            found, model = False, "?"
+            for at, fact in _facts(log):
+                if fact.get("type") in _NAMING:
+                    model = str(fact.get("model", "?"))
+                elif at[:19] >= since.isoformat()[:19]:
+                    found = True
+                    self._add(at[:10], fact, model)
+            self.sessions += found
+
+    def by_day(self) -> list[tuple[str, DaySums]]:
+        """Every day from the first to the last, those without anything too."""
+        if not self.days:
+            return []
+        first, last = (datetime.fromisoformat(pick(self.days)).date() for pick in (min, max))
+        every = [str(first + timedelta(days=number)) for number in range((last - first).days + 1)]
+        return [(day, self.days.get(day, DaySums())) for day in every]
+
+    def _add(self, day: str, fact: dict[str, Any], model: str) -> None:
+        spent = _spent(fact)
+        for sums in (self.total, self.days.setdefault(day, DaySums())):
+            sums.spending += spent
+            _count(sums, fact)
+        match fact.get("type"):
+            case "model_replied":
+                self.models[model] += 1
+            case "call_finished":
+                result = _inside(fact, "result")
+                name = str(result.get("name", "?"))
+                self.tools[name] += 1
+                self.failed_tools[name] += result.get("status") == "error"
+            case _:
+                pass
+
+
+def _facts(log: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for line in read_lines(log):
+        if not any(mark in line for mark in _MARKS):
+            continue
+        try:
+            record = json.loads(line)
+            at, fact = record["at"], record["fact"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if isinstance(at, str) and isinstance(fact, dict) and _is_day(at):
+            yield at, fact
+
+
+def _is_day(at: str) -> bool:
+    try:
+        datetime.fromisoformat(at[:10])
+    except ValueError:
+        return False
+    return True
+
+
+def _count(sums: DaySums, fact: dict[str, Any]) -> None:
+    match fact.get("type"):
+        case "turn_started":
+            sums.turns += 1
+        case "call_judged":
+            sums.denials += _inside(fact, "verdict").get("decision") == "deny"
+        case "call_finished":
+            sums.calls += 1
+            sums.failures += _inside(fact, "result").get("status") == "error"
+        case _:
+            pass
+
+
+def _spent(fact: dict[str, Any]) -> Spending:
+    details = _inside(_inside(fact, "result"), "details")
+    if fact.get("type") not in _PAID and details.get("type") != "child_turn":
+        return NO_SPENDING
+    try:
+        return compute_spending(parse_fact(fact))
+    except ValueError:
+        return NO_SPENDING
+
+
+def _inside(fact: dict[str, Any], name: str) -> dict[str, Any]:
+    value = fact.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,290 @@
+"""One server and the connection to it, made when it is first needed and made again if it is lost.
+
+Whatever a server does, slow, dying or lying, ends here as a `ServerFault` that names the server.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from mcp.client.client import Client
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp_types import CallToolResult, Implementation, ToolListChangedNotification
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agentcli import __version__
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.faults import (
+    FAULTS,
+    FaultContext,
+    ServerFault,
+    SessionGone,
+    is_gone,
+    is_lost,
+)
+from agentcli.features.mcp.host import FillIn, Sample, ServerHost, decline
+from agentcli.features.mcp.offered import OfferedTool
+from agentcli.features.mcp.patience import PausableTimeout, silence_library_log
+from agentcli.features.mcp.stdio import Incoming, MessageFilter
+from agentcli.features.mcp.tool_list import fit_message, list_all_tools
+
+STARTS_LIMIT = 2
+CLOSE_S = 10.0
+REMARKS_LIMIT = 10
+
+T = TypeVar("T")
+Transport: TypeAlias = AbstractAsyncContextManager[Any]
+NOBODY = FaultContext()
+
+silence_library_log()
+
+
+class ServerConnection:
+    def __init__(
+        self,
+        entry: ServerEntry,
+        *,
+        open_transport: Callable[[], Transport],
+        workspace: Path,
+        witness: FaultContext = NOBODY,
+        fill_in: FillIn = decline,
+        sample: Sample | None = None,
+    ) -> None:
+        """`fill_in`: asks the person for the server. `sample`: asks the model for it; None: nobody
+        does."""
+        self.entry = entry
+        self._open_transport = open_transport
+        self._witness = witness
+        self._patience = PausableTimeout()
+        self._host = ServerHost(
+            entry.name, workspace, patience=self._patience, fill_in=fill_in, sample=sample
+        )
+        self._one_at_a_time = asyncio.Lock()
+        self._held: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+        self._leave = asyncio.Event()
+        self._tools: dict[str, OfferedTool] | None = None
+        self._starts = 0
+        self.running: list[str] = []
+        """The calls that wait for it, by their ids."""
+        self._remarks: dict[str, None] = {}
+        self.fault = ""
+        """Why it could not be connected to, or say what it offers, when that was last tried."""
+
+    @property
+    def is_up(self) -> bool:
+        is_held = self._held is not None and not self._held.done()
+        return self._client is not None and is_held and not self._witness.is_lost()
+
+    @property
+    def is_starting(self) -> bool:
+        is_held = self._held is not None and not self._held.cancelling()
+        return is_held and self._client is None
+
+    @property
+    def protocol(self) -> str:
+        """The version that was agreed upon; empty: not connected."""
+        return self._client.protocol_version if self._client else ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What has to be said about the list of its tools, behind "the MCP server x: "."""
+        few = tuple(self._remarks)[:REMARKS_LIMIT]
+        left_out = len(self._remarks) - len(few)
+        return (*few, f"{left_out} more remarks like these") if left_out else few
+
+    async def tools(self) -> Mapping[str, OfferedTool]:
+        """What the server offers now. Connects if need be. Raises ServerFault."""
+        async with self._one_at_a_time, self._remember_fault():
+            client = await self._ensure_connected()
+            if self._tools is None:
+                self._remarks.clear()
+                self._tools = await self._wait_for_answer(
+                    client,
+                    list_all_tools(client, self._remark),
+                    within_s=self.entry.start_timeout_s,
+                    what="to list its tools",
+                )
+            return self._tools
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        show: Callable[[str], None],
+        call_id: str = "",
+    ) -> CallToolResult:
+        """`show`: takes what the server says of its progress. `call_id`: of the call that this is
+        for. Raises ServerFault."""
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            of = f" of {total:g}" if total else ""
+            show(f"{progress:g}{of}{f': {message}' if message else ''}\n")
+
+        self.running.append(call_id)
+        try:
+            return await self.ask(
+                lambda client: client.call_tool(tool, arguments, progress_callback=report),
+                what=f"to answer {tool}",
+            )
+        finally:
+            self.running.remove(call_id)
+            if not self.running:
+                self._host.dismiss()
+
+    async def ask(self, request: Callable[[Client], Awaitable[T]], *, what: str) -> T:
+        """Connects if need be. `what`: the request, behind "took longer than 2 s". Raises
+        ServerFault."""
+        try:
+            return await self._ask(request, what)
+        except SessionGone:  # it was refused unread, so that it can be asked again
+            return await self._ask(request, what)
+
+    async def _ask(self, request: Callable[[Client], Awaitable[T]], what: str) -> T:
+        async with self._one_at_a_time, self._remember_fault():
+            client = await self._ensure_connected()
+        return await self._wait_for_answer(
+            client, request(client), within_s=self.entry.call_timeout_s, what=what
+        )
+
+    async def close(self) -> None:
+        async with self._one_at_a_time:
+            await self._disconnect()
+
+    async def restart(self) -> None:
+        """Lets go of the server, and of how often it was started: it may be started again."""
+        await self.close()
+        self._starts = 0
+
+    @asynccontextmanager
+    async def _remember_fault(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except ServerFault as fault:
+            self.fault = str(fault)
+            raise
+        self.fault = ""
+
+    async def _wait_for_answer(
+        self, client: Client, work: Awaitable[T], *, within_s: float, what: str
+    ) -> T:
+        try:
+            async with self._patience.limit(within_s):
+                return await work
+        except TimeoutError:
+            message = f"The MCP server {self.entry.name} took longer than {within_s:g} s {what}."
+            raise ServerFault(message, timed_out=True) from None
+        except FAULTS as error:
+            if (is_gone(error) or is_lost(error)) and self._client is client:
+                await self._disconnect()
+            raise self._witness.fault(error, self.entry) from error
+
+    async def _ensure_connected(self) -> Client:
+        if self._client is not None and self.is_up:
+            return self._client
+        await self._disconnect()
+        if self._starts >= STARTS_LIMIT and not self.entry.is_remote:
+            raise ServerFault(
+                f"The MCP server {self.entry.name} was started {self._starts} times in this session"
+                f" and ended each time{self._witness.last_words()}. It is not started again."
+            )
+        self._starts += 1
+        return await self._connect()
+
+    async def _connect(self) -> Client:
+        self._leave = asyncio.Event()
+        ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._held = asyncio.create_task(
+            self._hold_connection(ready), name=f"mcp {self.entry.name}"
+        )
+        self._held.add_done_callback(_ignore_result)
+        try:
+            await asyncio.wait(
+                (ready, self._held),
+                timeout=self.entry.start_timeout_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        except asyncio.CancelledError:
+            await self._disconnect(at_once=True)
+            raise
+        if ready.done():
+            self._client = ready.result()
+            return self._client
+        held = self._held
+        if not held.done():
+            held.cancel()  # it may take its time to end: whoever needs it next waits for that
+            seconds = self.entry.start_timeout_s
+            raise ServerFault(
+                f"The MCP server {self.entry.name} was not ready within {seconds:g} s"
+                f"{self._witness.last_words()}.",
+                timed_out=True,
+            )
+        await self._disconnect()
+        error = held.exception()
+        raise self._witness.fault(error, self.entry) from error
+
+    async def _hold_connection(self, ready: "asyncio.Future[Client]") -> None:
+        """The connection lives in a task of its own: what opens it also has to close it."""
+        async with Client(
+            self._transport(),
+            client_info=Implementation(name="agentcli", version=__version__),
+            elicitation_callback=self._host.elicit,
+            sampling_callback=self._host.sampling,
+            list_roots_callback=self._host.roots,
+            message_handler=self._hear,
+        ) as client:
+            ready.set_result(client)
+            leaving = asyncio.create_task(self._leave.wait())
+            listening = asyncio.create_task(self._listen(client))
+            try:
+                await leaving
+            finally:
+                for task in (leaving, listening):
+                    task.cancel()
+                await asyncio.wait((leaving, listening))
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Any]:
+        async def look(item: Incoming) -> Incoming:
+            return fit_message(item, version=self.protocol, remark=self._remark)
+
+        async with self._open_transport() as (incoming, outgoing):
+            yield MessageFilter(incoming, look), outgoing
+
+    def _remark(self, sentence: str) -> None:
+        self._remarks[sentence] = None
+
+    async def _disconnect(self, *, at_once: bool = False) -> None:
+        held, self._held, self._client, self._tools = self._held, None, None, None
+        self._leave.set()
+        if held is not None and not at_once:
+            await asyncio.wait((held,), timeout=CLOSE_S)
+        if held is not None and not held.done():
+            held.cancel()
+            await asyncio.wait((held,), timeout=CLOSE_S)
+
+    async def _listen(self, client: Client) -> None:
+        """Servers of the newer protocol tell of changes only to those who listen."""
+        tools = client.server_capabilities.tools
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not (is_modern and tools and tools.list_changed):
+            return
+        with suppress(SubscriptionLost, *FAULTS):
+            async with client.listen(tools_list_changed=True) as changes:
+                self._tools = None  # what changed before we listened nobody tells us
+                async for _ in changes:
+                    self._tools = None
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._tools = None
+
+
+def _ignore_result(task: "asyncio.Task[None]") -> None:
+    """An idle server may die unheard: the next call finds out, and nobody has to be warned."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,128 @@
+"""What went wrong with a server, in one sentence that names it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+import httpx2
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
+from pydantic import ValidationError
+
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.types.errors import AgentError
+
+FAULTS = (MCPError, httpx2.HTTPError, OSError, RuntimeError, ValueError, ExceptionGroup)
+
+UNUSABLE = object()
+"""The data of an error that stands for an answer which is none: it can come from no server."""
+SAID = "it said "
+"""Before words of a server's own."""
+
+_GONE = ("Session terminated", "Session not found")
+"""All that the library tells of a session that the server has forgotten."""
+_CLOSED = ("Connection closed", "SSE stream ")
+"""How it begins to tell of a lost connection. Servers use the same code for errors of their own."""
+
+
+class ServerFault(Exception):
+    """A server did not do what was asked of it. The message is for the model and for people."""
+
+    def __init__(
+        self, message: str, *, timed_out: bool = False, quotes_server: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+        self.quotes_server = quotes_server or SAID in message
+        """Whether there are words of the server's own in it."""
+
+
+class SessionGone(ServerFault):
+    """A server elsewhere does not know our session any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultContext:
+    """What else is known of a server, asked when something has gone wrong."""
+
+    last_words: Callable[[], str] = str
+    """Of a process that has ended, or of a server that refused: to be put behind a sentence."""
+    is_lost: Callable[[], bool] = lambda: False
+    """Whether its process has ended."""
+    refusal: Callable[[], str] = str
+    """Why it does not let us in, and what a person can do about that; empty: it does."""
+
+    def fault(self, error: BaseException | None, entry: ServerEntry) -> ServerFault:
+        kind = SessionGone if is_gone(error) else ServerFault
+        if refusal := self.refusal():
+            return kind(refusal)
+        return kind(_sentence(error, entry, self.last_words), quotes_server=_quotes(error))
+
+
+def _sentence(
+    error: BaseException | None, entry: ServerEntry, last_words: Callable[[], str]
+) -> str:
+    name = entry.name
+    leaves = [one for one in _leaves(error) if not isinstance(one, anyio.BrokenResourceError)]
+    first = leaves[0] if leaves else error
+    if is_lost(error):
+        return f"The MCP server {name} ended the connection{last_words()}."
+    match first:
+        case MCPError() if first.code == PARSE_ERROR or first.data is UNUSABLE:
+            return _unusable(first, name)
+        case MCPError():
+            status = last_words() if entry.is_remote else ""
+            return f"The MCP server {name} answered with an error: {first.message}{status}"
+        case AgentError():
+            return f"The MCP server {name} cannot be started: {first}"
+        case FileNotFoundError() | PermissionError() | NotADirectoryError():
+            return f"The MCP server {name} cannot be started: {first.strerror}: {first.filename}"
+        case httpx2.HTTPError():
+            kind = f"{type(first).__name__}{f': {first}' if str(first) else ''}"
+            return f"The MCP server {name} cannot be reached at {entry.shown} ({kind})."
+        case _:
+            return _unusable(first, name)
+
+
+def _unusable(error: BaseException | None, name: str) -> str:
+    return f"The MCP server {name} gave an answer that cannot be used: {summarize_error(error)}"
+
+
+def summarize_error(error: BaseException | None) -> str:
+    """One line: what validators say goes on for many."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"{where}: {first['msg']}" if where else first["msg"]
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _leaves(error: BaseException | None) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+    return [error] if error is not None else []
+
+
+def _quotes(error: BaseException | None) -> bool:
+    """Whether what is told of it holds words that the server has chosen."""
+    return any(
+        isinstance(one, RuntimeError | httpx2.ProtocolError)
+        or (isinstance(one, MCPError) and one.data is not UNUSABLE and not is_lost(one))
+        for one in _leaves(error)
+    )
+
+
+def is_gone(error: BaseException | None) -> bool:
+    return isinstance(error, MCPError) and error.message in _GONE
+
+
+def is_lost(error: BaseException | None) -> bool:
+    return any(
+        isinstance(one, anyio.ClosedResourceError | anyio.EndOfStream)
+        or (
+            isinstance(one, MCPError)
+            and one.code == CONNECTION_CLOSED
+            and one.message.startswith(_CLOSED)
+        )
+        for one in _leaves(error)
+    )

@@ -1,0 +1,200 @@
+"""Our side of what a server may ask: a person's answer, the model's, and where the workspace is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from mcp.client.session import ClientRequestContext, SamplingFnT
+from mcp_types import (
+    INTERNAL_ERROR,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    ListRootsResult,
+    Root,
+)
+from pydantic import FileUrl
+
+from agentcli.features.mcp.patience import PausableTimeout
+from agentcli.system.plain_text import show_controls
+from agentcli.types.verdicts import FieldKind, FormAnswer, FormField, ServerForm
+
+# What a server asks a person, from the protocol's words to a form and back.
+
+
+FIELDS_LIMIT = 30
+CHOICES_LIMIT = 100
+TEXT_CHARS = 1_000
+URL_CHARS = 4_000
+
+_PLAIN_KINDS: dict[str, FieldKind] = {
+    "string": "text",
+    "number": "number",
+    "integer": "integer",
+    "boolean": "boolean",
+}
+_FORMATS = ("email", "uri", "date", "date-time")
+
+
+def make_form(server: str, params: ElicitRequestParams) -> ServerForm:
+    message = _text(params.message)
+    if isinstance(params, ElicitRequestURLParams):
+        return ServerForm(
+            server=server, kind="url", message=message, url=show_controls(params.url)[:URL_CHARS]
+        )
+    schema = params.requested_schema
+    wanted = schema if isinstance(schema, Mapping) else {}
+    return ServerForm(server=server, kind="form", message=message, fields=tuple(_fields(wanted)))
+
+
+def make_elicit_result(answer: FormAnswer) -> ElicitResult:
+    return ElicitResult(action=answer.action, content=answer.values)
+
+
+def _fields(schema: Mapping[str, Any]) -> Iterator[FormField]:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping):
+        return
+    for name, wanted in list(properties.items())[:FIELDS_LIMIT]:
+        if isinstance(wanted, Mapping):
+            is_required = isinstance(required, list) and name in required
+            yield _field(name, wanted, is_required=is_required)
+
+
+def _field(name: str, wanted: Mapping[str, Any], *, is_required: bool) -> FormField:
+    kind, choices = _kind(wanted)
+    least, most = _bounds(wanted, kind)
+    return FormField(
+        name=name,
+        kind=kind,
+        title=_text(wanted.get("title")),
+        description=_text(wanted.get("description")),
+        is_required=is_required,
+        default=wanted.get("default"),
+        choices=choices,
+        least=least,
+        most=most,
+        format=wanted["format"] if wanted.get("format") in _FORMATS else "",
+    )
+
+
+def _kind(wanted: Mapping[str, Any]) -> tuple[FieldKind, tuple[tuple[str, str], ...]]:
+    if wanted.get("type") == "array":
+        items = wanted.get("items")
+        return "choices", _choices(items if isinstance(items, Mapping) else {})
+    choices = _choices(wanted)
+    if choices:
+        return "choice", choices
+    return _PLAIN_KINDS.get(str(wanted.get("type")), "text"), ()
+
+
+def _choices(wanted: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """In any of the ways in which a schema can say them."""
+    titled = wanted.get("oneOf") or wanted.get("anyOf")
+    if isinstance(titled, list):
+        pairs = [
+            (one["const"], _text(one.get("title")) or _text(one["const"]))
+            for one in titled
+            if isinstance(one, Mapping) and isinstance(one.get("const"), str)
+        ]
+        return tuple(pairs[:CHOICES_LIMIT])
+    values, names = wanted.get("enum"), wanted.get("enumNames")
+    if not isinstance(values, list):
+        return ()
+    shown = names if isinstance(names, list) and len(names) == len(values) else values
+    pairs = [
+        (value, _text(name))
+        for value, name in zip(values, shown, strict=True)
+        if isinstance(value, str)
+    ]
+    return tuple(pairs[:CHOICES_LIMIT])
+
+
+def _bounds(wanted: Mapping[str, Any], kind: FieldKind) -> tuple[float | None, float | None]:
+    words = {"text": ("minLength", "maxLength"), "choices": ("minItems", "maxItems")}
+    low, high = words.get(kind, ("minimum", "maximum"))
+    return _number(wanted.get(low)), _number(wanted.get(high))
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str:
+    return show_controls(value)[:TEXT_CHARS] if isinstance(value, str) else ""
+
+
+T = TypeVar("T")
+FillIn: TypeAlias = Callable[[ServerForm], Awaitable[FormAnswer]]
+SampleRequest: TypeAlias = CreateMessageRequestParams
+SampleAnswer: TypeAlias = CreateMessageResult | ErrorData
+Sample: TypeAlias = Callable[[SampleRequest], Awaitable[SampleAnswer]]
+
+
+async def decline(form: ServerForm) -> FormAnswer:
+    return FormAnswer(action="decline")
+
+
+class ServerHost:
+    def __init__(
+        self,
+        server: str,
+        workspace: Path,
+        *,
+        patience: PausableTimeout,
+        fill_in: FillIn,
+        sample: Sample | None,
+    ) -> None:
+        self._server = server
+        self._workspace = workspace
+        self._patience = patience
+        self._fill_in = fill_in
+        self._sample = sample
+        self._asking: set[asyncio.Future[Any]] = set()
+
+    async def elicit(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult:
+        if not self._patience.is_tried:  # a server speaks when it is spoken to
+            return make_elicit_result(FormAnswer(action="decline"))
+        answer = await self._run_question(self._fill_in(make_form(self._server, params)))
+        return make_elicit_result(answer or FormAnswer(action="cancel"))
+
+    def dismiss(self) -> None:
+        """Takes back what is being asked: whoever it was asked for has gone."""
+        for task in self._asking:
+            task.cancel()
+
+    @property
+    def sampling(self) -> SamplingFnT | None:
+        """None: a server is not even told that it could ask."""
+        return self._sample_model if self._sample else None
+
+    async def roots(self, context: ClientRequestContext) -> ListRootsResult:
+        uri = FileUrl(self._workspace.as_uri())
+        return ListRootsResult(roots=[Root(uri=uri, name=self._workspace.name)])
+
+    async def _sample_model(
+        self, context: ClientRequestContext, params: SampleRequest
+    ) -> SampleAnswer:
+        assert self._sample is not None
+        if not self._patience.is_tried:
+            return ErrorData(code=INTERNAL_ERROR, message="nothing was asked of the server")
+        answer = await self._run_question(self._sample(params))
+        return answer or ErrorData(code=INTERNAL_ERROR, message="cancelled")
+
+    async def _run_question(self, work: Awaitable[T]) -> T | None:
+        """None: it was dismissed. No time limit runs meanwhile."""
+        task = asyncio.ensure_future(work)
+        self._asking.add(task)
+        try:
+            with self._patience.pause():
+                await asyncio.wait({task})
+        finally:
+            self._asking.discard(task)
+            task.cancel()
+        return None if task.cancelled() else task.result()

@@ -1,0 +1,152 @@
+"""What a server has besides tools: resources to be read, and prompts to be run, for the person.
+
+Lists are cut where they have no end, and a server that has none of it is asked in vain, not blamed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    METHOD_NOT_FOUND,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    GetPromptResult,
+    PaginatedResult,
+    TextContent,
+)
+
+from agentcli.features.mcp.connection import ServerConnection
+from agentcli.features.mcp.content import ContentStore, convert_result
+from agentcli.system.plain_text import show_controls
+from agentcli.types.tools import Output
+
+PAGES_LIMIT = 50
+LISTED_LIMIT = 2_000
+ABOUT_CHARS = 200
+
+P = TypeVar("P", bound=PaginatedResult)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceOffer:
+    uri: str
+    """Of a template, with the names of its parts in braces."""
+    about: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOffer:
+    name: str
+    about: str
+    arguments: tuple[str, ...] = ()
+    required: frozenset[str] = frozenset()
+
+    @property
+    def usage(self) -> str:
+        return " ".join(
+            name if name in self.required else f"[{name}]"
+            for name in map(show_controls, self.arguments)
+        )
+
+
+async def list_resources(link: ServerConnection) -> tuple[ResourceOffer, ...]:
+    """Those that are listed, then templates for more. Raises ServerFault."""
+
+    async def list_page(client: Client) -> list[ResourceOffer]:
+        pages = await _pages(lambda cursor: client.list_resources(cursor=cursor))
+        return [
+            ResourceOffer(uri=one.uri, about=_about(one.title or one.name, one.description))
+            for page in pages
+            for one in page.resources
+        ]
+
+    async def templates(client: Client) -> list[ResourceOffer]:
+        pages = await _pages(lambda cursor: client.list_resource_templates(cursor=cursor))
+        return [
+            ResourceOffer(
+                uri=one.uri_template, about=_about(one.title or one.name, one.description)
+            )
+            for page in pages
+            for one in page.resource_templates
+        ]
+
+    found = await link.ask(list_page, what="to list its resources")
+    found += await link.ask(templates, what="to list its templates")
+    return tuple(found[:LISTED_LIMIT])
+
+
+async def list_prompts(link: ServerConnection) -> tuple[PromptOffer, ...]:
+    """Raises ServerFault."""
+
+    async def list_page(client: Client) -> list[PromptOffer]:
+        pages = await _pages(lambda cursor: client.list_prompts(cursor=cursor))
+        return [
+            PromptOffer(
+                name=one.name,
+                about=_about(one.title or "", one.description),
+                arguments=tuple(argument.name for argument in one.arguments or ()),
+                required=frozenset(
+                    argument.name for argument in one.arguments or () if argument.required
+                ),
+            )
+            for page in pages
+            for one in page.prompts
+        ]
+
+    return tuple((await link.ask(list_page, what="to list its prompts"))[:LISTED_LIMIT])
+
+
+async def read_resource(link: ServerConnection, uri: str, keeping: ContentStore) -> Output:
+    """Raises ServerFault."""
+    result = await link.ask(
+        lambda client: client.read_resource(uri, cache_mode="refresh"), what=f"to read {uri}"
+    )
+    blocks: list[ContentBlock] = [
+        EmbeddedResource(type="resource", resource=one) for one in result.contents
+    ]
+    return convert_result(CallToolResult(content=blocks), keeping)
+
+
+async def run_prompt(
+    link: ServerConnection, name: str, arguments: Mapping[str, str], keeping: ContentStore
+) -> Output:
+    """The messages that a server makes of it, one after the other. Raises ServerFault."""
+    result = await link.ask(
+        lambda client: client.get_prompt(name, dict(arguments)), what=f"to give the prompt {name}"
+    )
+    return convert_result(CallToolResult(content=_messages(result)), keeping)
+
+
+def _messages(result: GetPromptResult) -> list[ContentBlock]:
+    """With the names of the speakers, where there is more than one."""
+    blocks: list[ContentBlock] = []
+    is_alone = all(message.role == "user" for message in result.messages)
+    for message in result.messages:
+        if not is_alone:
+            blocks.append(TextContent(type="text", text=f"[{message.role}]"))
+        blocks.append(message.content)
+    return blocks
+
+
+async def _pages(ask: Callable[[str | None], Awaitable[P]]) -> Sequence[P]:
+    pages: list[P] = []
+    cursor: str | None = None
+    try:
+        for _ in range(PAGES_LIMIT):
+            page = await ask(cursor)
+            pages.append(page)
+            if page.next_cursor is None or page.next_cursor == cursor:
+                break
+            cursor = page.next_cursor
+    except MCPError as error:
+        if error.code != METHOD_NOT_FOUND:
+            raise
+    return pages
+
+
+def _about(title: str, description: str | None) -> str:
+    return " ".join(show_controls(f"{title} {description or ''}").split())[:ABOUT_CHARS]

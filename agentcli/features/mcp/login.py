@@ -1,0 +1,250 @@
+"""Logging in to a server elsewhere: the library's OAuth client, with a person and a browser to it.
+
+The library finds the authorization server, registers, and checks whoever answers. What is checked
+besides: that nothing secret goes over an open line, and that the server knows PKCE.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import (
+    OAuthClientProvider,
+    OAuthFlowError,
+    OAuthRegistrationError,
+    OAuthTokenError,
+)
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+from mcp_types.version import LATEST_MODERN_VERSION
+from pydantic import AnyUrl, ValidationError
+
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.redirect import (
+    RedirectListener,
+    RedirectResult,
+    WrongRedirect,
+    open_redirect_listener,
+)
+from agentcli.features.mcp.tokens import REFUSED, Login, expiry
+
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # it tells us by what it raises
+
+WAIT_S = 600.0
+ASKED_S = 30.0
+SAID_CHARS = 300
+UNSUPPORTED = "the authorization server of {name} does not support PKCE with S256"
+
+_OPEN_HOSTS = ("127.0.0.1", "localhost", "::1")
+_QUESTION = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "server/discover",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": LATEST_MODERN_VERSION,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    },
+}
+"""Harmless, and refused where a login is wanted."""
+
+
+class LoginError(Exception):
+    """There is no login. The message is for the person, and holds no secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginBrowser:
+    """The person's way to the authorization server and back."""
+
+    show: Callable[[str], None]
+    """Takes the address to be opened, or what was wrong with one that was pasted."""
+    pasted: Callable[[], Awaitable[str | None]]
+    """An address that the person has copied out of a browser on another machine; None: nobody
+    will."""
+
+
+class _PendingTokens:
+    """What the library would store: kept until all of it is there."""
+
+    def __init__(self, client: OAuthClientInformationFull | None) -> None:
+        self.client = client
+        self.tokens: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
+    """None: the server wants no login. Raises LoginError."""
+    _require_https(entry.url, f"the server {entry.name}")
+    try:
+        async with (
+            asyncio.timeout(WAIT_S),
+            open_redirect_listener(entry.name, port=entry.oauth.callback_port) as listening,
+        ):
+            return await _log_in_listening(entry, browser, listening)
+    except TimeoutError:
+        raise LoginError(f"nobody logged in within {WAIT_S:g} s") from None
+    except OSError as error:
+        raise LoginError(f"cannot listen on 127.0.0.1: {error.strerror}") from error
+
+
+async def _log_in_listening(
+    entry: ServerEntry, browser: LoginBrowser, listening: RedirectListener
+) -> Login | None:
+    kept = _PendingTokens(_own_client(entry, listening.redirect_uri))
+
+    async def show(address: str) -> None:
+        _check_server(provider, entry)
+        listening.expect(parse_qs(urlsplit(address).query).get("state", [""])[-1])
+        browser.show(address)
+
+    async def answer() -> AuthorizationCodeResult:
+        redirected = await _wait_for_redirect(listening, browser)
+        if redirected.error:
+            raise LoginError(f"the authorization server refused: {redirected.error[:200]}")
+        return AuthorizationCodeResult(
+            code=redirected.code, state=redirected.state, iss=redirected.issuer
+        )
+
+    provider = OAuthClientProvider(
+        server_url=entry.url,
+        client_metadata=OAuthClientMetadata(
+            client_name="agentcli",
+            redirect_uris=[AnyUrl(listening.redirect_uri)],
+            token_endpoint_auth_method="none",
+        ),
+        storage=kept,
+        redirect_handler=show,
+        callback_handler=answer,
+    )
+    await _ask(entry, provider)
+    return _login(entry, provider, kept) if kept.tokens else None
+
+
+async def _ask(entry: ServerEntry, provider: OAuthClientProvider) -> None:
+    headers = {
+        **dict(entry.headers),
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": LATEST_MODERN_VERSION,
+        "Mcp-Method": "server/discover",
+    }
+    try:
+        async with (
+            httpx2.AsyncClient(auth=provider, timeout=ASKED_S) as client,
+            client.stream("POST", entry.url, json=_QUESTION, headers=headers) as answer,
+        ):
+            if answer.status_code == REFUSED:
+                raise LoginError("the server does not take the token that it has sent you for")
+    except OAuthFlowError as error:
+        raise LoginError(_without_secrets(error)) from None
+    except httpx2.HTTPError as error:
+        raise LoginError(f"cannot be reached ({type(error).__name__}: {error})") from error
+    except ValidationError:
+        raise LoginError("the authorization server gave an answer that cannot be used") from None
+
+
+async def _wait_for_redirect(listening: RedirectListener, browser: LoginBrowser) -> RedirectResult:
+    """From the browser on this machine, or pasted: whichever comes first."""
+    tasks = {
+        asyncio.ensure_future(listening.wait_for_redirect()),
+        asyncio.ensure_future(_wait_for_paste(listening, browser)),
+    }
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(iter(done)).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait(tasks)
+
+
+async def _wait_for_paste(listening: RedirectListener, browser: LoginBrowser) -> RedirectResult:
+    while (line := await browser.pasted()) is not None:
+        try:
+            return listening.take(line)
+        except WrongRedirect as error:
+            browser.show(f"that is not it: {error}")
+    nobody: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
+    return await nobody
+
+
+def _check_server(provider: OAuthClientProvider, entry: ServerEntry) -> None:
+    """Before the person is sent to it."""
+    metadata = provider.context.oauth_metadata
+    if metadata is None:
+        return  # an old server, whose endpoints are on its own address, which was checked
+    if "S256" not in (metadata.code_challenge_methods_supported or ()):
+        raise LoginError(UNSUPPORTED.format(name=entry.name))
+    for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):
+        _require_https(str(endpoint), "the authorization server")
+
+
+def _require_https(url: str, whose: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in _OPEN_HOSTS:
+        raise LoginError(f"{whose} is not on https, so nothing secret is sent to it: {url}")
+
+
+def _own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInformationFull | None:
+    """As the person has registered it with the authorization server; None: we do it ourselves."""
+    if not entry.oauth.client_id:
+        return None
+    return OAuthClientInformationFull(
+        client_id=entry.oauth.client_id,
+        client_secret=entry.oauth.client_secret or None,
+        token_endpoint_auth_method="client_secret_post" if entry.oauth.client_secret else "none",
+        redirect_uris=[AnyUrl(redirect_uri)],
+    )
+
+
+def _login(entry: ServerEntry, provider: OAuthClientProvider, kept: _PendingTokens) -> Login:
+    assert kept.tokens is not None
+    assert kept.client is not None
+    context, tokens = provider.context, kept.tokens
+    metadata = context.oauth_metadata
+    origin = urlsplit(entry.url)
+    return Login(
+        url=entry.url,
+        issuer=str(metadata.issuer) if metadata else "",
+        token_endpoint=(
+            str(metadata.token_endpoint) if metadata else f"{origin.scheme}://{origin.netloc}/token"
+        ),
+        client_id=kept.client.client_id,
+        client_secret=kept.client.client_secret or "",
+        secret_goes_in=kept.client.token_endpoint_auth_method or "none",
+        access_token=tokens.access_token,
+        refresh_token=tokens.refresh_token or "",
+        resource=context.get_resource_url(),
+        scope=tokens.scope or "",
+        expires_at=expiry(tokens.expires_in),
+    )
+
+
+def _without_secrets(error: OAuthFlowError) -> str:
+    """What an endpoint answered is left out where there may be a token or a client's secret."""
+    said = str(error)
+    is_refused_client = said.startswith("Registration failed")
+    if isinstance(error, OAuthTokenError | OAuthRegistrationError) and not is_refused_client:
+        said = said.partition(":")[0]
+    return said[:SAID_CHARS]

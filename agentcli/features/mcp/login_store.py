@@ -1,0 +1,105 @@
+"""Logins at MCP servers: in the keyring of the system, else in a file only their owner can read."""
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.session.keys import open_system_keyring
+from agentcli.settings import get_settings_file
+from agentcli.system.private_file import remove_private, write_private
+from agentcli.types.errors import SettingsError
+
+if TYPE_CHECKING:
+    from agentcli.features.mcp.entries import ServerEntry
+    from agentcli.features.mcp.tokens import Login
+
+IN_KEYRING = "in the keyring\n"
+"""Stands in the file in the place of a login that the keyring has."""
+
+
+_HASH_CHARS = 16
+
+
+class ServerLoginStore:
+    """Of one server: under another address there is another login, or none."""
+
+    def __init__(self, entry: "ServerEntry") -> None:
+        self._entry = entry
+        whole = hashlib.sha256(entry.url.encode("utf-8", "surrogatepass")).hexdigest()
+        told_apart = whole[:_HASH_CHARS]
+        self._key = _build_key(entry.name, told_apart)
+        self.path = _get_directory() / f"{entry.name}-{told_apart}.json"
+
+    def read(self) -> "Login | None":
+        """Raises SettingsError where others could have read or written it."""
+        from agentcli.features.mcp.tokens import Login
+
+        text = self._read_file()
+        if text == IN_KEYRING:
+            ring = open_system_keyring()
+            text = ring.get(self._key) if ring else ""
+        login = Login.from_json(text) if text else None
+        return login if login is not None and login.url == self._entry.url else None
+
+    def write(self, login: "Login") -> None:
+        """Raises SettingsError."""
+        text, ring = login.to_json(), open_system_keyring()
+        is_there = ring is not None and ring.put(self._key, text)
+        write_private(self.path, IN_KEYRING if is_there else text)
+
+    @property
+    def location(self) -> str:
+        return "the keyring of this system" if self._read_file() == IN_KEYRING else str(self.path)
+
+    def forget(self) -> bool:
+        """Whether there was one. Raises SettingsError."""
+        was_there = self.path.exists()
+        if (ring := open_system_keyring()) is not None:
+            ring.drop(self._key)
+        remove_private(self.path)
+        return was_there
+
+    def _read_file(self) -> str:
+        try:
+            with self.path.open(encoding="utf-8") as file:
+                self._require_private(os.fstat(file.fileno()))
+                return file.read()
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"cannot read {self.path}: {error}", hint=f"agentcli mcp login {self._entry.name}"
+            ) from error
+
+    def _require_private(self, found: os.stat_result) -> None:
+        if os.name != "posix":
+            return
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise SettingsError(
+                f"{self.path} can be read or written by others, so the login in it is not used",
+                hint=f"agentcli mcp logout {self._entry.name}, then log in again",
+            )
+
+
+def forget_logins(name: str) -> None:
+    """Of a server that is not there any more, at whatever address it was. Raises SettingsError."""
+    ring = open_system_keyring()
+    for path in _get_directory().glob(f"{name}-{'?' * _HASH_CHARS}.json"):
+        if ring is not None:
+            ring.drop(_build_key(name, path.stem[-_HASH_CHARS:]))
+        remove_private(path)
+
+
+def _get_directory() -> Path:
+    return get_settings_file().with_name("logins")
+
+
+def _build_key(name: str, url_hash: str) -> str:
+    return f"mcp {name} {url_hash}"
+
+
+def find_logins(entry: "ServerEntry") -> ServerLoginStore | None:
+    """None: it is no server elsewhere, or says itself who we are."""
+    return ServerLoginStore(entry) if entry.is_remote and not entry.brings_key else None

@@ -1,0 +1,66 @@
+"""Time limits on what a server was asked, which stand still while the server asks a person."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+
+class PausableTimeout:
+    def __init__(self) -> None:
+        self._left_s: dict[asyncio.Timeout, float] = {}
+        self._pauses = 0
+
+    @asynccontextmanager
+    async def limit(self, seconds: float) -> AsyncIterator[None]:
+        """Raises TimeoutError."""
+        async with asyncio.timeout(None) as timeout:
+            self._left_s[timeout] = seconds
+            if not self._pauses:
+                self._run(timeout)
+            try:
+                yield
+            finally:
+                del self._left_s[timeout]
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether anything is waited for."""
+        return bool(self._left_s)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Whose call a question belongs to is not always said, so all of them wait."""
+        self._pauses += 1
+        if self._pauses == 1:
+            for timeout in self._left_s:
+                self._stop(timeout)
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                for timeout in self._left_s:
+                    self._run(timeout)
+
+    def _run(self, timeout: asyncio.Timeout) -> None:
+        if not timeout.expired():
+            timeout.reschedule(asyncio.get_running_loop().time() + self._left_s[timeout])
+
+    def _stop(self, timeout: asyncio.Timeout) -> None:
+        until = timeout.when()
+        if until is not None and not timeout.expired():
+            self._left_s[timeout] = until - asyncio.get_running_loop().time()
+            timeout.reschedule(None)
+
+
+# The library's own log, kept off the screen: without a handler Python would print it to stderr.
+
+
+LIBRARY = ("mcp", "client", "server")
+"""Not all of its modules log under its name."""
+
+
+def silence_library_log() -> None:
+    for name in LIBRARY:
+        logging.getLogger(name).addHandler(logging.NullHandler())

@@ -1,0 +1,269 @@
+"""MCP servers on the command line: what there are, what they offer, and what that costs."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from agentcli.features.mcp.approvals import compare_tools
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.faults import ServerFault
+from agentcli.features.mcp.login import LoginBrowser, LoginError, log_in
+from agentcli.features.mcp.login_store import ServerLoginStore, forget_logins
+from agentcli.features.mcp.offered import OfferedTool
+from agentcli.features.mcp.render_server import (
+    NO_SERVERS,
+    describe_terms,
+    format_tool_cost,
+    shorten_description,
+)
+from agentcli.features.mcp.server_files import open_approvals, open_trials
+from agentcli.features.mcp.server_list import (
+    NewServer,
+    add_server,
+    find_entry,
+    load_entries,
+    open_server,
+    remove_server,
+)
+from agentcli.features.mcp.servers import Servers
+from agentcli.features.sessions.render import format_age
+from agentcli.session.project import Project, load_project
+from agentcli.settings import Settings, load_settings
+from agentcli.system.browser import is_page, open_page, parse_host
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import Exit, SettingsError, UsageError
+from agentcli.types.words import pluralize
+from agentcli.ui.repl.external import LineReader
+
+
+def add(name: str, new: NewServer) -> Exit:
+    path = add_server(name, new)
+    _say(f"added {name} to {path}; see what it offers: agentcli mcp test {name}")
+    return Exit.DONE
+
+
+def remove(name: str) -> Exit:
+    path = remove_server(name)
+    forget_logins(name)
+    _say(f"removed {name} from {path}")
+    return Exit.DONE
+
+
+def show_servers(workspace: Path, *, config: str | None) -> Exit:
+    settings, project = load_settings_and_project(workspace, config)
+    found = load_entries(settings, project)
+    for entry in found.servers:
+        accepted = open_approvals().find(entry)
+        tools = _describe_trial(entry) if accepted is None else format_tool_cost(entry, accepted)
+        _say(f"{entry.name}  {entry.shown}\n  {tools}; {describe_terms(entry)}")
+    for problem in found.problems:
+        _say(f"problem: {problem}")
+    if project and project.warning:
+        _say(project.warning)
+    if not found.servers and not found.problems:
+        _say(NO_SERVERS)
+    return Exit.SETTINGS if found.problems else Exit.DONE
+
+
+def test_servers(names: list[str], workspace: Path, *, config: str | None) -> Exit:
+    """All of them without a name, one after the other."""
+    settings, project = load_settings_and_project(workspace, config)
+    found = load_entries(settings, project)
+    wanted = [find_entry(name, found) for name in names] or list(found.servers)
+    if not wanted:
+        raise UsageError("there is no server to test", hint="agentcli mcp add --help")
+    results = [asyncio.run(_test_server(settings, entry)) for entry in wanted]
+    return Exit.DONE if all(results) else Exit.PROVIDER
+
+
+def approve(name: str, workspace: Path, *, config: str | None, yes: bool) -> Exit:
+    settings, project = load_settings_and_project(workspace, config)
+    entry = find_entry(name, load_entries(settings, project))
+    tools = asyncio.run(_list_tools(settings, entry))
+    if tools is None:
+        return Exit.PROVIDER
+    difference = compare_tools(open_approvals().find(entry) or (), tools)
+    if not difference:
+        _say(f"{name} offers what was accepted: {format_tool_cost(entry, tools)}")
+        return Exit.DONE
+    for tool in tools:
+        if tool.name in difference.added + difference.changed:
+            _say(
+                f"{'changed' if tool.name in difference.changed else 'new    '}  "
+                f"{_format_tool(tool)}"
+            )
+    for gone in difference.removed:
+        _say(f"gone     {gone}")
+    if not yes and not _confirm(f"accept these tools of {name}?"):
+        _say("not accepted")
+        return Exit.DENIED
+    open_approvals().store(entry, tools)
+    _say(f"accepted {format_tool_cost(entry, tools)}")
+    return Exit.DONE
+
+
+async def _test_server(settings: Settings, entry: ServerEntry) -> bool:
+    began = time.monotonic()
+    async with open_server(settings, entry) as servers:
+        try:
+            tools = await servers.list_tools(entry)
+        except ServerFault as fault:
+            _say(f"{entry.name}: {fault}")
+            _say_log(servers, entry)
+            _store_trial(entry, None)
+            return False
+        took_ms = (time.monotonic() - began) * 1000
+        protocol = servers.connect(entry).protocol
+        remarks = servers.connect(entry).remarks
+    for tool in tools:
+        _say(f"  {_format_tool(tool)}")
+    accepted = open_approvals().find(entry)
+    difference = compare_tools(accepted, tools) if accepted is not None else None
+    _say(
+        f"{entry.name}: {format_tool_cost(entry, tools)}, protocol {protocol}, ready in "
+        f"{took_ms:.0f} ms"
+    )
+    _say_remarks(remarks)
+    if difference:
+        _say(f"  other than accepted ({difference}): agentcli mcp approve {entry.name}")
+    _store_trial(entry, len(tools))
+    return True
+
+
+def _store_trial(entry: ServerEntry, tools: int | None) -> None:
+    try:
+        open_trials().store(entry, tools)
+    except SettingsError as error:
+        _say(f"  not kept for agentcli mcp list: {error}")
+
+
+def _describe_trial(entry: ServerEntry) -> str:
+    """What is known of a server whose tools nobody has accepted."""
+    trial = open_trials().find(entry)
+    if trial is None:
+        return "not asked yet"
+    if trial.tools is None:
+        return f"failed when tested, {format_age(trial.at)}"
+    return (
+        f"answered when tested, {format_age(trial.at)}: "
+        f"{pluralize(trial.tools, 'tool')}, not accepted yet"
+    )
+
+
+async def _list_tools(settings: Settings, entry: ServerEntry) -> tuple[OfferedTool, ...] | None:
+    async with open_server(settings, entry) as servers:
+        try:
+            tools = await servers.list_tools(entry)
+        except ServerFault as fault:
+            _say(f"{entry.name}: {fault}")
+            _say_log(servers, entry)
+            return None
+        _say_remarks(servers.connect(entry).remarks)
+        return tools
+
+
+def _say_remarks(remarks: Iterable[str]) -> None:
+    for remark in remarks:
+        _say(f"  warning: {remark}")
+
+
+def _say_log(servers: Servers, entry: ServerEntry) -> None:
+    for line in servers.read_stderr(entry).splitlines():
+        _say(f"  | {line}")
+
+
+def load_settings_and_project(
+    workspace: Path, config: str | None
+) -> tuple[Settings, Project | None]:
+    settings = load_settings({"mcp_config": config}, workspace=workspace)
+    return settings, load_project(settings.workspace)
+
+
+def _format_tool(tool: OfferedTool) -> str:
+    return f"{tool.name}  {shorten_description(tool)}".rstrip()
+
+
+def _confirm(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here", hint="agentcli mcp approve NAME --yes")
+    sys.stdout.write(f"{question} [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(show_controls(text) + "\n")
+
+
+# Logging in to a server from the command line: an address to open, and the way back from there.
+
+
+def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool) -> Exit:
+    """Raises AgentError."""
+    entry = _find_remote_server(name, workspace, config)
+    if entry.brings_key:
+        raise UsageError(
+            f"{name} gets an Authorization header in {entry.where}, so no login is used",
+            hint=f"take the header out of {entry.where}",
+        )
+    try:
+        granted = asyncio.run(
+            log_in(entry, _build_browser(entry, workspace, opens_browser=opens_browser))
+        )
+    except LoginError as error:
+        raise SettingsError(
+            f"no login at {name}: {error}", hint=f"agentcli mcp login {name}"
+        ) from None
+    if granted is None:
+        _say_now(f"{name} wants no login")
+        return Exit.DONE
+    store = ServerLoginStore(entry)
+    store.write(granted)
+    _say_now(f"logged in to {name}; the login is in {store.location}")
+    return Exit.DONE
+
+
+def logout(name: str, workspace: Path, *, config: str | None) -> Exit:
+    was_there = ServerLoginStore(_find_remote_server(name, workspace, config)).forget()
+    _say_now(f"logged out of {name}" if was_there else f"there was no login at {name}")
+    return Exit.DONE
+
+
+def _build_browser(entry: ServerEntry, workspace: Path, *, opens_browser: bool) -> LoginBrowser:
+    reader = LineReader(sys.stdin.fileno()) if sys.stdin.isatty() else None
+
+    async def read_pasted_url() -> str | None:
+        return await reader.read_line() if reader else None
+
+    def show(text: str) -> None:
+        if not is_page(text):
+            _say_now(text)
+            return
+        _say_now(f"log in to {entry.name} at {parse_host(text)}:\n\n{text}\n")
+        if opens_browser and open_page(text, beside=workspace):
+            _say_now("(opened in your browser)")
+        if reader is not None:
+            _say_now(
+                "If that browser runs on another machine: its last page will not load. Paste the"
+            )
+            _say_now("address of that page here:")
+
+    return LoginBrowser(show=show, pasted=read_pasted_url)
+
+
+def _find_remote_server(name: str, workspace: Path, config: str | None) -> ServerEntry:
+    settings, project = load_settings_and_project(workspace, config)
+    entry = find_entry(name, load_entries(settings, project))
+    if not entry.is_remote:
+        raise UsageError(
+            f"{name} is a process on this machine, which takes no login",
+            hint=f"agentcli mcp test {name}",
+        )
+    return entry
+
+
+def _say_now(text: str) -> None:
+    sys.stdout.write(show_controls(text) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,48 @@
+"""An MCP server and its tools in words, the same on the command line and in a session."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.request_size import count_spec_tokens
+from agentcli.features.mcp.login_store import find_logins
+from agentcli.types.errors import SettingsError
+from agentcli.types.words import pluralize
+from agentcli.ui.render.wording import shorten_home
+
+if TYPE_CHECKING:
+    from agentcli.features.mcp.entries import ServerEntry
+    from agentcli.features.mcp.offered import OfferedTool
+
+DESCRIPTION_CHARS = 90
+NO_SERVERS = "no servers; add one: agentcli mcp add NAME -- COMMAND ARGS"
+
+
+def format_tool_cost(entry: "ServerEntry", tools: "tuple[OfferedTool, ...]") -> str:
+    tokens = sum(count_spec_tokens(tool.spec(entry.name)) for tool in tools)
+    return f"{pluralize(len(tools), 'tool')}, {tokens} tokens if all are declared"
+
+
+def describe_terms(entry: "ServerEntry") -> str:
+    """Where it runs, which file says so, and what of that is not obeyed."""
+    ignored = f", ignored: {', '.join(entry.ignored)}" if entry.ignored else ""
+    return f"{_describe_sandbox(entry)}; {shorten_home(Path(entry.where))}{ignored}"
+
+
+def shorten_description(tool: "OfferedTool") -> str:
+    return " ".join(tool.description.split())[:DESCRIPTION_CHARS].rstrip()
+
+
+def _login_state(entry: "ServerEntry") -> str:
+    logins = find_logins(entry)
+    try:
+        return ", logged in" if logins is not None and logins.read() else ""
+    except SettingsError as error:
+        return f", {error}"
+
+
+def _describe_sandbox(entry: "ServerEntry") -> str:
+    if entry.is_remote:
+        return f"elsewhere{_login_state(entry)}"
+    if not entry.is_confined:
+        return "NOT confined"
+    return "in the sandbox, with network" if entry.network else "in the sandbox, without network"

@@ -1,0 +1,86 @@
+"""Which MCP servers are written down for a workspace, and which of their tools were accepted.
+
+Where no file speaks of servers nothing of `agentcli.mcp` is loaded.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.session.project import Project, get_trust_directory
+from agentcli.settings import Settings, get_servers_file
+from agentcli.types.errors import SettingsError
+from agentcli.types.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.features.mcp.approvals import ServerTrials, ToolListApprovals
+    from agentcli.features.mcp.entries import Entries, ServerEntry
+
+
+def open_approvals() -> "ToolListApprovals":
+    from agentcli.features.mcp.approvals import ToolListApprovals
+
+    return ToolListApprovals(get_trust_directory() / "mcp")
+
+
+def open_trials() -> "ServerTrials":
+    from agentcli.features.mcp.approvals import ServerTrials
+
+    return ServerTrials(get_trust_directory() / "mcp" / "tried")
+
+
+def read_entries(settings: Settings, project: Project | None) -> "Entries | None":
+    """None: no file speaks of servers. Of two with the same name the person's own counts, and
+    before it the one of `--mcp-config`. Raises SettingsError where that file cannot be read."""
+    texts = [
+        (text, path, True)
+        for path in (get_servers_file(),)
+        if (text := _read_text(path)) is not None
+    ]
+    if settings.mcp_config is not None:
+        texts.insert(0, (_read_required(settings.mcp_config), settings.mcp_config, True))
+    if project is not None and (theirs := project.read_text("mcp.json")) is not None:
+        texts.append((theirs, project.files.directory / "mcp.json", False))
+    if not texts:
+        return None
+    from agentcli.features.mcp.entries import Entries, parse_entries
+
+    read = [
+        parse_entries(text, where=str(path), environ=os.environ, may_loosen=may_loosen)
+        for text, path, may_loosen in texts
+    ]
+    found: dict[str, ServerEntry] = {}
+    for one in read:
+        for entry in one.servers:
+            found.setdefault(entry.name, entry)
+    return Entries(
+        servers=tuple(found.values()),
+        problems=tuple(problem for one in read for problem in one.problems),
+    )
+
+
+def iter_accepted_tools(entries: "Entries") -> Iterator[ToolSpec]:
+    """The tools of servers, as far as they are known without asking any of them."""
+    known = open_approvals()
+    for entry in entries.servers:
+        for tool in known.find(entry) or ():
+            yield tool.spec(entry.name)
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}", hint=f"ls -l {path}"
+        ) from error
+
+
+def _read_required(path: Path) -> str:
+    text = _read_text(path)
+    if text is None:
+        raise SettingsError(f"there is no file {path}", hint="--mcp-config FILE")
+    return text

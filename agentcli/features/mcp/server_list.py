@@ -1,0 +1,161 @@
+"""The servers a person has written down: added, removed, looked at and tried without a session."""
+
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.features.mcp.entries import (
+    Entries,
+    EntryError,
+    ServerEntry,
+    check_name,
+    parse_entries,
+)
+from agentcli.features.mcp.server_files import read_entries
+from agentcli.features.mcp.servers import Servers
+from agentcli.log.paths import SessionPaths
+from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.project import Project
+from agentcli.settings import Settings, get_servers_file
+from agentcli.system.private_file import write_private
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.events import Event
+
+TABLE = "mcpServers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewServer:
+    """What a command line says about a server."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    unconfined: bool = False
+    no_network: bool = False
+    writable: tuple[Path, ...] = ()
+
+    def build_entry(self) -> dict[str, Any]:
+        """Raises UsageError."""
+        if bool(self.command) == bool(self.url):
+            raise UsageError(
+                "a server is either a command or a --url",
+                hint="agentcli mcp add NAME -- COMMAND ARGS   or: agentcli mcp add NAME --url URL",
+            )
+        entry: dict[str, Any] = (
+            {"type": "http", "url": self.url}
+            if self.url
+            else {"command": self.command[0], "args": list(self.command[1:])}
+        )
+        if env := _parse_pairs(self.env, "="):
+            entry["env"] = env
+        if headers := _parse_pairs(self.headers, ":"):
+            entry["headers"] = headers
+        if self.unconfined:
+            entry["sandbox"] = False
+        if self.no_network:
+            entry["network"] = False
+        if self.writable:
+            entry["writable"] = [str(path.absolute()) for path in self.writable]
+        return entry
+
+
+def add_server(name: str, new: NewServer) -> Path:
+    """The file it now stands in. Raises AgentError."""
+    try:
+        check_name(name)
+    except EntryError as error:
+        raise UsageError(f"{name!r}: {error}", hint="agentcli mcp add --help") from None
+    document = _read_document()
+    table = document[TABLE]
+    if name in table:
+        raise UsageError(
+            f"there is a server {name} already", hint=f"agentcli mcp remove {name}, then add it"
+        )
+    table[name] = new.build_entry()
+    checked = parse_entries(
+        json.dumps({TABLE: {name: table[name]}}), where="the command line", environ=os.environ
+    )
+    for problem in checked.problems:
+        raise UsageError(problem, hint="agentcli mcp add --help")
+    return _write_document(document)
+
+
+def remove_server(name: str) -> Path:
+    """The file it stood in. Raises AgentError."""
+    document = _read_document()
+    if document[TABLE].pop(name, None) is None:
+        raise UsageError(
+            f"there is no server {name} in {get_servers_file()}", hint="agentcli mcp list"
+        )
+    return _write_document(document)
+
+
+def load_entries(settings: Settings, project: Project | None) -> Entries:
+    return read_entries(settings, project) or Entries()
+
+
+def find_entry(name: str, found: Entries) -> ServerEntry:
+    """Raises UsageError."""
+    for entry in found.servers:
+        if entry.name == name:
+            return entry
+    why = next((problem for problem in found.problems if repr(name) in problem), "")
+    raise UsageError(why or f"there is no server {name}", hint="agentcli mcp list")
+
+
+@asynccontextmanager
+async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[Servers]:
+    """One server outside of any session. What it says besides is dropped with its directory."""
+    with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
+        place = SessionPaths(id="visit", directory=Path(directory))
+        place.out.mkdir()
+        boundary = PermissionGate(settings, place, ask_user=None)
+        servers = Servers([entry], settings, gate=boundary, paths=place, emit=_ignore_event)
+        try:
+            yield servers
+        finally:
+            await servers.close()
+            boundary.close()
+
+
+def _ignore_event(event: Event) -> None:
+    """There is no session that it could be told to."""
+
+
+def _read_document() -> dict[str, Any]:
+    path = get_servers_file()
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        document = {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(f"cannot read {path}: {error}", hint=f"edit {path}") from error
+    if not isinstance(document, dict) or not isinstance(document.setdefault(TABLE, {}), dict):
+        raise SettingsError(f'{path} must be an object with "{TABLE}" in it', hint=f"edit {path}")
+    return document
+
+
+def _write_document(document: Mapping[str, Any]) -> Path:
+    """Readable by its owner only: there may be keys in it."""
+    path = get_servers_file()
+    write_private(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    return path
+
+
+def _parse_pairs(texts: tuple[str, ...], separator: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, found, value = text.partition(separator)
+        if not found or not name.strip():
+            raise UsageError(
+                f"{text!r} is not NAME{separator}VALUE", hint="agentcli mcp add --help"
+            )
+        pairs[name.strip()] = value.strip() if separator == ":" else value
+    return pairs

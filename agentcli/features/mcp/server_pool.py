@@ -1,0 +1,256 @@
+"""The connections of a session to its servers: each made when it is needed, and ended with it."""
+
+import asyncio
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
+
+from agentcli.features.mcp.entries import ServerEntry
+from agentcli.features.mcp.stdio import Handles, StartedServer
+from agentcli.sandbox.environment import build_environment
+from agentcli.session.permission_gate import PermissionGate
+from agentcli.settings import Settings
+from agentcli.system import own_process, process, process_tree
+from agentcli.system.environment import build_child_environment
+from agentcli.system.home import home
+from agentcli.types.verdicts import FormAnswer, Grants, Sandbox, ServerForm
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from subprocess import Popen
+
+    from agentcli.features.mcp.connection import ServerConnection
+    from agentcli.features.mcp.host import Sample
+    from agentcli.features.mcp.session_sampling import ServerSampling
+    from agentcli.features.mcp.tokens import StoredLogin
+    from agentcli.features.mcp.transports import LocalMcpServer
+
+
+class ServerConnections:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        gate: PermissionGate,
+        directory: Path,
+        fill_in: "Callable[[ServerForm], Awaitable[FormAnswer]]",
+    ) -> None:
+        """`directory`: for what servers say besides. `fill_in`: asks the person for a server."""
+        self._settings = settings
+        self._gate = gate
+        self._directory = directory
+        self._fill_in = fill_in
+        self._connections: dict[str, ServerConnection] = {}
+        self._locals: dict[str, LocalMcpServer] = {}
+        self._processes: list[ServerProcess] = []
+        self.sampling: ServerSampling | None = None
+        """Asks the model for servers; None: outside of a session."""
+
+    def connect(self, entry: "ServerEntry") -> "ServerConnection":
+        if entry.name not in self._connections:
+            self._connections[entry.name] = self._build_connection(entry)
+        return self._connections[entry.name]
+
+    def find(self, entry: "ServerEntry") -> "ServerConnection | None":
+        """None: nobody has needed it yet."""
+        return self._connections.get(entry.name)
+
+    def read_stderr(self, entry: "ServerEntry") -> str:
+        """The last lines of its stderr, for people."""
+        return self._locals[entry.name].said if entry.name in self._locals else ""
+
+    def get_log_path(self, entry: "ServerEntry") -> Path:
+        return self._directory / f"{entry.name}.log"
+
+    async def close(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._connections.values()))
+        for one in self._processes:
+            one.close()
+
+    def _build_connection(self, entry: "ServerEntry") -> "ServerConnection":
+        from agentcli.features.mcp.connection import ServerConnection
+
+        new = partial(
+            ServerConnection,
+            entry,
+            workspace=self._settings.workspace,
+            fill_in=self._fill_in,
+            sample=self._build_sampler(entry),
+        )
+        if entry.is_remote:
+            from agentcli.features.mcp.transports import RemoteServer
+
+            remote = RemoteServer(entry, self._find_login(entry))
+            return new(open_transport=remote.transport, witness=remote.witness)
+        local = self._locals[entry.name] = self._build_local(entry)
+        return new(open_transport=local.transport, witness=local.witness)
+
+    def _build_local(self, entry: "ServerEntry") -> "LocalMcpServer":
+        from agentcli.features.mcp.transports import LocalMcpServer
+
+        process = ServerProcess(
+            entry=entry,
+            settings=self._settings,
+            gate=self._gate,
+            directory=self._directory,
+        )
+        self._processes.append(process)
+        return LocalMcpServer(
+            process.launch,
+            log_path=self.get_log_path(entry),
+            clean=self._gate.secret_masking.build_output_filter,
+        )
+
+    def _find_login(self, entry: "ServerEntry") -> "StoredLogin | None":
+        from agentcli.features.mcp.login_store import find_logins
+        from agentcli.features.mcp.tokens import StoredLogin
+
+        store = find_logins(entry)
+        return StoredLogin(store, conceal=self._gate.secret_masking.conceal) if store else None
+
+    def _build_sampler(self, entry: "ServerEntry") -> "Sample | None":
+        sampling = self.sampling
+        if sampling is None or not entry.may_sample:
+            return None
+        return lambda params: sampling.answer_request(
+            entry.name, self.connect(entry).running, params
+        )
+
+
+# A server's process: started in a sandbox of its own, unless the person says otherwise.
+
+
+_UNCONFINED = ("HOME", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
+"""What a process needs besides, where it is not confined."""
+_MODULES = "node_modules"
+_ROOT_SIGNS = ("package.json", "pyproject.toml", "pyvenv.cfg", "go.mod", "Cargo.toml", ".git")
+
+
+@dataclass(frozen=True)
+class ServerProcess:
+    entry: ServerEntry
+    settings: Settings
+    gate: PermissionGate
+    directory: Path
+    """Of the servers in this session."""
+
+    def launch(self, handles: Handles) -> StartedServer:
+        """Raises OSError, and SettingsError where it cannot be confined."""
+        sandbox = self._sandbox if self.entry.is_confined else None
+        mark = process_tree.new_tag(confined=sandbox is not None)
+        env = build_child_environment(
+            self._build_environ(is_confined=sandbox is not None),
+            tag=mark,
+            passed=[name for name, _ in self.entry.env] + list(self.settings.pass_env),
+        )
+        argv = [self._find_program(env), *self.entry.args]
+        child = process.start_sandboxed(
+            sandbox,
+            argv,
+            cwd=self._cwd,
+            env=env,
+            stdin=handles.stdin,
+            stdout=handles.stdout,
+            stderr=handles.stderr,
+            grants=Grants(
+                network=self.entry.network,
+                writable=(self._cache, *map(Path, self.entry.writable)),
+            ),
+        )
+        finish = partial(_finish, sandbox, child) if sandbox else tuple
+        return StartedServer(process=child, tag=mark, finish=finish)
+
+    def close(self) -> None:
+        if "_sandbox" in self.__dict__ and self._sandbox is not None:
+            self._sandbox.close()
+        if "_private" in self.__dict__:
+            shutil.rmtree(self._private, ignore_errors=True)
+
+    @property
+    def _cwd(self) -> Path:
+        return self.settings.workspace / self.entry.cwd
+
+    def _build_environ(self, *, is_confined: bool) -> dict[str, str]:
+        passed = build_environment(
+            os.environ, workspace=self.settings.workspace, pass_env=self.settings.pass_env
+        )
+        own = dict(self.entry.env)
+        if is_confined:
+            # Packages are fetched once, not again in every session's own home directory.
+            caches = {
+                "XDG_CACHE_HOME": str(self._cache),
+                "npm_config_cache": str(self._cache / "npm"),
+            }
+            return {**passed, **caches, **own}
+        more = {name: os.environ[name] for name in _UNCONFINED if name in os.environ}
+        return own_process.without_project({**passed, **more}, self.settings.workspace) | own
+
+    def _find_program(self, env: Mapping[str, str]) -> str:
+        """By its whole path, so that one that does not exist is told apart from all else."""
+        command = self.entry.command
+        if os.sep in command:
+            command = str(self._cwd / Path(command).expanduser())
+        found = shutil.which(command, path=env.get("PATH"))
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no such program", self.entry.command)
+        return found
+
+    @cached_property
+    def _sandbox(self) -> Sandbox | None:
+        self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        program = Path(self._find_program(os.environ))
+        search_path = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
+        return self.gate.build_sandbox(
+            self._private,
+            readable=tuple(self._find_readable_paths(program)),
+            environ={**os.environ, "PATH": search_path},
+        )
+
+    @cached_property
+    def _private(self) -> Path:
+        """Its home directory and temporary files: outside of what commands may change."""
+        inside = self.directory.is_relative_to(self.settings.workspace)
+        parent = None if inside else self.directory
+        if parent is not None:
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="agentcli-mcp-", dir=parent))
+
+    def _find_readable_paths(self, program: Path) -> Iterator[Path]:
+        """What the person has named in the command: it is there to be read."""
+        for word in (str(program), os.path.realpath(program), *self.entry.args):
+            path = Path(word)
+            if path.is_absolute() and path.exists():
+                named = _find_installation(path)
+                if not named.is_relative_to(self.settings.workspace):
+                    yield named
+
+    @cached_property
+    def _cache(self) -> Path:
+        return user_cache_path("agentcli", appauthor=False) / "mcp" / self.entry.name
+
+
+def _finish(sandbox: Sandbox, child: "Popen[bytes]") -> tuple[str, ...]:
+    return sandbox.finish(child)
+
+
+def _find_installation(path: Path) -> Path:
+    """The directory that a program or script was installed in, or only itself where it is loose."""
+    if path.is_dir():
+        return path
+    own = Path(os.path.realpath(home()))
+    if _MODULES in path.parts:  # a package needs what was installed beside it
+        path = Path(*path.parts[: path.parts.index(_MODULES) + 1])
+    for parent in path.parents:
+        if parent == own or parent in own.parents:
+            break
+        if any((parent / sign).exists() for sign in _ROOT_SIGNS):
+            return parent
+    return path

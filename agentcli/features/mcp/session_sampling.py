@@ -1,0 +1,124 @@
+"""Servers that ask the session's model, where the person has let them: within the same budget, and
+through a dispatcher of their own, which runs nothing else."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from agentcli.agent.dispatch import Clean, Dispatcher
+from agentcli.agent.journal import Journal
+from agentcli.agent.limits import Breaker
+from agentcli.agent.toolset import Toolset
+from agentcli.agent.usage_recorder import build_usage_recorder
+from agentcli.features.mcp.servers import Servers
+from agentcli.session.agent_parts import build_dispatcher
+from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.model import ModelInUse
+from agentcli.session.permission_gate import PermissionGate
+from agentcli.settings import Settings
+from agentcli.types.errors import ToolError
+from agentcli.types.events import Emit
+from agentcli.types.messages import ToolCall
+from agentcli.types.provider import Request
+from agentcli.types.tools import ErrorKind
+
+if TYPE_CHECKING:
+    from agentcli.features.mcp.host import SampleAnswer, SampleRequest
+    from agentcli.features.mcp.sampling import SamplingReply, SamplingRequest, SamplingTool
+
+OUTPUT_TOKENS = 4_096
+"""Where the model does not say how much it can write."""
+
+
+class ServerSampling:
+    def __init__(
+        self,
+        *,
+        model: Callable[[], ModelInUse],
+        build_dispatcher: Callable[[Toolset], Dispatcher],
+        clean: Clean,
+        emit: Emit,
+    ) -> None:
+        """`model`: the one in use by then."""
+        self._model = model
+        self._build_dispatcher = build_dispatcher
+        self._clean = clean
+        self._emit = emit
+        self._tools: dict[str, tuple[SamplingTool, Dispatcher]] = {}
+
+    async def answer_request(
+        self,
+        server: str,
+        running: Sequence[str],
+        params: "SampleRequest",
+    ) -> "SampleAnswer":
+        """`running`: the calls that the server is working on."""
+        from agentcli.features.mcp.sampling import (
+            make_sampling_input,
+            make_sampling_result,
+            refusal,
+        )
+
+        if not running:
+            return refusal("a server may ask while one of its tools is called", by_person=False)
+        tool, dispatcher = self._find_tool(server)
+        try:
+            shown = make_sampling_input(params)
+        except ToolError as error:
+            return refusal(str(error), by_person=False)
+        caller = running[-1]
+        call = ToolCall(
+            id=f"{caller}.sampling-{secrets.token_hex(4)}",
+            name=tool.spec.name,
+            input=shown,
+            caller=caller,
+        )
+        result = await dispatcher.dispatch(call)
+        reply = tool.replies.pop(call.id, None)
+        if reply is None or result.status == "error":
+            return refusal(result.text, by_person=result.error is ErrorKind.DENIED)
+        return make_sampling_result(reply, self._clean(reply.text))
+
+    def _find_tool(self, server: str) -> "tuple[SamplingTool, Dispatcher]":
+        from agentcli.features.mcp.sampling import SamplingTool
+
+        if server not in self._tools:
+            tool = SamplingTool(server, self._ask_model)
+            dispatcher = self._build_dispatcher(Toolset([(tool.spec, lambda: tool)]))
+            self._tools[server] = (tool, dispatcher)
+        return self._tools[server]
+
+    async def _ask_model(self, request: "SamplingRequest") -> "SamplingReply":
+        from agentcli.features.mcp.sampling import SamplingReply, conversation
+
+        model = self._model()
+        reply = await model.provider.send(
+            Request(
+                model=model.name,
+                system=request.system,
+                messages=conversation(request),
+                output_limit_tokens=min(request.limit_tokens, model.output_tokens or OUTPUT_TOKENS),
+            ),
+            build_usage_recorder(self._emit, model.price),
+        )
+        return SamplingReply(reply=reply, cost_usd=model.price(reply.usage))
+
+
+def enable_sampling(
+    servers: Servers,
+    *,
+    settings: Settings,
+    gate: PermissionGate,
+    builtin_tools: BuiltinTools,
+    journal: Journal,
+) -> None:
+    servers.set_sampling(
+        ServerSampling(
+            model=lambda: builtin_tools.model,
+            build_dispatcher=lambda toolset: build_dispatcher(
+                toolset, settings=settings, gate=gate, journal=journal, breaker=Breaker()
+            ),
+            clean=gate.secret_masking.clean,
+            emit=journal.append,
+        )
+    )

@@ -1,0 +1,95 @@
+"""Commands about what the model can call: its tools, and the servers some of them come from."""
+
+from agentcli.features.context.render_tools import list_token_costs, list_tool_rows
+from agentcli.features.mcp.render_server import (
+    NO_SERVERS,
+    describe_terms,
+    format_tool_cost,
+    shorten_description,
+)
+from agentcli.features.mcp.servers import ServerState
+from agentcli.session.project import load_project
+from agentcli.types.errors import UsageError
+from agentcli.ui.render.paint import escape
+from agentcli.ui.render.wording import shorten_home
+from agentcli.ui.repl.commands.registry import CommandHost, SlashCommand
+
+
+def list_tool_commands() -> list[SlashCommand]:
+    return [
+        SlashCommand(name="tools", usage="", help="what the model can call", run=_show_tools),
+        SlashCommand(
+            name="mcp",
+            usage="[NAME | retry NAME]",
+            help="MCP servers, the tools of one, or start one anew",
+            run=_handle_mcp,
+            list_arguments=lambda desk: [
+                ("retry", "start one anew"),
+                *((one.entry.name, one.status) for one in _list_states(desk)),
+            ],
+        ),
+    ]
+
+
+async def _show_tools(host: CommandHost, rest: str) -> None:
+    toolset = host.session.catalogue.toolset
+    host.print_table(list_tool_rows(toolset))
+    host.say("\n".join(list_token_costs(toolset)), "dim")
+
+
+async def _handle_mcp(host: CommandHost, rest: str) -> None:
+    match rest.split():
+        case []:
+            _list_servers(host)
+        case ["retry"]:
+            raise UsageError("start which server anew?", hint="/mcp lists them")
+        case ["retry", name]:
+            await _restart_server(host, _find_server(host, name))
+        case [name]:
+            _list_tools(host, _find_server(host, name))
+        case _:
+            raise UsageError("which server?", hint="/mcp lists them")
+
+
+def _list_servers(host: CommandHost) -> None:
+    states = _list_states(host)
+    host.print_table([(one.entry.name, _describe_server(one)) for one in states])
+    servers = host.session.catalogue.servers
+    for warned in servers.warnings if servers else ():
+        host.say(escape(f"problem: {warned.message}"), "dim")
+    settings = host.session.settings
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    if project and project.warning:
+        host.say(escape(project.warning), "dim")
+    if not states:
+        host.say(NO_SERVERS, "dim")
+
+
+def _list_tools(host: CommandHost, server: ServerState) -> None:
+    tools = [(tool.name, shorten_description(tool)) for tool in server.tools]
+    host.print_table([(server.entry.name, _describe_server(server)), *tools])
+
+
+def _describe_server(server: ServerState) -> str:
+    tools = f"; {format_tool_cost(server.entry, server.tools)}" if server.tools else ""
+    log = [f"log {shorten_home(server.log_path)}"] if server.log_path else []
+    state = server.status.rstrip(".")
+    return "\n".join([f"{state}{tools}", server.entry.shown, describe_terms(server.entry), *log])
+
+
+async def _restart_server(host: CommandHost, server: ServerState) -> None:
+    starting = host.session.catalogue.restart_server(server.entry)
+    await host.wait_for(f"Starting {server.entry.name}", starting)
+    _list_tools(host, _find_server(host, server.entry.name))
+
+
+def _list_states(host: CommandHost) -> list[ServerState]:
+    servers = host.session.catalogue.servers
+    return servers.list_states() if servers else []
+
+
+def _find_server(host: CommandHost, name: str) -> ServerState:
+    for state in _list_states(host):
+        if state.entry.name == name:
+            return state
+    raise UsageError(f"there is no MCP server {name}", hint="/mcp lists them")

@@ -1,0 +1,247 @@
+"""Messages over the standard streams of a process that somebody else has started, confined or not.
+
+One line is one message. Whatever else a server prints goes to its log and costs nothing more; bytes
+that are no UTF-8 are replaced; a line without end closes the connection, not the session.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from subprocess import Popen
+from types import TracebackType
+from typing import Protocol, TypeAlias
+
+import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+from agentcli.features.mcp.faults import UNUSABLE
+from agentcli.system import process
+from agentcli.system.process import AFTER_TIMEOUT, Pipe, Sink
+
+# A stream of messages with a look at each on its way: it goes on as it is, changed, or not at
+# all.
+
+
+Incoming: TypeAlias = SessionMessage | Exception
+
+
+class MessageStream(Protocol):
+    """As far as a stream is needed here."""
+
+    async def receive(self) -> Incoming: ...
+    async def __anext__(self) -> Incoming: ...
+    async def aclose(self) -> None: ...
+
+
+Look: TypeAlias = Callable[[Incoming], Awaitable[Incoming | None]]
+"""None: it goes no further."""
+
+
+class MessageFilter:
+    def __init__(self, stream: MessageStream, look: Look) -> None:
+        self._stream = stream
+        self._look = look
+
+    async def receive(self) -> Incoming:
+        while True:
+            if (passed := await self._look(await self._stream.receive())) is not None:
+                return passed
+
+    def __aiter__(self) -> "MessageFilter":
+        return self
+
+    async def __anext__(self) -> Incoming:
+        while True:
+            if (passed := await self._look(await self._stream.__anext__())) is not None:
+                return passed
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> "MessageFilter":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+LINE_LIMIT_BYTES = 64 * 1024 * 1024
+STOP_GRACE_S = 2.0
+NOISE_BYTES = 500
+
+Streams: TypeAlias = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[SessionMessage]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handles:
+    """The ends of a server's streams that are the server's."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedServer:
+    process: "Popen[bytes]"
+    tag: str
+    """In the environment of all that it starts."""
+    finish: Callable[[], tuple[str, ...]]
+    """Once, after it has ended: clears up, and says what has to be said about it."""
+
+
+Launch: TypeAlias = Callable[[Handles], StartedServer]
+"""Raises OSError. Takes milliseconds, from any thread."""
+
+
+@dataclass(slots=True)
+class ServerEnd:
+    """How a server's process ended, as far as it has."""
+
+    is_silent: bool = False
+    """It has closed its stdout, and will say nothing more."""
+    returncode: int | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def stdio_transport(
+    launch: Launch, *, log: Sink, demise: ServerEnd
+) -> AsyncIterator[Streams]:
+    """`log` takes what the server says to people; it is closed in the end."""
+    errors = Pipe(log)
+    stdin, to_server = os.pipe()
+    from_server, stdout = os.pipe()
+    try:
+        handles = Handles(stdin=stdin, stdout=stdout, stderr=errors.writer)
+        started = await asyncio.to_thread(launch, handles)
+    except BaseException:
+        os.close(to_server)
+        os.close(from_server)
+        errors.close()
+        raise
+    finally:
+        os.close(stdin)
+        os.close(stdout)
+    errors.close_writer()
+    try:
+        async with _exchange(to_server, from_server, log, demise) as streams:
+            yield streams
+    finally:
+        await process.run_to_completion(_end_process(started, demise))
+        errors.close()
+
+
+async def _end_process(started: StartedServer, demise: ServerEnd) -> None:
+    """Its stdin is closed already, which tells it to leave; whoever does not is made to."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STOP_GRACE_S):
+            demise.returncode = await process.wait_for_exit(started.process)
+    await process.end(started.process, tag=started.tag, steps=AFTER_TIMEOUT)
+    demise.returncode = started.process.poll()
+    demise.remarks = await asyncio.to_thread(started.finish)
+
+
+@asynccontextmanager
+async def _exchange(
+    to_server: int, from_server: int, log: Sink, demise: ServerEnd
+) -> AsyncIterator[Streams]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
+    reading, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(from_server, "rb", 0)
+    )
+    writing, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(to_server, "wb", 0)
+    )
+    writer = asyncio.StreamWriter(writing, protocol, None, loop)
+    received, incoming = anyio.create_memory_object_stream[Incoming](0)
+    outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_receive, reader, received, log, demise)
+            group.start_soon(_send, to_send, writer, received)
+            try:
+                yield incoming, outgoing
+            finally:
+                group.cancel_scope.cancel()
+    finally:
+        for stream in (received, incoming, outgoing, to_send):
+            stream.close()
+        if not writing.is_closing():
+            writing.abort()
+        reading.close()
+
+
+async def _receive(
+    reader: asyncio.StreamReader,
+    received: ObjectSendStream[Incoming],
+    log: Sink,
+    demise: ServerEnd,
+) -> None:
+    async with received:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            while line := await _line(reader, log):
+                text = line.decode("utf-8", "replace")
+                try:
+                    message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+                except ValueError:
+                    log.feed(b"[on stdout, and no message] " + line[:NOISE_BYTES].rstrip() + b"\n")
+                    if (failed := _make_error_answer(text)) is None:
+                        continue
+                    message = failed
+                await received.send(SessionMessage(message))
+        demise.is_silent = True
+
+
+def _make_error_answer(text: str) -> JSONRPCError | None:
+    """For whoever waits for what is meant as an answer and is none; None: nobody does."""
+    try:
+        match json.loads(text):
+            case {"id": str() | int() as request, "result": _} if not isinstance(request, bool):
+                problem = "its result is no object"
+            case {"id": str() | int() as request, "error": _} if not isinstance(request, bool):
+                problem = "its error has no code or no message"
+            case _:
+                return None
+    except (ValueError, RecursionError):
+        return None
+    return JSONRPCError(
+        jsonrpc="2.0",
+        id=request,
+        error=ErrorData(code=PARSE_ERROR, message=problem, data=UNUSABLE),
+    )
+
+
+async def _line(reader: asyncio.StreamReader, log: Sink) -> bytes:
+    """Empty: there is no more."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        log.feed(b"[a line longer than %d bytes: given up]\n" % LINE_LIMIT_BYTES)
+        return b""
+
+
+async def _send(
+    to_send: ObjectReceiveStream[SessionMessage],
+    writer: asyncio.StreamWriter,
+    received: ObjectSendStream[Incoming],
+) -> None:
+    try:
+        async with to_send:
+            async for sent in to_send:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                writer.write(text.encode("utf-8", "replace") + b"\n")
+                await writer.drain()
+    except OSError:
+        await received.aclose()  # so that whoever waits for an answer learns that none will come

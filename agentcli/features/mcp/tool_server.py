@@ -1,0 +1,271 @@
+"""The built-in tools for another program: the same judge, sandbox, checkpoints and record.
+
+A call that comes in is recorded as a turn of its own, so that whatever reads sessions reads these,
+too: undo, audit, triage. Nobody can be asked: what no rule and no mode allows is denied.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from itertools import count
+from typing import TypeAlias
+
+from agentcli import __version__
+from agentcli.agent.journal import Journal
+from agentcli.agent.limits import Breaker
+from agentcli.agent.toolset import Load, Toolset
+from agentcli.log.writer import LogWriter
+from agentcli.providers.scripted import ModelScript, ScriptedProvider
+from agentcli.session.agent_parts import build_dispatcher
+from agentcli.session.builder import open_session
+from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.checkpoints import Checkpoints
+from agentcli.session.hooks import build_hooks
+from agentcli.session.model import ModelInUse
+from agentcli.session.permission_gate import SANDBOX_OFF, PermissionGate
+from agentcli.session.project import apply_project, load_project
+from agentcli.session.start import open_new
+from agentcli.settings import Settings
+from agentcli.types.answers import AnswerParts
+from agentcli.types.deltas import CallProgress
+from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, ToolError
+from agentcli.types.events import (
+    CallJudged,
+    Ending,
+    Event,
+    ModelReplied,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+    Warned,
+)
+from agentcli.types.messages import AssistantMessage, Json, Text, ToolCall, UserMessage
+from agentcli.types.tools import (
+    Effect,
+    ErrorKind,
+    Output,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+
+CLIENT = "client/mcp"
+SHOWN_CHARS = 200
+"""Of a call's arguments, for whoever waits for a task."""
+INSTRUCTIONS = (
+    "Tools of agentcli for the workspace {workspace}. {commands} What is not allowed is denied "
+    "with the option that would allow it."
+)
+
+
+OnProgress: TypeAlias = Callable[[str], None]
+
+
+class ToolServer:
+    def __init__(self, settings: Settings) -> None:
+        """Raises AgentError."""
+        project = load_project(settings.workspace, trust_project=settings.trust_project)
+        self._settings = apply_project(settings, project)
+        self._start = open_new(settings.sessions)
+        place = self._start.paths
+        self._log = LogWriter(place.log, prev=self._start.last_hash)
+        self._gate = PermissionGate(self._settings, place, ask_user=None, project=project)
+        self._on_progress: OnProgress = _ignore_progress
+        self._journal = Journal(
+            self._start.session,
+            record=self._log.append,
+            listeners=(self._listen,),
+            mask=self._gate.secret_masking.build_event_mask(),
+        )
+        nobody = ModelInUse(
+            provider=ScriptedProvider(ModelScript(replies=())),
+            name=CLIENT,
+            price=lambda usage: 0.0,
+            images=True,
+        )
+        self._builtin_tools = BuiltinTools(self._settings, place, gate=self._gate, model=nobody)
+        self._checkpoints = Checkpoints(
+            place, workspace=settings.workspace, emit=self._journal.append
+        )
+        self._toolset = Toolset(self._iter_offers())
+        self._gate.find_source = lambda name: self._toolset.resolve(name).spec.source
+        self._hooks = build_hooks(
+            self._settings,
+            place,
+            project=project,
+            emit=self._journal.append,
+            clean=self._gate.secret_masking.clean,
+            toolset=self._toolset,
+            mode=lambda: self._gate.mode,
+            is_resumed=False,
+        )
+        self._gate.hooks = self._hooks.engine
+        self._breaker = Breaker()
+        self._dispatcher = build_dispatcher(
+            self._toolset,
+            settings=settings,
+            gate=self._gate,
+            journal=self._journal,
+            breaker=self._breaker,
+            result_hooks=self._hooks.build_result_hooks(),
+        )
+        self._one_at_a_time = asyncio.Lock()
+        self._numbers = count(1)
+        self._record_start()
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._toolset.specs
+
+    @property
+    def instructions(self) -> str:
+        return INSTRUCTIONS.format(
+            workspace=self._settings.workspace, commands=self._describe_commands()
+        )
+
+    def _describe_commands(self) -> str:
+        sandbox = self._gate.sandbox
+        if sandbox is not None:
+            return (
+                f"Commands run in a sandbox ({sandbox.name}), without the network unless a rule "
+                "gives it to them."
+            )
+        if self._settings.sandbox == "off":
+            return (
+                "Commands run without a sandbox: they can do everything that the person can, to "
+                "all files and over the network."
+            )
+        return "No sandbox works here: a command runs only where a rule allows it, and without one."
+
+    async def call_tool(self, name: str, arguments: Json, on_progress: OnProgress) -> ToolResult:
+        call = ToolCall(id=f"call_{next(self._numbers)}", name=name, input=arguments)
+        async with self._one_at_a_time:
+            self._on_progress = on_progress
+            asked = UserMessage(content=(Text(text=f"A client calls {name}."),))
+            self._journal.append(TurnStarted(message=asked))
+            self._journal.append(ModelReplied(message=_build_reply(call)))
+            self._breaker.begin_turn()
+            ending = Ending.CANCELLED
+            try:
+                result = await self._dispatcher.dispatch(call)
+                ending = Ending.DONE
+            finally:
+                self._journal.append(TurnEnded(ending=ending))
+        return result
+
+    async def close(self) -> None:
+        async with AsyncExitStack() as last_first:  # each of them, whatever becomes of the others
+            last_first.callback(self._start.lock.release)
+            last_first.callback(self._log.close)
+            last_first.callback(self._journal.append, SessionEnded(exit_code=Exit.DONE))
+            last_first.callback(self._gate.close)
+            last_first.callback(self._checkpoints.close)
+            last_first.push_async_callback(self._builtin_tools.close)
+            last_first.push_async_callback(self._hooks.run_session_end, Exit.DONE)
+
+    def _iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+        yield from self._checkpoints.wrap_offers(
+            self._builtin_tools.iter_offers(lambda: self._journal.facts)
+        )
+        run: Tool = RunTaskTool(self._run_task)
+        yield run.spec, lambda: run
+
+    def _listen(self, event: Event) -> None:
+        if isinstance(event, CallProgress):
+            self._on_progress(event.text)
+
+    async def _run_task(self, task: str, on_progress: OnProgress) -> Output:
+        """In a session of its own, with the model of the settings."""
+
+        def listen(event: Event) -> None:
+            if isinstance(event, CallJudged):
+                given = json.dumps(event.call.input, ensure_ascii=False)
+                on_progress(f"{event.call.name} {given[:SHOWN_CHARS]}")
+
+        try:
+            session = open_session(self._settings, listeners=(listen,))
+        except AgentError as error:
+            raise _convert_error(error) from error
+        code = Exit.INTERRUPTED
+        try:
+            ended = await session.run_turn(task)
+            code = EXIT_OF_ENDING[ended.ending]
+        except AgentError as error:
+            code = error.exit_code
+            raise _convert_error(error) from error
+        finally:
+            await session.close(code)
+        answer = AnswerParts(session.facts).whole
+        if ended.ending is Ending.DONE:
+            return Output.of(answer)
+        return Output.of(
+            f"{answer}\n[Not done: {ended.message or ended.ending}]".lstrip(),
+            error=ErrorKind.FAILED,
+        )
+
+    def _record_start(self) -> None:
+        self._journal.append(
+            SessionStarted(
+                session=self._start.session,
+                version=__version__,
+                workspace=str(self._settings.workspace),
+                model=CLIENT,
+                mode=self._settings.mode,
+                tools=self._toolset.names,
+                tools_sha256=self._toolset.hash_specs(),
+            )
+        )
+        if self._settings.sandbox == "off":
+            self._journal.append(Warned(code="sandbox.off", message=SANDBOX_OFF))
+        for warning in self._hooks.warnings:
+            self._journal.append(warning)
+
+
+class RunTaskTool:
+    """A whole task for a model. What it does is judged call by call, in a session of its own."""
+
+    def __init__(self, run: Callable[[str, OnProgress], Awaitable[Output]]) -> None:
+        self._run = run
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            name="run",
+            description="Give agentcli a task in words; its model works on it and answers.",
+            schema={
+                "type": "object",
+                "properties": {"task": {"type": "string"}},
+                "required": ["task"],
+                "additionalProperties": False,
+            },
+        )
+
+    def parse(self, raw: Json) -> str:
+        task = raw.get("task") if isinstance(raw, dict) else None
+        if not isinstance(task, str) or not task.strip():
+            raise ToolError("Invalid input: task must be a text.", kind=ErrorKind.INVALID_INPUT)
+        return task
+
+    def effect(self, args: str) -> Effect:
+        return Effect.READ
+
+    async def preview(self, args: str, context: ToolContext) -> None:
+        return None
+
+    async def run(self, args: str, context: ToolContext) -> Output:
+        return await self._run(args, context.progress)
+
+
+def _convert_error(error: AgentError) -> ToolError:
+    return ToolError(f"{error} ({error.hint})" if error.hint else str(error))
+
+
+def _ignore_progress(text: str) -> None:
+    """No call is running."""
+
+
+def _build_reply(call: ToolCall) -> AssistantMessage:
+    return AssistantMessage(content=(call,), stop="tool_calls", protocol="mcp", model=CLIENT)

@@ -1,0 +1,110 @@
+"""Which models can be asked now, and why the others cannot."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from agentcli.features.models.engine import check_session_swap
+from agentcli.providers.catalog import ALIASES, list_model_names, resolve
+from agentcli.providers.dialect import Model
+from agentcli.providers.discovery import find_local_servers
+from agentcli.providers.providers import PROVIDERS, find_key
+from agentcli.providers.transport import find_dialect
+from agentcli.settings import Settings
+
+if TYPE_CHECKING:
+    from agentcli.providers.swap import SwapForecast
+
+
+def show_models(*, local: bool) -> None:
+    models = [resolve(name) for name in list_model_names()]
+    width = max(len(_format_name(model)) for model in models)
+    for model in models:
+        mark, why = _check_key(model)
+        facts = "  ".join((_format_limits(model), _format_price(model), why))
+        sys.stdout.write(f"{mark}  {_format_name(model):<{width}}  {facts}\n")
+    aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
+    sys.stdout.write(f"\nShort names: {aliases}\n")
+    sys.stdout.write(f"Any other model of a provider: PROVIDER/NAME ({', '.join(PROVIDERS)})\n")
+    if local:
+        _show_local()
+    else:
+        sys.stdout.write("Servers on this machine: agentcli models --local\n")
+
+
+def _show_local() -> None:
+    dialect = find_dialect("openai-chat")
+    servers = asyncio.run(find_local_servers(dialect=dialect, environ=os.environ))
+    if not servers:
+        sys.stdout.write("No server answered on the usual ports of this machine.\n")
+    for server in servers:
+        sys.stdout.write(f"\n{server.provider.name} at {server.base_url}\n")
+        for model in server.models:
+            sys.stdout.write(f"ok  {_format_name(model)}\n")
+
+
+def _format_name(model: Model) -> str:
+    return f"{model.provider}/{model.name}"
+
+
+def _check_key(model: Model) -> tuple[str, str]:
+    provider = PROVIDERS[model.provider]
+    key = find_key(provider, os.environ)
+    if key is not None:
+        return "ok", f"key from {key.source}"
+    return "--", f"no key: export {provider.key_env[0]}=…"
+
+
+def _format_limits(model: Model) -> str:
+    return (
+        f"{_format_thousands(model.window_tokens):>6} in "
+        f"{_format_thousands(model.output_tokens):>4} out"
+    )
+
+
+def _format_thousands(tokens: int | None) -> str:
+    return "?" if tokens is None else f"{tokens / 1000:.0f}k"
+
+
+def _format_price(model: Model) -> str:
+    if model.price is None:
+        return f"{'unknown price':<16}"
+    return f"${model.price.input:g} / ${model.price.output:g} per M".ljust(16)
+
+
+# What going on with another model would mean, in lines for a person.
+
+
+def show_swap(session: str, settings: Settings) -> None:
+    for line in render_swap(check_session_swap(session, settings)):
+        sys.stdout.write(f"{line}\n")
+
+
+def render_swap(found: "SwapForecast") -> Iterator[str]:
+    name = f"{found.model.provider}/{found.model.name}"
+    if found.dropped:
+        yield f"{name} would not get:"
+        yield from (f"  - {sentence}" for sentence in found.dropped)
+    else:
+        yield f"{name} would get all of it."
+    yield f"{_format_size(found)} {_format_cost(found)}"
+
+
+def _format_size(found: "SwapForecast") -> str:
+    tokens = f"The next prompt has about {found.prompt_tokens:,} tokens"
+    match found.fits:
+        case None:
+            return f"{tokens}; how many the model takes is not known."
+        case True:
+            return f"{tokens} and fits the {found.model.window_tokens:,} it takes."
+        case False:
+            window = f"{found.model.window_tokens:,}"
+            return f"{tokens} and does not fit the {window} it takes: shorten it first, /compact."
+
+
+def _format_cost(found: "SwapForecast") -> str:
+    if found.cost_usd is None:
+        return "Its price is not known."
+    return f"Sent once, with nothing in the cache, it costs about ${found.cost_usd:.4f}."

@@ -1,0 +1,203 @@
+"""Tools that the person has added: packages with an entry point, and files of their own.
+
+Nothing is taken from the workspace, whose files a model can change. A plugin that cannot be used
+costs one warning: the built-in tools and the other plugins are as they were.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agentcli.agent.completion import ANSWER_TOOL
+from agentcli.agent.toolset import Load
+from agentcli.settings import get_settings_file
+from agentcli.types.errors import ToolError
+from agentcli.types.events import Warned
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
+
+GROUP = "agentcli.tools"
+FOLDER = "tools"
+"""Of single files, beside the settings file."""
+TOOLS = "TOOLS"
+"""What such a file defines: callables without arguments, each of which makes a tool."""
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+ToolFactory = Callable[[], Tool]
+
+
+@dataclass(slots=True, kw_only=True)
+class Plugins:
+    tools: dict[str, Tool] = field(default_factory=dict)
+    warnings: list[Warned] = field(default_factory=list)
+
+    def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+        for name, tool in self.tools.items():
+            yield tool.spec, partial(self.tools.__getitem__, name)
+
+    def load_plugin(self, source: str, load: Callable[[], Iterable[ToolFactory]]) -> None:
+        """All tools of one plugin, or none where one of them cannot be made."""
+        try:
+            with _convert_errors(), redirect_stdout(sys.stderr):
+                made = [PluginTool(make(), source=source) for make in load()]
+        except ToolError as error:
+            self.warn(source, str(error))
+            return
+        for tool in made:
+            if clash := self._find_clash(tool.spec.name):
+                self.warn(source, clash)
+            else:
+                self.tools[tool.spec.name] = tool
+
+    def warn(self, source: str, why: str) -> None:
+        message = f"{source} is not used: {' '.join(why.split())[:500]}"
+        self.warnings.append(Warned(code="plugin.unusable", message=message))
+
+    def _find_clash(self, name: str) -> str:
+        from agentcli.permissions.subject import KNOWN_TOOLS
+
+        if name in KNOWN_TOOLS or name == ANSWER_TOOL:
+            return f"a built-in tool is called {name}"
+        taken = self.tools.get(name)
+        return f"{taken.spec.source} has a tool called {name}" if taken else ""
+
+
+class PluginTool:
+    """A tool as a plugin made it, except that it cannot say where it comes from."""
+
+    def __init__(self, tool: Tool, *, source: str) -> None:
+        self._tool = tool
+        self._spec = replace(_check_spec(tool.spec), source=source)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    def parse(self, raw: Json) -> Any:
+        with _convert_errors():
+            return self._tool.parse(raw)
+
+    def effect(self, args: Any) -> Effect:
+        with _convert_errors():
+            return Effect(self._tool.effect(args))
+
+    async def preview(self, args: Any, context: ToolContext) -> Details | None:
+        return await self._tool.preview(args, context)
+
+    async def run(self, args: Any, context: ToolContext) -> Output:
+        output = await self._tool.run(args, context)
+        if not isinstance(output, Output):
+            raise ToolError(f"{self._spec.source} returned {type(output).__name__}, not Output.")
+        return output
+
+
+def load_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -> Plugins:
+    """`import_path`: where packages are looked for; None: where Python does."""
+    plugins = Plugins()
+    for name, info in _find_packages(sys.path if import_path is None else import_path, workspace):
+        plugins.load_plugin(f"plugin {name}", partial(_load_entry_points, info))
+    folder = get_settings_file().with_name(FOLDER)
+    for path in sorted(folder.glob("*.py")):
+        if not path.name.startswith("_"):
+            _load_file(plugins, path, workspace=workspace)
+    return plugins
+
+
+def _find_packages(import_path: Iterable[str], workspace: Path) -> Iterator[tuple[str, Path]]:
+    """The packages with an entry point for us, each where Python finds it first: their metadata.
+
+    Found by their text: `importlib.metadata` takes as long to import as all the rest of the way
+    to the first request, and mostly there is nothing to find."""
+    seen: set[str] = set()
+    for directory in dict.fromkeys(os.path.realpath(entry) for entry in import_path if entry):
+        if _is_model_writable(Path(directory), workspace):
+            continue
+        try:
+            names = sorted(os.listdir(directory))  # noqa: PTH208 - a Path for each takes longer
+        except OSError:
+            continue  # a zip file, or a directory that is not there
+        for name in names:
+            package = name.partition("-")[0].partition(".")[0]
+            if not name.endswith((".dist-info", ".egg-info")) or package in seen:
+                continue
+            seen.add(package)
+            if _has_entry_point(f"{directory}/{name}"):
+                yield package, Path(directory, name)
+
+
+def _is_model_writable(directory: Path, workspace: Path) -> bool:
+    """In the workspace a model can write. Where Python itself is in it, that is decided already."""
+    return directory.is_relative_to(workspace) and not directory.is_relative_to(
+        os.path.realpath(sys.prefix)
+    )
+
+
+def _has_entry_point(metadata: str) -> bool:
+    try:
+        # Not by a Path either: there may be hundreds.
+        with open(f"{metadata}/entry_points.txt", "rb") as file:  # noqa: PTH123
+            return f"[{GROUP}]".encode() in file.read()
+    except OSError:
+        return False
+
+
+def _load_entry_points(info: Path) -> Iterable[ToolFactory]:
+    from importlib.metadata import Distribution
+
+    return [point.load() for point in Distribution.at(info).entry_points.select(group=GROUP)]
+
+
+def _load_file(plugins: Plugins, path: Path, *, workspace: Path) -> None:
+    real, source = path.resolve(), f"plugin {path.name}"
+    if real.parent != path.parent.resolve() and real.is_relative_to(workspace):
+        plugins.warn(source, f"it leads to {real}, which a model can change")
+    else:
+        plugins.load_plugin(source, partial(_load_factories, path))
+
+
+def _load_factories(path: Path) -> Iterable[ToolFactory]:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = f"agentcli_plugin_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
+    found = spec_from_file_location(name, path)
+    assert found is not None and found.loader is not None, "it ends in .py"
+    module = module_from_spec(found)
+    sys.modules[name] = module  # dataclasses and pydantic look their own module up
+    found.loader.exec_module(module)
+    if not hasattr(module, TOOLS):
+        raise ToolError(f"it defines no {TOOLS}; write {TOOLS} = [MyTool]")
+    makes: Iterable[ToolFactory] = getattr(module, TOOLS)
+    return makes
+
+
+def _check_spec(spec: Any) -> ToolSpec:
+    """Raises ToolError where it could not be declared to a model."""
+    if not isinstance(spec, ToolSpec):
+        raise ToolError(f"spec is {type(spec).__name__}, not ToolSpec")
+    if not isinstance(spec.name, str) or not NAME.fullmatch(spec.name):
+        raise ToolError(f"{spec.name!r} is not a name; use letters, digits, - and _, 64 at most")
+    if not isinstance(spec.description, str) or not spec.description.strip():
+        raise ToolError(f"{spec.name} has no description")
+    if not isinstance(spec.schema, dict) or spec.schema.get("type") != "object":
+        raise ToolError(f'the schema of {spec.name} is not one of an object: {{"type": "object"}}')
+    json.dumps(spec.schema)
+    return spec
+
+
+@contextmanager
+def _convert_errors() -> Iterator[None]:
+    try:
+        yield
+    except ToolError:
+        raise
+    except (Exception, SystemExit) as error:  # others wrote it: it may raise anything
+        raise ToolError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,193 @@
+"""A policy without a session: what it says to a call, and what it would have said to past ones."""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from agentcli.log.paths import SessionPaths
+from agentcli.log.reader import read_valid_part
+from agentcli.log.sessions import list_sessions
+from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.explain import Explanation, explain, parse_query
+from agentcli.permissions.readonly import ReadProver, build_path_lookup
+from agentcli.permissions.replay import (
+    PastCall,
+    RejudgedCall,
+    RuleProposal,
+    judge_again,
+    propose_rules,
+)
+from agentcli.permissions.rules import PermissionRule
+from agentcli.permissions.subject import SubjectFactory
+from agentcli.sandbox.choose import SandboxScope, choose_sandbox
+from agentcli.sandbox.environment import build_environment
+from agentcli.session.permission_gate import load_rules
+from agentcli.session.project import apply_project, load_project, load_project_rules
+from agentcli.settings import Settings
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Entry,
+    ModeChanged,
+    SessionResumed,
+    SessionStarted,
+)
+from agentcli.types.tools import Command
+from agentcli.types.verdicts import Mode
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyAnswer:
+    explanation: Explanation
+    layer: str
+    """The sandbox that a command would run in; empty: there is none."""
+    why_no_layer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyReplay:
+    sessions: int
+    judged: list[RejudgedCall]
+    reliefs: list[RuleProposal]
+    unreadable: tuple[str, ...]
+    """Logs of which not all could be read, with the reason."""
+
+    @property
+    def differences(self) -> list[RejudgedCall]:
+        return [one for one in self.judged if one.differs]
+
+
+def explain_call(settings: Settings, query: str) -> PolicyAnswer:
+    """Raises UsageError for a query that is no call, SettingsError for rules that are none."""
+    tool, tool_input = parse_query(query)
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    settings = apply_project(settings, project)
+    rules = (*load_rules(settings), *load_project_rules(project))
+    layer, why_none = _find_layer(settings)
+    decider = _build_decider(
+        rules,
+        workspace=settings.workspace,
+        cwd=settings.workspace,
+        is_confined=bool(layer) or settings.sandbox == "off",
+    )
+    explanation = explain(
+        tool,
+        tool_input,
+        decider=decider,
+        subjects=SubjectFactory(workspace=settings.workspace, cwd=lambda: settings.workspace),
+        mode=settings.mode,
+    )
+    return PolicyAnswer(explanation=explanation, layer=layer, why_no_layer=why_none)
+
+
+def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> PolicyReplay:
+    """`runs`: how far back, as 30d, 12h or 2w, or the number of the latest sessions.
+
+    A sandbox is taken for granted: a policy is about calls, not about the machine.
+    """
+    own = load_rules(settings)
+    places = _find_sessions(settings, runs)
+    pasts: list[PastCall] = []
+    unreadable = []
+    for place in places:
+        try:
+            recorded = read_valid_part(place.log)
+        except SettingsError as error:
+            unreadable.append(str(error))
+            continue
+        if recorded.fault:
+            unreadable.append(f"{place.log}:{recorded.fault.line}: {recorded.fault.reason}")
+        pasts += _iter_past_calls(place, recorded.entries)
+    if mode:
+        pasts = [replace(past, mode=mode) for past in pasts]
+
+    @cache
+    def load_workspace_rules(workspace: Path) -> tuple[PermissionRule, ...]:
+        is_there = workspace.is_dir()
+        return (*own, *load_project_rules(load_project(workspace) if is_there else None))
+
+    def build_decider(past: PastCall) -> PolicyDecider:
+        rules = load_workspace_rules(past.workspace)
+        return _build_decider(rules, workspace=past.workspace, cwd=past.cwd, is_confined=True)
+
+    judged = judge_again(pasts, build_decider)
+    return PolicyReplay(
+        sessions=len(places),
+        judged=judged,
+        reliefs=propose_rules(judged, build_decider),
+        unreadable=tuple(unreadable),
+    )
+
+
+def _find_layer(settings: Settings) -> tuple[str, str]:
+    """The layer that works here, by trying, or why none does."""
+    if settings.sandbox == "off":
+        return "", "the sandbox is off"
+    with tempfile.TemporaryDirectory(prefix="agentcli-policy-") as private:
+        ground = SandboxScope(workspace=settings.workspace, private=Path(private))
+        only = None if settings.sandbox == "auto" else settings.sandbox
+        try:
+            sandbox = choose_sandbox(ground, only=only)
+        except SettingsError as error:
+            return "", str(error)
+        sandbox.close()
+        return sandbox.name, ""
+
+
+def _build_decider(
+    rules: tuple[PermissionRule, ...], *, workspace: Path, cwd: Path, is_confined: bool
+) -> PolicyDecider:
+    search_path = build_environment(os.environ, workspace=workspace).get("PATH", "")
+    prover = ReadProver(
+        workspace=workspace, resolve=build_path_lookup(search_path), cwd=lambda: cwd
+    )
+    return PolicyDecider(rules=rules, prover=prover, is_confined=is_confined)
+
+
+def _find_sessions(settings: Settings, runs: str) -> list[SessionPaths]:
+    summaries = list_sessions(settings.sessions)
+    wanted = re.fullmatch(r"(\d{1,6})([hdw]?)", runs)
+    if wanted is None:
+        raise UsageError(
+            f"--runs {runs!r} is no span of time",
+            hint="write --runs 30d, 12h or 2w, or --runs 20 for the latest 20 sessions",
+        )
+    if not wanted[2]:
+        return [one.paths for one in summaries[: int(wanted[1])]]
+    since = datetime.now(UTC) - timedelta(**{_UNITS[wanted[2]]: int(wanted[1])})
+    return [one.paths for one in summaries if one.last >= since.isoformat()]
+
+
+def _iter_past_calls(paths: SessionPaths, entries: Sequence[Entry]) -> Iterator[PastCall]:
+    ran_in = {
+        fact.result.call_id: Path(fact.result.details.cwd)
+        for entry in entries
+        if isinstance(fact := entry.fact, CallFinished) and isinstance(fact.result.details, Command)
+    }
+    workspace, mode = Path(), "ask"
+    for entry in entries:
+        match fact := entry.fact:
+            case SessionStarted() | SessionResumed():
+                workspace, mode = Path(fact.workspace), fact.mode
+            case ModeChanged():
+                mode = fact.mode
+            case CallJudged(call=call, effect=effect, verdict=verdict):
+                yield PastCall(
+                    session=paths.id,
+                    at=entry.at,
+                    call=call,
+                    effect=effect,
+                    verdict=verdict,
+                    mode=cast(Mode, mode),
+                    workspace=workspace,
+                    cwd=ran_in.get(call.id, workspace),
+                )

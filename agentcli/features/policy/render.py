@@ -1,0 +1,185 @@
+"""What rules say to a call, and what they would have said to past ones, in words or as JSON."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from agentcli.features.policy.engine import PolicyAnswer, PolicyReplay, explain_call, replay_policy
+from agentcli.permissions.explain import Explanation
+from agentcli.permissions.replay import RejudgedCall
+from agentcli.settings import Settings
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import Exit
+from agentcli.types.messages import Json
+from agentcli.types.verdicts import Mode
+
+_VERDICTS = {
+    "allow": "would be allowed",
+    "ask": "would be asked about (and denied where nobody can be asked)",
+    "deny": "would be denied",
+}
+_LABEL = 10
+_MOST_CHARS = 72
+_MOST_ROWS = 200
+
+
+def show_explanation(settings: Settings, query: str, *, as_json: bool) -> Exit:
+    answer = explain_call(settings, query)
+    if as_json:
+        _write_json(_explanation_json(answer))
+    else:
+        _write_lines(_render_explanation(answer))
+    return Exit.DONE
+
+
+def show_replay(settings: Settings, runs: str, *, mode: Mode | None, as_json: bool) -> Exit:
+    """Exits with a code of its own when something would differ: for checks in CI."""
+    replay = replay_policy(settings, runs, mode=mode)
+    for reason in replay.unreadable:
+        sys.stderr.write(f"warning: not all of a session was read: {show_controls(reason)}\n")
+    if as_json:
+        _write_json(_replay_json(replay))
+    else:
+        _write_lines(_render_replay(replay))
+    return Exit.VERIFY_FAILED if replay.differences else Exit.DONE
+
+
+def _render_explanation(answer: PolicyAnswer) -> Iterator[str]:
+    told = answer.explanation
+    yield f"{told.tool}: {_format_input(told.input)}"
+    yield f"{_VERDICTS[told.verdict.decision]}: {told.verdict.reason}"
+    for label, words in _list_facts(answer):
+        yield f"  {label:<{_LABEL}}  {words}"
+
+
+def _list_facts(answer: PolicyAnswer) -> Iterator[tuple[str, str]]:
+    told = answer.explanation
+    yield "mode", told.mode
+    if told.verdict.rule:
+        yield "rule", told.verdict.rule + (f", at {told.where}" if told.where else "")
+        yield "matched", told.verdict.matched or ""
+    if told.not_plain:
+        yield "parts", f"cannot be told: {told.not_plain}"
+    for part in told.parts:
+        yield "part", f"{part.source}: {part.why}"
+    yield "reading", "yes, this only reads" if told.why_not_read is None else told.why_not_read
+    if told.tool == "bash":
+        yield "sandbox", _describe_sandbox(answer)
+    yield from (("to allow", words) for words in _list_remedies(told))
+
+
+def _describe_sandbox(answer: PolicyAnswer) -> str:
+    if not answer.layer:
+        return f"none: {answer.why_no_layer}"
+    given = answer.explanation.verdict.confinement
+    network = "with the network" if given.network else "no network"
+    also = f", may also write to {', '.join(map(str, given.writable))}" if given.writable else ""
+    return f"{answer.layer}, {network}{also}"
+
+
+def _list_remedies(explanation: Explanation) -> Iterator[str]:
+    if explanation.suggestion is None:
+        return
+    if explanation.suggestion.rules:
+        yield explanation.suggestion.options
+    else:
+        yield f"no rule can: {explanation.suggestion.reason}"
+
+
+def _explanation_json(answer: PolicyAnswer) -> dict[str, Any]:
+    told = answer.explanation
+    verdict, suggestion = told.verdict, told.suggestion
+    return {
+        "tool": told.tool,
+        "input": told.input,
+        "mode": told.mode,
+        "decision": verdict.decision,
+        "by": verdict.by,
+        "reason": verdict.reason,
+        "rule": verdict.rule,
+        "where": told.where,
+        "matched": verdict.matched,
+        "plain": not told.not_plain,
+        "not_plain": told.not_plain,
+        "parts": [
+            {"command": part.source, "reads": part.reads, "why": part.why} for part in told.parts
+        ],
+        "read_only": told.why_not_read is None,
+        "why_not_read": told.why_not_read,
+        "sandbox": {
+            "applies": told.tool == "bash" and bool(answer.layer),
+            "layer": answer.layer,
+            "network": verdict.confinement.network,
+            "writable": list(map(str, verdict.confinement.writable)),
+        },
+        "to_allow": list(suggestion.rules) if suggestion else [],
+        "why_not_allowable": suggestion.reason if suggestion else "",
+    }
+
+
+def _render_replay(replay: PolicyReplay) -> Iterator[str]:
+    calls, differences = len(replay.judged), replay.differences
+    for one in differences[:_MOST_ROWS]:
+        yield f"{one.past.was:<5} -> {one.would.decision:<5}  {_format_call(one)}"
+        yield f"{'':<16}{one.would.reason}"
+    if len(differences) > _MOST_ROWS:
+        yield f"… and {len(differences) - _MOST_ROWS} more (all of them with -o json)"
+    yield f"{calls} calls of {replay.sessions} sessions judged again: {len(differences)} differ"
+    questions = sum(one.would.decision == "ask" for one in replay.judged)
+    if not replay.reliefs:
+        return
+    yield f"{questions} would be asked about. Rules that would spare questions, and let nothing"
+    yield "through that was refused before:"
+    for relief in replay.reliefs:
+        rules = " ".join(f"--allow '{rule}'" for rule in relief.rules)
+        yield f"  {relief.questions:>4}  {rules}"
+
+
+def _replay_json(replay: PolicyReplay) -> dict[str, Any]:
+    return {
+        "sessions": replay.sessions,
+        "calls": len(replay.judged),
+        "questions": sum(one.would.decision == "ask" for one in replay.judged),
+        "differences": [
+            {
+                "session": one.past.session,
+                "at": one.past.at,
+                "tool": one.past.call.name,
+                "input": one.past.call.input,
+                "was": one.past.was,
+                "was_by": one.past.verdict.by,
+                "would_be": one.would.decision,
+                "reason": one.would.reason,
+                "rule": one.would.rule,
+            }
+            for one in replay.differences
+        ],
+        "suggestions": [
+            {"allow": list(one.rules), "questions": one.questions} for one in replay.reliefs
+        ],
+        "unreadable": list(replay.unreadable),
+    }
+
+
+def _format_call(one: RejudgedCall) -> str:
+    return f"{one.past.call.name}: {_format_input(one.past.call.input)}"
+
+
+def _format_input(tool_input: Json) -> str:
+    """The one argument a call is about, or all of them."""
+    text = json.dumps(tool_input, ensure_ascii=False)
+    if isinstance(tool_input, dict):
+        subject = tool_input.get("command") or tool_input.get("path")
+        text = subject if isinstance(subject, str) else text
+    line = show_controls(text).replace("\n", "⏎")
+    return line if len(line) <= _MOST_CHARS else line[: _MOST_CHARS - 1] + "…"
+
+
+def _write_json(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def _write_lines(lines: Iterator[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{show_controls(line)}\n")

@@ -1,0 +1,217 @@
+"""run_program: a confined program of the model's, whose calls are judged like any other."""
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from subprocess import Popen
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from agentcli.features.programs.channel import (
+    Dispatch,
+    InvalidProgramCall,
+    ProgramChannel,
+    ProgramTimeout,
+)
+from agentcli.system import process, process_tree
+from agentcli.system.environment import build_child_environment
+from agentcli.system.output import BoundedOutput, FilteredSink, LiveOutput, OutputFilter
+from agentcli.system.process import Pipe, ProcessEnd
+from agentcli.system.process_table import ProcessTable
+from agentcli.tools.contracts import load_spec
+from agentcli.tools.report import CARD_TAIL_LINES, report_command, report_interrupted
+from agentcli.tools.schema import Arguments, parse
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json
+from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
+from agentcli.types.verdicts import Grants, Sandbox
+
+LONGEST_S = 24 * 3600.0
+"""With all that its calls and the questions about them may take."""
+
+_CHILD = Path(__file__).with_name("child.py")
+
+
+class RunProgramArgs(Arguments):
+    program: str = Field(
+        min_length=1,
+        description="e.g. print(sum('TODO' in read_file(p) for p in find_files('*.py').split()))",
+    )
+    timeout: int = Field(
+        default=120, ge=1, le=600, description="Seconds of its own, e.g. 300; 120 if not given"
+    )
+
+    aliases: ClassVar[dict[str, str]] = {"code": "program", "script": "program"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramHost:
+    """What a program runs on."""
+
+    workspace: Path
+    out_dir: Path
+    sandbox: Sandbox | None
+    """None: the person has turned it off."""
+    grants: Callable[[str], Grants]
+    environ: Mapping[str, str]
+    processes: ProcessTable
+    clean: Callable[[], OutputFilter]
+
+
+class RunProgram:
+    def __init__(
+        self,
+        ground: ProgramHost,
+        *,
+        dispatch: Dispatch,
+        functions: Callable[[], Mapping[str, ToolSpec]],
+    ) -> None:
+        """`functions`: the tools that a program may call, by name."""
+        self._ground = ground
+        self._dispatch = dispatch
+        self._functions = functions
+
+    @property
+    def spec(self) -> ToolSpec:
+        return load_spec("run_program")
+
+    def parse(self, raw: Json) -> RunProgramArgs:
+        return parse(RunProgramArgs, raw)
+
+    def effect(self, args: RunProgramArgs) -> Effect:
+        return Effect.EXECUTE
+
+    async def preview(self, args: RunProgramArgs, context: ToolContext) -> Command:
+        return Command(command=args.program, cwd=str(self._ground.workspace))
+
+    async def run(self, args: RunProgramArgs, context: ToolContext) -> Output:
+        kept = BoundedOutput(*self._new_log())
+        live = LiveOutput(kept, report=context.progress, lines=CARD_TAIL_LINES)
+        pipe = Pipe(FilteredSink(live, self._ground.clean()))
+        mark = self._ground.processes.new_tag()
+        channel = ProgramChannel(
+            dispatch=self._dispatch, call_id=context.call_id, own_time_s=args.timeout
+        )
+        with ExitStack() as undo:
+            undo.callback(pipe.close)
+            undo.callback(channel.abandon)
+            child = self._start(args, context, tag=mark, pipe=pipe, channel=channel, output=kept)
+            undo.pop_all()
+        channel.close_child_ends()
+        began = time.monotonic()
+        remarks: tuple[str, ...] = ()
+        left: tuple[int, ...] = ()
+        try:
+            ended, note = await self._follow(args, child, channel, pipe=pipe, tag=mark)
+            left = ended.left_running
+        except asyncio.CancelledError:
+            ran_s = time.monotonic() - began
+            raise asyncio.CancelledError(
+                report_interrupted(
+                    args.program, output=kept, cwd=self._ground.workspace, ran_s=ran_s
+                )
+            ) from None
+        finally:
+            live.stop_progress()
+            if self._ground.sandbox:
+                remarks = self._ground.sandbox.finish(child)
+            left = self._ground.processes.finish(mark, left_running=left, pipe=pipe)
+        output = report_command(
+            args.program,
+            replace(ended, left_running=left),
+            output=kept,
+            cwd=self._ground.workspace,
+            timeout_s=args.timeout,
+            notes=tuple(f"[{it}]" for it in (*remarks, *note, f"{channel.made} calls")),
+            remedy="raise timeout or do less",
+        )
+        return replace(output, origin=", ".join(channel.origins))
+
+    async def _follow(
+        self,
+        args: RunProgramArgs,
+        child: "Popen[bytes]",
+        channel: ProgramChannel,
+        *,
+        pipe: Pipe,
+        tag: str,
+    ) -> tuple[ProcessEnd, tuple[str, ...]]:
+        """How it ended, and what has to be said about that. Cancelled, it ends both sides."""
+        tools = {name: _parameters(spec) for name, spec in self._functions().items()}
+        serving = asyncio.ensure_future(channel.serve(args.program, tools))
+        running = asyncio.ensure_future(process.run(child, pipe=pipe, tag=tag, timeout_s=LONGEST_S))
+        try:
+            await asyncio.wait([serving, running], return_when=asyncio.FIRST_COMPLETED)
+            stopped = serving.exception() if serving.done() else None
+            if isinstance(stopped, ProgramTimeout | InvalidProgramCall):
+                process_tree.signal_group(child.pid, process_tree.KILL)
+            elif stopped is not None:
+                raise stopped
+            ended = await running
+        finally:
+            await process.run_to_completion(_both_ended(serving, running))
+        is_late = isinstance(stopped, ProgramTimeout)
+        note = (str(stopped),) if isinstance(stopped, InvalidProgramCall) else ()
+        return replace(ended, timed_out=is_late), note
+
+    def _start(
+        self,
+        args: RunProgramArgs,
+        context: ToolContext,
+        *,
+        tag: str,
+        pipe: Pipe,
+        channel: ProgramChannel,
+        output: BoundedOutput,
+    ) -> "Popen[bytes]":
+        ground = self._ground
+        python = shutil.which("python3", path=ground.environ.get("PATH")) or sys.executable
+        argv = [python, "-I", "-u", "-c", _CHILD.read_text(encoding="utf-8")]
+        env = build_child_environment(ground.environ, tag=tag)
+        try:
+            child = process.start_sandboxed(
+                ground.sandbox,
+                argv,
+                cwd=ground.workspace,
+                env=env,
+                stdin=channel.child_stdin,
+                stdout=pipe.writer,
+                stderr=channel.child_stderr,
+                grants=ground.grants(context.call_id),
+            )
+        except OSError as error:
+            raise ToolError(f"The program was not run: {error.strerror or error}.") from error
+        ground.processes.add(
+            child,
+            tag=tag,
+            command="run_program",
+            call_id=context.call_id,
+            log_path=str(output.log_path),
+        )
+        return child
+
+    def _new_log(self) -> tuple[Path, int]:
+        number = 0
+        while True:
+            number += 1
+            path = self._ground.out_dir / f"program-{number}.log"
+            with suppress(FileExistsError):
+                return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+async def _both_ended(*tasks: "asyncio.Future[Any]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _parameters(spec: ToolSpec) -> tuple[str, ...]:
+    properties = spec.schema.get("properties") if isinstance(spec.schema, dict) else None
+    return tuple(properties) if isinstance(properties, dict) else ()

@@ -1,0 +1,309 @@
+"""A session played again without its model, and held against what was recorded.
+
+It happens in a scratch copy of the tree the session began with: nothing of the person's is touched.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from agentcli.agent.dispatch import Dispatcher
+from agentcli.agent.journal import Journal
+from agentcli.agent.limits import Breaker, Pace, TurnLimits
+from agentcli.agent.loop import Loop
+from agentcli.agent.model_client import ModelClient
+from agentcli.agent.toolset import Load, Toolset
+from agentcli.features.replay.compare import (
+    Normal,
+    build_normalizer,
+    describe_flow,
+    diff_lines,
+    diff_results,
+)
+from agentcli.features.replay.playback import Playback, RecordedJudge, RecordedTool
+from agentcli.features.replay.recording import (
+    PathRelocation,
+    RecordedCall,
+    RecordedPaths,
+    RecordedTurn,
+    find_paths,
+    split_turns,
+)
+from agentcli.log.checkpoint.keep import find_store
+from agentcli.log.paths import SessionPaths
+from agentcli.log.reader import read_log
+from agentcli.log.rebuild import rebuild_at, repeat_undo
+from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.model import ModelInUse
+from agentcli.session.permission_gate import PermissionGate
+from agentcli.session.secret_masking import TokenNote
+from agentcli.settings import SandboxChoice, Settings
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import CallFinished, CallJudged, Fact, SessionStarted, Undone
+from agentcli.types.provider import Request
+from agentcli.types.tools import Tool, ToolResult, ToolSpec
+from agentcli.types.verdicts import MODES, Mode
+
+# A stage for a recording: the real loop, the real judge and real tools, and no model.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """How a recording is played."""
+
+    stub_tools: bool = False
+    """Results come from the recording, too: the control flow alone is played."""
+    judged_by: Literal["recorded", "current"] = "recorded"
+    policy: Path | None = None
+    """Rules to judge by, instead of the recorded verdicts."""
+    sandbox: SandboxChoice = "auto"
+    base: Path | None = None
+    """The tree to begin with, where the recording has none."""
+
+    @property
+    def judges_anew(self) -> bool:
+        return self.judged_by == "current" or self.policy is not None
+
+
+class ReplayRunner:
+    def __init__(
+        self,
+        started: SessionStarted,
+        options: ReplayOptions,
+        *,
+        recorded_paths: RecordedPaths,
+        workspace: Path,
+        paths: SessionPaths,
+    ) -> None:
+        """`place` must have its directories."""
+        self._relocate = relocate = PathRelocation(
+            recorded_paths, workspace=str(workspace), directory=str(paths.directory)
+        )
+        self._options = options
+        self._tools = started.tools
+        self._playback = Playback(relocate)
+        self._recorded_judge = RecordedJudge(self._playback, relocate)
+        self._settings = Settings(
+            workspace=workspace,
+            mode=_parse_mode(started.mode),
+            sandbox=options.sandbox,
+            policy=options.policy,
+        )
+        self._gate = PermissionGate(self._settings, paths, ask_user=None)
+        model = ModelInUse(
+            provider=self._playback,
+            name=started.model,
+            price=lambda usage: None,
+            images=True,
+            patches=True,
+        )
+        self._builtin_tools = BuiltinTools(
+            self._settings, paths, gate=self._gate, model=model, keeps_tokens=True
+        )
+        self.stubbed: dict[str, str] = {}
+        """Tools that answer from the recording, and why."""
+
+    async def play(
+        self, turns: Sequence[RecordedTurn], *, undo: Callable[[Undone], None]
+    ) -> list[Fact]:
+        """What happened this time. `undo`: does what the person did between turns."""
+        journal = Journal("replay", record=lambda entry: None, listeners=[self._playback])
+        loop = self._build_loop(journal)
+        try:
+            for turn in turns:
+                self._playback.begin(turn)
+                for undone in turn.undone:
+                    undo(undone)
+                for told in self._relocate.relocate_notes(turn.notes):
+                    journal.append(told)
+                with _absorb_interruption():
+                    await loop.run_turn(turn.message)
+        finally:
+            await self._builtin_tools.close()
+            self._gate.close()
+        return journal.facts
+
+    def _build_loop(self, journal: Journal) -> Loop:
+        breaker, toolset = Breaker(), Toolset(self._iter_offers(journal))
+        dispatcher = Dispatcher(
+            toolset=toolset,
+            judge=self._gate.judge if self._options.judges_anew else self._recorded_judge,
+            emit=journal.append,
+            workspace=self._settings.workspace,
+            breaker=breaker,
+            pace=Pace(TurnLimits().calls_per_minute),
+            clean=self._gate.secret_masking.clean,
+            explain=TokenNote(journal.facts),
+        )
+        asking = ModelClient(
+            provider=self._playback,
+            template=Request(model="recording", system="", messages=(), tools=toolset.specs),
+            journal=journal,
+            price=lambda usage: None,
+        )
+        return Loop(
+            model_client=asking,
+            journal=journal,
+            dispatcher=dispatcher,
+            breaker=breaker,
+            limits=TurnLimits(steps=None),
+            collect_notes=self._playback.collect_notes,
+            find_unfinished=self._playback.collect_unfinished,
+        )
+
+    def _iter_offers(self, journal: Journal) -> Iterator[tuple[ToolSpec, Load]]:
+        """The tools the recorded model had, real where they can be."""
+        offers = self._builtin_tools.iter_offers(lambda: journal.facts)
+        real = {spec.name: (spec, load) for spec, load in offers}
+        for name in self._tools:
+            why = self._explain_stub(name, has_real=name in real)
+            if why:
+                self.stubbed[name] = why
+                spec = ToolSpec(name=name, description="", schema={"type": "object"})
+                yield spec, partial(RecordedTool, spec, self._playback)
+            else:
+                spec, load = real[name]
+                yield spec, partial(self._build_recorded_tool, spec, load)
+
+    def _build_recorded_tool(self, spec: ToolSpec, load: Load) -> Tool:
+        return RecordedTool(spec, self._playback, load())
+
+    def _explain_stub(self, name: str, *, has_real: bool) -> str:
+        if self._options.stub_tools:
+            return "its result is the recorded one"
+        if not has_real:
+            return "there is no such tool here"
+        if name == "bash" and self._options.sandbox != "off" and self._gate.sandbox is None:
+            return "no sandbox works here, and a recording's commands are not run without one"
+        return ""
+
+
+@contextmanager
+def _absorb_interruption() -> Iterator[None]:
+    """A turn that was interrupted in the recording interrupts itself again."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # somebody wants this replay to stop
+
+
+def _parse_mode(recorded: str) -> Mode:
+    return next((mode for mode in MODES if mode == recorded), "ask")
+
+
+Sameness = Literal["same", "differs", "not re-runnable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCall:
+    call_id: str
+    name: str
+    sameness: Sameness
+    explanation: str = ""
+    """The difference as a diff, or why it was not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    calls: tuple[ComparedCall, ...]
+    flow: str
+    """How the course differs, as a diff; empty: it is the same."""
+    tree: str
+    """Which tree it began with, in words."""
+
+    @property
+    def is_same(self) -> bool:
+        return not self.flow and all(one.sameness != "differs" for one in self.calls)
+
+
+def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
+    """Raises SettingsError where the log or its tree cannot be had."""
+    entries = read_log(paths.log).entries
+    started = entries[0].fact if entries else None
+    if not isinstance(started, SessionStarted):
+        raise SettingsError(f"{paths.log} holds no session", hint="agentcli sessions list --all")
+    with tempfile.TemporaryDirectory(prefix="agentcli-replay-", ignore_cleanup_errors=True) as made:
+        scratch = Path(made).resolve()
+        here = SessionPaths(id=scratch.name, directory=scratch / "sessions" / scratch.name)
+        here.out.mkdir(parents=True)
+        workspace = scratch / "workspace"
+        workspace.mkdir()
+        tree = rebuild_at(paths, entries, 0, into=workspace, base=options.base)
+        recorded = [entry.fact for entry in entries]
+        places, turns = find_paths(recorded), split_turns(entries)
+        known = replace(
+            started, tools=tuple(dict.fromkeys((*started.tools, *_iter_called_tools(recorded))))
+        )
+        stage = ReplayRunner(known, options, recorded_paths=places, workspace=workspace, paths=here)
+        store = find_store(Path(started.workspace), paths.directory.parent)
+        # Another machine's recording comes without the states that an undo went back to.
+        undo = (
+            partial(repeat_undo, store=store, root=workspace)
+            if store.directory.is_dir()
+            else _skip_undo
+        )
+        again = asyncio.run(stage.play(turns, undo=undo))
+        then = build_normalizer(places)
+        now = build_normalizer(RecordedPaths(workspaces=(str(workspace),), sessions=(here.id,)))
+        cut = {number for number, turn in enumerate(turns, start=1) if turn.was_cut}
+        return ReplayResult(
+            calls=tuple(_compare_calls(turns, again, stubbed=stage.stubbed, then=then, now=now)),
+            flow=diff_lines(describe_flow(recorded, then, cut), describe_flow(again, now, cut)),
+            tree=tree,
+        )
+
+
+def _skip_undo(undone: Undone) -> None:
+    """What follows will show it."""
+
+
+def _iter_called_tools(recorded: Sequence[Fact]) -> Iterator[str]:
+    """Tools that there were: a server may have told of its own only after the start."""
+    return (fact.call.name for fact in recorded if isinstance(fact, CallJudged))
+
+
+def _compare_calls(
+    turns: Sequence[RecordedTurn],
+    again: Sequence[Fact],
+    *,
+    stubbed: dict[str, str],
+    then: Normal,
+    now: Normal,
+) -> Iterator[ComparedCall]:
+    results = [fact.result for fact in again if isinstance(fact, CallFinished)]
+    for played in (call for turn in turns for reply in turn.replies for call in reply.calls):
+        if played.finished is None:
+            continue
+        result = _take_result(results, played)
+        sameness, words = _classify_call(played, result, stubbed.get(played.call.name, ""))
+        if not words and result is not None:
+            words = diff_results(played.finished, result, then, now)
+            sameness = "differs" if words else "same"
+        yield ComparedCall(
+            call_id=played.call.id, name=played.call.name, sameness=sameness, explanation=words
+        )
+
+
+def _classify_call(
+    played: RecordedCall, again: ToolResult | None, stubbed: str
+) -> tuple[Sameness, str]:
+    """What can be said without looking at the result; no words: it has to be looked at."""
+    if again is None:
+        return "differs", "it was not made again"
+    return "not re-runnable", played.why_not_again or stubbed
+
+
+def _take_result(results: list[ToolResult], played: RecordedCall) -> ToolResult | None:
+    """The first result of that call that was not taken yet: ids come again."""
+    for result in results:
+        if result.call_id == played.call.id:
+            results.remove(result)
+            return result
+    return None

@@ -1,0 +1,199 @@
+"""A recording that answers: the model's replies, the verdicts and, where wanted, the results.
+
+The wire gives each turn's replies in order, whatever it is asked. Where the recorded turn was
+interrupted, so is this one. The calls of the reply that was given last are the ones that verdicts
+and results are looked up for, because ids come again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentcli.features.replay.recording import (
+    PathRelocation,
+    RecordedCall,
+    RecordedReply,
+    RecordedTurn,
+    is_overflow,
+)
+from agentcli.types.deltas import TextDelta
+from agentcli.types.errors import ProviderError, ProviderErrorKind, ToolError
+from agentcli.types.events import CallFinished, ContextNote, Ending, Event, ModelFailed, TurnEnded
+from agentcli.types.messages import AssistantMessage, Json, ToolCall
+from agentcli.types.provider import OnDelta, Request
+from agentcli.types.tools import (
+    Details,
+    Effect,
+    ErrorKind,
+    Output,
+    Tool,
+    ToolContext,
+    ToolSpec,
+)
+from agentcli.types.verdicts import NO_GRANTS, Preview, Verdict
+
+
+class Playback:
+    """The recording as it is being played: a Wire, and what belongs to its latest reply."""
+
+    def __init__(self, relocate: PathRelocation) -> None:
+        self._relocate = relocate
+        self._replies: list[RecordedReply] = []
+        self._ended: TurnEnded | None = None
+        self._latest: RecordedReply | None = None
+        self._finished: set[str] = set()
+        self._news = asyncio.Event()
+
+    def __call__(self, event: Event) -> None:
+        """Listens to what happens this time."""
+        if isinstance(event, CallFinished):
+            self._finished.add(event.result.call_id)
+            self._news.set()
+
+    def begin(self, turn: RecordedTurn) -> None:
+        self._replies = list(turn.replies)
+        self._ended = turn.ended
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        """What the recorded model was told before the reply that comes next."""
+        return self._relocate.relocate_notes(self._replies[0].notes) if self._replies else ()
+
+    async def collect_unfinished(self) -> Sequence[ContextNote]:
+        """What sent the recorded model back to work when it had thought it was done."""
+        if not self._replies:
+            return ()
+        told, self._replies[0].notes = self._replies[0].notes, []
+        return self._relocate.relocate_notes(told)
+
+    async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
+        if not self._replies:
+            raise self._build_stop()
+        self._latest = self._next()
+        self._finished.clear()
+        match self._latest.outcome:
+            case ModelFailed() as failed:
+                raise _failure(failed)
+            case AssistantMessage() as reply if reply.stop == "cancelled":
+                show(TextDelta(text=reply.text))
+                raise asyncio.CancelledError
+            case AssistantMessage() as reply:
+                return self._relocate_reply(reply)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _next(self) -> RecordedReply:
+        """Past a conversation that did not fit and was shortened: here it need not be."""
+        while len(self._replies) > 1 and is_overflow(self._replies[0].outcome):
+            self._replies.pop(0)
+        return self._replies.pop(0)
+
+    def find_call(self, call_id: str) -> RecordedCall | None:
+        """The recorded call of the latest reply; with ids that come twice, the first."""
+        calls = self._latest.calls if self._latest else []
+        return next((one for one in calls if one.call.id == call_id), None)
+
+    def effect(self, name: str, given: Json) -> Effect:
+        """Of the call of the latest reply with this input; one that never ran was not a read."""
+        for one in self._latest.calls if self._latest else []:
+            if one.call.name == name and self._relocate.relocate_json(one.call.input) == given:
+                return one.judged.effect if one.judged else Effect.EXECUTE
+        return Effect.EXECUTE
+
+    async def wait_for_interruption(self) -> None:
+        """Returns when the calls beside it that came to an end in the recording have done so."""
+        calls = self._latest.calls if self._latest else []
+        awaited = {one.call.id for one in calls if one.finished and not one.was_interrupted}
+        while not awaited <= self._finished:
+            self._news.clear()
+            await self._news.wait()
+
+    def _relocate_reply(self, reply: AssistantMessage) -> AssistantMessage:
+        """With paths in the calls' input that mean the same place here."""
+        content = tuple(
+            replace(block, input=self._relocate.relocate_json(block.input))
+            if isinstance(block, ToolCall)
+            else block
+            for block in reply.content
+        )
+        return replace(reply, content=content)
+
+    def _build_stop(self) -> BaseException:
+        if self._ended is None or self._ended.ending is not Ending.DONE:
+            return asyncio.CancelledError()  # interrupted, or at a limit that is not known here
+        return ProviderError("the recording has no further reply", kind=ProviderErrorKind.MODEL)
+
+
+def _failure(failed: ModelFailed) -> ProviderError:
+    kinds = (kind for kind in ProviderErrorKind if kind == failed.kind)
+    kind = next(kinds, ProviderErrorKind.UNAVAILABLE)
+    return ProviderError(failed.message, kind=kind, hint=failed.hint)
+
+
+class RecordedJudge:
+    """Gives the verdict that was given, to the call that got it; no more than the workspace."""
+
+    def __init__(self, playback: Playback, relocate: PathRelocation) -> None:
+        self._playback = playback
+        self._relocate = relocate
+
+    async def __call__(
+        self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
+    ) -> Verdict:
+        played = self._playback.find_call(call.id)
+        if played is not None and played.judged is None and played.finished is not None:
+            # It never came to a verdict: what was wrong with it is wrong again.
+            kind = played.finished.error or ErrorKind.FAILED
+            raise ToolError(played.finished.text, kind=kind)
+        if played is None or played.judged is None:
+            return Verdict(decision="deny", by="nobody", reason="the recording has no verdict")
+        verdict = played.judged.verdict
+        given = self._relocate.relocate_json(verdict.input)
+        return replace(verdict, input=given, confinement=NO_GRANTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReplayInput:
+    given: Json
+    parsed: Any
+
+
+class RecordedTool:
+    """Runs the real tool where there is one and it can, and else answers from the recording."""
+
+    def __init__(self, spec: ToolSpec, playback: Playback, real: Tool | None = None) -> None:
+        self._spec = spec
+        self._playback = playback
+        self._real = real
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    def parse(self, raw: Json) -> _ReplayInput:
+        return _ReplayInput(given=raw, parsed=self._real.parse(raw) if self._real else raw)
+
+    def effect(self, args: _ReplayInput) -> Effect:
+        """As recorded: so that calls run together that ran together."""
+        return self._playback.effect(self._spec.name, args.given)
+
+    async def preview(self, args: _ReplayInput, context: ToolContext) -> Details | None:
+        return None
+
+    async def run(self, args: _ReplayInput, context: ToolContext) -> Output:
+        played = self._playback.find_call(context.call_id)
+        if played is not None and played.was_interrupted:
+            await self._playback.wait_for_interruption()
+            raise asyncio.CancelledError
+        if self._real is not None and not (played and played.why_not_again):
+            return await self._real.run(args.parsed, context)
+        if played is None or played.finished is None:
+            return Output.of("The recording has no result.", error=ErrorKind.FAILED)
+        result = played.finished
+        return Output(
+            content=result.content,
+            details=result.details,
+            error=result.error,
+            truncated=result.truncated,
+        )

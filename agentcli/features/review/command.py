@@ -1,0 +1,92 @@
+"""`agentcli review`: a change is read, and what is wrong with it comes back as findings."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentcli.ui.arguments import (
+    STYLE,
+    InCi,
+    MaxCost,
+    MaxTurns,
+    Model,
+    NoAnnotations,
+    OutputForm,
+    Quiet,
+    Reports,
+    Timeout,
+    Verbose,
+    Workspace,
+)
+
+app = typer.Typer(**STYLE)
+
+
+@app.command()
+def review(
+    wish: Annotated[
+        str | None, typer.Argument(help="What to look at in particular, in words.")
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(metavar="REF", help="Everything since HEAD left this branch or commit."),
+    ] = None,
+    commit: Annotated[str | None, typer.Option(metavar="SHA", help="One commit.")] = None,
+    uncommitted: Annotated[
+        bool, typer.Option("--uncommitted", help="What is not committed yet. [default]")
+    ] = False,
+    workspace: Workspace = Path(),
+    model: Model = None,
+    max_turns: MaxTurns = None,
+    max_cost: MaxCost = None,
+    timeout: Timeout = None,
+    output: OutputForm = "text",
+    output_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write result, reports and log.")
+    ] = None,
+    report: Reports = None,
+    ci: InCi = None,
+    no_annotations: NoAnnotations = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Review a change. Nothing is written; findings come as Markdown, JSON or SARIF."""
+    from agentcli.features.review.review import (
+        ReviewScope,
+        build_review_task,
+        collect_review_findings,
+        render_review,
+    )
+    from agentcli.ui.oneshot.request import (
+        RunRequest,
+        execute_request,
+        is_ci,
+        parse_output_format,
+    )
+
+    given = RunRequest(
+        prompt=None,
+        flags={
+            "model": model,
+            "mode": "plan",
+            "max_turns": max_turns,
+            "max_cost": max_cost,
+            "timeout": timeout,
+        },
+        workspace=workspace,
+        output=parse_output_format(output),
+        quiet=quiet,
+        verbose=verbose,
+        is_ci=is_ci(option=ci),
+        annotations=not no_annotations,
+        output_dir=output_dir,
+        reports=tuple(report or ()),
+    )
+    scope = ReviewScope(base=base, commit=commit, uncommitted=uncommitted)
+    return execute_request(
+        given,
+        build_task=lambda: build_review_task(given, scope, wish),
+        get_answer=render_review,
+        collect_findings=collect_review_findings,
+    )

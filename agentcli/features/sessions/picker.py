@@ -1,0 +1,58 @@
+"""Which session to continue, chosen from a list before anything is drawn."""
+
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentcli.log.sessions import SessionSummary, list_sessions
+from agentcli.system.parsing import parse_whole_number
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import UsageError
+from agentcli.ui.repl.status import shorten_end
+
+LISTED = 15
+
+
+def pick_session(workspace: Path) -> str:
+    """The id of a session. Raises UsageError when there is none, or none was chosen."""
+    found = [one for one in list_sessions(workspace=workspace.resolve()) if one.turns]
+    if not found:
+        raise UsageError(f"no session worked in {workspace.resolve()}", hint="agentcli sessions")
+    shown, more = found[:LISTED], len(found[LISTED:])
+    width = shutil.get_terminal_size().columns - 1
+    for index, one in enumerate(shown, start=1):
+        sys.stdout.write(shorten_end(f"{index:>3}  {format_session_row(one)}", width) + "\n")
+    if more:
+        sys.stdout.write(f"     and {more} older: agentcli sessions, then agentcli --resume ID\n")
+    return shown[_ask_number(len(shown)) - 1].id
+
+
+def _ask_number(most: int) -> int:
+    """Asked for until there is one: a key that the terminal does not edit with is no choice."""
+    try:
+        while True:
+            number = parse_whole_number(input(f"which? [1-{most}] ").strip() or "1") or 0
+            if 1 <= number <= most:
+                return number
+            sys.stdout.write(f"type a number from 1 to {most}, or ctrl+d for none\n")
+    except (EOFError, KeyboardInterrupt):
+        sys.stdout.write("\n")
+        raise UsageError("no session was chosen", hint="agentcli --resume ID") from None
+
+
+def format_session_row(one: SessionSummary) -> str:
+    turns = f"{one.turns} {'turn' if one.turns == 1 else 'turns'}"
+    return f"{format_age(one.last):>8}  {turns:<9} {show_controls(one.title)}"
+
+
+def format_age(at: str, now: datetime | None = None) -> str:
+    """`5m ago`; empty where the time cannot be told."""
+    try:
+        seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(at)).total_seconds()
+    except (ValueError, TypeError):
+        return ""
+    for size_s, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size_s:
+            return f"{int(seconds // size_s)}{unit} ago"
+    return "just now"

@@ -1,0 +1,241 @@
+"""Sessions on paper: a list with titles, hits of a search; named and deleted."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentcli.log.checkpoint.keep import find_store
+from agentcli.log.lock import SessionLock, is_held
+from agentcli.log.paths import LOG, SessionPaths, fork_tree, sessions_directory
+from agentcli.log.reader import read_valid_part
+from agentcli.log.sessions import (
+    SessionSummary,
+    find_session,
+    find_session_to_read,
+    list_sessions,
+    search_session,
+    summarize,
+)
+from agentcli.session.start import add_fact
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import Exit, SettingsError, UsageError
+from agentcli.types.events import Fact, SessionNamed, TurnEnded, TurnStarted
+from agentcli.types.messages import UserMessage
+from agentcli.types.words import pluralize
+from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
+
+
+def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
+    """`workspace` None: of all of them."""
+    everything = list_sessions()
+    here = str(workspace)
+    found = [one for one in everything if workspace is None or one.workspace == here]
+    if as_json:
+        write_json([build_session_json(summary) for summary in found])
+        return
+    for summary in found:
+        sys.stdout.write(format_session_line(summary) + "\n")
+    elsewhere = len(everything) - len(found)
+    if elsewhere:
+        sys.stderr.write(f"{elsewhere} of other workspaces: agentcli sessions list --all\n")
+    elif not found:
+        sys.stderr.write("there are no sessions yet\n")
+
+
+def format_session_line(summary: SessionSummary) -> str:
+    """One line: short id, age, turns, ending, title; also what a picker shows."""
+    turns = pluralize(summary.turns, "turn")
+    title = show_controls(summary.title) or "(nothing was asked)"
+    return (
+        f"{summary.id[-4:]}  {format_age(summary.last):>8}  {turns:>9}  "
+        f"{describe_state(summary):<17}  {title}"
+    )
+
+
+def show_search_hits(words: str) -> Exit:
+    if not words.strip():
+        raise UsageError("there is nothing to look for", hint="agentcli sessions search 'timeout'")
+    found = False
+    for summary in list_sessions():
+        for hit in search_session(summary.paths, words):
+            found = True
+            sys.stdout.write(
+                f"{summary.id}  {hit.seq:>5} {hit.fact:<14} {show_controls(hit.excerpt)}\n"
+            )
+    if not found:
+        sys.stderr.write("nothing found\n")
+    return Exit.DONE
+
+
+def rename_session(named: str, name: str) -> None:
+    if not name.strip():
+        raise UsageError("a name needs a letter", hint="agentcli sessions name 7f3a 'the parser'")
+    add_fact(find_session(named), SessionNamed(name=" ".join(name.split())))
+
+
+def delete_session(named: str, *, is_confirmed: bool) -> Exit:
+    place = find_session(named)
+    if place.directory.parent != sessions_directory().resolve():
+        raise UsageError(
+            f"{place.directory} is not among the sessions", hint=f"rm -r {place.directory}"
+        )
+    if not is_confirmed and not _confirm_deletion(place):
+        return Exit.DONE
+    lock = SessionLock(place.directory)  # nobody may be working in it
+    undo = find_store(Path(summarize(place).workspace), place.directory.parent)
+    try:
+        shutil.rmtree(place.directory)
+        undo.forget(place.id)
+        shutil.rmtree(fork_tree(place.id), ignore_errors=True)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot delete {place.directory}: {error.strerror}", hint=f"rm -r {place.directory}"
+        ) from error
+    finally:
+        lock.release()
+    sys.stderr.write(f"deleted {place.id}\n")
+    return Exit.DONE
+
+
+def format_age(at: str) -> str:
+    """How long ago, in its largest unit."""
+    try:
+        then = datetime.fromisoformat(at.replace("Z", "+00:00"))
+        seconds = (datetime.now(UTC) - then).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    for unit, length_s in (("d", DAY_S), ("h", HOUR_S), ("m", MINUTE_S)):
+        if seconds >= length_s:
+            return f"{int(seconds // length_s)}{unit} ago"
+    return "just now"
+
+
+def _confirm_deletion(paths: SessionPaths) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "nobody is here to be asked", hint=f"agentcli sessions delete {paths.id} -y"
+        )
+    sys.stderr.write(f"{format_session_line(summarize(paths))}\ndelete it for good? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def describe_state(summary: SessionSummary) -> str:
+    if summary.is_closed:
+        return summary.ending or "-"
+    return "running" if is_held(summary.paths.directory) else "cut short"
+
+
+def build_session_json(summary: SessionSummary) -> dict[str, Any]:
+    return {
+        "session": summary.id,
+        "title": summary.title,
+        "workspace": summary.workspace,
+        "model": summary.model,
+        "mode": summary.mode,
+        "started": summary.started,
+        "last": summary.last,
+        "turns": summary.turns,
+        "ending": summary.ending,
+        "state": describe_state(summary),
+        "origin": summary.origin,
+        "log": str(summary.paths.log),
+    }
+
+
+def write_json(value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+
+
+# One session summed up: what it was asked, what it did, what it cost.
+
+
+def show_session(named: str | None, *, as_json: bool) -> None:
+    place = find_session_to_read(named)
+    summary, recorded = summarize(place), read_valid_part(place.log)
+    if not recorded.entries:
+        raise SettingsError(
+            f"{place.log} holds no session that could be shown",
+            hint=f"see why: agentcli audit verify {place.log}",
+        )
+    facts = [entry.fact for entry in recorded.entries]
+    tally = Tally()
+    for fact in facts:
+        tally(fact)
+    if as_json:
+        turns = [{"prompt": prompt, "ending": ending} for prompt, ending in _list_turns(facts)]
+        write_json({**build_session_json(summary), "prompts": turns, **_totals_json(tally)})
+    else:
+        sys.stdout.write("\n".join(_describe_session(summary, facts, tally)) + "\n")
+    if recorded.fault is not None:
+        fault = recorded.fault
+        sys.stderr.write(f"read up to record {fault.line}: {show_controls(fault.reason)}\n")
+
+
+def _list_turns(facts: Iterable[Fact]) -> list[tuple[str, str]]:
+    turns: list[tuple[str, str]] = []
+    for fact in facts:
+        match fact:
+            case TurnStarted(message=message):
+                turns.append((_prompt_text(message), ""))
+            case TurnEnded(ending=ending) if turns:
+                turns[-1] = (turns[-1][0], ending)
+            case _:
+                pass
+    return turns
+
+
+def _prompt_text(message: UserMessage) -> str:
+    """Without what is attached to it."""
+    return next((block.text for block in message.content if block.type == "text"), "")
+
+
+def _describe_session(summary: SessionSummary, facts: list[Fact], tally: Tally) -> list[str]:
+    usage = tally.usage
+    origin = f", forked from {summary.origin}" if summary.origin else ""
+    return [
+        show_controls(summary.title) or "(nothing was asked)",
+        f"  session    {summary.id}{origin}",
+        f"  workspace  {show_controls(summary.workspace)}",
+        f"  model      {show_controls(summary.model)}, {summary.mode} mode",
+        f"  when       {summary.started} to {summary.last} ({format_age(summary.last)})",
+        f"  state      {describe_state(summary)}",
+        f"  used       {tally.spending.request_summary}, {usage.prompt_tokens} tokens in "
+        f"({usage.cache_read_tokens} cached), {usage.output_tokens} out, "
+        f"{tally.spending.cost_text}",
+        *(
+            f"  changed    {show_controls(path)} +{added} -{removed}"
+            for path, (added, removed) in tally.changed.items()
+        ),
+        *(
+            f"  denied     {call.name}: {show_controls(verdict.reason)}"
+            for call, verdict in tally.denials
+        ),
+        *(
+            f"  > {show_controls(' '.join(prompt.split()))[:100]}  [{ending or 'not ended'}]"
+            for prompt, ending in _list_turns(facts)
+        ),
+        f"  log        {summary.paths.log}",
+        *(
+            [f"  resume     agentcli run --resume {summary.id[-4:]} PROMPT"]
+            if summary.paths.log_name == LOG
+            else []
+        ),
+    ]
+
+
+def _totals_json(tally: Tally) -> dict[str, Any]:
+    return {
+        "requests": tally.spending.requests,
+        "usage": build_usage_json(tally.usage),
+        **build_cost_json(tally.spending),
+        "changed": {path: list(counts) for path, counts in tally.changed.items()},
+        "denials": [call.id for call, _ in tally.denials],
+    }

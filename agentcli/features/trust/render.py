@@ -1,0 +1,105 @@
+"""Trust on the command line: what a repository would run, said before and after the answer."""
+
+import sys
+from pathlib import Path
+
+from agentcli.session.project import Project, list_trusted_projects, load_project, revoke_trust
+from agentcli.settings import Settings
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import Exit, UsageError
+
+_STANDING = {
+    "trusted": "trusted",
+    "unknown": "not trusted",
+    "changed": "changed since it was trusted",
+    "unusable": "cannot be trusted as it is",
+}
+
+
+def trust_project(directory: Path) -> Exit:
+    project = _open_project(directory)
+    if project is None or not project.files.needs_trust:
+        _say(f"{directory.resolve()} brings nothing that needs trust")
+        return Exit.DONE
+    _say_contents(project)
+    project.trust()
+    _say(f"trusted {project.root}, as it is now")
+    return Exit.DONE
+
+
+def show_project(directory: Path) -> Exit:
+    project = _open_project(directory)
+    if project is None:
+        _say(f"{directory.resolve()} brings nothing for agentcli")
+        return Exit.DONE
+    _say_contents(project)
+    _say(f"{project.root}: {_STANDING[project.standing]}")
+    return Exit.DONE
+
+
+def list_trusted() -> Exit:
+    for one in list_trusted_projects():
+        _say(f"{one.at[:10]}  {one.root}")
+    return Exit.DONE
+
+
+def revoke_project_trust(directory: Path) -> Exit:
+    root = directory.resolve()
+    around = [one.root for one in list_trusted_projects() if root.is_relative_to(one.root)]
+    if not around:
+        raise UsageError(f"{root} is not trusted", hint="agentcli trust --list")
+    nearest = max(around, key=lambda path: len(path.parts))
+    revoke_trust(nearest)
+    _say(f"{nearest} is trusted no longer")
+    return Exit.DONE
+
+
+def _open_project(directory: Path) -> Project | None:
+    root = directory.resolve()
+    if not root.is_dir():
+        raise UsageError(f"there is no directory {directory}", hint="agentcli trust DIR")
+    return load_project(root, environ={})
+
+
+def _say_contents(project: Project) -> None:
+    for line in project.list_contents():
+        _say(line)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(show_controls(line) + "\n")
+
+
+# Whether to use what a repository brings for agentcli: asked before any of it is used.
+
+
+if sys.platform != "win32":
+    import termios
+
+
+def ask_trust(settings: Settings) -> None:
+    project = load_project(settings.workspace)
+    if project is None or not project.waits_for_answer:
+        return
+    _forget_typed()
+    question = f"Trust {project.root}? It has {show_controls(project.summary)}. [y/n/v] "
+    while True:
+        try:
+            answer = input(question).strip().lower()
+        except (EOFError, KeyboardInterrupt):
+            sys.stdout.write("\n")
+            return
+        if answer in ("y", "yes"):
+            project.trust()
+            return
+        if answer in ("n", "no"):
+            return
+        if answer == "v":
+            for line in project.list_contents():
+                sys.stdout.write(f"  {show_controls(line)}\n")
+
+
+def _forget_typed() -> None:
+    """What was typed before the question is no answer to it."""
+    if sys.platform != "win32" and sys.stdin.isatty():
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -1,0 +1,163 @@
+"""Paths of a workspace made what they should be, each all at once and only if still as it was seen.
+
+Every path is walked from the root's handle, and no link is followed. What goes, goes first, the
+deepest first; a directory that holds anything else stays.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from stat import S_IMODE, S_IWUSR
+from typing import TypeAlias
+
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import StoredEntry
+from agentcli.system.folder import Folder, descend
+from agentcli.system.replace_file import replace_file
+from agentcli.system.text import printable
+from agentcli.types.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoStep:
+    path: bytes
+    now: StoredEntry | None
+    wanted: StoredEntry | None
+
+    @property
+    def name(self) -> str:
+        return os.fsdecode(self.path.rpartition(b"/")[2])
+
+    @property
+    def parents(self) -> list[str]:
+        return os.fsdecode(self.path).split("/")[:-1]
+
+    @property
+    def depth(self) -> int:
+        return self.path.count(b"/")
+
+    @property
+    def stays_directory(self) -> bool:
+        return bool(self.now and self.wanted and self.now.is_dir and self.wanted.is_dir)
+
+    @property
+    def opens_directory(self) -> bool:
+        """Whether something may have to be written in it that could not be before."""
+        return self.stays_directory and self.wanted is not None and bool(self.wanted.mode & S_IWUSR)
+
+    @property
+    def stays_file(self) -> bool:
+        both = (self.now, self.wanted)
+        return all(kept is not None and not kept.is_dir and not kept.is_link for kept in both)
+
+    @property
+    def goes(self) -> bool:
+        """Whether what is there now has to make room."""
+        return self.now is not None and not self.stays_file and not self.stays_directory
+
+
+def apply_steps(
+    store: ObjectStore, root: Path, steps: Mapping[bytes, UndoStep]
+) -> dict[bytes, str]:
+    """What could not be done, by path: a sentence each."""
+    failed: dict[bytes, str] = {}
+    for act, step in _order_steps(store, list(steps.values())):
+        if step.path in failed:
+            continue
+        try:
+            with descend(root, step.parents, make=step.wanted is not None) as folder:
+                act(folder, step)
+        except (ToolError, OSError) as error:
+            failed[step.path] = _reason(error)
+    return failed
+
+
+Act: TypeAlias = Callable[[Folder, UndoStep], None]
+
+
+def _order_steps(store: ObjectStore, steps: list[UndoStep]) -> Iterator[tuple[Act, UndoStep]]:
+    top_first = sorted(steps, key=lambda step: step.depth)
+    opened = [step for step in top_first if step.opens_directory]
+    going = [step for step in reversed(top_first) if step.goes]
+    coming = [step for step in top_first if step.wanted and not step.stays_directory]
+    directories = [step for step in reversed(top_first) if step.wanted and step.wanted.is_dir]
+    yield from zip(repeat(_set_mode), opened, strict=False)
+    yield from zip(repeat(_Remove(store)), going, strict=False)
+    yield from zip(repeat(_Write(store)), coming, strict=False)
+    yield from zip(repeat(_set_mode), directories, strict=False)
+
+
+def _set_mode(folder: Folder, step: UndoStep) -> None:
+    assert step.wanted is not None
+    folder.set_mode(step.name, S_IMODE(step.wanted.mode))
+
+
+@dataclass(frozen=True, slots=True)
+class _Remove:
+    store: ObjectStore
+
+    def __call__(self, folder: Folder, step: UndoStep) -> None:
+        assert step.now is not None
+        if step.now.is_dir:
+            self._directory(folder, step)
+            return
+        if not _is_as_seen(folder, step, self.store):
+            raise ToolError("changed meanwhile")
+        folder.unlink(step.name)
+
+    def _directory(self, folder: Folder, step: UndoStep) -> None:
+        try:
+            folder.remove(step.name)
+        except OSError as error:
+            # Something else is in it. That matters only if its name is needed.
+            if step.wanted is not None or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    store: ObjectStore
+
+    def __call__(self, folder: Folder, step: UndoStep) -> None:
+        wanted = step.wanted
+        assert wanted is not None
+        if wanted.is_dir:
+            if folder.stat(step.name) is None:
+                folder.make(step.name)
+            return
+        data = self.store.get("blob", wanted.id)
+        if wanted.is_link:
+            folder.link(step.name, data)
+            return
+        self._file(folder, step, data)
+        folder.set_mode(step.name, S_IMODE(wanted.mode))
+
+    def _file(self, folder: Folder, step: UndoStep, data: bytes) -> None:
+        shown = printable(os.fsdecode(step.path))
+        if step.now is None or not step.stays_file:
+            replace_file(folder, step.name, data, expected=None, shown=shown)
+            return
+        if not _is_as_seen(folder, step, self.store):
+            raise ToolError("changed meanwhile")
+        if step.wanted is not None and step.now.id == step.wanted.id:
+            return  # the permissions alone
+        folder.set_mode(step.name, S_IMODE(step.now.mode) | S_IWUSR)
+        expected = self.store.get("blob", step.now.id)
+        replace_file(folder, step.name, data, expected=expected, shown=shown)
+
+
+def _is_as_seen(folder: Folder, step: UndoStep, store: ObjectStore) -> bool:
+    assert step.now is not None
+    seen = store.get("blob", step.now.id)
+    if step.now.is_link:
+        return folder.target(step.name) == seen
+    with os.fdopen(folder.open_file(step.name, os.O_RDONLY), "rb") as file:
+        return file.read(len(seen) + 1) == seen
+
+
+def _reason(error: ToolError | OSError) -> str:
+    words = str(error) if isinstance(error, ToolError) else (error.strerror or str(error)).lower()
+    return f"could not be written: {words}"

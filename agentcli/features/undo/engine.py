@@ -1,0 +1,168 @@
+"""Taking back what calls changed, and nothing else: merged with whatever was done since.
+
+A path that cannot be merged stays as the person has it and is told as a conflict; what it was
+before is kept. So is what is on disk before and after: taking back can be taken back.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.features.undo.apply import UndoStep, apply_steps
+from agentcli.features.undo.merge import ThreeStates, UndoConflict, resolve
+from agentcli.log.checkpoint.capture import capture_paths
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import StoredEntry, find_differences, write_state
+from agentcli.system.text import printable
+
+NAME_CHARS = 100
+
+REMOVED = "removed"
+PUT_BACK = "put back"
+MODE_PUT_BACK = "permissions put back"
+CHANGED_BACK = "changed back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """Two states of a workspace, or of some of its files."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathOutcome:
+    """What became of one path."""
+
+    path: str
+    """Printable."""
+    words: str
+    is_conflict: bool = False
+    before: StoredEntry | None = None
+    """With a conflict: what it would have become."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoResult:
+    before: str
+    after: str
+    """Ids of the states of the touched paths on disk, before and after."""
+    outcomes: tuple[PathOutcome, ...]
+
+    @property
+    def conflicts(self) -> tuple[PathOutcome, ...]:
+        return tuple(each for each in self.outcomes if each.is_conflict)
+
+    @property
+    def done(self) -> tuple[PathOutcome, ...]:
+        return tuple(each for each in self.outcomes if not each.is_conflict)
+
+
+def undo_changes(
+    store: ObjectStore, root: Path, changes: Sequence[StateChange], *, dry_run: bool = False
+) -> UndoResult:
+    """The latest change first. With `rehearsal` nothing in the workspace is touched."""
+    with store.batch_writes():
+        plan = _plan_changes(store, root, changes)
+        paths = tuple(plan.now)
+        before = write_state(store, capture_paths(store, paths, root))
+        steps = plan.steps()
+        failed = {} if dry_run else apply_steps(store, root, steps)
+        after = before if dry_run else write_state(store, capture_paths(store, paths, root))
+    outcomes = [_outcome(step) for path, step in steps.items() if path not in failed]
+    for path, words in {**plan.conflicts, **failed}.items():
+        outcomes.append(
+            PathOutcome(
+                path=_display_path(path),
+                words=words,
+                is_conflict=True,
+                before=plan.theirs.get(path, plan.wanted[path]),
+            )
+        )
+    return UndoResult(
+        before=before, after=after, outcomes=tuple(sorted(outcomes, key=lambda each: each.path))
+    )
+
+
+def save_conflicts(
+    store: ObjectStore, conflicts: Sequence[PathOutcome], directory: Path
+) -> Path | None:
+    """Puts what each would have become into a directory of its own. None: there was nothing."""
+    saved = None
+    for number, conflict in enumerate(conflicts, start=1):
+        kept = conflict.before
+        if kept is not None and kept.has_content and not kept.is_dir:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            name = re.sub(r"[^\w.-]+", "-", conflict.path)[-NAME_CHARS:]
+            (directory / f"{number}-{name}").write_bytes(store.get("blob", kept.id))
+            saved = directory
+    return saved
+
+
+@dataclass(slots=True)
+class _Plan:
+    now: dict[bytes, StoredEntry | None]
+    wanted: dict[bytes, StoredEntry | None]
+    conflicts: dict[bytes, str]
+    theirs: dict[bytes, StoredEntry | None]
+    """With each conflict: what it would have become."""
+
+    def steps(self) -> dict[bytes, UndoStep]:
+        return {
+            path: UndoStep(path=path, now=now, wanted=self.wanted[path])
+            for path, now in self.now.items()
+            if now != self.wanted[path]
+        }
+
+
+def _plan_changes(store: ObjectStore, root: Path, changes: Sequence[StateChange]) -> _Plan:
+    plan = _Plan(now={}, wanted={}, theirs={}, conflicts={})
+    for change in changes:
+        changed = find_differences(store, change.before, change.after)
+        missing = tuple(each.path for each in changed if each.path not in plan.now)
+        found = _keep_exact_spelling(capture_paths(store, missing, root), root)
+        for path in missing:
+            plan.now[path] = plan.wanted[path] = found.get(path)
+        for each in changed:
+            three = ThreeStates(base=each.after, mine=plan.wanted[each.path], theirs=each.before)
+            try:
+                plan.wanted[each.path] = resolve(store, three)
+            except UndoConflict as conflict:
+                # It stays as far as it was taken back until here.
+                plan.conflicts.setdefault(each.path, str(conflict))
+                plan.theirs.setdefault(each.path, each.before)
+    return plan
+
+
+def _keep_exact_spelling(found: dict[bytes, StoredEntry], root: Path) -> dict[bytes, StoredEntry]:
+    """Without what a file system that ignores case has found under another spelling."""
+    if os.name != "nt" and os.uname().sysname == "Linux":
+        return found
+    names: dict[Path, set[str]] = {}
+    exact: dict[bytes, StoredEntry] = {}
+    for path, kept in found.items():
+        whole = root / os.fsdecode(path)
+        if whole.parent not in names:
+            names[whole.parent] = {one.name for one in whole.parent.iterdir()}
+        if whole.name in names[whole.parent]:
+            exact[path] = kept
+    return exact
+
+
+def _outcome(step: UndoStep) -> PathOutcome:
+    if step.wanted is None:
+        words = REMOVED
+    elif step.now is None:
+        words = PUT_BACK
+    elif step.now.id == step.wanted.id:
+        words = MODE_PUT_BACK
+    else:
+        words = CHANGED_BACK
+    return PathOutcome(path=_display_path(step.path), words=words)
+
+
+def _display_path(path: bytes) -> str:
+    return printable(path.decode("utf-8", "surrogateescape"))

@@ -1,0 +1,142 @@
+"""Three-way merge of lines: what two sides made of one text, where they did not touch the same."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import StoredEntry
+from agentcli.system.diff import LineChange, find_changes, split_lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    start: int
+    end: int
+    lines: tuple[str, ...]
+    """What stands there instead of the lines [start, end) of the base."""
+
+
+def merge_three_way(base: bytes, *, mine: bytes, theirs: bytes) -> bytes | None:
+    """None: both changed the same place in different ways, or it is not text."""
+    if any(b"\0" in text for text in (base, mine, theirs)):
+        return None
+    lines = _lines(base)
+    edits = _combine(_edits(lines, _lines(mine)), _edits(lines, _lines(theirs)))
+    if edits is None:
+        return None
+    merged: list[str] = []
+    at = 0
+    for edit in edits:
+        merged += (*lines[at : edit.start], *edit.lines)
+        at = edit.end
+    return "".join((*merged, *lines[at:])).encode("latin-1")
+
+
+def _lines(text: bytes) -> list[str]:
+    # Every byte is a character there: nothing of any encoding is lost.
+    return split_lines(text.decode("latin-1"))
+
+
+def _edits(base: Sequence[str], side: Sequence[str]) -> list[_Edit]:
+    def edit(change: LineChange) -> _Edit:
+        lines = tuple(side[change.new_start : change.new_end])
+        return _Edit(change.old_start, change.old_end, lines)
+
+    return [edit(change) for change in find_changes(base, side)]
+
+
+def _combine(mine: Sequence[_Edit], theirs: Sequence[_Edit]) -> list[_Edit] | None:
+    """In order; an edit that both made is made once."""
+    combined: list[_Edit] = []
+    for edit in _interleave(mine, theirs):
+        if combined and edit == combined[-1]:
+            continue
+        if combined and _overlap(combined[-1], edit):
+            return None
+        combined.append(edit)
+    return combined
+
+
+def _interleave(mine: Sequence[_Edit], theirs: Sequence[_Edit]) -> Iterator[_Edit]:
+    yield from sorted((*mine, *theirs), key=lambda edit: (edit.start, edit.end, edit.lines))
+
+
+def _overlap(one: _Edit, other: _Edit) -> bool:
+    """Neighbours do not, except where one only inserts: nobody knows which comes first."""
+    if one.start == one.end or other.start == other.end:
+        return other.start <= one.end
+    return other.start < one.end
+
+
+# What a path becomes when a change to it is taken back, in view of what happened to it since.
+
+
+class UndoConflict(Exception):
+    """It stays as it is. The message says why, after the path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreeStates:
+    base: StoredEntry | None
+    """As the change left it."""
+    mine: StoredEntry | None
+    """As it is now."""
+    theirs: StoredEntry | None
+    """As it was before the change."""
+
+
+def resolve(store: ObjectStore, three: ThreeStates) -> StoredEntry | None:
+    """Raises Conflict rather than lose anything that is not kept elsewhere."""
+    base, mine, theirs = three.base, three.mine, three.theirs
+    if mine == theirs:
+        return mine
+    if any(kept is not None and not kept.has_content for kept in (base, mine, theirs)):
+        raise UndoConflict("its content was not kept (too large, unreadable, or no regular file)")
+    if mine == base:
+        return theirs
+    return _merge_sides(store, base, mine, theirs)
+
+
+def _merge_sides(
+    store: ObjectStore,
+    base: StoredEntry | None,
+    mine: StoredEntry | None,
+    theirs: StoredEntry | None,
+) -> StoredEntry | None:
+    if mine is None:
+        raise UndoConflict("was removed since: it stays removed")
+    if base is None:
+        raise UndoConflict("was made anew since: the new one stays")
+    if base.is_dir and mine.is_dir:
+        return _directory(base, mine, theirs)
+    if theirs is None:
+        raise UndoConflict("was changed since the call made it: it stays")
+    if any(kept.is_dir or kept.is_link for kept in (base, mine, theirs)):
+        raise UndoConflict("is of another kind since: it stays")
+    return StoredEntry(_mode(base, mine, theirs), _content(store, base, mine, theirs))
+
+
+def _directory(
+    base: StoredEntry, mine: StoredEntry, theirs: StoredEntry | None
+) -> StoredEntry | None:
+    if theirs is None:
+        return None  # it goes only if nothing is in it any more
+    if not theirs.is_dir:
+        raise UndoConflict("is of another kind since: it stays")
+    return StoredEntry(_mode(base, mine, theirs))
+
+
+def _mode(base: StoredEntry, mine: StoredEntry, theirs: StoredEntry) -> int:
+    return theirs.mode if mine.mode == base.mode else mine.mode
+
+
+def _content(store: ObjectStore, base: StoredEntry, mine: StoredEntry, theirs: StoredEntry) -> str:
+    if mine.id == base.id:
+        return theirs.id
+    if base.id == theirs.id:
+        return mine.id
+    texts = [store.get("blob", kept.id) for kept in (base, mine, theirs)]
+    merged = merge_three_way(texts[0], mine=texts[1], theirs=texts[2])
+    if merged is None:
+        raise UndoConflict("was changed since in the same place: it stays as it is")
+    return store.put("blob", merged)

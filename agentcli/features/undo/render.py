@@ -1,0 +1,143 @@
+"""Undo in words: what can be taken back, what was, and what was left and why."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.features.undo.engine import CHANGED_BACK, MODE_PUT_BACK, PUT_BACK, REMOVED
+from agentcli.features.undo.session_undo import UndoManager, UndoReport, open_closed_session
+from agentcli.features.undo.stack import RecordedChange, UndoStack, build_undo_stack
+from agentcli.log.reader import read_valid_part
+from agentcli.log.sessions import choose_session
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import Exit, UsageError
+from agentcli.ui.render.wording import format_target
+
+PATHS_SHOWN = 3
+OUTCOMES_SHOWN = 40
+
+_AGAIN = {
+    REMOVED: "removed again",
+    PUT_BACK: "put back",
+    MODE_PUT_BACK: "permissions changed again",
+    CHANGED_BACK: "changed again",
+}
+"""What became of a path, where it is an undo that was taken back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRequest:
+    call: str | None = None
+    turn: int | None = None
+    redo: bool = False
+    dry_run: bool = False
+
+
+def show_changes(session: str | None, workspace: Path) -> Exit:
+    recorded = read_valid_part(choose_session(session, workspace).paths.log)
+    for line in render_changes(build_undo_stack(entry.fact for entry in recorded.entries)):
+        sys.stdout.write(line + "\n")
+    return Exit.DONE
+
+
+def undo_or_redo(session: str | None, workspace: Path, request: UndoRequest) -> Exit:
+    given = None if workspace == Path() else workspace.resolve()
+    with open_closed_session(choose_session(session, workspace).paths, given) as undoing:
+        report = apply_request(undoing, request)
+        left = () if request.redo or request.dry_run else render_remaining(undoing.build_stack())
+    if report is None:
+        nothing = "put back" if request.redo else "take back"
+        sys.stdout.write(f"there is nothing to {nothing}\n")
+        return Exit.DONE
+    for line in (*render_report(report, dry_run=request.dry_run), *left):
+        sys.stdout.write(line + "\n")
+    return Exit.VERIFY_FAILED if report.result.conflicts else Exit.DONE
+
+
+def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | None:
+    """None: there is nothing left to do. Raises UsageError for a call that is not there."""
+    stack = undoing.build_stack()
+    if request.redo:
+        if not stack.redoable:
+            return None
+        return undoing.redo(stack.redoable[-1], rehearsal=request.dry_run)
+    changes = _select_changes(stack, request)
+    return undoing.undo(changes, rehearsal=request.dry_run) if changes else None
+
+
+def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[RecordedChange]:
+    if request.turn is not None:
+        return stack.since_turn(request.turn)
+    if request.call is None:
+        latest = stack.latest()
+        return [latest] if latest else []
+    named = stack.find(request.call)
+    if named is None:
+        raise UsageError(
+            f"no call {request.call!r} changed anything that was kept", hint="agentcli undo --list"
+        )
+    if named.number not in stack.standing:
+        raise UsageError(
+            f"change {named.number} is taken back already", hint="agentcli undo --redo"
+        )
+    return [named]
+
+
+def render_changes(stack: UndoStack) -> Iterator[str]:
+    """The latest last, as in the log."""
+    if not stack.changes:
+        yield "no call has changed anything that was kept"
+    for each in stack.changes:
+        state = "" if each.number in stack.standing else "  (taken back)"
+        call = (
+            f"{each.call.name} {format_target(each.call)}"
+            if each.call
+            else show_controls(each.fact.call_id)
+        )
+        yield f"{each.number:>4}  turn {each.turn}  {call}{state}"
+        yield f"      {_format_paths(each)}"
+
+
+def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
+    done, conflicts = report.result.done, report.result.conflicts
+    calls = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in report.changes)
+    changes = "change" if len(report.changes) == 1 else "changes"
+    yield f"{_format_outcome(report, dry_run=dry_run)} {changes} {calls}"
+    for outcome in done[:OUTCOMES_SHOWN]:
+        words = outcome.words if report.action == "undo" else _AGAIN[outcome.words]
+        yield f"  {outcome.path}: {words}"
+    if len(done) > OUTCOMES_SHOWN:
+        yield f"  … {len(done) - OUTCOMES_SHOWN} more"
+    if not done and not conflicts:
+        yield "  everything is as it was already"
+    for outcome in conflicts:
+        yield f"  CONFLICT {outcome.path}: {outcome.words}"
+    if report.saved:
+        yield f"  what these were before is in {show_controls(str(report.saved))}"
+    not_kept = [path for change in report.changes for path in change.fact.not_kept]
+    if not_kept:
+        yield f"  not kept, and so left as they are: {', '.join(not_kept[:OUTCOMES_SHOWN])}"
+
+
+def render_remaining(stack: UndoStack) -> Iterator[str]:
+    """What a person who thinks in tasks rather than calls may want to take back next."""
+    latest = stack.latest()
+    if latest:
+        yield f"{len(stack.standing)} more can be taken back, first {_format_paths(latest)}"
+
+
+def _format_outcome(report: UndoReport, *, dry_run: bool) -> str:
+    verb = "take back" if report.action == "undo" else "put back"
+    if report.result.conflicts and not report.result.done:
+        return f"{'would not' if dry_run else 'could not'} {verb}"
+    did = f"would {verb}" if dry_run else verb.replace("take", "took")
+    return f"{did} part of" if report.result.conflicts else did
+
+
+def _format_paths(changed: RecordedChange) -> str:
+    fact = changed.fact
+    shown = ", ".join(fact.paths[:PATHS_SHOWN])
+    more = fact.paths_total - min(len(fact.paths), PATHS_SHOWN)
+    lost = f"; not kept: {', '.join(fact.not_kept[:PATHS_SHOWN])}" if fact.not_kept else ""
+    return f"{shown}{f' and {more} more' if more > 0 else ''}{lost}"

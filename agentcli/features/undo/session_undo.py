@@ -1,0 +1,176 @@
+"""Undo and redo of what a session's calls changed, in a running session or in a closed one.
+
+Each is a fact, and the model is told of it: what it believes about these files is no longer true.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from agentcli.agent.journal import Journal
+from agentcli.features.undo.engine import StateChange, UndoResult, save_conflicts, undo_changes
+from agentcli.features.undo.stack import RecordedChange, UndoStack, build_undo_stack
+from agentcli.log.checkpoint.keep import find_store
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.paths import SessionPaths
+from agentcli.log.turns import is_in_turn
+from agentcli.log.writer import LogWriter
+from agentcli.session.start import end_open_turn, open_existing
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.events import ContextNote, Emit, Fact, NoteReason, Undone
+
+PATHS_SHOWN = 20
+PATHS_RECORDED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoReport:
+    """What became of an undo or a redo."""
+
+    action: Literal["undo", "redo"]
+    changes: tuple[RecordedChange, ...]
+    """The calls, the latest first."""
+    result: UndoResult
+    saved: Path | None = None
+    """Where the other version of every conflict was put."""
+
+
+class UndoManager:
+    def __init__(
+        self,
+        facts: Sequence[Fact],
+        *,
+        emit: Emit,
+        paths: SessionPaths,
+        end_turn: Callable[[], object] | None = None,
+        moved_to: Path | None = None,
+    ) -> None:
+        """`settle`: ends the turn that a dead process left open. None: the session is alive.
+        `moved_to`: where the files are now, if that is not where the session worked."""
+        self._facts = facts
+        self._emit = emit
+        self._paths = paths
+        self._end_turn = end_turn
+        self._moved_to = moved_to
+
+    def build_stack(self) -> UndoStack:
+        return build_undo_stack(self._facts)
+
+    def undo(self, changes: Sequence[RecordedChange], *, rehearsal: bool = False) -> UndoReport:
+        """Takes back exactly these. With `rehearsal` it only says what would happen."""
+        latest_first = tuple(sorted(changes, key=lambda each: -each.number))
+        states = [StateChange(before=c.fact.before, after=c.fact.after) for c in latest_first]
+        result = self._apply(latest_first, states, rehearsal=rehearsal)
+        return self._record(
+            UndoReport(action="undo", changes=latest_first, result=result), rehearsal
+        )
+
+    def redo(self, undone: Undone, *, rehearsal: bool = False) -> UndoReport:
+        """Puts back what an undo took."""
+        changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
+        states = [StateChange(before=undone.before, after=undone.after)]
+        result = self._apply(changes, states, rehearsal=rehearsal)
+        report = UndoReport(action="redo", changes=changes, result=result)
+        return self._record(report, rehearsal, of=undone.id)
+
+    def _apply(
+        self, changes: Sequence[RecordedChange], states: Sequence[StateChange], *, rehearsal: bool
+    ) -> UndoResult:
+        if self._end_turn is None and is_in_turn(self._facts):
+            raise UsageError("a turn is running", hint="stop it first, or wait for its end")
+        store = self._find_store(changes)
+        root = self._moved_to or changes[0].workspace
+        if not root.is_dir():
+            raise SettingsError(
+                f"the workspace {root} is gone",
+                hint="name the directory it was moved to: agentcli undo -C DIR …",
+            )
+        try:
+            return undo_changes(store, root, states, dry_run=rehearsal)
+        except OSError as error:
+            raise SettingsError(
+                f"cannot use the kept states in {store.directory}: {error.strerror}",
+                hint="free some space, or make it writable",
+            ) from error
+
+    def _record(self, report: UndoReport, rehearsal: bool, *, of: str = "") -> UndoReport:
+        if rehearsal:
+            return report
+        if self._end_turn is not None:
+            self._end_turn()
+        result, store = report.result, self._find_store(report.changes)
+        undo_id = f"undo-{1 + sum(isinstance(fact, Undone) for fact in self._facts)}"
+        conflicts = self._paths.directory / "conflicts" / undo_id
+        saved = save_conflicts(store, result.conflicts, conflicts)
+        store.keep_reference(self._paths.id, result.before)
+        store.keep_reference(self._paths.id, result.after)
+        fact = Undone(
+            id=undo_id,
+            action=report.action,
+            numbers=tuple(each.number for each in report.changes),
+            before=result.before,
+            after=result.after,
+            paths=tuple(each.path for each in result.done[:PATHS_RECORDED]),
+            conflicts=tuple(each.path for each in result.conflicts[:PATHS_RECORDED]),
+            of=of,
+        )
+        self._emit(fact)
+        self._emit(ContextNote(text=_format_note(fact, report), why=NoteReason(report.action)))
+        return replace(report, saved=saved)
+
+    def _find_store(self, changes: Sequence[RecordedChange]) -> ObjectStore:
+        workspaces = {each.workspace for each in changes}
+        if len(workspaces) > 1:
+            raise SettingsError(
+                "these changes were made in several workspaces",
+                hint="take them back one by one: agentcli undo SESSION NUMBER",
+            )
+        return find_store(workspaces.pop(), self._paths.directory.parent)
+
+
+@contextmanager
+def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[UndoManager]:
+    """Of a session that nobody works in. Raises InUse where somebody does."""
+    taken = open_existing(paths)
+    log = LogWriter(paths.log, prev=taken.last_hash)
+    try:
+        journal = Journal(
+            taken.session, record=log.append, past_entries=taken.entries, last_seq=taken.last_seq
+        )
+        yield UndoManager(
+            journal.facts,
+            emit=journal.append,
+            paths=paths,
+            end_turn=partial(end_open_turn, journal),
+            moved_to=moved_to,
+        )
+    finally:
+        log.close()
+        taken.lock.release()
+
+
+def _format_note(fact: Undone, report: UndoReport) -> str:
+    """For the model."""
+    did = "took back" if fact.action == "undo" else "put back"
+    calls = ", ".join(_describe_change(each) for each in report.changes)
+    done = [each.path for each in report.result.done]
+    parts = [f"[The person {did} the changes of {calls}: {_format_paths(done) or 'no file'}."]
+    if fact.conflicts:
+        parts.append(f"Left as they are, changed since: {_format_paths(fact.conflicts)}.")
+    parts.append("Read these files again before you rely on what they hold.]")
+    return " ".join(parts)
+
+
+def _describe_change(changed: RecordedChange) -> str:
+    if changed.call is None:
+        return f"change {changed.number}"
+    return f"your {changed.call.name} call {show_controls(changed.fact.call_id)}"
+
+
+def _format_paths(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - PATHS_SHOWN} more" if len(paths) > PATHS_SHOWN else ""
+    return ", ".join(paths[:PATHS_SHOWN]) + more

@@ -1,0 +1,175 @@
+"""Whether a log is what was written: its chain, and the order of what it says happened.
+
+It proves that no record was changed, dropped, moved or inserted since the head it is held against;
+without a head kept elsewhere somebody who rewrites everything to the end leaves no trace.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentcli.log.order import find_order_faults, is_closed
+from agentcli.log.reader import LoadedLog, LogFault, read_valid_part
+from agentcli.log.turns import is_in_turn
+from agentcli.log.writer import read_lines, verify_seal
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import CallFinished, Entry, SessionForked
+from agentcli.types.tools import ChildTurn
+
+Status = Literal["intact", "open", "broken"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogHead:
+    """A record's number and hash: whoever keeps it can tell that nothing before it was touched."""
+
+    session: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    records: int
+    head: LogHead | None
+    """Of the last record that is sound; None: there is none."""
+    faults: tuple[LogFault, ...]
+    """What cannot be so, by line; the first is where to look."""
+    notes: tuple[str, ...]
+    """What is as a crash or a newer version leaves it."""
+    is_closed: bool
+
+    @property
+    def status(self) -> Status:
+        """`open`: sound so far; the session is running, or its process died."""
+        if self.faults:
+            return "broken"
+        return "intact" if self.is_closed else "open"
+
+
+def audit_log(
+    path: Path, *, kept: LogHead | None = None, with_children: bool = True
+) -> AuditResult:
+    """Raises SettingsError when there is no log to look at."""
+    recorded = read_valid_part(path)
+    entries = recorded.entries
+    child_faults, child_notes = _children(path, entries) if with_children else ([], [])
+    faults = [
+        *find_identity_faults(entries),
+        *find_order_faults(entries),
+        *([recorded.fault] if recorded.fault else []),
+        *(_head_faults(path, recorded, kept) if kept else []),
+        *child_faults,
+    ]
+    head = None
+    if recorded.last_seq:
+        session = entries[-1].session if entries else ""
+        head = LogHead(session=session, seq=recorded.last_seq, hash=recorded.last_hash)
+    facts = [entry.fact for entry in entries]
+    return AuditResult(
+        records=recorded.last_seq,
+        head=head,
+        faults=tuple(sorted(faults, key=lambda fault: fault.line)),
+        notes=(*_notes(path, recorded), *child_notes),
+        is_closed=is_closed(facts) and not is_in_turn(facts) and recorded.fault is None,
+    )
+
+
+def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], list[str]]:
+    """What is wrong with the logs of child agents, by the record that tells of each."""
+    faults: list[LogFault] = []
+    notes: list[str] = []
+    for entry in entries:
+        fact = entry.fact
+        if not isinstance(fact, CallFinished) or not isinstance(fact.result.details, ChildTurn):
+            continue
+        child = fact.result.details
+        if not child.log_path:
+            continue  # a server has asked the model, which is all there is to tell
+        log = path.parent / "out" / Path(child.log_path).name
+        if not log.is_file():
+            notes.append(f"record {entry.seq}: its child agent's log, out/{log.name}, is not here")
+            continue
+        found = audit_log(log, with_children=False)
+        faults += [
+            LogFault(line=entry.seq, reason=f"out/{log.name}, record {fault.line}: {fault.reason}")
+            for fault in found.faults
+        ]
+        is_same = found.head is not None and found.head.hash == child.log_head
+        if child.log_head and not found.faults and not is_same:
+            reason = f"out/{log.name} is not the log that was written, or its end is missing"
+            faults.append(LogFault(line=entry.seq, reason=reason))
+    return faults, notes
+
+
+def find_identity_faults(entries: Sequence[Entry]) -> list[LogFault]:
+    """Records of one session only, each caused by an earlier one."""
+    faults: list[LogFault] = []
+    session = entries[0].session if entries else ""
+    for entry in entries:
+        if isinstance(entry.fact, SessionForked):
+            session = entry.fact.session
+        if entry.session != session:
+            faults.append(LogFault(line=entry.seq, reason=f"belongs to session {entry.session}"))
+        if entry.parent is not None and not 0 < entry.parent < entry.seq:
+            faults.append(LogFault(line=entry.seq, reason=f"caused by record {entry.parent}"))
+    return faults
+
+
+def read_head(path: Path) -> LogHead:
+    """Raises SettingsError when the file is not a head."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return LogHead(session=str(kept["session"]), seq=int(kept["seq"]), hash=str(kept["hash"]))
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read the head {path}: {error.strerror}", hint="agentcli audit head SESSION"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise SettingsError(
+            f"{path} is not a head: it needs session, seq and hash",
+            hint=f"agentcli audit head SESSION -o {path}",
+        ) from error
+
+
+def _head_faults(path: Path, recorded: LoadedLog, kept: LogHead) -> list[LogFault]:
+    if recorded.fault is not None and recorded.last_seq < kept.seq:
+        return []  # what is broken before it says more
+    for number, line in enumerate(read_lines(path), start=1):
+        if number == kept.seq:
+            if verify_seal(line) == kept.hash:
+                return []
+            reason = "not the record whose head was kept: it, or one before it, was rewritten"
+            return [LogFault(line=number, reason=reason)]
+    reason = f"missing: the head that was kept is record {kept.seq}"
+    return [LogFault(line=recorded.last_seq + 1, reason=reason)]
+
+
+def _notes(path: Path, recorded: LoadedLog) -> list[str]:
+    notes: list[str] = []
+    if recorded.fault is None:
+        unfinished_bytes = path.stat().st_size - recorded.size_bytes
+        if unfinished_bytes:
+            notes.append(
+                f"record {recorded.last_seq + 1} is unfinished: {unfinished_bytes} bytes "
+                "without an end, which are not part of the log"
+            )
+        if not is_closed([entry.fact for entry in recorded.entries]):
+            notes.append(
+                f"no closing record after {recorded.last_seq}: the session is running, was "
+                "killed, or was cut off at its end"
+            )
+    if recorded.passed_over:
+        notes.append(
+            f"{recorded.passed_over} records are of types only a newer version knows: "
+            "their hashes hold, what they say was not checked"
+        )
+    back = sum(
+        later.at < earlier.at
+        for earlier, later in zip(recorded.entries, recorded.entries[1:], strict=False)
+    )
+    if back:
+        notes.append(f"the clock went back {back} times")
+    return notes

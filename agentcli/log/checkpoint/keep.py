@@ -1,0 +1,171 @@
+"""The state before and after a call that may change the workspace.
+
+Of a call that names its files these alone are kept; of any other the whole workspace, as far as
+ignore rules and limits allow. All of it is made at the first such call, and nothing before.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import get_ident
+
+from agentcli.log.checkpoint.capture import CapturedFile, capture_paths
+from agentcli.log.checkpoint.scan import IgnoreScope, WorkspaceScan
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import StoredEntry, TreeDifference, find_differences, write_state
+from agentcli.system.text import printable
+from agentcli.types.events import Checkpointed
+
+# Which files of a workspace are kept already, for the next session: by path and stamp.
+
+
+_VERSION = 1
+
+
+def save_known_files(path: Path, files: Iterable[tuple[bytes, CapturedFile]]) -> None:
+    """Raises OSError."""
+    rows = {os.fsdecode(name): [*one.stamp, one.entry.mode, one.entry.id] for name, one in files}
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.tmp")
+    temporary.write_text(json.dumps([_VERSION, rows], separators=(",", ":")), encoding="ascii")
+    temporary.replace(path)
+
+
+def load_known_files(path: Path) -> Mapping[bytes, CapturedFile]:
+    try:
+        version, rows = json.loads(path.read_text(encoding="ascii"))
+        if version != _VERSION:
+            return {}
+        return {
+            os.fsencode(name): CapturedFile(StoredEntry(mode, kept), (a, b, c, d, e))
+            for name, (a, b, c, d, e, mode, kept) in rows.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+PATHS_SHOWN = 50
+WORTH_REMEMBERING = 500
+"""Files that the next session would have to read again."""
+
+
+def find_store(workspace: Path, sessions: Path) -> ObjectStore:
+    """The kept states of a workspace: beside the sessions, shared by all of them."""
+    name = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return ObjectStore(sessions.parent / "checkpoints" / f"{name}.git")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointBefore:
+    call_id: str
+    paths: tuple[bytes, ...] | None
+    """None: the whole workspace."""
+    tree: str
+
+
+class CheckpointKeeper:
+    """Not for two threads at once."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        session: str,
+        root: Path,
+        scope: Callable[[], IgnoreScope],
+        outside: Sequence[Path] = (),
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._root = root
+        self._scope = scope
+        self._outside = [path for path in outside if path.is_relative_to(root)]
+        self._memory = store.directory / "memory.json"
+        self._scan: WorkspaceScan | None = None
+
+    def before(self, call_id: str, paths: Sequence[bytes] | None) -> CheckpointBefore:
+        """Raises OSError or TooLarge where it cannot be kept."""
+        named = None if paths is None else tuple(paths)
+        with self._writing():
+            # First of all a claim: whoever deletes the last other session must not take this along.
+            self._store.keep_reference(self._session, self._store.put("tree", b""))
+            tree = (
+                self._write_whole(fresh_rules=True) if named is None else self._write_named(named)
+            )
+        self._remember()
+        self._store.keep_reference(self._session, tree)
+        return CheckpointBefore(call_id=call_id, paths=named, tree=tree)
+
+    def after(self, before: CheckpointBefore) -> Checkpointed | None:
+        """None: nothing that is kept has changed."""
+        named = before.paths
+        with self._writing():
+            tree = (
+                self._write_whole(fresh_rules=False) if named is None else self._write_named(named)
+            )
+        changed = find_differences(self._store, before.tree, tree)
+        if not changed:
+            return None
+        self._store.keep_reference(self._session, tree)
+        kept = [each for each in changed if _has_content(each)]
+        lost = [each for each in changed if not _has_content(each)]
+        return Checkpointed(
+            call_id=before.call_id,
+            before=before.tree,
+            after=tree,
+            paths=_display_paths(kept),
+            paths_total=len(kept),
+            not_kept=_display_paths(lost),
+        )
+
+    def close(self) -> None:
+        if self._scan is not None:
+            self._scan.close()
+            self._scan = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with self._store.batch_writes():
+                yield
+        except BaseException:
+            self.close()  # it may name contents that were never written
+            raise
+
+    def _write_named(self, paths: tuple[bytes, ...]) -> str:
+        return write_state(self._store, capture_paths(self._store, paths, self._root))
+
+    def _write_whole(self, *, fresh_rules: bool) -> str:
+        # One call is seen by one set of rules: a file must not appear because a rule went away.
+        if self._scan is not None:
+            self._scan.refresh()
+            if fresh_rules and self._scan.rules_changed:
+                self.close()
+        if self._scan is None:
+            self._scan = WorkspaceScan(
+                self._store,
+                self._root,
+                scope=self._scope(),
+                outside=self._outside,
+                known=load_known_files(self._memory),
+            )
+        return self._scan.tree()
+
+    def _remember(self) -> None:
+        """Once all of it is written."""
+        if self._scan is not None and self._scan.newly_read > WORTH_REMEMBERING:
+            save_known_files(self._memory, self._scan.files())
+            self._scan.newly_read = 0
+
+
+def _has_content(difference: TreeDifference) -> bool:
+    return all(kept is None or kept.has_content for kept in (difference.before, difference.after))
+
+
+def _display_paths(changed: Sequence[TreeDifference]) -> tuple[str, ...]:
+    return tuple(
+        printable(each.path.decode("utf-8", "surrogateescape")) for each in changed[:PATHS_SHOWN]
+    )

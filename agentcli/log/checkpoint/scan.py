@@ -1,0 +1,283 @@
+"""The workspace as it was last seen, brought up to date by looking only where something happened.
+
+Kept in memory: for every directory its entries with their stamps. A file whose stamp is as it was
+is not read again, unless it was written so shortly before that a stamp could not show it.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from agentcli.log.checkpoint.capture import LIMIT_BYTES, CapturedFile, Stamp, capture, make_stamp
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import StoredEntry, write_tree
+from agentcli.log.checkpoint.watch import DirectoryWatch
+
+FILES_MAX = 100_000
+LOOK_MAX_BYTES = 500_000_000
+"""Of files that are new, in one look."""
+DEPTH_MAX = 200
+
+NEVER = frozenset(
+    {b".git", b"node_modules", b"__pycache__", b".venv", b".tox", b".mypy_cache", b".ruff_cache"}
+)
+"""Git's own files, and what can be made again, whatever the ignore rules say."""
+
+_RULES = b".gitignore"
+_SETTINGS = b".agentcli"
+_RACY_NS = 20_000_000
+"""Clocks of file systems tick this seldom: two writes in between look like one."""
+_UNSURE: Stamp = (0, 0, 0, 0, 0)
+"""Like no real one."""
+
+
+class IgnoreScope(Protocol):
+    """The ignore rules of one directory."""
+
+    def ignores(self, name: bytes, *, is_dir: bool) -> bool: ...
+
+    def enter(self, name: bytes) -> "IgnoreScope": ...
+
+
+class WorkspaceTooLarge(Exception):
+    """The workspace has more than can be kept; the message says of what, after its name."""
+
+
+@dataclass(slots=True)
+class _ScannedDirectory:
+    scope: IgnoreScope
+    entries: dict[bytes, CapturedFile] = field(default_factory=dict)
+    tree: str | None = None
+    """Its id, until something below changes."""
+
+
+class WorkspaceScan:
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: Path,
+        *,
+        scope: IgnoreScope,
+        outside: Iterable[Path] = (),
+        known: Mapping[bytes, CapturedFile] | None = None,
+    ) -> None:
+        """`outside`: places in the workspace that are not part of it, such as our own records.
+        `known`: what is kept already, as `files` has told it before.
+
+        Raises TooLarge, OSError.
+        """
+        self.newly_read = 0
+        """Files whose content was not known."""
+        self.rules_changed = False
+        """An ignore file is not as it was: the next state needs a scan of its own."""
+        self._store = store
+        self._root = root
+        self._where = os.fsencode(root)
+        self._outside = {os.fsencode(path.relative_to(root)) for path in outside}
+        self._directories: dict[bytes, _ScannedDirectory] = {}
+        self._waiting: list[bytes] = []
+        self._files = 0
+        self._room_bytes = store.free_bytes(LOOK_MAX_BYTES)
+        self._watch = _watch()
+        self._known = known or {}
+        try:
+            self._enter(b"", scope)
+            self._look(())
+        except BaseException:
+            self.close()
+            raise
+        self._known = {}
+        self.rules_changed = False
+
+    def refresh(self) -> None:
+        """After it the scan is as the workspace was during the call."""
+        self._room_bytes = self._store.free_bytes(LOOK_MAX_BYTES)
+        changed = self._watch.take_changed() if self._watch else None
+        linked = self._look(self._directories if changed is None else changed)
+        if linked and changed is not None:
+            # Written under one of its names, a file with several changed under all of them.
+            self._look(self._directories.keys() - changed)
+
+    def tree(self) -> str:
+        """The id of everything."""
+        return self._tree(b"")
+
+    def files(self) -> Iterator[tuple[bytes, CapturedFile]]:
+        """Everything whose content is kept and whose stamp can be trusted."""
+        for path, directory in self._directories.items():
+            for name, entry in directory.entries.items():
+                if entry.entry.id and entry.entry.has_content and entry.stamp != _UNSURE:
+                    yield _join(path, name), entry
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def _look(self, paths: Iterable[bytes]) -> bool:
+        """Whether a changed file has other names."""
+        linked = False
+        self._waiting += sorted(paths, reverse=True)
+        while self._waiting:
+            path = self._waiting.pop()
+            if path in self._directories:
+                self._watch_over(path)  # it may be another one of the same name and number
+                linked = self._look_into(path) or linked
+        return linked
+
+    def _look_into(self, path: bytes) -> bool:
+        directory = self._directories[path]
+        began_ns, linked = time.time_ns(), False
+        found = self._list_directory(path, directory.scope)
+        for name in directory.entries.keys() - found.keys():
+            self._forget(path, name)
+        for name, status in found.items():
+            before = directory.entries.get(name)
+            if before is not None and before.stamp == _stamp(status):
+                continue
+            if before is None or before.entry.is_dir or stat.S_ISDIR(status.st_mode):
+                self._forget(path, name)
+                self._count()
+            if stat.S_ISDIR(status.st_mode):
+                directory.entries[name] = CapturedFile(StoredEntry(status.st_mode), _stamp(status))
+                self._enter(_join(path, name), directory.scope.enter(name))
+                self._mark_changed(path)
+            else:
+                linked = linked or status.st_nlink > 1
+                if not self._is_known(path, name, status):
+                    self._keep(path, name, began_ns)
+        return linked
+
+    def _is_known(self, path: bytes, name: bytes, status: os.stat_result) -> bool:
+        """Takes over what an earlier session has kept."""
+        known = self._known.get(_join(path, name))
+        if known is None or known.stamp != make_stamp(status):
+            self._check_space(status)
+            return False
+        self._directories[path].entries[name] = known
+        self._mark_changed(path)
+        return True
+
+    def _keep(self, path: bytes, name: bytes, began_ns: int) -> None:
+        entries = self._directories[path].entries
+        before = entries.pop(name, None)
+        now = capture(self._store, _join(path, name), self._where)
+        if now is not None:
+            is_fresh = now.stamp[3] > began_ns - _RACY_NS
+            entries[name] = CapturedFile(now.entry, _UNSURE) if is_fresh else now
+        if now is None or before is None or before.entry != now.entry:
+            self._mark_changed(path)
+            self.rules_changed = self.rules_changed or name == _RULES
+
+    def _enter(self, path: bytes, scope: IgnoreScope) -> None:
+        self._directories[path] = _ScannedDirectory(scope)
+        self._waiting.append(path)
+        self._watch_over(path)
+
+    def _watch_over(self, path: bytes) -> None:
+        if self._watch is None or self._watch.holds(path):
+            return
+        try:
+            self._watch.add(path, self._root)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                return  # gone again, or closed to us: there is nothing to see in it
+            self.close()  # no more watches: from now on everything is looked at
+
+    def _list_directory(self, path: bytes, scope: IgnoreScope) -> dict[bytes, os.stat_result]:
+        found: dict[bytes, os.stat_result] = {}
+        deep = path.count(b"/") >= DEPTH_MAX
+        try:
+            with os.scandir(self._where + b"/" + path) as entries:
+                for entry in entries:
+                    is_dir = entry.is_dir(follow_symlinks=False)
+                    if entry.name in NEVER or (deep and is_dir):
+                        continue
+                    if self._outside and _join(path, entry.name) in self._outside:
+                        continue
+                    if not scope.ignores(entry.name, is_dir=is_dir):
+                        found[entry.name] = entry.stat(follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return found
+        return found
+
+    def _forget(self, path: bytes, name: bytes) -> None:
+        """An entry, and all below it where it is a directory."""
+        entry = self._directories[path].entries.pop(name, None)
+        if entry is None:
+            return
+        self._files -= 1
+        self._mark_changed(path)
+        self.rules_changed = self.rules_changed or name == _RULES
+        if not entry.entry.is_dir:
+            return
+        top = _join(path, name)
+        for known in [p for p in self._directories if p == top or p.startswith(top + b"/")]:
+            self._files -= len(self._directories.pop(known).entries)
+            if self._watch is not None:
+                self._watch.remove(known)
+
+    def _mark_changed(self, path: bytes) -> None:
+        while True:
+            self._directories[path].tree = None
+            if not path:
+                return
+            path = path.rpartition(b"/")[0]
+
+    def _tree(self, path: bytes) -> str:
+        directory = self._directories[path]
+        if directory.tree is None:
+            rows = {
+                name: (
+                    kept := entry.entry,
+                    self._tree(_join(path, name)) if kept.is_dir else kept.id,
+                )
+                for name, entry in directory.entries.items()
+                if not self._is_placeholder(_join(path, name))
+            }
+            directory.tree = write_tree(self._store, rows)
+        return directory.tree
+
+    def _is_placeholder(self, path: bytes) -> bool:
+        """A sandbox makes it while commands run, and takes it away: no command did."""
+        return (
+            path == _SETTINGS and path in self._directories and not self._directories[path].entries
+        )
+
+    def _count(self) -> None:
+        self._files += 1
+        if self._files > FILES_MAX:
+            raise WorkspaceTooLarge(
+                f"it has more than {FILES_MAX:,} files that no ignore rule leaves out"
+            )
+
+    def _check_space(self, status: os.stat_result) -> None:
+        self.newly_read += 1
+        self._room_bytes -= status.st_size if status.st_size <= LIMIT_BYTES else 0
+        if self._room_bytes < 0:
+            raise WorkspaceTooLarge(
+                "it has more new content than may be kept at once, or there is room for"
+            )
+
+
+def _join(path: bytes, name: bytes) -> bytes:
+    return path + b"/" + name if path else name
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    """A directory's times change with every name in it: what counts is which one it is."""
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode, 0, 0, 0, status.st_ino)
+    return make_stamp(status)
+
+
+def _watch() -> DirectoryWatch | None:
+    try:
+        return DirectoryWatch()
+    except OSError:
+        return None

@@ -1,0 +1,79 @@
+"""Where sessions live: one private directory each, under the platform's state directory."""
+
+from collections.abc import Iterator
+from itertools import count, takewhile
+from pathlib import Path
+
+from platformdirs import user_state_path
+
+from agentcli.system import clock
+from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
+
+LOG = "log.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPaths:
+    id: str
+    directory: Path
+    log_name: str = LOG
+
+    @property
+    def log(self) -> Path:
+        return self.directory / self.log_name
+
+    @property
+    def out(self) -> Path:
+        """Full outputs of commands; the read tools may read here."""
+        return self.directory / "out"
+
+    def new_child_log(self) -> Path:
+        """For a child agent, where its parent may read it."""
+        return next(path for path in self._child_paths() if not path.exists())
+
+    def child_logs(self) -> Iterator[Path]:
+        """Yield the logs of child agents, the first that was begun first."""
+        return takewhile(Path.exists, self._child_paths())
+
+    def _child_paths(self) -> Iterator[Path]:
+        return (self.out / f"child-{number}.jsonl" for number in count(1))
+
+
+def sessions_directory() -> Path:
+    directory = user_state_path("agentcli", appauthor=False) / "sessions"
+    if not directory.is_absolute():
+        raise SettingsError("this user has no home directory", hint="export HOME=/some/directory")
+    return directory
+
+
+def fork_tree(session: str) -> Path:
+    """Where a fork works: a directory like any other, so not beside the sessions."""
+    return user_state_path("agentcli-forks", appauthor=False) / session
+
+
+def create_session_paths(sessions: Path | None = None) -> SessionPaths:
+    """A fresh session's directory, readable by its owner only."""
+    sessions = sessions or sessions_directory()
+    try:
+        sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            session = clock.new_session_id()
+            place = SessionPaths(id=session, directory=sessions / session)
+            if _create(place.directory):
+                place.out.mkdir(mode=0o700)
+                return place
+    except OSError as error:
+        raise SettingsError(
+            f"cannot make a session's directory in {sessions}: {error.strerror}",
+            hint="export XDG_STATE_HOME=/a/directory/that/can/be/written",
+        ) from error
+
+
+def _create(directory: Path) -> bool:
+    """False: another process took the same id in the same second."""
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True

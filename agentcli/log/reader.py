@@ -1,0 +1,136 @@
+"""Reading a log back: every line validated where it enters, and the chain of hashes followed.
+
+What fits is read up to the first line that does not; nothing after a broken line is believed. A
+fact of a type that only a newer version knows is passed over: the chain still holds.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from agentcli.log.writer import FIRST_PREV, VERSION, read_lines, verify_seal
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import Entry, Fact
+
+_fact: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="type")])
+_KNOWN_TYPES = {fact.__dataclass_fields__["type"].default for fact in get_args(Fact)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFault:
+    """The first line that does not fit."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLog:
+    entries: Sequence[Entry]
+    last_seq: int
+    last_hash: str
+    """What the next line has to carry."""
+    size_bytes: int
+    """Of the lines that were read: where the next one belongs."""
+    passed_over: int = 0
+    """Records of types this version does not know."""
+    fault: LogFault | None = None
+
+
+def parse_fact(data: Any) -> Fact:
+    """Raises ValueError where it is none that this version knows."""
+    return _fact.validate_python(data)
+
+
+class UnreadableRecord(Exception):
+    """A line that is not the next record of a log; the message says why."""
+
+
+def read_log(path: Path) -> LoadedLog:
+    """All whole entries. Raises SettingsError that names the first line that does not fit."""
+    recorded = read_valid_part(path)
+    if recorded.fault is not None:
+        raise SettingsError(
+            f"{path}:{recorded.fault.line}: {recorded.fault.reason}",
+            hint="use another session, or a version that reads this one",
+        )
+    return recorded
+
+
+def read_valid_part(path: Path) -> LoadedLog:
+    """Entries up to the first line that does not fit. Raises SettingsError if there is no log."""
+    entries: list[Entry] = []
+    prev, seq, size_bytes, passed_over = FIRST_PREV, 0, 0, 0
+    fault = None
+    try:
+        for number, line in enumerate(read_lines(path), start=1):
+            try:
+                entry, prev = _entry(line, prev, seq + 1)
+            except UnreadableRecord as misfit:
+                fault = LogFault(line=number, reason=str(misfit))
+                break
+            if entry is None:
+                passed_over += 1
+            else:
+                entries.append(entry)
+            seq, size_bytes = seq + 1, size_bytes + len(line) + 1
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read the session log {path}: {error.strerror}",
+            hint="name a session that exists: agentcli sessions list",
+        ) from error
+    return LoadedLog(
+        entries=entries,
+        last_seq=seq,
+        last_hash=prev,
+        size_bytes=size_bytes,
+        passed_over=passed_over,
+        fault=fault,
+    )
+
+
+def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
+    """With the hash it carries. None: a fact this version does not know."""
+    record, seal = _record(line), verify_seal(line)
+    if seal is None:
+        raise UnreadableRecord(
+            "this record was changed after it was written: its hash is not its own"
+        )
+    if record.get("prev") != prev:
+        raise UnreadableRecord("the chain is broken: this record does not follow the one before")
+    if record.get("seq") != seq:
+        raise UnreadableRecord(f"numbered {record.get('seq')} where {seq} is due")
+    given = record.get("fact")
+    if isinstance(given, dict) and given.get("type") not in _KNOWN_TYPES:
+        return None, seal
+    try:
+        entry = Entry(
+            seq=seq,
+            at=record["at"],
+            session=record["session"],
+            parent=record["parent"],
+            fact=_fact.validate_python(given),
+        )
+    except (KeyError, ValidationError) as error:
+        raise UnreadableRecord(
+            f"not a record of this format ({str(error).splitlines()[0]})"
+        ) from error
+    return entry, seal
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableRecord(f"not JSON ({error})") from error
+    if not isinstance(record, dict):
+        raise UnreadableRecord("not a JSON object")
+    if record.get("v") != VERSION:
+        raise UnreadableRecord(
+            f"written in format {record.get('v')}, this program reads format {VERSION}"
+        )
+    return record

@@ -1,0 +1,145 @@
+"""The workspace as it was at some record: laid out in another directory, for replays and forks.
+
+A tree that was recorded beside the log is used as it is. Else the workspace of today is copied and
+what the session's calls changed after that record is put back from the kept states. What the
+person changed outside of the session cannot be known, and stays as it is today.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from agentcli.log.checkpoint.keep import find_store
+from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.trees import StoredEntry, find_differences
+from agentcli.log.paths import SessionPaths
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import Checkpointed, Entry, SessionResumed, SessionStarted, Undone
+
+COPY_LIMIT_BYTES = 2 * 1024**3
+
+
+def rebuild_at(
+    paths: SessionPaths, entries: Sequence[Entry], seq: int, *, into: Path, base: Path | None = None
+) -> str:
+    """The tree as it was after record `seq`, in an empty directory. Returns where it is from."""
+    beside = paths.directory / "base"
+    if base is None and beside.is_dir() and not _changes(one for one in entries if one.seq <= seq):
+        base = beside
+    if base is not None:
+        copy_tree(base, into)
+        return f"the tree in {base}"
+    source = _workspace(entries)
+    copy_tree(source, into)
+    later = [entry for entry in entries if entry.seq > seq]
+    count = restore_changes(later, find_store(source, paths.directory.parent), into)
+    return f"{source} as it is today, with {count} paths put back as they were"
+
+
+def copy_tree(source: Path, into: Path) -> None:
+    """Raises SettingsError where there is nothing to copy, or too much."""
+    if not source.is_dir():
+        raise SettingsError(f"the workspace {source} is gone", hint="name a copy of it: --base DIR")
+    try:
+        size_bytes = sum(_size(Path(folder), names) for folder, _, names in os.walk(source))
+        if size_bytes > COPY_LIMIT_BYTES:
+            raise SettingsError(
+                f"the workspace {source} is too large to be copied ({size_bytes / 1e9:.1f} GB)",
+                hint="name a smaller copy of it: --base DIR",
+            )
+        shutil.copytree(source, into, symlinks=True, ignore=_odd_files, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise SettingsError(
+            f"cannot copy {source} to {into}: {error}", hint="free some space, or name --base DIR"
+        ) from error
+
+
+def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) -> int:
+    """What calls changed in these entries is made undone below `root`. Returns how many paths."""
+    earliest: dict[bytes, StoredEntry | None] = {}
+    for fact in _changes(entries):
+        for change in find_differences(store, fact.before, fact.after):
+            earliest.setdefault(change.path, change.before)
+    _write_entries(earliest, store, root)
+    return len(earliest)
+
+
+def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
+    """What a person took back, or put back, is so below `root`, too."""
+    changes = find_differences(store, undone.before, undone.after)
+    _write_entries({change.path: change.after for change in changes}, store, root)
+
+
+def _write_entries(
+    wanted: Mapping[bytes, StoredEntry | None], store: ObjectStore, root: Path
+) -> None:
+    try:
+        for path in sorted(wanted, reverse=True):  # what is in a directory before the directory
+            _remove(root, os.fsdecode(path))
+        for path in sorted(wanted):
+            kept = wanted[path]
+            if kept is not None:
+                _write(store, root, os.fsdecode(path), kept)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot lay out the tree in {root}: {error}", hint="name a copy of it: --base DIR"
+        ) from error
+
+
+def _changes(entries: Iterable[Entry]) -> list[Checkpointed | Undone]:
+    facts = (entry.fact for entry in entries)
+    return [fact for fact in facts if isinstance(fact, Checkpointed | Undone)]
+
+
+def _workspace(entries: Sequence[Entry]) -> Path:
+    opened = (entry.fact for entry in reversed(entries))
+    for fact in opened:
+        if isinstance(fact, SessionStarted | SessionResumed):
+            return Path(fact.workspace)
+    raise SettingsError("the log holds no session", hint="agentcli sessions list --all")
+
+
+def _write(store: ObjectStore, root: Path, path: str, kept: StoredEntry) -> None:
+    _clear_path(root, path)
+    whole = root / path
+    if kept.is_dir:
+        whole.mkdir(exist_ok=True)
+    elif kept.is_link:
+        whole.symlink_to(os.fsdecode(store.get("blob", kept.id)))
+    elif kept.has_content:
+        whole.write_bytes(store.get("blob", kept.id))
+        whole.chmod(stat.S_IMODE(kept.mode))
+
+
+def _clear_path(root: Path, path: str) -> None:
+    """Real directories down to the path: a link among them would lead out of the tree."""
+    for parent in reversed(Path(path).parents[:-1]):
+        if (root / parent).is_symlink() or (root / parent).is_file():
+            (root / parent).unlink()
+        (root / parent).mkdir(exist_ok=True)
+
+
+def _remove(root: Path, path: str) -> None:
+    if any((root / parent).is_symlink() for parent in Path(path).parents[:-1]):
+        return  # it is not in the tree at all
+    whole = root / path
+    if whole.is_symlink() or whole.is_file():
+        whole.unlink()
+    elif whole.is_dir() and not any(whole.iterdir()):
+        whole.rmdir()
+
+
+def _size(folder: Path, names: list[str]) -> int:
+    return sum((folder / name).lstat().st_size for name in names)
+
+
+def _odd_files(folder: str, names: list[str]) -> set[str]:
+    """Sockets, pipes and devices: nothing a copy could hold."""
+    modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
+    return {
+        name
+        for name, mode in modes.items()
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+    }

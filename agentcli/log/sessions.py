@@ -1,0 +1,315 @@
+"""The sessions that are kept: found, listed, summed up. Lines are looked at, not validated."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from agentcli.log.paths import LOG, SessionPaths, sessions_directory
+from agentcli.log.writer import read_lines, strip_seal
+from agentcli.types.errors import SettingsError, UsageError
+
+TITLE_CHARS = 80
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionSummary:
+    """What a list of sessions shows. Everything but the place may be unknown."""
+
+    paths: SessionPaths
+    workspace: str = ""
+    model: str = ""
+    mode: str = ""
+    started: str = ""
+    """UTC, ISO 8601."""
+    last: str = ""
+    """When the last record was written."""
+    turns: int = 0
+    ending: str = ""
+    """Of the last turn; empty while one is running, or when the process died in it."""
+    is_closed: bool = False
+    name: str = ""
+    first_prompt: str = field(default="", repr=False)
+    origin: str = ""
+    """The session this one was forked from."""
+
+    def choose_workspace(self, given: Path) -> Path:
+        """Where to continue: where it was, unless another directory than the current is given."""
+        return Path(self.workspace) if given == Path() and self.workspace else given
+
+    @property
+    def id(self) -> str:
+        return self.paths.id
+
+    @property
+    def title(self) -> str:
+        text = self.name or " ".join(self.first_prompt.split())
+        return text if len(text) <= TITLE_CHARS else text[: TITLE_CHARS - 1] + "…"
+
+
+def list_sessions(
+    sessions: Path | None = None, *, workspace: Path | None = None
+) -> list[SessionSummary]:
+    """The latest first; with `workspace` only those that worked there."""
+    found = [summarize(place) for place in _list_paths(sessions or sessions_directory())]
+    if workspace is not None:
+        found = [one for one in found if one.workspace == str(workspace)]
+    return sorted(found, key=lambda one: (one.last, one.id), reverse=True)
+
+
+def latest_session(workspace: Path, sessions: Path | None = None) -> SessionSummary:
+    """Raises SettingsError when nothing was done there yet."""
+    places = sorted(_list_paths(sessions or sessions_directory()), key=_last_written, reverse=True)
+    for summary in map(summarize, places):
+        if summary.turns and summary.workspace == str(workspace):
+            return summary
+    raise SettingsError(
+        f"no session has worked in {workspace} yet", hint="agentcli sessions list --all"
+    )
+
+
+def choose_session(named: str | None, workspace: Path) -> SessionSummary:
+    """The one that is named, or else the latest that worked in the workspace."""
+    if named is None:
+        return latest_session(workspace.resolve())
+    summary = summarize(find_session(named))
+    if not summary.started:
+        raise SettingsError(
+            f"{summary.paths.log} holds no session that could be continued",
+            hint=f"see why: agentcli audit verify {summary.paths.log}",
+        )
+    return summary
+
+
+def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
+    """By its id, the beginning or the end of it, its name, or a path to its directory or log."""
+    if "/" in named or named.endswith(".jsonl"):
+        return _at_path(Path(named))
+    places = list(_list_paths(sessions or sessions_directory()))
+    matching = [one for one in places if one.id == named] or [
+        one for one in places if one.id.startswith(named) or one.id.endswith(named)
+    ]
+    if not matching:
+        matching = [one for one in places if summarize(one).name == named]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        ids = ", ".join(one.id for one in matching[:5])
+        raise UsageError(f"{named!r} could be {ids}", hint="give more of the id")
+    near = get_close_matches(named, [one.id for one in places], n=1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    raise SettingsError(
+        f"there is no session {named!r}.{meant}", hint="agentcli sessions list --all"
+    )
+
+
+def find_session_by_id(session_id: str, sessions: Path | None = None) -> SessionPaths | None:
+    """By its whole id alone: for programs, which have it, and guess nothing."""
+    places = _list_paths(sessions or sessions_directory())
+    return next((one for one in places if one.id == session_id), None)
+
+
+def find_log(named: str | None, workspace: Path = Path()) -> Path:
+    """Of a session, or any log by its path; None: of the latest that worked in the workspace."""
+    return find_session_to_read(named, workspace).log
+
+
+def find_session_to_read(named: str | None, workspace: Path = Path()) -> SessionPaths:
+    """The same for readers who need what lies beside the log, too."""
+    if named is None:
+        return latest_session(workspace.resolve()).paths
+    path = Path(named)
+    try:
+        if path.is_file() and path.name != LOG:
+            return SessionPaths(id=path.stem, directory=path.parent.resolve(), log_name=path.name)
+        return _child(named, path) or find_session(named)
+    except PermissionError as error:
+        raise SettingsError(
+            f"cannot read {named}: {error.strerror}", hint="name a log that you may read"
+        ) from error
+
+
+def _child(named: str, path: Path) -> SessionPaths | None:
+    """A child agent of a session, as its log calls it: `SESSION/child-1`."""
+    parent, _, child = named.rpartition("/")
+    if not parent or not child.startswith("child-") or path.exists():
+        return None
+    out = find_session(parent).out
+    if not (out / f"{child}.jsonl").is_file():
+        raise SettingsError(f"the session {parent} has no {child}", hint=f"ls {out}")
+    return SessionPaths(id=named, directory=out, log_name=f"{child}.jsonl")
+
+
+def summarize(paths: SessionPaths) -> SessionSummary:
+    """Of what can be read: a damaged log gives what stands before the damage."""
+    summary = SessionSummary(paths=paths)
+    last = b""
+    try:
+        for last in read_lines(paths.log):
+            fold = _FOLDS.get(_read_type(last))
+            if fold is not None:
+                fold(summary, parse_record(last))
+    except OSError:
+        return summary  # no log yet, or none of ours: listed, so that it can be deleted
+    summary.last = _text(parse_record(last), "at")
+    return summary
+
+
+def _list_paths(sessions: Path) -> Iterator[SessionPaths]:
+    if not sessions.is_dir():
+        return
+    for directory in sorted(sessions.iterdir()):
+        if (directory / LOG).is_file():
+            yield SessionPaths(id=directory.name, directory=directory)
+
+
+def _last_written(paths: SessionPaths) -> tuple[int, str]:
+    """When its log last grew."""
+    return paths.log.stat().st_mtime_ns, paths.id
+
+
+def _at_path(path: Path) -> SessionPaths:
+    log = path / LOG if path.is_dir() else path
+    if not log.is_file():
+        raise SettingsError(f"there is no log at {log}", hint="agentcli sessions list --all")
+    if log.name != LOG:
+        raise SettingsError(
+            f"{log} is not named {LOG}", hint="put it into a directory of its own, so named"
+        )
+    directory = log.parent.resolve()
+    return SessionPaths(id=directory.name, directory=directory)
+
+
+def _read_type(line: bytes) -> bytes:
+    """`type` is the last field of a fact, and the fact the last of a record before its hash."""
+    return strip_seal(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
+
+
+def parse_record(line: bytes) -> dict[str, Any]:
+    """Empty where the line is no record."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def get_fact(record: dict[str, Any]) -> dict[str, Any]:
+    return _inner(record, "fact")
+
+
+def _inner(within: dict[str, Any], name: str) -> dict[str, Any]:
+    value = within.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
+    value = within.get(name)
+    if not isinstance(value, str):
+        return otherwise
+    # Half a character can be neither printed nor part of a path, and no path holds a NUL.
+    return value.encode(errors="replace").decode().replace("\0", "?")
+
+
+def _apply_start(summary: SessionSummary, record: dict[str, Any]) -> None:
+    fact = get_fact(record)
+    summary.started = summary.started or _text(record, "at")
+    summary.workspace = _text(fact, "workspace", summary.workspace)
+    summary.model = _text(fact, "model", summary.model)
+    summary.mode = _text(fact, "mode", summary.mode)
+    summary.is_closed = False
+
+
+def _apply_turn_start(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.turns += 1
+    summary.ending = ""
+    summary.is_closed = False
+    if not summary.first_prompt:
+        content = _inner(get_fact(record), "message").get("content")
+        # What is attached, such as stdin, is no title.
+        first = content[0] if isinstance(content, list) and content else None
+        summary.first_prompt = _text(first, "text") if isinstance(first, dict) else ""
+
+
+def _apply_turn_end(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.ending = _text(get_fact(record), "ending")
+
+
+def _apply_name(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.name = _text(get_fact(record), "name", summary.name)
+
+
+def _apply_fork(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.origin = _text(get_fact(record), "origin", summary.origin)
+
+
+def _apply_change(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.model = _text(get_fact(record), "model", summary.model)
+    summary.mode = _text(get_fact(record), "mode", summary.mode)
+
+
+def _apply_end(summary: SessionSummary, record: dict[str, Any]) -> None:
+    summary.is_closed = True
+
+
+_FOLDS = {
+    b"session_started": _apply_start,
+    b"session_resumed": _apply_start,
+    b"session_forked": _apply_fork,
+    b"session_named": _apply_name,
+    b"model_changed": _apply_change,
+    b"mode_changed": _apply_change,
+    b"turn_started": _apply_turn_start,
+    b"turn_ended": _apply_turn_end,
+    b"session_ended": _apply_end,
+}
+
+
+# Finding words in what was said and done: prompts, replies, calls and results.
+
+
+EXCERPT_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHit:
+    seq: int
+    fact: str
+    """Its type."""
+    excerpt: str
+
+
+def search_session(paths: SessionPaths, words: str) -> Iterator[SearchHit]:
+    """Records with a text that contains the words, in any case; one hit each."""
+    wanted = words.casefold()
+    try:
+        for seq, line in enumerate(read_lines(paths.log), start=1):
+            fact = get_fact(parse_record(line))
+            for text in _texts(fact):
+                at = text.casefold().find(wanted)
+                if at >= 0:
+                    kind = str(fact.get("type", ""))
+                    yield SearchHit(seq=seq, fact=kind, excerpt=_excerpt(text, at))
+                    break
+    except OSError:
+        return  # it was deleted meanwhile
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in ("type", "echo", "data"):
+                yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _excerpt(text: str, at: int) -> str:
+    start = max(0, at - EXCERPT_CHARS // 3)
+    cut = text[start : start + EXCERPT_CHARS]
+    return ("…" if start else "") + " ".join(cut.split())

@@ -1,0 +1,165 @@
+"""The session's log: one fact per line, appended, each line sealed by a hash and tied to the last.
+
+A line is written whole and at once, so a crash can only leave an unfinished last line, which has
+no newline and is not part of the log. `docs/reference/log.md` is the format's description.
+"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agentcli.system.private_file import unwritable_error
+from agentcli.types.errors import RecordError
+from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
+from agentcli.types.tools import Effect
+
+VERSION = 1
+FIRST_PREV = "0" * 64
+"""What the first line carries in place of the hash of one before."""
+
+LINE_LIMIT_BYTES = 256 * 1024 * 1024
+"""No record comes near it; what does is not a log, and is not read into memory."""
+
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_BINARY = getattr(os, "O_BINARY", 0)  # where a newline would else become two characters
+_SEAL_KEY = b',"hash":"'
+_SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
+
+
+class LogWriter:
+    """Appends entries. Raises RecordError when the disk does not take them."""
+
+    def __init__(self, path: Path, *, prev: str = FIRST_PREV) -> None:
+        """`prev`: the hash of the last line, when an existing log is continued."""
+        self.path = path
+        self._prev = prev
+        self._unsynced_calls: set[str] = set()
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
+        except OSError as error:
+            raise _write_error(path, error) from error
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self._prev
+
+    def append(self, entry: Entry) -> None:
+        line, sealed = _line(entry, self._prev)
+        try:
+            _write_whole(self._fd, line + b"\n")
+            if self._must_sync(entry.fact):
+                os.fsync(self._fd)
+        except OSError as error:
+            raise _write_error(self.path, error) from error
+        self._prev = sealed
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _must_sync(self, fact: Fact) -> bool:
+        """Before a call changes anything its verdict is on disk, and afterwards its result."""
+        match fact:
+            case TurnEnded() | SessionEnded():
+                return True
+            case CallJudged(call=call, effect=effect, verdict=verdict):
+                if effect is Effect.READ or verdict.decision == "deny":
+                    return False
+                self._unsynced_calls.add(call.id)
+                return True
+            case CallFinished(result=result) if result.call_id in self._unsynced_calls:
+                self._unsynced_calls.discard(result.call_id)
+                return True
+            case _:
+                return False
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The whole lines of a log, without their newlines; an unfinished last one is left out."""
+    with path.open("rb") as file:
+        while (line := file.readline(LINE_LIMIT_BYTES)).endswith(b"\n"):
+            yield line[:-1]
+
+
+def strip_seal(line: bytes) -> bytes:
+    """A line without its hash: what the hash was taken of."""
+    return line[:-_SEAL_BYTES] + b"}"
+
+
+def verify_seal(line: bytes) -> str | None:
+    """The hash a line carries, if it is the hash of the rest of it."""
+    seal = line[-_SEAL_BYTES:]
+    claimed = seal[len(_SEAL_KEY) : -2]
+    if not seal.startswith(_SEAL_KEY) or not seal.endswith(b'"}'):
+        return None
+    return claimed.decode() if claimed == _sha256(strip_seal(line)).encode() else None
+
+
+def _line(entry: Entry, prev: str) -> tuple[bytes, str]:
+    record = {
+        "v": VERSION,
+        "seq": entry.seq,
+        "at": entry.at,
+        "session": entry.session,
+        "parent": entry.parent,
+        "prev": prev,
+        "fact": to_json(entry.fact),
+    }
+    body = _JSON.encode(record).encode("utf-8", "replace")
+    sealed = _sha256(body)
+    return body[:-1] + _SEAL_KEY + sealed.encode() + b'"}', sealed
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def to_json(value: Any) -> Any:
+    """A fact as plain JSON data. Fields at their default are left out: readers know them too."""
+    kind: type = type(value)
+    if kind in _PLAIN:
+        return value
+    if fields_of := _fields(kind):
+        return {
+            name: item if type(item) in _PLAIN else to_json(item)
+            for name, default in fields_of
+            if ((item := getattr(value, name)) is not default and item != default) or name == "type"
+        }
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    return str(value) if isinstance(value, Path) else value
+
+
+@cache
+def _fields(of: type) -> tuple[tuple[str, Any], ...]:
+    """The names and defaults; none of what is no dataclass."""
+    if not is_dataclass(of):
+        return ()
+    return tuple((field.name, field.default) for field in fields(of))
+
+
+def _write_whole(fd: int, data: bytes) -> None:
+    """One write, as a rule. What a short write left out follows; a failure takes the part back."""
+    found = os.fstat(fd)
+    if found.st_nlink == 0:
+        raise FileNotFoundError(errno.ENOENT, "somebody removed it")
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    except OSError:
+        os.ftruncate(fd, found.st_size)
+        raise
+
+
+def _write_error(path: Path, error: OSError) -> RecordError:
+    why = unwritable_error(path, error)
+    return RecordError(str(why), hint=why.hint)

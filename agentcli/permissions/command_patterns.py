@@ -1,0 +1,225 @@
+"""Command patterns of rules, `git push:*` or one whole command, and their two ways of matching.
+
+What is to be allowed must match strictly: the same words, in a form whose words after the pattern
+cannot make it run or write something else. What is to be asked about or denied matches widely: by
+whatever path, wrapper or order of options, and where that cannot be told, perhaps.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fnmatch import fnmatchcase
+
+from agentcli.permissions import git_reads, programs
+from agentcli.permissions.reader_options import Unproven
+from agentcli.permissions.readers import READERS, VERSION_ONLY
+from agentcli.permissions.readonly import why_no_reading_form
+from agentcli.permissions.shell import OpaqueLine, ShellLine, ShellPart, ShellWord, parse_line
+
+ANY_WORDS = ":*"
+
+_TAKE_WORDS_FROM_ELSEWHERE = ("xargs", "gxargs", "parallel")
+_BETWEEN_WORDS = re.compile(r"[\s;&|<>(){}\[\]`'\"$\\=,!:]+")
+_CODE = re.compile(r"[\s;&|<>()`$\\]")
+_STARTS_PROGRAMS = re.compile(r"system|exec|popen|spawn|subprocess|getline|\de |[!`|]|\$\(")
+"""In code of other languages: what may hide a command."""
+_LONGEST_CLUSTER = 5
+
+
+class Likeness(IntEnum):
+    NO = 0
+    MAYBE = 1
+    """It cannot be told from the line."""
+    YES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPattern:
+    words: tuple[str, ...]
+    is_prefix: bool
+
+    @staticmethod
+    def parse(text: str) -> "CommandPattern":
+        """Raises ValueError with what is wrong, as the end of a sentence."""
+        text = text.strip()
+        begin = text.removesuffix(ANY_WORDS)
+        line = parse_line(begin)
+        if isinstance(line, OpaqueLine):
+            raise ValueError(f"{line.reason} cannot be part of a rule; only plain words can")
+        if len(line.parts) > 1:
+            raise ValueError("a rule is about one command; write one rule for each part")
+        part = line.parts[0]
+        if any(word.is_glob for word in part.words):
+            fixed = re.sub(r"[ *]+$", "", begin)
+            raise ValueError(f"* is understood only at the end as :*, as in bash({fixed}:*)")
+        return CommandPattern(part.argv, is_prefix=begin != text)
+
+    def why_not_allowable(self) -> str | None:
+        """Why an allow rule with this pattern would allow anything at all; None: it would not."""
+        if not self.is_prefix:
+            return None
+        program, launcher = self.words[0], programs.find_launcher(self.words)
+        if launcher and not _names_program(self.words[len(launcher) :]):
+            return f"{' '.join(launcher)} runs whatever follows it; name the program, too"
+        if launcher:
+            return None
+        return self._why_runs_anything(program, programs.get_program_name(program))
+
+    def _why_runs_anything(self, program: str, name: str) -> str | None:
+        if name in programs.WRAPPERS:
+            return f"{program} runs whatever follows it; allow the exact command instead"
+        if name in programs.SHELL_STATE:
+            return f"{program} changes what other commands do; allow the exact command instead"
+        if name in programs.INTERPRETERS and not all(map(programs.is_script, self.words[1:2])):
+            return f"{program} {self.words[1]} takes code; allow the exact command instead"
+        if option := programs.find_running_option(self.words, after=1):
+            return f"{option} runs whatever follows it; allow the exact command instead"
+        if name == "git" and len(self.words) > 1 and not _names_git_command(self.words):
+            return f"git {self.words[1]} can be followed by any command; name that, too"
+        return None
+
+    def begins(self, part: ShellPart) -> bool:
+        """Whether the words are the same as far as the pattern goes."""
+        begin = part.words[: len(self.words)]
+        same = tuple(word.text for word in begin) == self.words
+        whole = self.is_prefix or len(part.words) == len(self.words)
+        return same and whole and not any(word.is_glob for word in begin)
+
+    def why_not_covered(self, part: ShellPart, *, alone: bool) -> str | None:
+        """For a part that begins alike: what in it goes beyond the pattern; None: nothing.
+
+        `alone`: it is the whole line, so nothing is piped into it.
+        """
+        argv, launcher = part.argv, programs.find_launcher(part.argv)
+        if not self.is_prefix:
+            not_safe = programs.runs_others(argv[0]) and not alone
+            return f"{argv[0]} is allowed only as the whole line" if not_safe else None
+        if launcher and len(self.words) <= len(launcher):
+            return f"{' '.join(launcher)} runs another program"
+        if not launcher and programs.runs_others(argv[0]) and not _runs_script(argv):
+            return f"{argv[0]} runs code given here"
+        if argv[0] == "git" and len(self.words) == 1 and argv[1:2] and argv[1].startswith("-"):
+            return f"git {argv[1]} can change what git runs"
+        option = programs.find_running_option(argv, after=len(self.words))
+        if option:
+            return f"{option} runs another program"
+        return why_no_reading_form(part) if _has_only_reading_forms(part) else None
+
+    def likeness(self, line: ShellLine, text: str) -> Likeness:
+        """Whether the line may run what the pattern names."""
+        if isinstance(line, OpaqueLine):
+            return Likeness.YES if self._is_mentioned(text) else Likeness.MAYBE
+        found = max(map(self._part_likeness, line.parts))
+        fed = [part for part in line.parts if programs.reads_code(part.argv)]
+        if fed and self._is_mentioned(text):
+            return Likeness.YES
+        return max(found, Likeness.MAYBE) if any(map(_runs_shell_code, fed)) else found
+
+    def _is_mentioned(self, text: str) -> bool:
+        """Whether its words stand in the text in this order, in whatever surroundings."""
+        mentioned = iter(map(programs.get_program_name, _BETWEEN_WORDS.split(text)))
+        return all(programs.get_program_name(word) in mentioned for word in self.words)
+
+    def _part_likeness(self, part: ShellPart) -> Likeness:
+        if self._runs_from(part.words):
+            return Likeness.YES
+        if not programs.may_run_others(part.argv):
+            return Likeness.NO
+        return max([Likeness.NO, *self._inner_likenesses(part)])
+
+    def _inner_likenesses(self, part: ShellPart) -> Iterator[Likeness]:
+        """Of what a wrapper runs: the rest of its words, or code inside one of them."""
+        codes = [word.text for word in part.words[1:] if _CODE.search(word.text)]
+        if (
+            any(self._runs_from(part.words[index:]) for index in range(1, len(part.words)))
+            or any(self._is_mentioned(word) for word in part.argv[1:])
+            or (codes and self._is_mentioned(part.source))
+        ):
+            yield Likeness.YES
+        for code in codes:
+            if _runs_shell_code(part):
+                yield self.likeness(parse_line(code), code)
+            elif _STARTS_PROGRAMS.search(code):
+                yield Likeness.MAYBE
+        if part.program in _TAKE_WORDS_FROM_ELSEWHERE and self._is_named_in(part):
+            yield Likeness.MAYBE
+
+    def _is_named_in(self, part: ShellPart) -> bool:
+        return any(_same_program(word, self.words[0]) for word in part.words)
+
+    def _runs_from(self, words: Sequence[ShellWord]) -> bool:
+        if not _same_program(words[0], self.words[0]):
+            return False
+        wanted, given = self.words[1:], words[1:]
+        if not self.is_prefix:
+            return len(wanted) == len(given) and all(map(_same, given, wanted))
+        options = [word for word in wanted if word.startswith("-")]
+        others = [word for word in wanted if not word.startswith("-")]
+        return all(_has_option(given, option) for option in options) and _follow(given, others)
+
+
+def _runs_script(argv: Sequence[str]) -> bool:
+    is_interpreter = programs.get_program_name(argv[0]) in programs.INTERPRETERS
+    return is_interpreter and len(argv) > 1 and programs.is_script(argv[1])
+
+
+def _names_program(words: Sequence[str]) -> bool:
+    return bool(words) and not words[0].startswith("-")
+
+
+def _names_git_command(words: Sequence[str]) -> bool:
+    try:
+        rest = git_reads.after_global_options([ShellWord(word) for word in words[1:]])
+    except Unproven:
+        return False
+    return bool(rest) and not rest[0].text.startswith("-")
+
+
+def _has_only_reading_forms(part: ShellPart) -> bool:
+    """Whether reading is all that this program, or this command of git, is there for."""
+    if part.program == "git":
+        return len(part.words) > 1 and part.words[1].text in git_reads.PURE
+    return part.program == "cd" or part.program in READERS.keys() - VERSION_ONLY
+
+
+def _runs_shell_code(part: ShellPart) -> bool:
+    name = programs.get_program_name(part.program)
+    return name in programs.SHELLS | programs.WRAPPERS | programs.SHELL_STATE
+
+
+def _same_program(word: ShellWord, program: str) -> bool:
+    name, wanted = (
+        programs.get_program_name(word.text).casefold(),
+        programs.get_program_name(program).casefold(),
+    )
+    return name == wanted or (word.is_glob and fnmatchcase(wanted, name))
+
+
+def _same(word: ShellWord, text: str) -> bool:
+    return word.text == text or (word.is_glob and fnmatchcase(text, word.text))
+
+
+def _has_option(words: Sequence[ShellWord], option: str) -> bool:
+    """Anywhere among the words, also as letters of several: `-rf` is in `-f x -r`."""
+    if any(_same(word, option) for word in words):
+        return True
+    letters = {
+        letter
+        for word in words
+        if re.fullmatch(r"-[A-Za-z]+", word.text) and len(word.text) <= _LONGEST_CLUSTER
+        for letter in word.text[1:]
+    }
+    is_cluster = re.fullmatch(r"-[A-Za-z]+", option) and len(option) <= _LONGEST_CLUSTER
+    return bool(is_cluster) and set(option[1:]) <= letters
+
+
+def _follow(words: Sequence[ShellWord], wanted: Sequence[str]) -> bool:
+    """Whether `wanted` come in this order, with nothing between but options and their values."""
+    starts = {0}
+    for text in wanted:
+        for index, word in enumerate(words):
+            if index in starts and word.text.startswith("-"):
+                starts |= {index + 1, index + 2}
+        starts = {i + 1 for i in starts if i < len(words) and _same(words[i], text)}
+    return bool(starts)

@@ -1,0 +1,133 @@
+"""How far allow rules reach over a command line: part by part, and every part must be covered.
+
+A part is covered when it is proven to only read, or when a rule allows it. A line that is not plain
+has no parts that could be told, and no rule covers it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.permissions.readonly import ReadProver
+from agentcli.permissions.rules import PermissionRule
+from agentcli.permissions.shell import PlainLine, ShellPart
+from agentcli.permissions.subject import CallSubject
+from agentcli.types.verdicts import NO_GRANTS, Grants
+
+
+@dataclass(frozen=True, slots=True)
+class UncoveredPart:
+    part: ShellPart
+    reason: str
+
+
+class RuleCoverage:
+    def __init__(
+        self, rules: Sequence[PermissionRule], *, prover: ReadProver, reads_alone: bool
+    ) -> None:
+        """`reads_alone`: a proven read needs no rule."""
+        self._rules = [rule for rule in rules if rule.decision == "allow" and rule.command]
+        self._prover = prover
+        self._reads_alone = reads_alone
+
+    def find_uncovered(self, line: PlainLine, subject: CallSubject) -> list[UncoveredPart]:
+        """The parts that would still have to be allowed."""
+        needing = self._find_parts_needing_rule(line)
+        found = [
+            UncoveredPart(part, reason)
+            for part in needing
+            if (reason := self._why_not_covered(part, line, subject))
+        ]
+        return [*found, *_find_leaving_workspace(line, subject)] if needing else []
+
+    def rules_used(self, line: PlainLine) -> list[PermissionRule]:
+        """Of a line that is covered."""
+        return [rules[0] for rules in self._find_covering(line)]
+
+    def compute_grants(self, line: PlainLine) -> Grants:
+        """What a line that is covered gets: no part of it gets what only another one was given."""
+        return intersect_grants([unite_grants(rules) for rules in self._find_covering(line)])
+
+    def explain_parts(
+        self, line: PlainLine, subject: CallSubject
+    ) -> Iterator[tuple[str, bool, str]]:
+        """Each part, whether it only reads, and who allows it or what keeps it from being so."""
+        reads = self._prover.why_not_each(line)
+        uncovered = {id(one.part): one.reason for one in self.find_uncovered(line, subject)}
+        alone = len(line.parts) == 1
+        for part, why_not in zip(line.parts, reads, strict=True):
+            covering = (
+                rule for rule, beyond in self._find_matching(part, alone=alone) if not beyond
+            )
+            rule = next(covering, None)
+            allowed = f"rule {rule.cited} allows it" if rule else "it only reads"
+            yield part.source, why_not is None, uncovered.get(id(part)) or allowed
+
+    def _find_covering(self, line: PlainLine) -> list[list[PermissionRule]]:
+        """For each part that needs a rule, all that cover it."""
+        alone = len(line.parts) == 1
+        return [
+            [rule for rule, beyond in self._find_matching(part, alone=alone) if beyond is None]
+            for part in self._find_parts_needing_rule(line)
+        ]
+
+    def _find_parts_needing_rule(self, line: PlainLine) -> list[ShellPart]:
+        reads = self._prover.why_not_each(line)
+        return [
+            part
+            for part, why_not in zip(line.parts, reads, strict=True)
+            if why_not or not (self._reads_alone or part.program == "cd")
+        ]
+
+    def _why_not_covered(
+        self, part: ShellPart, line: PlainLine, subject: CallSubject
+    ) -> str | None:
+        if self._prover.is_of_workspace(part.program):
+            return f"{part.program} is a file of the workspace, not the installed program"
+        if "/" in part.program and not part.program.startswith("/"):
+            moves = any(other.program == "cd" for other in line.parts)
+            if moves or subject.cwd != subject.root:
+                return f"{part.program} may be another file than in the workspace's root"
+        beginning = dict(self._find_matching(part, alone=len(line.parts) == 1))
+        if None in beginning.values():
+            return None
+        for rule, beyond in beginning.items():
+            return f"rule {rule} does not reach that far: {beyond}"
+        return f"no rule matches {part.source}"
+
+    def _find_matching(
+        self, part: ShellPart, *, alone: bool
+    ) -> Iterator[tuple[PermissionRule, str | None]]:
+        """The rules that begin like the part, each with what in the part goes beyond it."""
+        for rule in self._rules:
+            if rule.command is not None and rule.command.begins(part):
+                yield rule, rule.command.why_not_covered(part, alone=alone)
+
+
+def unite_grants(rules: Iterable[PermissionRule]) -> Grants:
+    given = [rule.grants for rule in rules]
+    return Grants(
+        network=any(one.network for one in given),
+        writable=tuple(dict.fromkeys(path for one in given for path in one.writable)),
+    )
+
+
+def intersect_grants(grants: Sequence[Grants]) -> Grants:
+    if not grants:
+        return NO_GRANTS
+    paths = grants[0].writable
+    return Grants(
+        network=all(one.network for one in grants),
+        writable=tuple(path for path in paths if all(path in one.writable for one in grants)),
+    )
+
+
+def _find_leaving_workspace(line: PlainLine, subject: CallSubject) -> Iterator[UncoveredPart]:
+    """A rule is about commands in this workspace: what runs after `cd /` is something else."""
+    place = subject.cwd
+    for part in line.parts:
+        if part.program == "cd" and len(part.words) == 2:
+            place = Path(os.path.realpath(place / part.words[1].text))
+            if not place.is_relative_to(subject.root):
+                yield UncoveredPart(part, f"{part.source} leaves the workspace")

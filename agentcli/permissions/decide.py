@@ -1,0 +1,244 @@
+"""What rules and mode say about a call, before any hook or person is asked.
+
+The order is the guarantee: deny rules, then plan mode, ask rules, judge rules, allow rules, and
+last what the mode does by default. Nothing later can lift what an earlier step has refused.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from agentcli.permissions.command_patterns import Likeness
+from agentcli.permissions.coverage import RuleCoverage, UncoveredPart, unite_grants
+from agentcli.permissions.readonly import ReadProver
+from agentcli.permissions.rules import PermissionRule, RuleDecision
+from agentcli.permissions.shell import OpaqueLine, PlainLine
+from agentcli.permissions.subject import EDITING, CallSubject, ReachedPath
+from agentcli.system.protected import is_protected
+from agentcli.system.reserved import find_reserved
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import NO_GRANTS, Mode, Verdict
+
+NO_SANDBOX = "there is no sandbox here, so every command needs a yes (see agentcli doctor)"
+
+
+class PolicyDecider:
+    def __init__(
+        self,
+        *,
+        rules: Sequence[PermissionRule],
+        prover: ReadProver,
+        is_confined: bool,
+        is_untrusted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_confined`: commands run in a sandbox. Where they do not, none runs by itself.
+        `is_untrusted`: text from outside the workspace is in the conversation."""
+        self._rules = list(rules)
+        self._prover = prover
+        self._is_confined = is_confined
+        self._is_untrusted = is_untrusted
+
+    @property
+    def session_rules(self) -> tuple[PermissionRule, ...]:
+        """What was added in this session."""
+        return tuple(rule for rule in self._rules if rule.source == "session")
+
+    def add(self, rule: PermissionRule) -> None:
+        if rule not in self._rules:
+            self._rules.append(rule)
+
+    def decide(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
+        """Allow, ask or deny, with who says so and why.
+
+        An `ask` by the evaluator stands until a model has been asked for its opinion."""
+        return (
+            self.refuse(subject, effect=effect, mode=mode)
+            or self.asks(subject)
+            or self._may_be_meant(subject)
+            or self.judges(subject)
+            or self._allow(subject)
+            or self._decide_by_mode(subject, effect, mode=mode)
+        )
+
+    def refuse(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict | None:
+        """A denial that neither a hook nor a person can lift."""
+        return self._deny(subject) or self._deny_in_plan(subject, effect, mode=mode)
+
+    def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:
+        """For tools that go over many files: whether a rule denies to read this one."""
+        return (
+            self._deny(CallSubject(tool="read_file", root=root, cwd=root, paths=(path,)))
+            is not None
+        )
+
+    def find_uncovered(self, subject: CallSubject) -> list[UncoveredPart]:
+        """The parts of a plain command line that would have to be allowed."""
+        if not isinstance(subject.line, PlainLine):
+            return []
+        return self._coverage().find_uncovered(subject.line, subject)
+
+    def explain_parts(self, subject: CallSubject) -> list[tuple[str, bool, str]]:
+        """Of a plain command line: each part, whether it only reads, and what is said of it."""
+        if not isinstance(subject.line, PlainLine):
+            return []
+        return list(self._coverage().explain_parts(subject.line, subject))
+
+    def locate_rule(self, verdict: Verdict) -> str:
+        """Where the rule stands that gave the verdict."""
+        named = (verdict.rule or "").split(", ")
+        return next((rule.where for rule in self._rules if str(rule) in named), "")
+
+    def _deny(self, subject: CallSubject) -> Verdict | None:
+        for rule in self._rules_with("deny"):
+            if rule.likeness(subject) is Likeness.YES:
+                return _make_verdict(rule, subject, decision="deny", says="forbids it")
+        return None
+
+    def _deny_in_plan(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict | None:
+        why_not = self.why_not_reading(subject, effect) if mode == "plan" else None
+        if why_not is None:
+            return None
+        return Verdict(decision="deny", by="mode", reason=f"plan mode only reads, and {why_not}")
+
+    def asks(self, subject: CallSubject) -> Verdict | None:
+        """What must be put to a person, whatever allow rules and mode say."""
+        for rule in self._rules_with("ask"):
+            if rule.likeness(subject) is Likeness.YES:
+                return _make_verdict(rule, subject, decision="ask", says="asks about it")
+        return _asks_about_reserved(subject)
+
+    def _may_be_meant(self, subject: CallSubject) -> Verdict | None:
+        """A command that hides what it runs is asked about where some commands are not wanted."""
+        if self._was_seen(subject):
+            return None
+        for rule in (*self._rules_with("deny"), *self._rules_with("ask")):
+            if rule.likeness(subject) is Likeness.MAYBE:
+                hidden_by = getattr(subject.line, "reason", "the code inside it")
+                says = f"may be meant, as {hidden_by} hides what would run"
+                return _make_verdict(rule, subject, decision="ask", says=says)
+        return None
+
+    def _was_seen(self, subject: CallSubject) -> bool:
+        """Whether a person has seen this very line, and allowed it."""
+        return any(rule.line == subject.command for rule in self._rules_with("allow") if rule.line)
+
+    def judges(self, subject: CallSubject) -> Verdict | None:
+        """What a model is asked about, whatever allow rules and mode say."""
+        if self._was_seen(subject):
+            return None
+        for rule in self._rules_with("judge"):
+            if rule.likeness(subject) is Likeness.YES:
+                verdict = _make_verdict(
+                    rule, subject, decision="ask", says="wants a model's opinion"
+                )
+                if subject.line is not None and not self._is_confined:
+                    return replace(verdict, reason=f"{verdict.reason}, but {NO_SANDBOX}")
+                return replace(verdict, by="evaluator")
+        return None
+
+    def _allow(self, subject: CallSubject) -> Verdict | None:
+        permitting = [rule for rule in self._rules_with("allow") if rule.permits_call(subject)]
+        if subject.line is not None and not self._is_confined:
+            # Rules count on the sandbox. What a person has seen to the letter is their own yes.
+            permitting = [rule for rule in permitting if rule.line is not None]
+        elif isinstance(subject.line, PlainLine) and not permitting:
+            return self._allow_by_parts(subject, subject.line)
+        if not permitting:
+            return None
+        verdict = _make_verdict(permitting[0], subject, decision="allow", says="allows it")
+        return replace(verdict, confinement=unite_grants(permitting))
+
+    def _allow_by_parts(self, subject: CallSubject, line: PlainLine) -> Verdict | None:
+        used = [] if self.find_uncovered(subject) else self._coverage().rules_used(line)
+        if not used:
+            return None
+        verdict = _make_verdict(used[0], subject, decision="allow", says="allows it")
+        return replace(
+            verdict,
+            rule=", ".join(dict.fromkeys(map(str, used))),
+            confinement=self._coverage().compute_grants(line),
+        )
+
+    def _decide_by_mode(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> Verdict:
+        if self.why_not_reading(subject, effect) is None:
+            return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows reading")
+        reason = self._why_mode_asks(subject, effect, mode=mode)
+        if reason is None:
+            return Verdict(decision="allow", by="mode", reason=f"{mode} mode allows it")
+        return Verdict(decision="ask", by="mode", reason=reason)
+
+    def why_not_reading(self, subject: CallSubject, effect: Effect) -> str | None:
+        if subject.line is None:
+            return None if effect is Effect.READ else f"{subject.tool} does not only read"
+        if not self._is_confined:
+            return NO_SANDBOX
+        return self._prover.why_not(subject.command)
+
+    def _why_mode_asks(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
+        """What keeps the mode from allowing it; None: nothing does."""
+        if subject.line is not None:
+            if not self._is_confined:
+                return NO_SANDBOX
+            return None if mode == "auto" else self._why_command_asks(subject)
+        if effect is Effect.NETWORK:
+            return "it uses the network"
+        is_free = mode == "auto" or (mode == "auto-edit" and effect is Effect.WRITE)
+        if subject.takes_path and (reason := _why_not_editable(subject)):
+            return reason
+        return None if is_free else "no rule matches"
+
+    def _why_command_asks(self, subject: CallSubject) -> str:
+        if isinstance(subject.line, OpaqueLine):
+            return f"{subject.line.reason} cannot be matched by a rule, so it always asks"
+        return "; ".join(one.reason for one in self.find_uncovered(subject))
+
+    def _coverage(self) -> RuleCoverage:
+        return RuleCoverage(self._rules, prover=self._prover, reads_alone=self._is_confined)
+
+    def _rules_with(self, decision: RuleDecision) -> list[PermissionRule]:
+        return [
+            rule
+            for rule in self._rules
+            if rule.decision == decision and (rule.when == "always" or self._is_untrusted())
+        ]
+
+
+def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
+    """Neither a mode nor a rule for many files is a yes to a file that runs later."""
+    if subject.tool not in EDITING or subject.server:
+        return None
+    reserved = find_reserved(subject.root)
+    for reach in subject.paths:
+        if why := reserved.why_guarded(reach.real) or reserved.why_guarded(reach.written):
+            return Verdict(decision="ask", by="rule", reason=f"{reach.written} is protected: {why}")
+    return None
+
+
+def _why_not_editable(subject: CallSubject) -> str | None:
+    for reach in subject.paths:
+        if not reach.real.is_relative_to(subject.root):
+            return f"{reach.written} is outside the workspace"
+        if is_protected(subject.root, reach.real.relative_to(subject.root).parts):
+            return f"{reach.written} belongs to git or to agentcli's own settings"
+    return None if subject.paths else "the path is not known"
+
+
+def _make_verdict(
+    rule: PermissionRule,
+    subject: CallSubject,
+    *,
+    decision: Literal["allow", "ask", "deny"],
+    says: str,
+) -> Verdict:
+    if rule.when == "untrusted":
+        says = f"{says} while text from outside the workspace is in the conversation"
+    matched = subject.command or ", ".join(str(reach.written) for reach in subject.paths)
+    return Verdict(
+        decision=decision,
+        by="rule",
+        reason=f"rule {rule.cited} {says}",
+        rule=str(rule),
+        matched=matched or subject.tool,
+        confinement=rule.grants if decision != "deny" else NO_GRANTS,
+    )

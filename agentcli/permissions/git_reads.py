@@ -1,0 +1,211 @@
+"""The forms of git that only read.
+
+Git itself runs programs that a repository's configuration names, whatever the command: whether
+this repository has any is for `git_repository` to say.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+
+from agentcli.permissions.reader_options import (
+    ReaderOptions,
+    Unproven,
+    refuse_globs,
+    refuse_unsafe_globs,
+    split_names,
+)
+from agentcli.permissions.shell import ShellWord
+
+_DIFF = """-# -pusqzaRwbWBD -U: -S: -G: -M? -C? --patch --no-patch --unified: --stat? --numstat
+    --shortstat --dirstat? --summary --compact-summary --raw --name-only --name-status --no-renames
+    --find-renames? --find-copies? --find-copies-harder --diff-filter: --pickaxe-all
+    --pickaxe-regex --minimal --patience --histogram --diff-algorithm: --anchored: --word-diff?
+    --word-diff-regex: --color-words? --color? --no-color --color-moved? --check --full-index
+    --binary --abbrev? --text --ignore-all-space --ignore-space-change --ignore-space-at-eol
+    --ignore-cr-at-eol --ignore-blank-lines --function-context --exit-code --quiet --no-ext-diff
+    --no-textconv --submodule? --ignore-submodules? --src-prefix: --dst-prefix: --no-prefix
+    --relative? --no-relative --indent-heuristic --inter-hunk-context: --patch-with-stat
+    --irreversible-delete"""
+_LOG = f"""{_DIFF} -cmgiEFP -n: -L: --max-count: --skip: --since: --after: --until: --before:
+    --author: --committer: --grep: --all-match --invert-grep --regexp-ignore-case
+    --extended-regexp --fixed-strings --perl-regexp --merges --no-merges --first-parent
+    --min-parents: --max-parents: --all --branches? --tags? --remotes? --glob: --exclude: --reflog
+    --walk-reflogs --cherry-pick --cherry-mark --cherry --left-only --right-only --left-right
+    --boundary --simplify-by-decoration --full-history --dense --sparse --ancestry-path
+    --topo-order --date-order --author-date-order --reverse --no-walk? --pretty? --format:
+    --oneline --abbrev-commit --no-abbrev-commit --encoding: --notes? --no-notes --relative-date
+    --date: --parents --children --graph --show-linear-break? --decorate? --no-decorate
+    --decorate-refs: --source --follow --full-diff --log-size --count --cc --diff-merges:
+    --no-diff-merges --objects --no-mailmap --mailmap --not"""
+
+_READS = {
+    "status": """-sbvz -u? --short --branch --show-stash --porcelain? --long --verbose --ignored?
+        --untracked-files? --ignore-submodules? --column? --no-column --ahead-behind
+        --no-ahead-behind --renames --no-renames --find-renames?""",
+    "diff": f"{_DIFF} --cached --staged --merge-base --no-index",
+    "log": _LOG,
+    "show": _LOG,
+    "whatchanged": _LOG,
+    "rev-list": _LOG,
+    "shortlog": f"{_LOG} -se --numbered --summary --email --group:",
+    "diff-tree": f"{_DIFF} -rtm --root --no-commit-id",
+    "diff-index": f"{_DIFF} -m --cached",
+    "diff-files": _DIFF,
+    "blame": """-blwtesfnpc -L: -S: -M? -C? --root --show-stats --line-porcelain --porcelain
+        --incremental --show-name --show-number --show-email --date: --ignore-rev: --since:
+        --abbrev? --first-parent""",
+    "grep": """-iIwvhHEGPFnlLzocqpWra -A: -B: -C: -e: -f: -m: -# --cached --untracked --no-index
+        --exclude-standard --no-exclude-standard --recurse-submodules --ignore-case --word-regexp
+        --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings
+        --line-number --column --files-with-matches --name-only --files-without-match --null
+        --only-matching --count --color? --no-color --break --heading --show-function --context:
+        --after-context: --before-context: --function-context --max-depth: --recursive
+        --no-recursive --and --or --not --all-match --quiet --text --max-count: --threads:""",
+    "ls-files": """-cdmoiskuztvf -x: -X: --cached --deleted --modified --others --ignored --stage
+        --killed --unmerged --exclude: --exclude-from: --exclude-standard --directory
+        --no-empty-directory --error-unmatch --full-name --recurse-submodules --abbrev? --eol
+        --deduplicate""",
+    "ls-tree": """-drtlz --long --name-only --name-status --object-only --abbrev? --full-name
+        --full-tree""",
+    "cat-file": "-tsep --batch-check? --batch?",
+    "rev-parse": """-q --abbrev-ref? --short? --verify --quiet --show-toplevel --show-prefix
+        --show-cdup --git-dir --absolute-git-dir --git-common-dir --git-path: --is-inside-git-dir
+        --is-inside-work-tree --is-bare-repository --is-shallow-repository --symbolic
+        --symbolic-full-name --all --branches? --tags? --remotes? --revs-only --no-revs --flags
+        --no-flags --show-object-format? --end-of-options""",
+    "describe": """--all --tags --contains --abbrev? --candidates: --exact-match --long --match:
+        --exclude: --always --first-parent --dirty? --broken?""",
+    "merge-base": "-a --all --octopus --is-ancestor --independent --fork-point",
+    "name-rev": "--tags --refs: --exclude: --all --name-only --always --undefined",
+    "for-each-ref": """--count: --sort: --format: --color? --points-at: --merged? --no-merged?
+        --contains? --no-contains? --ignore-case""",
+    "show-ref": """-dqs --head --heads --branches --tags --dereference --hash? --verify --quiet
+        --abbrev?""",
+    "cherry": "-v --abbrev?",
+    "count-objects": "-vH --verbose --human-readable",
+    "check-ignore": "-qvnz --quiet --verbose --non-matching --no-index",
+    "check-attr": "-az --all --cached",
+    "version": "--build-options",
+}
+
+PURE = frozenset(_READS)
+"""Subcommands whose whole purpose is to read: more than that is never what was meant."""
+
+_BRANCH = """-arviq --all --remotes --list --verbose --show-current --contains? --no-contains?
+    --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column
+    --abbrev? --no-abbrev --ignore-case"""
+_BRANCH_LISTS = split_names("--list --contains --no-contains --merged --no-merged --points-at")
+_TAG = """-li -n? --list --sort: --format: --contains? --no-contains? --merged? --no-merged?
+    --points-at: --column? --color? --ignore-case"""
+_CONFIG = """-lz --list --get --get-all --get-regexp --global --local --system --worktree
+    --show-origin --show-scope --name-only --null --type: --bool --int --path --includes
+    --no-includes --default:"""
+_CONFIG_GETS = split_names("--get --get-all --get-regexp --list -l")
+_CONFIG_SCOPES = split_names(
+    "--global --local --system --worktree --show-origin --show-scope --type"
+)
+
+
+def git(words: Sequence[ShellWord]) -> None:
+    refuse_unsafe_globs(words)
+    rest = after_global_options(words)
+    if not rest or rest[0].text in ("--version", "-v"):
+        if len(rest) > 1:
+            raise Unproven(f"git {rest[1].text}")
+        return
+    subcommand, arguments = rest[0].text, rest[1:]
+    if subcommand in _READS:
+        _options(_READS[subcommand]).operands(arguments)
+    elif subcommand in _LISTINGS:
+        _LISTINGS[subcommand](arguments)
+    else:
+        raise Unproven(f"git {subcommand}")
+
+
+def after_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    """From the subcommand on. Options that only say where or how to print may stand before it."""
+    rest = list(words)
+    while rest and rest[0].text in ("--no-pager", "-P", "--no-optional-locks", "-C"):
+        if rest.pop(0).text == "-C":
+            directory = rest.pop(0) if rest else ShellWord("-")
+            if directory.is_glob or directory.text.startswith("-"):
+                raise Unproven("git -C without a plain directory")
+    return rest
+
+
+def directories(words: Sequence[ShellWord]) -> list[str]:
+    """What `-C` says, in order: git goes there first."""
+    texts = [word.text for word in words[: len(words) - len(after_global_options(words))]]
+    return [place for option, place in pairwise(texts) if option == "-C"]
+
+
+@cache
+def _options(notation: str) -> ReaderOptions:
+    return ReaderOptions.parse(notation)
+
+
+def _branch(words: Sequence[ShellWord]) -> None:
+    """A name without a listing option is a branch to be created."""
+    operands = _options(_BRANCH).operands(words)
+    lists = any(word.text.partition("=")[0] in _BRANCH_LISTS for word in words)
+    if operands and not lists:
+        raise Unproven(f"git branch {operands[0].text}, which creates it")
+
+
+def _tag(words: Sequence[ShellWord]) -> None:
+    operands = _options(_TAG).operands(words)
+    if operands and not any(word.text in ("-l", "--list") for word in words):
+        raise Unproven(f"git tag {operands[0].text}, which creates it")
+
+
+def _config(words: Sequence[ShellWord]) -> None:
+    refuse_globs(words)
+    _options(_CONFIG).operands(words)
+    if not words or words[0].text not in _CONFIG_GETS | _CONFIG_SCOPES:
+        raise Unproven("git config that does not begin with what to get")
+    if not any(word.text in _CONFIG_GETS for word in words):
+        raise Unproven("git config without --get or --list")
+
+
+def _remote(words: Sequence[ShellWord]) -> None:
+    texts = [word.text for word in words]
+    if texts not in ([], ["-v"], ["--verbose"]) and texts[0] != "get-url":
+        raise Unproven(f"git remote {texts[0]}")
+    _options("-v --verbose --all --push").operands(words)
+
+
+def _stash(words: Sequence[ShellWord]) -> None:
+    action = words[0].text if words else "push"
+    if action not in ("list", "show"):
+        raise Unproven(f"git stash {action}")
+    _options(_LOG).operands(words[1:])
+
+
+def _reflog(words: Sequence[ShellWord]) -> None:
+    operands = _options(_LOG).operands(words)
+    if operands and operands[0].text not in ("show", "HEAD"):
+        raise Unproven(f"git reflog {operands[0].text}")
+
+
+def _worktree(words: Sequence[ShellWord]) -> None:
+    if [word.text for word in words] not in (["list"], ["list", "--porcelain"]):
+        raise Unproven("git worktree other than list")
+
+
+def _symbolic_ref(words: Sequence[ShellWord]) -> None:
+    refuse_globs(words)
+    if len(_options("-q --quiet --short").operands(words)) != 1:
+        raise Unproven("git symbolic-ref with a new target")
+
+
+_LISTINGS = {
+    "branch": _branch,
+    "tag": _tag,
+    "config": _config,
+    "remote": _remote,
+    "stash": _stash,
+    "reflog": _reflog,
+    "worktree": _worktree,
+    "symbolic-ref": _symbolic_ref,
+}

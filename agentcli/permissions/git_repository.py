@@ -1,0 +1,153 @@
+"""Whether git, called in a directory, runs nothing but itself.
+
+A repository can name programs for git to run: a file system monitor, filters, external diffs,
+hooks. Its configuration may come from whoever made the workspace, so it is read here by an
+allow-list of keys, and a repository that sets anything else is not inert. What the person's own
+global configuration names is theirs to decide; in a sandbox commands have another one.
+"""
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from agentcli.permissions.reader_options import split_names
+
+_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
+
+_INERT_KEYS = {
+    "core": split_names(
+        """repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode
+        symlinks autocrlf eol safecrlf quotepath abbrev sparsecheckout sparsecheckoutcone longpaths
+        protecthfs protectntfs untrackedcache preloadindex fscache commentchar compression editor
+        sharedrepository hidedotfiles pager whitespace hookspath fsmonitor"""
+    ),
+    "remote": split_names("url fetch pushurl push tagopt prune mirror"),
+    "submodule": split_names("url active branch ignore"),
+    "extensions": split_names("objectformat refstorage worktreeconfig"),
+    "diff": split_names("renames algorithm mnemonicprefix colormoved noprefix"),
+    "log": split_names("date decorate abbrevcommit follow"),
+    "lfs": split_names("repositoryformatversion"),
+    "http": split_names("extraheader postbuffer version sslverify"),
+}
+"""By section: the keys that name no program and lead to no other file."""
+
+_OF_A_USER = (".gitconfig", ".config/git/config")
+
+_INERT_SECTIONS = split_names(
+    """advice alias branch color commit credential fetch gc gui index init maintenance merge pack
+    pull push rebase receive rerere safe status tag transfer user"""
+)
+"""Whatever they set plays no part in reading."""
+
+_LFS_FILTER = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?|true")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
+_SUBMODULE_MODE = b"\x00\x00\xe0\x00"
+_LARGEST_FILE_BYTES = 50_000_000
+
+
+class _Runs(Exception):
+    """Carries out what may run something."""
+
+
+def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
+    """What in the repository around `directory` may make git run a program; None: nothing.
+
+    `home`: where settings of a user stand that commands can change."""
+    try:
+        for name in _OF_A_USER if home else ():
+            if home and _check_settings(_bytes(home / name)):
+                raise _Runs("a command has set core.hookspath for every repository")
+        found = _git_directory(directory.resolve())
+        if found is not None:
+            _check_repository(*found)
+    except _Runs as runs:
+        return str(runs)
+    except (OSError, RuntimeError) as error:
+        return f"the repository cannot be read ({error})"
+    return None
+
+
+def _has_submodules(index: Path) -> bool:
+    try:
+        found = index.stat()
+    except FileNotFoundError:
+        return False
+    stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return _names_submodules(index, stamp)
+
+
+@lru_cache(maxsize=8)
+def _names_submodules(index: Path, stamp: tuple[int, ...]) -> bool:
+    """Of a large repository it takes long to read, and every command line with git asks.
+
+    The mode of a submodule's entry, found by chance in another place, costs one question."""
+    return _SUBMODULE_MODE in _bytes(index)
+
+
+def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
+    hooks = _check_settings(_bytes(shared / "config"))
+    _check_settings(_bytes(own / "config.worktree"))
+    directory = worktree / hooks if hooks else shared / "hooks"
+    if (directory / "post-index-change").exists():
+        raise _Runs("the repository has a post-index-change hook")
+    if _has_submodules(own / "index"):
+        raise _Runs("the repository has submodules, whose configuration git follows as well")
+
+
+def _git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
+    """The working tree, its own git directory and the one shared with other working trees."""
+    for place in (directory, *directory.parents):
+        mark = place / ".git"
+        if mark.exists():
+            own = mark
+            if not mark.is_dir():
+                own = (place / _text(mark).removeprefix("gitdir:").strip()).resolve()
+            return place, own, (own / _text(own / "commondir").strip()).resolve()
+        if (place / "HEAD").exists() and (place / "objects").exists():
+            # Any folder can look like this, and git would take its configuration for the real one.
+            raise _Runs(f"{place.name} looks like a git directory itself")
+    return None
+
+
+def _text(path: Path) -> str:
+    return _bytes(path).decode("utf-8", errors="replace")
+
+
+def _bytes(path: Path) -> bytes:
+    if not path.exists():
+        return b""
+    if not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES:
+        raise _Runs(f"{path.name} of the repository is not an ordinary file")
+    return path.read_bytes()
+
+
+def _check_settings(content: bytes) -> str:
+    """Raises for what may run something; returns the hooks directory where one is set."""
+    section, hooks = "", ""
+    for line in map(str.strip, content.decode("utf-8", errors="replace").splitlines()):
+        if header := _SECTION.match(line):
+            section = header[1].lower()
+            line = line[header.end() :].strip()
+        if not line or line[0] in "#;":
+            continue
+        entry = _ENTRY.fullmatch(line)
+        if entry is None or line.endswith("\\"):
+            raise _Runs("the repository's configuration is not plain")
+        key, value = entry[1].lower(), entry[2] or ""
+        if not _is_inert(section, key, value=value):
+            raise _Runs(f"the repository sets {section}.{key}")
+        if key == "hookspath":
+            hooks = value
+    return hooks
+
+
+def _is_inert(section: str, key: str, *, value: str) -> bool:
+    match section, key:
+        case "core", "fsmonitor":
+            return value.lower() == "false"
+        case "core", "hookspath":
+            return _PLAIN_PATH.fullmatch(value) is not None
+        case "filter", _:
+            return _LFS_FILTER.fullmatch(value) is not None
+    return section in _INERT_SECTIONS or key in _INERT_KEYS.get(section, ())

@@ -1,0 +1,227 @@
+"""What a hook's exit code and output mean: the form that hooks have in this field.
+
+Exit code 2 refuses, with stderr as the reason. Exit code 0 agrees to nothing by itself: an object
+on stdout may decide, change or add something, any other text is context where a prompt or a
+session begins and otherwise nothing. Every other exit code is a failure of the hook.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from agentcli.permissions.hook_process import HookProblem, HookRun
+from agentcli.system.output import cap
+from agentcli.system.plain_text import to_plain_text
+from agentcli.types.messages import Json, Text
+from agentcli.types.tools import Command, Diff, FileView, Output
+from agentcli.types.verdicts import Reaction
+
+HookEvent = Literal[
+    "PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop"
+]
+HookDecision = Literal["none", "allow", "ask", "deny", "failed"]
+Clean = Callable[[str], str]
+
+DENIED_EXIT_CODE = 2
+NO_REASON = "it gave no reason"
+REASON_BYTES = 4_000
+CONTEXT_BYTES = 20_000
+"""Of what goes to the model: a hook may print more, and most of it is not meant for it."""
+
+_WORDS: dict[str, HookDecision] = {
+    "allow": "allow",
+    "approve": "allow",
+    "ask": "ask",
+    "deny": "deny",
+    "block": "deny",
+}
+STRICTNESS: tuple[HookDecision, ...] = ("none", "allow", "ask", "failed", "deny")
+_CONTEXT_BY_PRINTING: tuple[HookEvent, ...] = ("UserPromptSubmit", "SessionStart")
+_OUTPUT_FIELDS = ("updatedToolOutput", "updatedMCPToolOutput")
+
+
+class HookFailure(HookProblem):
+    """It ran to its end and says itself that it failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookAnswer:
+    """What a hook said, before anybody looked at what it was asked."""
+
+    decision: HookDecision = "none"
+    reason: str = ""
+    input: dict[str, Json] | None = None
+    """With PreToolUse: the arguments to run instead, in the words the hook was told."""
+    output: str | None = None
+    """With PostToolUse: what the model gets instead."""
+    context: str = ""
+    """What it wants the model to know."""
+    message: str = ""
+    """What it wants the person to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookResult:
+    """What one hook made of one event."""
+
+    hook: str
+    event: HookEvent
+    decision: HookDecision
+    call_id: str = ""
+    reason: str = ""
+    input: Json = None
+    """The arguments to run instead; None: unchanged."""
+    output: str | None = None
+    context: str = ""
+    message: str = ""
+    is_broken: bool = False
+    """With `failed`: it did not even say so itself."""
+    duration_s: float = 0.0
+
+
+def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
+    """Raises HookProblem for what means nothing. All text in the answer is clean and bounded."""
+    if ran.exit_code == DENIED_EXIT_CODE:
+        reason = ran.stderr or ran.stdout or NO_REASON
+        return HookAnswer(decision="deny", reason=_text(reason, clean, REASON_BYTES))
+    if ran.exit_code != 0:
+        last = ran.stderr.splitlines()[-1:] or [""]
+        shown = _text(last[0], clean, REASON_BYTES)
+        raise HookFailure(f"ended with exit code {ran.exit_code} {shown}".rstrip())
+    if ran.stdout.startswith("{"):
+        return _clean(_build_answer(event, *_objects(ran.stdout)), clean)
+    said = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
+    return HookAnswer(context=_text(said, clean, CONTEXT_BYTES))
+
+
+def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the answer, and what stands in its `hookSpecificOutput`."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HookProblem(f"printed an object that is not JSON ({error})") from None
+    inner = answer.get("hookSpecificOutput") or {}
+    if not isinstance(inner, dict):
+        raise HookProblem("printed a hookSpecificOutput that is not an object")
+    return answer, inner
+
+
+def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) -> HookAnswer:
+    fields = {**outer, **inner}
+    changed = fields.get("updatedInput")
+    if changed is not None and not isinstance(changed, dict):
+        raise HookProblem("printed an updatedInput that is not an object")
+    decision = max(_decision(outer), _decision(inner), key=STRICTNESS.index)
+    reason = fields.get("permissionDecisionReason") or fields.get("reason") or ""
+    answer = HookAnswer(
+        decision=decision,
+        reason=str(reason or (NO_REASON if decision in ("ask", "deny") else "")),
+        input=changed,
+        output=_output(fields),
+        context=str(fields.get("additionalContext") or ""),
+        message=str(fields.get("systemMessage") or ""),
+    )
+    if _goes_on(outer) and _goes_on(inner):
+        return answer
+    if event == "Stop":  # it is to stop, whatever else the hook wants of it
+        return replace(answer, decision="none")
+    reason = fields.get("stopReason") or reason or "it said not to continue"
+    return replace(answer, decision="deny", reason=str(reason))
+
+
+def _goes_on(fields: dict[str, Any]) -> bool:
+    word = fields.get("continue")
+    if word is not None and not isinstance(word, bool):
+        raise HookProblem(f"printed {word!r} for continue, which is not true or false")
+    return word is not False
+
+
+def _decision(fields: dict[str, Any]) -> HookDecision:
+    """The strictest word where there are two."""
+    words = [fields.get("permissionDecision"), fields.get("decision")]
+    return max(map(_meaning, words), key=STRICTNESS.index)
+
+
+def _meaning(word: Any) -> HookDecision:
+    if word is None:
+        return "none"
+    if not isinstance(word, str) or word not in _WORDS:
+        raise HookProblem(f"printed the decision {word!r}, which is not allow, ask or deny")
+    return _WORDS[word]
+
+
+def _output(fields: dict[str, Any]) -> str | None:
+    for name in _OUTPUT_FIELDS:
+        given = fields.get(name)
+        if isinstance(given, dict):
+            given = given.get("content", given.get("stdout"))
+        if isinstance(given, str):
+            return given
+        if given is not None:
+            raise HookProblem(f"printed an {name} that is neither text nor has one as content")
+    return None
+
+
+def _clean(answer: HookAnswer, clean: Clean) -> HookAnswer:
+    return replace(
+        answer,
+        reason=_text(answer.reason, clean, REASON_BYTES),
+        output=None if answer.output is None else clean(to_plain_text(answer.output)),
+        context=_text(answer.context, clean, CONTEXT_BYTES),
+        message=_text(answer.message, clean, REASON_BYTES),
+    )
+
+
+def _text(text: str, clean: Clean, limit_bytes: int) -> str:
+    return cap(clean(to_plain_text(text)), limit_bytes)[0]
+
+
+# A tool's result as hooks are told of it, and what a hook's answer makes of it.
+
+
+def read_text(output: Output) -> str:
+    return "\n".join(block.text for block in output.content if isinstance(block, Text))
+
+
+def build_response(output: Output, said: str, *, file_path: Json) -> Json:
+    """In the form that existing hooks look for, as far as it is ours to give.
+
+    `file_path`: the one file that the hook was told of; empty: there is none."""
+    is_error = output.error is not None
+    response: dict[str, Json] = {"content": said, "is_error": is_error, "success": not is_error}
+    match output.details:
+        case Command(exit_code=exit_code, timed_out=timed_out):
+            response |= {"stdout": said, "stderr": "", "exit_code": exit_code}
+            response["interrupted"] = timed_out
+        case Diff(path=path) | FileView(path=path):
+            response["filePath"] = file_path or path
+        case _:
+            pass
+    return response
+
+
+def join_reactions(before: Reaction | None, now: Reaction) -> Reaction:
+    """Of one hook that was told of a call in parts: nothing that came of a part is lost."""
+    if before is None or now.decision in ("transformed", "rejected"):
+        return now
+    return now if before.decision == "observed" else before
+
+
+def build_reaction(result: HookResult, output: Output) -> Reaction:
+    """A hook that broke may have been there to take something out: then nothing is let through."""
+    if result.decision == "deny" or result.is_broken:
+        return Reaction(hook=result.hook, decision="rejected", reason=result.reason)
+    if result.decision == "failed":
+        return Reaction(hook=result.hook, decision="failed", reason=result.reason)
+    content = output.content
+    if result.output is not None:
+        images = (block for block in content if not isinstance(block, Text))
+        content = (Text(text=result.output), *images)
+    if result.context:
+        content = (*content, Text(text=f"[hook: {result.context}]"))
+    if content == output.content:
+        return Reaction(hook=result.hook, decision="observed", reason=result.reason)
+    return Reaction(
+        hook=result.hook, decision="transformed", output=replace(output, content=content)
+    )

@@ -1,0 +1,168 @@
+"""One run of a hook's command: words in, exit code and output out, within limits.
+
+Nobody waits for a grandchild that keeps a stream open, a hook that does not read its input blocks
+nothing, and one that prints without end is killed before it costs memory or disk. What runs out of
+its time is killed with everything that came of it, whatever session that has moved to.
+"""
+
+import asyncio
+import os
+import secrets
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO
+
+from agentcli.system import own_process, process, process_tree
+from agentcli.system.environment import MARK, is_secret_name
+from agentcli.system.process import Pipe, Steps
+
+LARGEST_OUTPUT_BYTES = 1_000_000
+
+_KILL: Steps = ((process_tree.KILL, 1.0),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRun:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+class HookProblem(Exception):
+    """It did not look at what it was shown: not started, not ended, or not understood."""
+
+
+def build_hook_environment(
+    environ: Mapping[str, str], *, pass_env: Iterable[str], secret: Iterable[str], project: Path
+) -> dict[str, str]:
+    """The person's own environment without its secrets, and with where the project is.
+
+    A hook runs outside of any sandbox, so no program is found in the project by its bare name.
+
+    `secret`: names, or globs for them, besides those that speak of a secret. Existing hooks find
+    their files by the second of the two names.
+    """
+    passed, hidden = set(pass_env), tuple(secret)
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in passed
+        or not (is_secret_name(name) or any(fnmatchcase(name, one) for one in hidden))
+    }
+    return own_process.without_project(kept, project) | {
+        "AGENTCLI_PROJECT_DIR": str(project),
+        "CLAUDE_PROJECT_DIR": str(project),
+    }
+
+
+async def run_hook(
+    command: str | tuple[str, ...],
+    *,
+    stdin: bytes,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float,
+) -> HookRun:
+    """Raises HookProblem."""
+    mark = f"hook-{secrets.token_hex(8)}."
+    flooded = asyncio.Event()
+    stdout, stderr = _LimitedOutput(flooded), _LimitedOutput(flooded)
+    with ExitStack() as stack:
+        given = stack.enter_context(tempfile.TemporaryFile())
+        given.write(stdin)
+        given.seek(0)
+        pipes = Pipe(stdout), Pipe(stderr)
+        for pipe in pipes:
+            stack.callback(pipe.close)
+        marked = {**env, MARK: env.get(MARK, "") + mark}
+        child = _start(command, stdin=given, pipes=pipes, cwd=cwd, env=marked)
+        for pipe in pipes:
+            pipe.close_writer()
+        try:
+            exit_code = await _wait(child, flooded, timeout_s=timeout_s)
+            await asyncio.gather(*(pipe.drain(process.DRAIN_S) for pipe in pipes))
+        finally:
+            if child.poll() is None:
+                await process.run_to_completion(_kill(child, mark))
+        if flooded.is_set():
+            raise _flood()
+    return HookRun(exit_code=exit_code, stdout=stdout.text(), stderr=stderr.text())
+
+
+class _LimitedOutput:
+    """The beginning of a stream; the flood is announced, and the rest is dropped."""
+
+    def __init__(self, flooded: asyncio.Event) -> None:
+        self._flooded = flooded
+        self._content = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        self._content += chunk[: LARGEST_OUTPUT_BYTES + 1 - len(self._content)]
+        if len(self._content) > LARGEST_OUTPUT_BYTES:
+            self._flooded.set()
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def text(self) -> str:
+        return self._content.decode("utf-8-sig", errors="replace").strip()
+
+
+def _start(
+    command: str | tuple[str, ...],
+    *,
+    stdin: IO[bytes],
+    pipes: tuple[Pipe, Pipe],
+    cwd: Path,
+    env: Mapping[str, str],
+) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(
+            command,
+            shell=isinstance(command, str),
+            stdin=stdin,
+            stdout=pipes[0].writer,
+            stderr=pipes[1].writer,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise HookProblem(f"could not be started: {error}") from None
+
+
+async def _wait(
+    child: "subprocess.Popen[bytes]", flooded: asyncio.Event, *, timeout_s: float
+) -> int:
+    ended = asyncio.ensure_future(process.wait_for_exit(child))
+    flood = asyncio.ensure_future(flooded.wait())
+    try:
+        async with asyncio.timeout(timeout_s):
+            await asyncio.wait((ended, flood), return_when=asyncio.FIRST_COMPLETED)
+    except TimeoutError:
+        raise HookProblem(f"did not end within {timeout_s:g} s and was killed") from None
+    finally:
+        was_over = ended.done()
+        for waiting in (ended, flood):
+            waiting.cancel()
+        await asyncio.gather(ended, flood, return_exceptions=True)
+    if not was_over:
+        raise _flood()
+    return ended.result()
+
+
+def _flood() -> HookProblem:
+    return HookProblem(f"printed more than {LARGEST_OUTPUT_BYTES} bytes")
+
+
+async def _kill(child: "subprocess.Popen[bytes]", tag: str) -> None:
+    if os.name == "posix":
+        await process.end(child, tag=tag, steps=_KILL)
+    else:
+        child.kill()
+        child.wait()

@@ -1,0 +1,301 @@
+"""The person's own commands around what the agent does: JSON in, a decision out.
+
+A hook can refuse a call, change its arguments, ask for a person, or say that it needs none. It
+cannot lift what a rule refuses. One that fails, hangs or talks nonsense has not looked at the call:
+that is said, and before a tool runs it counts as a wish to ask.
+"""
+
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, get_args
+
+from agentcli.permissions.hook_answer import (
+    STRICTNESS,
+    Clean,
+    HookAnswer,
+    HookDecision,
+    HookEvent,
+    HookFailure,
+    HookResult,
+    build_reaction,
+    build_response,
+    join_reactions,
+    parse_answer,
+    read_text,
+)
+from agentcli.permissions.hook_names import (
+    COMMON_MODES,
+    HookCallView,
+    OwnCall,
+    fits,
+    fits_subject,
+    tell_call,
+)
+from agentcli.permissions.hook_process import HookProblem, run_hook
+from agentcli.types.errors import SettingsError
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import Output
+from agentcli.types.verdicts import Delegation, Reaction
+
+TIMEOUT_S = 60.0
+
+After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
+
+ABOUT_TOOLS: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse")
+WITH_MATCHER: tuple[HookEvent, ...] = (*ABOUT_TOOLS, "SessionStart", "SessionEnd")
+"""Events that have something a matcher can be about: a tool, how a session began or ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    event: HookEvent
+    command: str | tuple[str, ...]
+    """A line for the shell, or the words of a program."""
+    matcher: str = ""
+    """Names, or a regular expression for them; empty: every tool."""
+    timeout_s: float = TIMEOUT_S
+    where: str = ""
+    """The file and line."""
+    project: Path | None = None
+    """The root of the project that brought it; None: it is the person's own."""
+
+    def __post_init__(self) -> None:
+        if self.event not in get_args(HookEvent):
+            raise SettingsError(
+                f"there is no hook event {self.event!r}",
+                hint=f"the events are {', '.join(get_args(HookEvent))}",
+            )
+        if not self.command or self.timeout_s <= 0:
+            raise SettingsError(
+                f"the {self.event} hook needs a command and a positive time limit",
+                hint=f"edit {self.where}",
+            )
+        try:
+            fits(self.matcher, "")
+        except re.error as error:
+            raise SettingsError(
+                f"the matcher {self.matcher!r} of a hook is no regular expression: {error}",
+                hint=f"edit {self.where}",
+            ) from None
+
+    @property
+    def name(self) -> str:
+        line = self.command if isinstance(self.command, str) else " ".join(self.command)
+        return line if len(line) <= 60 else f"{line[:59]}…"
+
+    def is_about(self, event: HookEvent, subject: str) -> bool:
+        """Whether it is to run for an event that is not about a tool."""
+        is_meant = event not in WITH_MATCHER or fits_subject(self.matcher, subject)
+        return event == self.event and is_meant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookVerdict:
+    """What all hooks together say before a call."""
+
+    decision: HookDecision = "none"
+    hook: str = ""
+    reason: str = ""
+    input: Json = None
+    """The arguments to run instead; None: unchanged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookContext:
+    """What hooks run in, and what every one of them is told."""
+
+    session_id: str
+    cwd: Path
+    env: Mapping[str, str]
+    transcript: Path | None = None
+    mode: Callable[[], str] = lambda: ""
+    clean: Clean = str
+    """Takes secrets out of what a hook says, and of what it is told a tool has said."""
+    own_call: Callable[[str, Json], OwnCall] = lambda tool, given: OwnCall(tool=tool, input=given)
+    """A call as its tool understands it, from the tool's name and what the model gave it."""
+    why_not: Callable[[Hook], str] = lambda hook: ""
+    """Why a hook may not run any more; empty: it may."""
+
+    def build_input(self, event: HookEvent) -> dict[str, Json]:
+        mode = self.mode()
+        return {
+            "session_id": self.session_id,
+            "transcript_path": str(self.transcript or ""),
+            "cwd": str(self.cwd),
+            "permission_mode": COMMON_MODES.get(mode, mode),
+            "agentcli_mode": mode,
+            "hook_event_name": event,
+        }
+
+
+class HookRunner:
+    def __init__(
+        self,
+        hooks: Iterable[Hook],
+        ground: HookContext,
+        *,
+        emit: Callable[[HookResult], None] = lambda result: None,
+    ) -> None:
+        """`tell` hears of every result, also of those that decide nothing."""
+        self._hooks = tuple(hooks)
+        self._ground = ground
+        self._tell = emit
+
+    async def run_before(self, call: ToolCall, child: Delegation | None = None) -> HookVerdict:
+        """Each hook sees the arguments as the one before left them; a denial ends it."""
+        said = HookVerdict()
+        for hook in self._hooks:
+            given = call.input if said.input is None else said.input
+            for telling in self._describe_call(hook, "PreToolUse", call.name, given):
+                details = self._details(call, telling, child)
+                result = await self._before(hook, call, telling, details=details)
+                said = _join_decisions(said, result)
+                if said.decision == "deny":
+                    return said
+        return said
+
+    def build_after(self, child: Delegation | None = None) -> Sequence[After]:
+        """One step for every hook that looks at results: of a child's calls, where one is named."""
+        return [
+            partial(self._after, hook, child) for hook in self._hooks if hook.event == "PostToolUse"
+        ]
+
+    async def run_event(
+        self, event: HookEvent, subject: str = "", **details: Json
+    ) -> Sequence[HookResult]:
+        """At the start or the end of a session or turn, or when the person has written a prompt."""
+        results = []
+        for hook in self._hooks:
+            if hook.is_about(event, subject):
+                result, _ = await self._run(hook, details)
+                self._tell(result)
+                results.append(result)
+        return results
+
+    def _describe_call(
+        self, hook: Hook, event: HookEvent, tool: str, given: Json
+    ) -> Sequence[HookCallView]:
+        if hook.event != event:
+            return ()
+        ground = self._ground
+        return tell_call(hook.matcher, ground.own_call(tool, given), root=ground.cwd)
+
+    def _details(
+        self, call: ToolCall, telling: HookCallView, child: Delegation | None
+    ) -> dict[str, Json]:
+        details: dict[str, Json] = {
+            "tool_name": telling.tool_name,
+            "tool_input": telling.tool_input,
+            "call_id": call.id,
+            "agentcli_tool": telling.call.tool,
+            "agentcli_input": telling.call.input,
+        }
+        if telling.is_in_our_names:
+            details["permission_mode"] = self._ground.mode()
+        if child is not None:
+            details |= {
+                "agent_id": child.child_id,
+                "agent_type": child.role,
+                "agent_task": child.task,
+            }
+        return details
+
+    async def _before(
+        self,
+        hook: Hook,
+        call: ToolCall,
+        telling: HookCallView,
+        *,
+        details: Mapping[str, Json],
+    ) -> HookResult:
+        result, answer = await self._run(hook, details)
+        result = replace(result, call_id=call.id)
+        if hook.project is not None and result.decision == "allow":
+            result = replace(result, decision="none")  # a project can only tighten
+        changed = None if result.decision == "deny" else answer.input
+        if changed is not None and changed != telling.tool_input:
+            result = _apply_change(result, changed, telling)
+        self._tell(result)
+        return result
+
+    async def _after(
+        self, hook: Hook, child: Delegation | None, call: ToolCall, output: Output
+    ) -> Reaction | None:
+        """None: the hook has nothing to do with this call."""
+        reaction: Reaction | None = None
+        for telling in self._describe_call(hook, "PostToolUse", call.name, call.input):
+            details = self._details(call, telling, child)
+            said = self._ground.clean(read_text(output))
+            details["tool_response"] = build_response(output, said, file_path=telling.file_path)
+            result, _ = await self._run(hook, details)
+            self._tell(replace(result, call_id=call.id))
+            reaction = join_reactions(reaction, build_reaction(result, output))
+            if reaction.decision == "rejected":
+                break
+            output = reaction.output or output
+        return reaction
+
+    async def _run(self, hook: Hook, details: Mapping[str, Json]) -> tuple[HookResult, HookAnswer]:
+        began = time.monotonic()
+        answer, broken = HookAnswer(), False
+        try:
+            answer = await self._answer(hook, details)
+        except HookProblem as problem:
+            answer = HookAnswer(decision="failed", reason=f"the hook {problem}")
+            broken = not isinstance(problem, HookFailure)
+        except OSError as error:  # no space for its input, no handle for its output
+            answer = HookAnswer(decision="failed", reason=f"the hook could not be run: {error}")
+            broken = True
+        result = HookResult(
+            hook=hook.name,
+            event=hook.event,
+            decision=answer.decision,
+            reason=answer.reason,
+            output=answer.output,
+            context=answer.context,
+            message=answer.message,
+            is_broken=broken,
+            duration_s=round(time.monotonic() - began, 4),
+        )
+        return result, answer
+
+    async def _answer(self, hook: Hook, details: Mapping[str, Json]) -> HookAnswer:
+        ground = self._ground
+        if why_not := ground.why_not(hook):
+            raise HookProblem(f"was not run: {why_not}")
+        told = json.dumps({**ground.build_input(hook.event), **details}, default=str)
+        ran = await run_hook(
+            hook.command,
+            stdin=told.encode("utf-8", "replace"),
+            cwd=hook.project or ground.cwd,
+            env=ground.env,
+            timeout_s=hook.timeout_s,
+        )
+        return parse_answer(hook.event, ran, clean=ground.clean)
+
+
+def _apply_change(
+    result: HookResult, changed: dict[str, Json], telling: HookCallView
+) -> HookResult:
+    try:
+        if not telling.takes_changes:
+            raise HookProblem("wants to change a part of the call, which cannot be done")
+        return replace(result, input=telling.translate_back(changed))
+    except HookProblem as problem:
+        return replace(result, decision="failed", reason=f"the hook {problem}", is_broken=True)
+
+
+def _join_decisions(said: HookVerdict, result: HookResult) -> HookVerdict:
+    """The stricter of the two decides; the last change of the arguments holds."""
+    changed = said.input if result.input is None else result.input
+    if STRICTNESS.index(result.decision) <= STRICTNESS.index(said.decision):
+        hook = result.hook if result.input is not None else said.hook
+        return HookVerdict(decision=said.decision, hook=hook, reason=said.reason, input=changed)
+    return HookVerdict(
+        decision=result.decision, hook=result.hook, reason=result.reason, input=changed
+    )

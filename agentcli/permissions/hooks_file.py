@@ -1,0 +1,186 @@
+"""Hooks as they stand in `hooks.json`: the form that is common in this field.
+
+What would lose a check stops the program: a file that is no JSON, a hook of a deciding event that
+cannot be run as it is written. Everything else that is not understood is a warning. Both name the
+file and the line.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+from agentcli.permissions.hook_answer import HookEvent
+from agentcli.permissions.hook_names import fits
+from agentcli.permissions.hooks import TIMEOUT_S, WITH_MATCHER, Hook
+from agentcli.types.errors import SettingsError
+
+LONGEST_TIMEOUT_S = 3600
+LAST_TIMEOUT_S = 5.0
+"""Unless the file says otherwise: at the end of a session somebody waits for the program to go."""
+EVENTS: dict[str, HookEvent] = {event: event for event in get_args(HookEvent)}
+DECIDING: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")
+"""A hook of these that does not run is a check that nobody makes."""
+
+_MISSPELT = 0.85
+"""From this likeness on, an unknown event was meant to be one that decides."""
+_TOP = ("hooks", "description", "$schema")
+_GROUP = ("matcher", "hooks", "description")
+_ENTRY = ("type", "command", "shell", "timeout", "description", "statusMessage")
+_SHELLS = ("sh", "bash")
+_HOW = (
+    'write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": '
+    '[{"type": "command", "command": "./check.sh"}]}]}}'
+)
+_FIX = "correct it: until then no hook is used, and nothing runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HooksFile:
+    hooks: tuple[Hook, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What is in the file and has no effect, each with its line."""
+
+
+def parse_hooks(text: str, path: Path, *, project: Path | None = None) -> HooksFile:
+    """Raises SettingsError. `project`: the root of the project whose file it is."""
+    try:
+        document = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise SettingsError(f"{path}:{error.lineno} is not JSON: {error.msg}", hint=_HOW) from None
+    except (RecursionError, ValueError) as error:
+        raise SettingsError(f"{path} is not JSON: {error}", hint=_HOW) from None
+    reading = _HooksParser(text=text, path=path, project=project)
+    hooks = tuple(reading.hooks(document))
+    return HooksFile(hooks=hooks, warnings=tuple(dict.fromkeys(reading.warnings)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HooksParser:
+    text: str
+    path: Path
+    project: Path | None
+    warnings: list[str] = field(default_factory=list)
+
+    def hooks(self, document: Any) -> Iterator[Hook]:
+        if not isinstance(document, dict):
+            raise self._error("the file must be one object", "{")
+        if "hooks" in document:
+            self._note_unknown(document, _TOP, "a hooks file")
+            document = document["hooks"]
+        if not isinstance(document, dict):
+            raise self._error("hooks must be an object with events", "hooks")
+        for event, groups in document.items():
+            if event in EVENTS:
+                yield from self._of_event(EVENTS[event], groups)
+            elif event not in _TOP:
+                self._refuse_misspelt(event)
+
+    def _of_event(self, event: HookEvent, groups: Any) -> Iterator[Hook]:
+        for group in self._objects(groups, event):
+            self._note_unknown(group, _GROUP, f"an entry of {event}")
+            matcher = self._matcher(event, group)
+            for entry in self._objects(group.get("hooks"), event):
+                hook = None if matcher is None else self._hook(event, matcher, entry)
+                if hook is not None:
+                    yield hook
+
+    def _matcher(self, event: HookEvent, group: Mapping[str, Any]) -> str | None:
+        """None: nobody can tell what it means."""
+        matcher = group.get("matcher") or ""
+        if event not in WITH_MATCHER:
+            return ""
+        if not isinstance(matcher, str):
+            self._complain(event, f"the matcher of {event} must be a text", "matcher")
+            return None
+        try:
+            fits(matcher, "")
+        except re.error as error:
+            message = f"the matcher {matcher!r} of {event} is no regular expression: {error}"
+            self._complain(event, message, matcher)
+            return None
+        return matcher
+
+    def _hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
+        kind, command = entry.get("type", "command"), entry.get("command")
+        if kind != "command":
+            message = f"a hook of {event} has the type {kind!r}, and only command can be run"
+            self._complain(event, message, kind)
+            return None
+        if not isinstance(command, str) or not command.strip() or "\0" in command:
+            self._complain(event, f"a hook of {event} has no command", event)
+            return None
+        shell = entry.get("shell") or "sh"
+        if shell not in _SHELLS or "args" in entry:
+            message = f"a hook of {event} is not a line for {' or '.join(_SHELLS)}"
+            self._complain(event, message, "args" if "args" in entry else "shell")
+            return None
+        self._note_unknown(entry, _ENTRY, f"a hook of {event}")
+        return Hook(
+            event=event,
+            command=command if shell == "sh" else (shell, "-c", command),
+            matcher=matcher,
+            timeout_s=self._timeout(event, entry),
+            where=f"{self.path}:{self._line(command)}",
+            project=self.project,
+        )
+
+    def _timeout(self, event: HookEvent, entry: Mapping[str, Any]) -> float:
+        usual = LAST_TIMEOUT_S if event == "SessionEnd" else TIMEOUT_S
+        given = entry.get("timeout", usual)
+        is_number = isinstance(given, int | float) and not isinstance(given, bool)
+        if is_number and 0 < given <= LONGEST_TIMEOUT_S:
+            return float(given)
+        taken = LONGEST_TIMEOUT_S if is_number and given > LONGEST_TIMEOUT_S else usual
+        self._warn(
+            f"the timeout of a hook of {event} must be seconds, above 0 and at most"
+            f" {LONGEST_TIMEOUT_S}, not {json.dumps(given)}; it is taken for {taken:g}",
+            "timeout",
+        )
+        return float(taken)
+
+    def _objects(self, given: Any, event: HookEvent) -> Sequence[dict[str, Any]]:
+        if isinstance(given, list) and all(isinstance(one, dict) for one in given):
+            return given
+        self._complain(event, f"{event} must be a list of objects, each with its hooks", event)
+        return ()
+
+    def _note_unknown(self, given: Mapping[str, Any], names: Sequence[str], what: str) -> None:
+        for name in given:
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                self._warn(f"{what} has {name}, which has no effect here{hint}", name)
+
+    def _refuse_misspelt(self, event: str) -> None:
+        """Raises SettingsError where an event that decides was meant; warns of any other."""
+        plain = {re.sub("[^a-z]", "", known.lower()): known for known in DECIDING}
+        written = re.sub("[^a-z]", "", event.lower())
+        meant = get_close_matches(written, plain, n=1, cutoff=_MISSPELT)
+        message = f"there is no hook event {event}"
+        if meant:
+            raise self._error(f"{message}. Did you mean {plain[meant[0]]}?", event)
+        self._warn(f"{message} here, so its hooks do not run: there are {', '.join(EVENTS)}", event)
+
+    def _complain(self, event: HookEvent, message: str, near: object) -> None:
+        """Raises SettingsError where a check would be lost."""
+        if event in DECIDING:
+            raise self._error(message, near)
+        self._warn(f"{message}; it does not run", near)
+
+    def _warn(self, message: str, near: object) -> None:
+        self.warnings.append(self._at_line(message, near))
+
+    def _error(self, message: str, near: object) -> SettingsError:
+        return SettingsError(self._at_line(message, near), hint=_FIX)
+
+    def _at_line(self, message: str, near: object) -> str:
+        return f"{self.path}:{self._line(near)}: {message}"
+
+    def _line(self, word: object) -> int:
+        """Where the word first stands; the first line where it cannot be found."""
+        at = self.text.find(json.dumps(word))
+        return self.text.count("\n", 0, max(at, 0)) + 1

@@ -1,0 +1,243 @@
+"""The judge of every call: rules and mode, then hooks, a model, a person, and one verdict.
+
+What rules or plan mode refuse stays refused: nobody else is even asked. Arguments that a hook or a
+person changed are judged again before they may run.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.evaluator import EvaluationRequest
+from agentcli.permissions.hooks import HookRunner, HookVerdict
+from agentcli.permissions.rules import make_session_rule, parse_rule
+from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
+from agentcli.permissions.suggest import RuleSuggestion, suggest_rules
+from agentcli.types.errors import ToolError
+from agentcli.types.messages import Json, ToolCall
+from agentcli.types.tools import Details, Effect, Tool
+from agentcli.types.verdicts import (
+    NO_GRANTS,
+    AskUser,
+    By,
+    Decision,
+    Delegation,
+    Mode,
+    Preview,
+    Question,
+    Verdict,
+)
+
+Evaluate: TypeAlias = Callable[[EvaluationRequest], Awaitable[Verdict]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JudgedCall:
+    """One call, and what is known about it."""
+
+    call: ToolCall
+    tool: Tool
+    effect: Effect
+    subject: CallSubject
+    preview: Preview | None
+    """None: the arguments were changed, so what was prepared is no longer true."""
+    child: Delegation | None
+
+
+class PolicyJudge:
+    def __init__(
+        self,
+        *,
+        mode: Mode,
+        decider: PolicyDecider,
+        subjects: SubjectFactory,
+        ask_user: AskUser | None,
+        hooks: HookRunner | None = None,
+        evaluate: Evaluate | None = None,
+    ) -> None:
+        """`asker` None: nobody can be asked, and what would be asked is denied.
+        `opinion`: of a model, where a rule wants one; None: then a person is asked."""
+        self.mode = mode
+        self._decider = decider
+        self._subjects = subjects
+        self._asker = ask_user
+        self._hooks = hooks
+        self._opinion = evaluate
+        self._one_question_at_a_time = asyncio.Lock()
+        self._asked_about: dict[str, CallSubject] = {}
+
+    async def __call__(
+        self,
+        call: ToolCall,
+        /,
+        *,
+        tool: Tool,
+        effect: Effect,
+        preview: Preview,
+        child: Delegation | None = None,
+    ) -> Verdict:
+        """`child`: the agent that makes the call, where it is not the session's own."""
+        case = self._case(call, tool=tool, effect=effect, preview=preview, child=child)
+        if refusal := self._refuse(case):
+            return refusal
+        said = await self._hooks.run_before(call, child) if self._hooks else HookVerdict()
+        if said.decision == "deny":
+            return _make_hook_verdict("deny", said)
+        if said.input is not None:
+            changed = self._change_input(case, said.input, by="hook")
+            if isinstance(changed, Verdict):
+                return changed
+            case = changed
+        verdict = await self._judge(case, said)
+        if said.input is None or verdict.decision != "allow":
+            return verdict
+        reason = f"{verdict.reason}; the arguments were changed by hook {said.hook}"
+        return replace(verdict, decision="modify", input=said.input, reason=reason)
+
+    def suggest(self, call: ToolCall) -> RuleSuggestion:
+        """What to offer for "this session" and "always", exactly as it would be stored."""
+        subject = self._asked_about.get(call.id) or self._subjects.build(call.name, call.input)
+        asks = self._decider.asks(subject) or self._decider.judges(subject)
+        return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
+
+    def _case(
+        self,
+        call: ToolCall,
+        *,
+        tool: Tool,
+        effect: Effect,
+        preview: Preview | None,
+        child: Delegation | None,
+    ) -> _JudgedCall:
+        # Rules see the arguments as the tool understands them, whatever names the model used.
+        args = tool.parse(call.input)
+        subject = self._subjects.build(tool.spec.name, args, source=tool.spec.source)
+        subject = replace(subject, effect=effect)
+        return _JudgedCall(
+            call=call, tool=tool, effect=effect, subject=subject, preview=preview, child=child
+        )
+
+    def _change_input(self, case: _JudgedCall, new_input: Json, *, by: By) -> _JudgedCall | Verdict:
+        """The case with other arguments, or the refusal they meet."""
+        call = replace(case.call, input=new_input)
+        try:
+            effect = case.tool.effect(case.tool.parse(new_input))
+            changed = self._case(
+                call, tool=case.tool, effect=effect, preview=None, child=case.child
+            )
+        except ToolError as error:
+            reason = f"the arguments as changed by a {by} are not valid: {error}"
+            return Verdict(decision="deny", by=by, reason=reason)
+        return self._refuse(changed) or changed
+
+    def _refuse(self, case: _JudgedCall) -> Verdict | None:
+        return self._decider.refuse(case.subject, effect=case.effect, mode=self.mode)
+
+    async def _judge(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
+        verdict = await self._evaluate(case, self._decide(case, said))
+        if verdict.decision != "ask":
+            return verdict
+        if self._asker is None:
+            return self._deny_unattended(case, verdict)
+        async with self._one_question_at_a_time:
+            # An answer to the question before may have been "for the whole session".
+            now = self._decide(case, said)
+            return await self._ask(case, verdict) if now.decision == "ask" else now
+
+    async def _evaluate(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
+        if verdict.by != "evaluator" or self._opinion is None:
+            return verdict
+        return await self._opinion(
+            EvaluationRequest(
+                call=case.call,
+                effect=case.effect,
+                workspace=str(case.subject.root),
+                mode=self.mode,
+                verdict=verdict,
+            )
+        )
+
+    def _decide(self, case: _JudgedCall, said: HookVerdict) -> Verdict:
+        verdict = self._decider.decide(case.subject, effect=case.effect, mode=self.mode)
+        is_open = verdict.decision == "allow" or verdict.by == "evaluator"
+        if said.decision in ("ask", "failed") and is_open:
+            return _make_hook_verdict("ask", said)
+        if said.decision == "allow" and verdict.decision == "ask" and verdict.by == "mode":
+            return _make_hook_verdict("allow", said)
+        return verdict
+
+    async def _ask(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
+        assert self._asker is not None
+        preview = await self._preview(case)
+        question = Question(
+            call=case.call,
+            effect=case.effect,
+            preview=preview,
+            verdict=verdict,
+            child=case.child,
+        )
+        self._asked_about[case.call.id] = case.subject
+        try:
+            answer = await self._asker(question)
+        finally:
+            del self._asked_about[case.call.id]
+        if answer.confinement == NO_GRANTS:
+            # A yes to a question is a yes to what the rule that asks would give.
+            answer = replace(answer, confinement=verdict.confinement)
+        return self._apply_answer(case, answer)
+
+    async def _preview(self, case: _JudgedCall) -> Details | None:
+        """Raises ToolError where it cannot be done: then nobody is asked.
+
+        Why it cannot be done may tell what is in a file. Where reading that would be asked about
+        or denied, the question comes first."""
+        try:
+            return await case.preview() if case.preview else None
+        except ToolError:
+            reading = replace(case.subject, tool="read_file", effect=Effect.READ)
+            verdict = self._decider.decide(reading, effect=Effect.READ, mode=self.mode)
+            if verdict.decision == "allow":
+                raise
+            return None
+
+    def _apply_answer(self, case: _JudgedCall, answer: Verdict) -> Verdict:
+        """The person's answer, as far as it can be: what a rule refuses they cannot type either."""
+        if answer.decision == "modify":
+            changed = self._change_input(case, answer.input, by="person")
+            return changed if isinstance(changed, Verdict) else answer
+        if answer.decision == "allow" and answer.rule is not None:
+            self._remember(case)
+        if answer.decision == "ask":
+            return replace(answer, decision="deny", reason=answer.reason or "no answer")
+        return answer
+
+    def _remember(self, case: _JudgedCall) -> None:
+        tools = KNOWN_TOOLS | {case.subject.tool}
+        for text in suggest_rules(case.subject, self._decider).rules:
+            rule = parse_rule(text, "allow", source="session", where="this session", tools=tools)
+            self._decider.add(rule)
+        still = self._decider.decide(case.subject, effect=case.effect, mode=self.mode)
+        if still.decision == "ask" and case.subject.line is not None:
+            self._decider.add(make_session_rule(case.subject.command))
+
+    def _deny_unattended(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
+        """A denial that says what would have permitted it."""
+        suggestion = suggest_rules(case.subject, self._decider)
+        remedy, way = "", ""
+        if verdict.by != "mode":
+            way = "; a person would have to agree"
+        elif suggestion.rules:
+            remedy = suggestion.options
+        elif case.subject.line is not None:
+            remedy = "--allow bash"
+            way = "; in plainer words a rule could permit it"
+        else:
+            way = f"; no rule can permit it ({suggestion.reason})"
+        reason = f"{verdict.reason}, and nobody can be asked here{way}"
+        return replace(verdict, decision="deny", by="nobody", reason=reason, remedy=remedy)
+
+
+def _make_hook_verdict(decision: Decision, said: HookVerdict) -> Verdict:
+    return Verdict(decision=decision, by="hook", reason=f"hook {said.hook}: {said.reason}")

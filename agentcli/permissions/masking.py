@@ -1,0 +1,126 @@
+"""Every event without secrets, as the log, the screen and later requests get it.
+
+Whatever kind of event it is, all text in it is masked but ids and pictures. What has to stay as it
+is, to the byte, is a provider's own data, of which only known secrets are taken out: what merely
+looks like one may be part of a signature. Where its own text was masked, a block loses that data,
+which would vouch for another text.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from agentcli.permissions.secrets import RedactedStream, Redactor
+from agentcli.types.deltas import CallDelta, CallProgress, CommandEnded, TextDelta, ThinkingDelta
+from agentcli.types.events import Event
+from agentcli.types.messages import Echo, Image, Opaque
+
+_NO_TEXT = frozenset(("type", "id", "call_id", "role", "protocol", "session"))
+
+_WITHOUT_TEXT = frozenset((bool, int, float, type(None)))
+"""Most values are of these kinds, or plain text: for them it must be known quickly."""
+
+Piece = TextDelta | ThinkingDelta | CallDelta
+
+
+class EventMasking:
+    """One per session: it knows what of a reply has arrived."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._stream: RedactedStream | None = None
+        self._latest: Piece | None = None
+        """Of the text that is arriving."""
+
+    def __call__(self, event: Event) -> Iterator[Event]:
+        """The event, masked; before it what was held back of a text that it ends."""
+        match event:
+            case TextDelta() | ThinkingDelta() | CallDelta():
+                yield from self._piece(event)
+            case CallProgress() | CommandEnded():  # in the middle of a text
+                yield self.mask_value(event)
+            case _:
+                yield from self._flush()
+                yield self.mask_value(event)
+
+    def mask_value(self, value: Any) -> Any:
+        """The value itself where nothing had to be masked."""
+        if (kind := type(value)) in _WITHOUT_TEXT:
+            return value
+        if kind is str:
+            return self._redactor.mask(value)
+        match value:
+            case Enum() | Image():
+                return value
+            case str():
+                return self._redactor.mask(value)
+            case Echo(data=data):
+                known = self._mask_known(data)
+                return value if known == data else replace(value, data=known)
+            case tuple() | list():
+                items = [self.mask_value(item) for item in value]
+                is_same = all(new is old for new, old in zip(items, value, strict=True))
+                return value if is_same else type(value)(items)
+            case dict():
+                return {self.mask_value(key): self.mask_value(item) for key, item in value.items()}
+        return self._record(value) if is_dataclass(value) else value
+
+    def _record(self, record: Any) -> Any:
+        kind: type = type(record)
+        changed = {
+            name: new
+            for name in _text_fields(kind)
+            if (new := self.mask_value(old := getattr(record, name))) is not old and new != old
+        }
+        if not changed:
+            return record
+        if "echo" not in changed and getattr(record, "echo", None) and kind is not Opaque:
+            changed["echo"] = None
+        return replace(record, **changed)
+
+    def _mask_known(self, data: Any) -> Any:
+        match data:
+            case str():
+                return self._redactor.mask_known(data)
+            case list():
+                return [self._mask_known(item) for item in data]
+            case dict():
+                return {key: self._mask_known(item) for key, item in data.items()}
+        return data
+
+    def _piece(self, piece: Piece) -> Iterator[Event]:
+        if _find_stream(piece) != _find_stream(self._latest):
+            yield from self._flush()
+        self._stream = self._stream or self._redactor.stream()
+        self._latest = piece
+        text = _text(piece)
+        given = self._stream.feed(text)
+        if given or not text:
+            yield _with_text(piece, given)
+
+    def _flush(self) -> Iterator[Event]:
+        rest = self._stream.close() if self._stream else ""
+        latest, self._stream, self._latest = self._latest, None, None
+        if rest and latest:
+            yield _with_text(latest, rest)
+
+
+@cache
+def _text_fields(of: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(of) if field.name not in _NO_TEXT)
+
+
+def _find_stream(piece: Piece | None) -> tuple[type, str]:
+    return type(piece), piece.call_id if isinstance(piece, CallDelta) else ""
+
+
+def _text(piece: Piece) -> str:
+    return piece.arguments if isinstance(piece, CallDelta) else piece.text
+
+
+def _with_text(piece: Piece, text: str) -> Piece:
+    if isinstance(piece, CallDelta):
+        return replace(piece, arguments=text)
+    return replace(piece, text=text)

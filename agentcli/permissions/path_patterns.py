@@ -1,0 +1,179 @@
+"""A path pattern followed character by character, in time that does not explode.
+
+A repository's rules are used without trust, and a regular expression with many wildcards can take
+forever on a name made for it. This takes as long as pattern times name, whatever they are.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+ANY_FOLDERS = "**/"
+ANYTHING = "**"
+IN_A_NAME = "*"
+
+_State = tuple[int, bool]
+"""How many steps are done, and whether it stands within a folder's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobStep:
+    token: str
+    one: re.Pattern[str] | None
+    """Of the one character it takes; None for the wildcards of any length."""
+
+
+def is_matched(steps: Sequence[GlobStep], name: str) -> bool:
+    states = _close_states(steps, [(0, False)])
+    for char in name:
+        states = _close_states(
+            steps, (after for state in states for after in _advance(steps, state, char))
+        )
+        if not states:
+            return False
+    return (len(steps), False) in states
+
+
+def _close_states(steps: Sequence[GlobStep], states: Iterable[_State]) -> set[_State]:
+    """With all that is reached by letting wildcards be empty."""
+    reached: set[_State] = set()
+    for done, inside in states:
+        reached.add((done, inside))
+        while not inside and done < len(steps) and steps[done].one is None:
+            done += 1
+            if (done, False) in reached:
+                break
+            reached.add((done, False))
+    return reached
+
+
+def _advance(steps: Sequence[GlobStep], state: _State, char: str) -> list[_State]:
+    done, inside = state
+    if done == len(steps):
+        return []
+    step = steps[done]
+    if step.one is not None:
+        return [(done + 1, False)] if step.one.fullmatch(char) else []
+    if step.token == ANYTHING:
+        return [state]
+    if step.token == IN_A_NAME:
+        return [] if char == "/" else [state]
+    if char == "/":
+        return [(done, False)] if inside else []
+    return [(done, True)]
+
+
+# Path patterns of rules: `src/**`, `**/.env*`, `*.md`.
+
+
+FEW_WILDCARDS = 2
+
+Matches: TypeAlias = Callable[[str], bool]
+
+_WILDCARDS = (ANY_FOLDERS, ANYTHING, IN_A_NAME)
+_REPEATED = re.compile(r"(\*\*/)(?:\*\*/)+|(\*\*)\*+(?![/*])")
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?[^\]/]+\]|.", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    glob: str
+    """As a whole: with `**/` in front where it holds at any depth."""
+
+    @staticmethod
+    def parse(text: str) -> "PathPattern":
+        """Raises ValueError with what is wrong, as the end of a sentence."""
+        glob = text.strip()
+        if glob.startswith("~/"):
+            glob = Path(glob).expanduser().as_posix()
+        if not glob or glob in (".", "/"):
+            raise ValueError("the path is empty; leave out the brackets to mean every path")
+        if re.search(r"[{}\\]", glob):
+            raise ValueError("braces and backslashes are not understood in a path; write two rules")
+        if ".." in glob.split("/"):
+            raise ValueError("a path with .. is not understood; write it from the workspace's root")
+        holds_anywhere = "/" not in glob.rstrip("/") and glob != "**"
+        whole = f"{glob}**" if glob.endswith("/") else glob
+        return PathPattern(f"**/{whole}" if holds_anywhere else whole.removeprefix("./"))
+
+    def covers(self, path: Path, root: Path) -> bool:
+        """Strictly: for what is to be allowed."""
+        name = self._name(path, root)
+        return name is not None and _strict(self.glob)(name)
+
+    def touches(self, path: Path, root: Path) -> bool:
+        """Widely: for what is to be asked about or denied."""
+        name = self._name(path, root)
+        if name is None and self.glob.startswith("**"):
+            name = _normal(path.as_posix()).lstrip("/")
+        return name is not None and any(map(_wide(self.glob), _with_folders(name)))
+
+    def _name(self, path: Path, root: Path) -> str | None:
+        """The path as this pattern sees it: whole, or from the root; None: it is not under it."""
+        whole, base = path.as_posix(), root.as_posix().rstrip("/")
+        if self.glob.startswith("/"):
+            return _normal(whole)
+        if whole == base:
+            return "."
+        return _normal(whole[len(base) + 1 :]) if whole.startswith(f"{base}/") else None
+
+
+def _with_folders(name: str) -> Iterator[str]:
+    """`a`, `a/b` and `a/b/c` of `a/b/c`."""
+    slash = name.find("/", 1)
+    while slash >= 0:
+        yield name[:slash]
+        slash = name.find("/", slash + 1)
+    yield name
+
+
+@lru_cache(maxsize=512)
+def _strict(glob: str) -> Matches:
+    return _matcher(glob, re.NOFLAG)
+
+
+@lru_cache(maxsize=512)
+def _wide(glob: str) -> Matches:
+    # What is below a folder is out of reach only if the folder itself is.
+    itself, folder = (_matcher(one, re.IGNORECASE) for one in (glob, glob.removesuffix("/**")))
+    return lambda name: itself(name) or folder(name)
+
+
+def _matcher(glob: str, flags: re.RegexFlag) -> Matches:
+    """By a regular expression, as long as it cannot take forever."""
+    tokens = _TOKEN.findall(_REPEATED.sub(r"\1\2", _normal(glob)))
+    if sum(token in _WILDCARDS for token in tokens) <= FEW_WILDCARDS:
+        expression = re.compile("".join(map(_token_expression, tokens)), flags)
+        return lambda name: expression.fullmatch(name) is not None
+    steps = [
+        GlobStep(
+            token, None if token in _WILDCARDS else re.compile(_token_expression(token), flags)
+        )
+        for token in tokens
+    ]
+    return lambda name: is_matched(steps, name)
+
+
+def _normal(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _token_expression(token: str) -> str:
+    match token:
+        case "**/":
+            return "(?:[^/]+/)*"
+        case "**":
+            return r"[\s\S]*"
+        case "*":
+            return "[^/]*"
+        case "?":
+            return "[^/]"
+        case _ if len(token) > 1:
+            negated = token[1] in "!^"
+            members = re.escape(token[2 if negated else 1 : -1]).replace(r"\-", "-")
+            return f"(?!/)[{'^' if negated else ''}{members}]"
+    return re.escape(token)

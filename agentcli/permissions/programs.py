@@ -1,0 +1,210 @@
+"""Programs that run other programs: what a rule for them would really allow.
+
+An allow rule names a program by the first words of a command. Where those words are a wrapper, an
+interpreter or a launcher, what runs stands in the words after them, so such a rule has to reach
+further, or the command has to be allowed as a whole.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from agentcli.permissions.reader_options import split_names
+
+WRAPPERS = split_names(
+    """env nice ionice chrt taskset timeout gtimeout nohup setsid stdbuf unbuffer xargs gxargs
+    parallel sudo doas su runuser pkexec chroot unshare nsenter bwrap firejail systemd-run
+    start-stop-daemon flock script expect strace ltrace gdb lldb valgrind perf entr watch watchexec
+    at batch crontab ssh sshpass mosh rsh socat nc ncat netcat screen tmux busybox toybox time vi
+    vim nvim view ex ed emacs nano less more man info gawk mawk nawk m4 rlwrap cpulimit prlimit
+    numactl setarch setpriv capsh xvfb-run dbus-run-session fakeroot proot sqlite3 psql mysql"""
+)
+"""They run what stands in their words or what is typed into them."""
+
+SHELL_STATE = split_names(
+    """eval exec source . command builtin trap alias unalias set shopt export declare typeset
+    readonly local unset hash enable bind complete compgen mapfile readarray read let pushd popd
+    umask ulimit fc history"""
+)
+"""Builtins that run their words, or change what the commands after them mean."""
+
+SHELLS = split_names("sh bash dash ash zsh ksh mksh fish csh tcsh pwsh")
+
+INTERPRETERS = SHELLS | split_names(
+    """python pypy node nodejs deno bun perl ruby php lua luajit Rscript julia tclsh osascript
+    groovy scala jshell elixir swift guile racket tsx ts-node"""
+)
+"""They run the script they are given, and code from options or standard input."""
+
+LAUNCHERS = tuple(
+    tuple(launcher.split())
+    for launcher in (
+        *("npx", "bunx", "pnpx", "uvx", "pipx run", "uv run", "uv tool run", "poetry run"),
+        *("pipenv run", "pdm run", "hatch run", "rye run", "conda run", "mamba run", "bundle exec"),
+        *("npm exec", "npm x", "pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "bun x"),
+        *("docker run", "docker exec", "docker compose run", "docker compose exec", "podman run"),
+        *("podman exec", "kubectl exec", "kubectl run", "nix run", "nix shell", "nix develop"),
+        *("nix-shell", "direnv exec", "mise exec", "mise x", "asdf exec", "rbenv exec"),
+        *("pyenv exec", "dotenv", "doppler run", "op run", "vagrant ssh", "heroku run"),
+        *("adb shell", "git bisect run", "git submodule foreach", "git filter-branch"),
+        *("npm init", "npm create", "npm explore", "yarn create", "pnpm create", "bun create"),
+        *("git merge-index", "git submodule--helper foreach", "git hook run", "git shell"),
+        *("cmake -E", "cargo watch", "go tool"),
+        *("python -m", "deno run", "deno eval", "bun run", "corepack", "hyperfine"),
+    )
+)
+"""The word after these is a program."""
+
+_RUNNING_OPTIONS = split_names(
+    """exec exec-batch rsh rsync-path pre to-command use-compress-program compress-program
+    checkpoint-action info-script new-volume-script rsh-command rmt-command upload-pack receive-pack
+    ext-diff open-files-in-pager textconv extcmd script-shell node-options toolexec vettool eval
+    use-askpass execute unzip-command hostname-bin config-env exec-path"""
+)
+_RUNNING_OPTIONS_OF = {
+    "git": split_names(
+        "template sendmail-cmd smtp-server to-cmd cc-cmd header-cmd httpd browser access-hook"
+    ),
+    "cargo": split_names("config"),
+    "mypy": split_names("python-executable"),
+    "gradlew": split_names("init-script include-build I"),
+    "gradle": split_names("init-script include-build I"),
+    "ctest": split_names("build-and-test S"),
+    "cmake": split_names("P"),
+    "rsync": split_names("daemon"),
+    "pip": split_names("python"),
+    "tar": split_names("files-from"),
+}
+"""For one program each: what makes it run a file that the words name."""
+_RUNNING_LETTERS = {"tar": "IFT", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
+_GIT_RUNNING_COMMANDS = split_names("remote-ext remote-fd instaweb for-each-repo")
+"""What they run may stand in any of the words."""
+_GIT_RUNNING_LETTERS = {"rebase": "x", "clone": "uc", "difftool": "x", "archive": "o"}
+_COMPILER = re.compile(
+    r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|gfortran)(?:-[0-9.]+)?", re.ASCII
+)
+_RUNNING_WORD_OF_COMPILER = re.compile(
+    r"-B|@|--?(?:wrapper|specs|fplugin|iplugindir|Xclang|ld-path|fuse-ld=.*/)|-.*-plugin"
+)
+"""It takes its parts, or code to load, from there; what a file holds may say so, too."""
+_HAVE_STRATEGIES = split_names("merge pull rebase cherry-pick revert")
+_SIGN_OFF_BY_S = split_names("cherry-pick revert")
+_OWN_STRATEGIES = split_names("ort recursive resolve octopus ours subtree")
+_STRATEGY = re.compile(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
+"""Not behind a letter that takes the rest of its word for a value, as in `-Xours`."""
+_TAKE_CODE = split_names("find fd fdfind sed awk make tar")
+_ABBREVIATE_OPTIONS = split_names("tar gtar wget git zip")
+_SHORTEST_ABBREVIATION = 4
+
+
+def get_program_name(word: str) -> str:
+    """The program behind a word: without its directory, and `python` for `python3.12`."""
+    name = (word.rstrip("/").rpartition("/")[2] or word).removesuffix(".exe")
+    return name.rstrip("0123456789.") if name.startswith(("python", "pypy", "lua")) else name
+
+
+def runs_others(program: str) -> bool:
+    name = get_program_name(program)
+    return name in WRAPPERS or name in SHELL_STATE or name in INTERPRETERS
+
+
+def may_run_others(argv: Sequence[str]) -> bool:
+    """Whether some of these words may name a program, or be code for one."""
+    return (
+        runs_others(argv[0])
+        or get_program_name(argv[0]) in _TAKE_CODE
+        or find_launcher(argv) is not None
+        or find_running_option(argv, after=1) is not None
+        or (get_program_name(argv[0]) == "git" and any(word.startswith("-c") for word in argv[1:2]))
+    )
+
+
+def find_launcher(argv: Sequence[str]) -> tuple[str, ...] | None:
+    """The launcher that these words begin with."""
+    begin = (get_program_name(argv[0]), *argv[1:])
+    lengths = (_measure_launcher(one, begin) for one in LAUNCHERS if one[0] == begin[0])
+    return next((begin[:length] for length in lengths if length), None)
+
+
+def _measure_launcher(launcher: Sequence[str], words: Sequence[str]) -> int:
+    """How many words it takes, with options between its own that may have a value; 0: not it."""
+    at = 0
+    for expected in launcher:
+        while words[at : at + 1] != (expected,):
+            if at >= len(words) or not words[at].startswith("-"):
+                return 0
+            has_value = (
+                words[at + 1 : at + 2] not in ((expected,), ()) and words[at + 1][0:1] != "-"
+            )
+            at += 2 if has_value else 1
+        at += 1
+    return at
+
+
+def find_running_option(argv: Sequence[str], *, after: int) -> str | None:
+    """An option from the word number `after` on that makes the program run another one."""
+    program = get_program_name(argv[0])
+    if _COMPILER.fullmatch(program):
+        return next(filter(_RUNNING_WORD_OF_COMPILER.match, argv[after:]), None)
+    if program == "git" and (found := _running_in_git(*argv[1:])):
+        return found
+    return _running_word(program, argv, after)
+
+
+def _running_word(program: str, argv: Sequence[str], after: int) -> str | None:
+    letters = _RUNNING_LETTERS.get(program, "")
+    if program == "git" and len(argv) > 1:
+        letters = _GIT_RUNNING_LETTERS.get(argv[1], "")
+    for index, word in enumerate(argv[after:], after):
+        name = word.lstrip("-").partition("=")[0]
+        if program == "git" and word.startswith("ext::"):
+            return word
+        if program == "tar" and _runs_without_dash(word, is_first=index == 1):
+            return word
+        if program == "make" and re.search(r"(?:^|=|^-f)(?:-|/dev/stdin|/proc/.*)$", word):
+            return word
+        if word.startswith("-") and _is_running_option(name, program):
+            return word
+        if re.match(r"-[A-Za-z]", word) and any(letter in word for letter in letters):
+            return word
+    return None
+
+
+def _running_in_git(command: str = "", *words: str) -> str | None:
+    """A command that runs others, or a strategy: one that is not git's own is a program."""
+    if command in _GIT_RUNNING_COMMANDS:
+        return command
+    if command not in _HAVE_STRATEGIES:
+        return None
+    for word, following in pairwise((*words, "")):
+        found = _STRATEGY.fullmatch(word)
+        signs_off = command in _SIGN_OFF_BY_S and not word.startswith("--")
+        if found and not signs_off and (found[1] or following) not in _OWN_STRATEGIES:
+            return word
+    return None
+
+
+def _runs_without_dash(word: str, *, is_first: bool) -> bool:
+    """`tar cfI x program y`, and `tar xf host:x`, which is fetched by a program."""
+    if word.startswith("-"):
+        return False
+    return ":" in word or (is_first and any(letter in word for letter in _RUNNING_LETTERS["tar"]))
+
+
+def _is_running_option(name: str, program: str) -> bool:
+    if name in _RUNNING_OPTIONS or name in _RUNNING_OPTIONS_OF.get(program, ()):
+        return True
+    may_be_short = program in _ABBREVIATE_OPTIONS and len(name) >= _SHORTEST_ABBREVIATION
+    options = _RUNNING_OPTIONS | _RUNNING_OPTIONS_OF.get(program, frozenset())
+    return may_be_short and any(option.startswith(name) for option in options)
+
+
+def is_script(word: str) -> bool:
+    """Whether an interpreter takes this word for a script in a file, and not for anything else."""
+    return not word.startswith(("-", "/dev/", "/proc/"))
+
+
+def reads_code(argv: Sequence[str]) -> bool:
+    """Whether this is an interpreter that takes its program from standard input."""
+    is_interpreter = get_program_name(argv[0]) in INTERPRETERS
+    return is_interpreter and not any(is_script(word) for word in argv[1:])

@@ -1,0 +1,276 @@
+"""What a repository brings along for agentcli: `.agentcli` and the scripts its commands name.
+
+It is read once, by handles that follow no link, and whoever uses a file of it uses these bytes: the
+hash that a person trusted is of exactly what runs. Rules are kept apart, since they can only refuse
+and need no trust.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agentcli.permissions.hooks_file import parse_hooks
+from agentcli.system.folder import Folder, descend
+from agentcli.system.text import printable
+from agentcli.types.errors import SettingsError
+
+DIRECTORY = ".agentcli"
+RULES = "rules.toml"
+SETTINGS = "settings.toml"
+HOOKS = "hooks.json"
+SERVERS = "mcp.json"
+COMMANDS = "commands"
+SCRIPTS = "hooks"
+
+FILE_LIMIT_BYTES = 1_000_000
+SCRIPT_LIMIT_BYTES = 64_000_000
+COUNT_LIMIT = 500
+DEPTH_LIMIT = 8
+
+_RUNNER = re.compile(
+    r"(?:.*/)?(?:\.|source|(?:ba|da|z|k)?sh|python[\d.]*|node|deno|bun|ruby|perl|php|lua)"
+)
+_SCRIPT_SUFFIXES = frozenset(
+    [".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua"]
+)
+_BETWEEN_WORDS = re.compile(r"[\s;&|<>()`'\"=]+")
+_ROOT_NAME = re.compile(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFiles:
+    root: Path
+    """The real path of the directory that `.agentcli` is in."""
+    files: Mapping[str, bytes]
+    """What executes or redirects, by name below `.agentcli`."""
+    rules: bytes | None
+    scripts: Mapping[str, str]
+    """Files of the repository that commands name, with the hash of each."""
+    problems: tuple[str, ...] = ()
+    """Why it cannot be trusted as it is."""
+
+    @property
+    def fingerprint(self) -> str:
+        listed = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
+        text = json.dumps([listed, dict(self.scripts)], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def directory(self) -> Path:
+        return self.root / DIRECTORY
+
+    @property
+    def needs_trust(self) -> bool:
+        return bool(self.files or self.problems)
+
+
+def read_project(root: Path) -> ProjectFiles | None:
+    """None: there is nothing in this directory. OSError when it cannot even be looked at."""
+    reading = _ProjectReader()
+    try:
+        with descend(root, [DIRECTORY]) as folder:
+            reading.directory(folder, "")
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        reading.problems.append(f"{DIRECTORY} is a link, or no directory")
+    rules = reading.files.pop(RULES, None)
+    scripts = {} if reading.problems else reading.scripts(root)
+    return ProjectFiles(
+        root=root,
+        files=dict(sorted(reading.files.items())),
+        rules=rules,
+        scripts=scripts,
+        problems=tuple(reading.problems),
+    )
+
+
+class _ProjectReader:
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.problems: list[str] = []
+        self._count = 0
+
+    def directory(self, folder: Folder, prefix: str) -> None:
+        with folder.scan() as entries:
+            names = [entry.name for entry in islice(entries, COUNT_LIMIT + 1)]
+        if len(names) > COUNT_LIMIT or prefix.count("/") > DEPTH_LIMIT:
+            self._problem(prefix, "has too many files, or too deep")
+            return
+        for name in sorted(names):
+            self._name(folder, name, f"{prefix}{name}")
+
+    def _name(self, folder: Folder, name: str, path: str) -> None:
+        if not _is_ours(path):
+            return
+        self._count += 1
+        found = folder.stat(name)
+        if self._count > COUNT_LIMIT or found is None:
+            self._problem(path, "is one file too many" if found else "is gone again")
+        elif stat.S_ISDIR(found.st_mode):
+            with folder.enter(name) as inner:
+                self.directory(inner, f"{path}/")
+        elif stat.S_ISREG(found.st_mode):
+            self._file(folder, name, path)
+        else:
+            self._problem(path, "is a link, or no regular file")
+
+    def _file(self, folder: Folder, name: str, path: str) -> None:
+        with os.fdopen(folder.open_file(name, os.O_RDONLY), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                self._problem(path, "is no regular file")
+                return
+            data = file.read(FILE_LIMIT_BYTES + 1)
+        if len(data) > FILE_LIMIT_BYTES:
+            self._problem(path, f"is larger than {FILE_LIMIT_BYTES} bytes")
+        else:
+            self.files[path] = data
+
+    def _problem(self, path: str, what: str) -> None:
+        if len(self.problems) < 10:
+            self.problems.append(f"{DIRECTORY}/{printable(path)} {what}")
+
+    def scripts(self, root: Path) -> dict[str, str]:
+        """By name: what the commands of hooks and servers would run of the repository itself."""
+        found: dict[str, str] = {}
+        for word, is_run in sorted(set(_words_of_commands(self.files))):
+            place = Path(os.path.realpath(root / _ROOT_NAME.sub(str(root), word)))
+            # `Path.is_file` raises for a word that is too long for a name.
+            is_file = os.path.isfile(place)  # noqa: PTH113
+            if not place.is_relative_to(root) or not is_file:
+                continue
+            name = place.relative_to(root).as_posix()
+            if place.stat().st_size > SCRIPT_LIMIT_BYTES:
+                self.problems.append(f"{printable(name)} is too large to be watched")
+            elif is_run or _looks_like_script(place):
+                with place.open("rb") as file:
+                    found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        return found
+
+
+def _is_ours(path: str) -> bool:
+    """Whether it executes, redirects or rules; skills and other texts are only ever read."""
+    first, *rest = path.split("/")
+    if first == COMMANDS:
+        return not rest or path.endswith(".md")
+    return first == SCRIPTS if rest else first in (SETTINGS, HOOKS, SERVERS, RULES, SCRIPTS)
+
+
+def _words_of_commands(files: Mapping[str, bytes]) -> Iterator[tuple[str, bool]]:
+    """Every word that may be a path, and whether a program is named that would run it."""
+    for name in (HOOKS, SERVERS):
+        with suppress(ValueError, RecursionError):  # whoever uses the file says what is wrong
+            texts = _texts(json.loads(files.get(name, b"null")))
+            yield from _with_runner(texts)
+            for text in texts:
+                yield from _with_runner(filter(None, _BETWEEN_WORDS.split(text)))
+                with suppress(ValueError):  # a quote that is never closed
+                    yield from _with_runner(filter(None, shlex.split(text)))
+
+
+def _with_runner(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    is_run = False
+    for word in words:
+        if not word.startswith("-"):
+            yield word, is_run
+            is_run = _RUNNER.fullmatch(word) is not None
+
+
+def _looks_like_script(place: Path) -> bool:
+    """Data that a command writes or reads is named like a script is; only scripts count."""
+    with place.open("rb") as file:
+        begins = file.read(2)
+    return begins == b"#!" or os.access(place, os.X_OK) or place.suffix in _SCRIPT_SUFFIXES
+
+
+def _texts(value: Any) -> Sequence[str]:
+    match value:
+        case str():
+            return [value] if 0 < len(value) < 4096 and "\0" not in value else []
+        case dict():
+            return [text for inner in value.values() for text in _texts(inner)]
+        case list():
+            return [text for inner in value for text in _texts(inner)]
+        case _:
+            return []
+
+
+# What a project's files would do, in words for the person who is asked to trust them.
+
+
+_SHOWN_CHARS = 300
+
+
+def summarize_files(files: ProjectFiles) -> str:
+    """On one line: `settings.toml, 2 hooks, 1 server and 3 commands`."""
+    counted = (
+        (HOOKS, _hooks(files), "hook"),
+        (SERVERS, _servers(files), "server"),
+        (COMMANDS, [name for name in files.files if name.startswith(f"{COMMANDS}/")], "command"),
+    )
+    parts = [SETTINGS] if SETTINGS in files.files else []
+    for name, found, noun in counted:
+        if found:
+            parts.append(f"{len(found)} {noun}{'s' if len(found) != 1 else ''}")
+        elif name in files.files:
+            parts.append(name)
+    if not parts:
+        parts = [f"{len(files.files)} files"]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def describe_files(files: ProjectFiles) -> Iterator[str]:
+    """One line for everything that would be used or run."""
+    yield from (f"problem   {problem}" for problem in files.problems)
+    yield from (f"setting   {_display(key)} = {_display(value)}" for key, value in _settings(files))
+    yield from (f"hook      {line}" for line in _hooks(files))
+    yield from (f"server    {line}" for line in _servers(files))
+    for name in files.files:
+        if name.startswith(f"{COMMANDS}/"):
+            yield f"command   {printable(name)}"
+    yield from (f"script    {printable(name)}" for name in files.scripts)
+
+
+def _settings(files: ProjectFiles) -> Iterator[tuple[str, Any]]:
+    try:
+        yield from tomllib.loads(files.files.get(SETTINGS, b"").decode("utf-8")).items()
+    except (ValueError, RecursionError) as error:
+        yield SETTINGS, f"cannot be read: {error}"
+
+
+def _hooks(files: ProjectFiles) -> list[str]:
+    text = files.files.get(HOOKS, b"{}").decode("utf-8", "replace")
+    try:
+        found = parse_hooks(text, files.directory / HOOKS)
+    except SettingsError as error:
+        return [f"cannot be read: {_display(str(error))}"]
+    return [
+        f"{hook.event}{f' {hook.matcher}' if hook.matcher else ''}: {_display(hook.command)}"
+        for hook in found.hooks
+    ]
+
+
+def _servers(files: ProjectFiles) -> list[str]:
+    try:
+        document = json.loads(files.files.get(SERVERS, b"{}"))
+    except (ValueError, RecursionError) as error:
+        return [f"cannot be read: {error}"]
+    servers = document.get("mcpServers", document) if isinstance(document, Mapping) else document
+    if not isinstance(servers, Mapping):
+        return [f"cannot be read: {_display(servers)}"]
+    return [f"{_display(name)}: {_display(entry)}" for name, entry in servers.items()]
+
+
+def _display(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return printable(text[:_SHOWN_CHARS])

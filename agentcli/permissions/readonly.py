@@ -1,0 +1,146 @@
+"""The proof that a command line only reads: every part a known reader, in a form known to read.
+
+What is not proven may still be harmless; it is only asked about. The proof is about the words. It
+counts on the shell they run in to have no aliases, functions or CDPATH of its own, and on the
+sandbox to bound what can be read.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from agentcli.permissions import git_reads, git_repository
+from agentcli.permissions.reader_options import Unproven
+from agentcli.permissions.readers import BUILT_IN, READERS
+from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart, parse_line
+
+_MOST_PLACES = 8
+
+
+def why_no_reading_form(part: ShellPart) -> str | None:
+    """None: by its words alone this part only reads, if its program is what its name says."""
+    check = READERS.get(part.program)
+    if check is None:
+        return f"{part.program} is not known to only read"
+    try:
+        check(part.words[1:])
+    except Unproven as unproven:
+        return f"{part.program} is not known to only read with {unproven}"
+    return None
+
+
+def build_path_lookup(search_path: str) -> Callable[[str], Path | None]:
+    """Finds a program by its name as bash does on this PATH.
+
+    A relative entry is another place in every directory: behind one, nothing can be told.
+    """
+
+    def resolve(name: str) -> Path | None:
+        for entry in search_path.split(os.pathsep):
+            if not Path(entry).is_absolute():
+                return None
+            program = Path(entry, name)
+            # In this order: where it may not look, is_file raises.
+            if os.access(program, os.X_OK) and program.is_file():
+                return program
+        return None
+
+    return resolve
+
+
+class ReadProver:
+    def __init__(
+        self,
+        *,
+        workspace: Path,
+        resolve: Callable[[str], Path | None],
+        cwd: Callable[[], Path],
+        home: Path | None = None,
+    ) -> None:
+        """`resolve` finds a program as the shell would, `cwd` is where the next line will run.
+        `home` is that of commands, if they have one of their own and can change what is in it."""
+        self._workspace = workspace.resolve()
+        self._resolve = resolve
+        self._cwd = cwd
+        self._home = home
+
+    def reads(self, line: str) -> bool:
+        """Whether the line only reads and leaves the shell where it is.
+
+        A line that goes elsewhere must not run beside others: they would be judged for one
+        directory and run in another.
+        """
+        parsed = parse_line(line)
+        stays = isinstance(parsed, PlainLine) and all(part.program != "cd" for part in parsed.parts)
+        return stays and self.why_not(line) is None
+
+    def why_not(self, line: str) -> str | None:
+        """None: the line only reads."""
+        parsed = parse_line(line)
+        if isinstance(parsed, OpaqueLine):
+            return f"{parsed.reason} cannot be followed"
+        return next(filter(None, self.why_not_each(parsed)), None)
+
+    def why_not_each(self, line: PlainLine) -> list[str | None]:
+        """For every part: None, or why it is not known to only read."""
+        places = {self._cwd()}
+        reasons: list[str | None] = []
+        for part in line.parts:
+            if part.program == "cd":
+                reason, places = _follow_cd(part, places)
+            else:
+                reason = self._why_not(part, places)
+            reasons.append(reason)
+        return reasons
+
+    def is_of_workspace(self, program: str) -> bool:
+        """Whether the shell would find this bare name inside the workspace."""
+        found = None if "/" in program or program in BUILT_IN else self._resolve(program)
+        return found is not None and any(
+            path.is_relative_to(self._workspace) for path in (found, found.resolve())
+        )
+
+    def _why_not_installed(self, program: str) -> str | None:
+        """None: the bare name stands for a program that nothing in the workspace can replace."""
+        if "/" in program:
+            return f"{program} is given by its path"
+        if program in BUILT_IN:
+            return None
+        found = self._resolve(program)
+        if found is None:
+            return f"{program} is not installed"
+        if self.is_of_workspace(program):
+            return f"{program} is a file of the workspace here"
+        if "shims" in found.parts:
+            return f"{program} is a shim, which files of the workspace can redirect"
+        return None
+
+    def _why_not(self, part: ShellPart, places: set[Path]) -> str | None:
+        return (
+            why_no_reading_form(part)
+            or self._why_not_installed(part.program)
+            or (self._why_git_runs_programs(part, places) if part.program == "git" else None)
+        )
+
+    def _why_git_runs_programs(self, part: ShellPart, places: set[Path]) -> str | None:
+        if not places:
+            return "it is not known where git would run"
+        inside = Path(*git_reads.directories(part.words[1:]))
+        # `cd link/..` goes by the name in bash and by the file system elsewhere: look at both.
+        for place in places | {Path(os.path.normpath(place)) for place in places}:
+            directory = Path(os.path.realpath(place / inside))
+            if not directory.is_relative_to(self._workspace):
+                # There may be more there for a command than for us: its own /tmp, its own HOME.
+                return "git would run outside the workspace"
+            if reason := git_repository.why_not_inert(directory, home=self._home):
+                return f"git may run a program here: {reason}"
+        return None
+
+
+def _follow_cd(part: ShellPart, places: set[Path]) -> tuple[str | None, set[Path]]:
+    """A line goes on whether or not its `cd` worked: both places count from here."""
+    operands = part.words[1:]
+    if len(operands) != 1 or operands[0].is_glob or operands[0].text.startswith("-"):
+        return "cd without one plain directory", set()
+    places = places | {place / operands[0].text for place in places}
+    return None, places if len(places) <= _MOST_PLACES else set()

@@ -1,0 +1,257 @@
+"""Rules: allow, ask, deny or let a model judge, by tool, path or command.
+
+    bash(pytest:*)      commands that begin with these words
+    bash(make lint)     exactly this command
+    edit(src/**)        edit_file, write_file and apply_patch on these paths
+    read(**/.env*)      read_file, grep and find_files
+    mcp(github:*)       tools of an MCP server; github__create_issue for one of them
+    plugin(weather)     a tool that a plugin brings
+    bash                every call of this tool
+    effect(execute)     every call that runs something; also write, network (not with allow)
+
+What is allowed must match strictly, what is asked about or denied matches widely. Deny wins over
+ask, ask over judge, and judge over allow, whichever source they come from and in whatever order.
+"""
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from agentcli.permissions.command_patterns import ANY_WORDS, CommandPattern, Likeness
+from agentcli.permissions.path_patterns import PathPattern
+from agentcli.permissions.reader_options import split_names
+from agentcli.permissions.readonly import why_no_reading_form
+from agentcli.permissions.shell import PlainLine, ShellPart
+from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, READING, CallSubject, ReachedPath
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import NO_GRANTS, Grants
+
+RuleDecision = Literal["allow", "ask", "deny", "judge"]
+DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny", "judge")
+
+When = Literal["always", "untrusted"]
+"""Untrusted: only while text from outside the workspace is in the conversation."""
+WHENS: tuple[When, ...] = ("always", "untrusted")
+
+Source = Literal["user", "project", "policy", "command line", "session"]
+
+_OF_SERVER = "__"
+_GROUPS = {"edit": EDITING, "read": READING}
+_FORM = re.compile(r"([A-Za-z_][\w-]*)(?:\((.*)\))?", re.DOTALL)
+_WRITERS = split_names(
+    """chmod chown cp dd install ln mkdir mv patch rm rmdir rsync sed shred tee touch truncate
+    unlink"""
+)
+
+
+class RuleError(ValueError):
+    """A rule that means nothing, or more than it says. The message says how to write it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionRule:
+    decision: RuleDecision
+    text: str
+    """As written: `bash(pytest:*)`."""
+    source: Source
+    where: str = ""
+    """The file and line, or the option."""
+    tools: frozenset[str] = frozenset()
+    command: CommandPattern | None = None
+    line: str | None = None
+    """One whole command line, plain or not, to the letter: what a person said yes to."""
+    path: PathPattern | None = None
+    server: tuple[str, str] | None = None
+    """Globs for an MCP server and its tool."""
+    effects: frozenset[Effect] = frozenset()
+    when: When = "always"
+    grants: Grants = NO_GRANTS
+    """What a command that it allows gets beyond the workspace."""
+
+    def __str__(self) -> str:
+        return f"{self.decision} {self.text}"
+
+    @property
+    def cited(self) -> str:
+        """With the place it stands at."""
+        return f"{self} ({self.where})" if self.where else str(self)
+
+    @property
+    def is_bare(self) -> bool:
+        """About every call of its tools."""
+        return self.command is None and self.path is None and self.line is None
+
+    def concerns(self, subject: CallSubject) -> bool:
+        if self.effects:
+            return subject.effect in self.effects
+        if self.server is None:
+            return subject.tool in self.tools and not subject.server
+        server, tool = self.server
+        if not subject.server or not fnmatchcase(subject.server, server):
+            return False
+        known_as = subject.tool.removeprefix(f"{subject.server}{_OF_SERVER}")
+        return any(fnmatchcase(name, tool) for name in (subject.server_tool, known_as))
+
+    def permits_call(self, subject: CallSubject) -> bool:
+        """Whether the call as a whole is allowed by this rule alone."""
+        if self.decision != "allow" or not self.concerns(subject):
+            return False
+        if self.line is not None:
+            return subject.command == self.line
+        if subject.takes_path:
+            return bool(subject.paths) and all(
+                self._covers(reach, subject.root) for reach in subject.paths
+            )
+        return self.is_bare
+
+    def likeness(self, subject: CallSubject) -> Likeness:
+        """Whether the call may be what this rule asks about or denies."""
+        if self.concerns(subject):
+            if self.command is not None and subject.line is not None:
+                return self.command.likeness(subject.line, subject.command)
+            if self.path is not None:
+                touched = [self._touches(reach, subject.root) for reach in subject.paths]
+                return Likeness.YES if any(touched) or not touched else Likeness.NO
+            return Likeness.YES
+        return self._likeness_of_words(subject)
+
+    def _covers(self, reach: ReachedPath, root: Path) -> bool:
+        if self.path is None:
+            return reach.real.is_relative_to(root)
+        return self.path.covers(reach.real, root)
+
+    def _touches(self, reach: ReachedPath, root: Path) -> bool:
+        assert self.path is not None
+        return self.path.touches(reach.real, root) or self.path.touches(reach.written, root)
+
+    def _likeness_of_words(self, subject: CallSubject) -> Likeness:
+        """A rule about reading or editing a path also holds for a command that names the path."""
+        if self.path is None or subject.line is None:
+            return Likeness.NO
+        if not isinstance(subject.line, PlainLine):
+            words = re.split(r"[\s;&|<>()`'\"$]+", subject.command)
+            return Likeness.MAYBE if self._names_path(words, subject) else Likeness.NO
+        for part in subject.line.parts:
+            if self._is_about(part) and self._names_path(part.argv[1:], subject):
+                return Likeness.YES
+        return Likeness.NO
+
+    def _is_about(self, part: ShellPart) -> bool:
+        if self.tools & READING:
+            return True
+        return part.program in _WRITERS and why_no_reading_form(part) is not None
+
+    def _names_path(self, words: Collection[str], subject: CallSubject) -> bool:
+        return any(
+            self._touches(ReachedPath(place, Path(os.path.realpath(place))), subject.root)
+            for word in words
+            for text in _path_texts(word)
+            for place in (subject.cwd / text, subject.root / text)
+        )
+
+
+def _path_texts(word: str) -> Iterator[str]:
+    """The word, and what an option, an assignment or a revision in front of a path leaves of it."""
+    candidates = {word, word[2:] if word.startswith("-") else word, *re.split("[=:@]", word)}
+    return (text for text in candidates if text and "\0" not in text and len(text) < 4096)
+
+
+def parse_rule(
+    text: str,
+    decision: RuleDecision,
+    *,
+    source: Source,
+    where: str = "",
+    tools: Collection[str] = KNOWN_TOOLS,
+) -> PermissionRule:
+    """Raises RuleError."""
+    form = _FORM.fullmatch(text.strip())
+    if form is None:
+        raise RuleError(f"{text!r} is not a rule; write TOOL or TOOL(PATTERN), as bash(pytest:*)")
+    if decision not in ("ask", "deny") and source == "project":
+        raise RuleError(
+            f"a project may only add ask and deny rules, not {decision} {text};"
+            f" put it into your own rules, or give it as --allow '{text}'"
+        )
+    name, pattern = form[1], form[2]
+    if pattern is None and _OF_SERVER in name:
+        of_server = name.removeprefix(f"mcp{_OF_SERVER}")
+        name, pattern = "mcp", of_server.replace(_OF_SERVER, ":", 1)
+    rule = PermissionRule(decision=decision, text=text.strip(), source=source, where=where)
+    try:
+        return _with_target(rule, name, pattern, tools=tools)
+    except ValueError as error:
+        raise RuleError(f"{text}: {error}") from None
+
+
+def make_session_rule(command: str) -> PermissionRule:
+    """Allows one command line, to the letter, plain or not: a person has seen all of it."""
+    return PermissionRule(
+        decision="allow",
+        text=f"bash({command})",
+        source="session",
+        where="this session",
+        tools=frozenset(["bash"]),
+        line=command,
+    )
+
+
+def _with_target(
+    rule: PermissionRule, name: str, pattern: str | None, *, tools: Collection[str]
+) -> PermissionRule:
+    if name == "mcp":
+        return replace(rule, server=_server(pattern))
+    if name == "plugin":
+        return replace(rule, tools=frozenset([_parse_plugin(pattern)]))
+    if name == "effect":
+        return replace(rule, effects=_effects(rule, pattern))
+    named = _GROUPS.get(name) or frozenset([_check_tool(name, tools)])
+    if pattern is None or (name == "bash" and pattern in ("*", ANY_WORDS)):
+        return replace(rule, tools=named)
+    if name == "bash":
+        command = CommandPattern.parse(pattern)
+        if rule.decision == "allow" and (too_wide := command.why_not_allowable()):
+            raise ValueError(too_wide)
+        return replace(rule, tools=named, command=command)
+    if named <= EDITING | READING:
+        return replace(rule, tools=named, path=PathPattern.parse(pattern))
+    raise ValueError(f"{name} takes no pattern; write {name}")
+
+
+def _effects(rule: PermissionRule, pattern: str | None) -> frozenset[Effect]:
+    if rule.decision == "allow":
+        raise ValueError("effects can be asked about or denied; to allow something, name its tool")
+    try:
+        return frozenset(Effect(word.strip()) for word in (pattern or "").split(","))
+    except ValueError:
+        known = ", ".join(effect.value for effect in Effect)
+        raise ValueError(f"write effect(execute), or several of {known}") from None
+
+
+def _server(pattern: str | None) -> tuple[str, str]:
+    server, colon, tool = (pattern or "*").strip().partition(":")
+    if not server or (colon and not tool):
+        raise ValueError("write mcp(SERVER:TOOL), mcp(SERVER) or mcp")
+    return server, tool or "*"
+
+
+def _parse_plugin(pattern: str | None) -> str:
+    """Whether there is such a plugin is not asked: rules outlive what they are about."""
+    name = (pattern or "").strip()
+    if not name or name in KNOWN_TOOLS:
+        raise ValueError(f"write {name}" if name else "write plugin(TOOL)")
+    return name
+
+
+def _check_tool(name: str, tools: Collection[str]) -> str:
+    if name in tools:
+        return name
+    near = get_close_matches(name.lower(), [*tools, *_GROUPS, "mcp"], n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    known = ", ".join(sorted([*tools, *_GROUPS, "mcp(SERVER:TOOL)"]))
+    raise ValueError(f"there is no tool {name}.{hint} There are {known}")

@@ -1,0 +1,290 @@
+"""Secrets out of every text: known values, in the disguises that are exact, well-known shapes, and
+values that are secret by the name beside them. Each is replaced by its token.
+
+A stream is held back only where it may be in the middle of a secret, and comes out the same as the
+whole text would, wherever it is cut.
+"""
+
+import base64
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+from agentcli.permissions import secret_context, secret_shapes
+from agentcli.permissions.secret_context import CONTEXT_CHARS, is_ordinary
+from agentcli.permissions.secret_shapes import Span
+from agentcli.permissions.secret_tokens import ByteTokens, Tokens
+from agentcli.permissions.stripped import StrippedText, find_open_sequence, strip_controls
+from agentcli.system.environment import is_secret_name
+
+CUT = "…"
+"""What tools put where they have shortened a line."""
+SHORTEST_SECRET = 8
+LONGEST_HELD_BACK = 64 * 1024
+"""Characters of a stream. No key is longer; what goes on and on like one is let through."""
+
+_SHORTEST_STEM = 12
+_LINE = r"[^\r\n]+"
+_BASE64_LINE = 76
+_LONGEST_CONTEXT = 1024
+_PASSWORD_IN_ADDRESS = r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@"
+
+
+class Redactor:
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str],
+        values: Iterable[str] = (),
+        names: Iterable[str] = (),
+        key: Callable[[], bytes] = lambda: secrets.token_bytes(32),
+    ) -> None:
+        """`values` are secret whatever they are called; of `environ` those whose names say so, or
+        are among `names`, which may be globs, and passwords in addresses. `key`: of the tokens."""
+        self._tokens: Tokens | ByteTokens
+        self._tokens = self._own_tokens = Tokens(key)
+        known = {*values, *_find_secrets(environ, tuple(names))}
+        long = (secret for secret in known if len(secret) >= SHORTEST_SECRET)
+        self._look_for({form for secret in long for form in _list_disguises(secret)})
+
+    def learn(self, secret: str) -> None:
+        """From now on it is masked, too."""
+        if len(secret) >= SHORTEST_SECRET and secret not in self._forms:
+            self._look_for({*self._forms, *_list_disguises(secret)})
+
+    def _look_for(self, forms: set[str]) -> None:
+        self._forms = sorted(forms, key=len, reverse=True)
+        self._beginnings = {
+            form[:size] for form in self._forms for size in range(1, SHORTEST_SECRET)
+        }
+
+    def mask(self, text: str) -> str:
+        if len(text) < SHORTEST_SECRET:
+            return text
+        return self.mask_span(text, start=0, stop=len(text), shown=strip_controls(text))[0]
+
+    def mask_known(self, text: str) -> str:
+        """Without the known values, but with what only looks like a secret."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, self._hide(form))
+        return text
+
+    def find_hidden(self, text: str) -> Mapping[str, str]:
+        """Return the values in a text that are hidden wherever it is shown, by their tokens."""
+        found = self._spans(text, 0, strip_controls(text))
+        lines = (line for a, b in found for line in re.findall(_LINE, text[a:b]))
+        return {self._tokens.hide(line): line for line in lines}
+
+    def reveal(self, token: str) -> str | None:
+        """Return the value of a token that this process has shown, or of a known secret."""
+        for form in self._forms:
+            self._own_tokens.hide(form)
+        return self._own_tokens.reveal(token)
+
+    def stream(self) -> "RedactedStream":
+        return RedactedStream(self)
+
+    def bytes_stream(self) -> "RedactedBytes":
+        return RedactedBytes(self._of_bytes().stream())
+
+    def mask_span(
+        self, text: str, *, start: int, stop: int, shown: StrippedText | None
+    ) -> tuple[str, int]:
+        """The text from `start`, masked, up to `stop` or to a secret that goes on there."""
+        pieces: list[str] = []
+        position = start
+        for begin, end in self._spans(text, start, shown):
+            if end > stop:
+                stop = min(stop, begin)
+                break
+            pieces += [text[position:begin], self._hide(text[begin:end])]
+            position = end
+        if not pieces and start == 0 and stop == len(text):
+            return text, stop
+        return "".join([*pieces, text[position:stop]]), stop
+
+    def _hide(self, value: str) -> str:
+        """Line by line, so that it is the same where tools show lines one by one."""
+        return re.sub(_LINE, lambda line: self._tokens.hide(line[0]), value)
+
+    def open_from(self, text: str) -> int:
+        """From where on the text may be a secret that is not complete yet."""
+        return min(
+            self._open_value(text),
+            secret_shapes.find_open_secret(text),
+            secret_context.open_from(text),
+        )
+
+    def _of_bytes(self) -> "Redactor":
+        """The same for text in which every character stands for a byte."""
+        twin = Redactor(environ={})
+        twin._tokens = ByteTokens(self._own_tokens)
+        encoded = (form.encode("utf-8", "surrogatepass") for form in self._forms)
+        twin._look_for({form.decode("latin-1") for form in encoded})
+        return twin
+
+    def _spans(self, text: str, start: int, shown: StrippedText | None) -> list[Span]:
+        found = [*self._places_in(text, start)]
+        if CUT in text:
+            found += self._cut_values(text, start)
+        if shown:
+            first = shown.position(start)
+            found += (shown.span(*span) for span in self._places_in(shown.text, first))
+        return _merge_spans(found) if found else found
+
+    def _places_in(self, text: str, start: int) -> Iterator[Span]:
+        yield from self._values(text, start)
+        yield from secret_shapes.find_spans(text, start)
+        yield from secret_context.spans(text, start)
+
+    def _values(self, text: str, start: int) -> Iterator[Span]:
+        for form in self._forms:
+            for at in _find_positions(form, text, start):
+                yield at, at + len(form)
+
+    def _cut_values(self, text: str, start: int) -> Iterator[Span]:
+        """What is left of one where a tool has shortened a line: it stands beside the tool's mark.
+
+        Two calls could else bring both halves."""
+        for form in self._forms:
+            for at in _find_positions(form[:SHORTEST_SECRET], text, start):
+                end = at + _count_shared_chars(form, text[at : at + len(form)])
+                if text.startswith(CUT, end):
+                    yield at, end
+            for at in _find_positions(form[-SHORTEST_SECRET:], text, start):
+                end = at + SHORTEST_SECRET
+                before = text[max(0, end - len(form)) : end]
+                begin = end - _count_shared_chars(form[::-1], before[::-1])
+                if text.endswith(CUT, 0, begin):
+                    yield begin, end
+
+    def _open_value(self, text: str) -> int:
+        """No form is shorter than a secret: more of one is found by that much of it."""
+        shortest = range(1, min(SHORTEST_SECRET, len(text) + 1))
+        begun = [len(text) - size for size in shortest if text[-size:] in self._beginnings]
+        for form in self._forms:
+            beginning = form[:SHORTEST_SECRET]
+            at = text.find(beginning, max(0, len(text) - len(form) + 1))
+            while at >= 0 and not form.startswith(text[at:]):
+                at = text.find(beginning, at + 1)
+            if at >= 0:
+                begun.append(at)
+        return min(begun, default=len(text))
+
+
+class RedactedStream:
+    """Text that comes in pieces. What `feed` holds back, `close` gives."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = ""
+        self._given = 0
+        """How much of `_held` is out already, and only there for what follows it."""
+
+    def feed(self, piece: str) -> str:
+        text = self._held + piece
+        shown = strip_controls(text)
+        stop = self._redactor.open_from(text)
+        if shown:
+            head = text[: find_open_sequence(text)]
+            stop = min(stop, len(head), self._open_when_shown(head))
+        if len(text) - stop > LONGEST_HELD_BACK:
+            stop = len(text)
+        return self._give(text, stop, shown)
+
+    def _open_when_shown(self, text: str) -> int:
+        shown = strip_controls(text)
+        if shown is None:
+            return self._redactor.open_from(text)
+        hidden = self._redactor.open_from(shown.text)
+        return shown.origin(hidden) if hidden < len(shown.text) else len(text)
+
+    def close(self) -> str:
+        return self._give(self._held, len(self._held), strip_controls(self._held))
+
+    def _give(self, text: str, stop: int, shown: StrippedText | None) -> str:
+        given, end = self._redactor.mask_span(
+            text, start=self._given, stop=max(stop, self._given), shown=shown
+        )
+        before = shown.before(end, CONTEXT_CHARS) if shown else end - CONTEXT_CHARS
+        before = max(before, end - _LONGEST_CONTEXT, 0)
+        self._given, self._held = end - before, text[before:]
+        return given
+
+
+class RedactedBytes:
+    """The same for bytes, whatever their encoding."""
+
+    def __init__(self, stream: RedactedStream) -> None:
+        self._stream = stream
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._stream.feed(chunk.decode("latin-1")).encode("latin-1")
+
+    def close(self) -> bytes:
+        return self._stream.close().encode("latin-1")
+
+
+def _count_shared_chars(one: str, other: str) -> int:
+    """How many of their first characters are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _find_positions(form: str, text: str, start: int) -> Iterator[int]:
+    at = text.find(form, start)
+    while at >= 0:
+        yield at
+        at = text.find(form, at + 1)
+
+
+def _find_secrets(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
+    for name, value in environ.items():
+        is_named = any(fnmatchcase(name, wanted) for wanted in names)
+        if is_named or (is_secret_name(name) and not is_ordinary(value) and not _is_path(value)):
+            yield value
+        if "://" in value:
+            found = re.findall(_PASSWORD_IN_ADDRESS, value)
+            yield from (password for password in found if not is_ordinary(password))
+
+
+def _merge_spans(spans: list[Span]) -> list[Span]:
+    """Sorted, and those that overlap as one."""
+    merged: list[Span] = []
+    for begin, end in sorted(spans):
+        if merged and begin < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _is_path(value: str) -> bool:
+    """A file that holds a key is no secret, and its name is needed."""
+    try:
+        return value.startswith("/") and Path(value).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _list_disguises(secret: str) -> Iterator[str]:
+    raw = secret.encode("utf-8", "surrogatepass")
+    yield secret
+    yield from (line for line in secret.splitlines() if len(line) >= _SHORTEST_STEM)
+    yield from (quote(raw, safe=""), quote(raw), quote_plus(raw))
+    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    yield raw.hex()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        whole = encode(raw).decode().rstrip("=")
+        yield whole
+        stems = [whole[at : at + _BASE64_LINE] for at in range(0, len(whole), _BASE64_LINE)]
+        for offset, first in ((0, 0), (1, 2), (2, 3)):
+            # Of a longer text that has the secret in it, these characters are always the same.
+            encoded = encode(bytes(offset) + raw).decode()
+            stems.append(encoded[first : (offset + len(raw)) // 3 * 4])
+        yield from (stem for stem in stems if len(stem) >= _SHORTEST_STEM)

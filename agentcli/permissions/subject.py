@@ -1,0 +1,128 @@
+"""A tool call as rules see it: its tool, the paths it names, the command it would run."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.permissions.shell import ShellLine, parse_line
+from agentcli.types.tools import Effect
+
+EDITING = frozenset(["edit_file", "write_file", "apply_patch"])
+READING = frozenset(["read_file", "grep", "find_files"])
+KNOWN_TOOLS = EDITING | READING | {"bash", "delegate", "search_tools", "run_program"}
+
+_PATCHED_FILE = re.compile(r"^\s*\*\*\*\s*(?:(?:Add|Update|Delete) File|Move to):(.+)$", re.M)
+_MCP_SOURCE = "mcp "
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedPath:
+    """A path that a call names, or may mean."""
+
+    written: Path
+    """Absolute, as written, with the links still in it."""
+    real: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSubject:
+    tool: str
+    root: Path
+    """The workspace."""
+    cwd: Path
+    """Where a command would run."""
+    server: str = ""
+    """Of MCP; empty for our own tools."""
+    server_tool: str = ""
+    paths: tuple[ReachedPath, ...] = ()
+    command: str = ""
+    line: ShellLine | None = None
+    effect: Effect | None = None
+    """None: not known, as of an example."""
+
+    @property
+    def takes_path(self) -> bool:
+        return self.tool in EDITING | READING and not self.server
+
+
+class SubjectFactory:
+    """Makes subjects of calls in one workspace."""
+
+    def __init__(
+        self,
+        *,
+        workspace: Path,
+        cwd: Callable[[], Path],
+        real_path: Callable[[Path], Path] | None = None,
+    ) -> None:
+        self._root = workspace.resolve()
+        self._cwd = cwd
+        self._real_path = real_path or (lambda path: Path(os.path.realpath(path)))
+
+    def build(self, tool: str, args: Any, *, source: str = "built-in") -> CallSubject:
+        """`args`: parsed arguments, or the mapping they would be parsed from."""
+        server = server_of(source)
+        is_shell = tool == "bash" and not server
+        command = _field(args, "command") if is_shell else ""
+        paths = () if server else _paths(tool, args)
+        return CallSubject(
+            tool=tool,
+            root=self._root,
+            cwd=self._cwd(),
+            server=server,
+            server_tool=server_tool_of(tool, args, server) if server else "",
+            paths=tuple(self.reach(self._root / text) for text in paths),
+            command=command,
+            line=parse_line(command) if is_shell else None,
+        )
+
+    def reach(self, path: Path) -> ReachedPath:
+        written = Path(os.path.normpath(path))
+        try:
+            return ReachedPath(written, real=self._real_path(path))
+        except (OSError, ValueError, RuntimeError):
+            # A loop of links, a NUL: it leads nowhere, so it lies in no workspace either.
+            return ReachedPath(written, real=Path(os.sep))
+
+
+def server_of(source: str) -> str:
+    """Return the MCP server that a tool with this source is of; empty: it is of none."""
+    return source.removeprefix(_MCP_SOURCE) if source.startswith(_MCP_SOURCE) else ""
+
+
+def _field(args: Any, name: str) -> str:
+    value = args.get(name, "") if isinstance(args, Mapping) else getattr(args, name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _paths(tool: str, args: Any) -> Sequence[str]:
+    if tool == "apply_patch":
+        return find_patched_paths(args)
+    if tool not in EDITING | READING:
+        return []
+    path = _field(args, "path") or ("." if tool in ("grep", "find_files") else "")
+    glob = _field(args, "glob")
+    return [path, *([f"{path}/{glob}"] if glob and tool == "grep" else [])] if path else []
+
+
+def find_patched_paths(args: Any) -> Sequence[str]:
+    """What the tool itself found in the patch; otherwise what the patch says."""
+    paths = getattr(args, "paths", None)
+    if isinstance(paths, tuple | list):
+        return [str(path) for path in paths]
+    text = args if isinstance(args, str) else _field(args, "patch") or _field(args, "input")
+    return [path.strip() for path in _PATCHED_FILE.findall(text)]
+
+
+def server_tool_of(tool: str, args: Any, server: str) -> str:
+    """As the server calls it, where that is known: models may know it by a shorter name."""
+    named = None if isinstance(args, Mapping) else getattr(args, "server_tool", None)
+    return named if isinstance(named, str) else _without_server(tool, server)
+
+
+def _without_server(tool: str, server: str) -> str:
+    """`create` of `mcp__github__create`, `github_create` or `create`."""
+    return re.sub(rf"^(?:mcp_+)?{re.escape(server)}[_.:/-]+", "", tool)

@@ -1,0 +1,148 @@
+"""The rules that would allow a call from now on, exactly as they would be stored.
+
+A suggestion is narrow: a known tool of testing or building with any words, a command with its
+subcommand, otherwise the exact command.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.permissions import programs
+from agentcli.permissions.coverage import UncoveredPart
+from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.reader_options import split_names
+from agentcli.permissions.rules import RuleError, parse_rule
+from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart
+from agentcli.permissions.subject import EDITING, KNOWN_TOOLS, CallSubject
+
+_ANY_WORDS_ARE_FINE = split_names(
+    """pytest tox nox ruff mypy pyright black isort flake8 pylint coverage jest vitest mocha eslint
+    prettier tsc rspec rubocop phpunit ctest shellcheck gofmt rustfmt clang-format"""
+)
+_HAVE_SUBCOMMANDS = split_names(
+    """git npm pnpm yarn bun cargo go make just task pip uv poetry gh docker podman kubectl
+    terraform dotnet mvn gradle bundle rails mix composer apt brew"""
+)
+_RUN_NAMED_SCRIPTS = split_names("npm pnpm yarn bun")
+_DESTROYING = {
+    "push": split_names(
+        "-f --force --force-with-lease --force-if-includes -d --delete --mirror --prune"
+    ),
+    "reset": split_names("--hard --merge --keep"),
+    "clean": split_names("-f --force"),
+    "branch": split_names("-D -d --delete -f --force -M -C"),
+    "checkout": split_names("-- . -f --force -B"),
+    "switch": split_names("-f --force --discard-changes -C"),
+    "restore": split_names(". -- -W --worktree"),
+    "tag": split_names("-d --delete -f --force"),
+    "stash": split_names("drop clear"),
+    "reflog": split_names("expire delete"),
+    "worktree": split_names("remove"),
+}
+"""Words of git's commands after which something cannot be had again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSuggestion:
+    rules: tuple[str, ...] = ()
+    """What "always" would store. Empty: it cannot be stored, for the reason given."""
+    reason: str = ""
+    session: str = ""
+    """What "this session" would cover, in words."""
+    uncovered: tuple[str, ...] = ()
+    """The parts of a command line that are not allowed yet, as they stand in it."""
+
+    @property
+    def options(self) -> str:
+        """As they would stand on the command line."""
+        return " ".join(f"--allow {shlex.quote(rule)}" for rule in self.rules)
+
+
+def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestion:
+    if isinstance(subject.line, OpaqueLine):
+        return RuleSuggestion(
+            reason=f"contains {subject.line.reason}", session="exactly this command"
+        )
+    try:
+        rules = tuple(dict.fromkeys(_rules(subject, decider)))
+    except RuleError as error:
+        return RuleSuggestion(reason=str(error))
+    uncovered = tuple(one.part.source for one in decider.find_uncovered(subject))
+    return RuleSuggestion(rules=rules, session=", ".join(rules), uncovered=uncovered)
+
+
+def _rules(subject: CallSubject, decider: PolicyDecider) -> Iterator[str]:
+    """Raises RuleError with the reason where no rule can allow it."""
+    if isinstance(subject.line, PlainLine):
+        alone = len(subject.line.parts) == 1
+        yield from (_suggest_for_part(one, alone=alone) for one in decider.find_uncovered(subject))
+    elif subject.server:
+        # A server may call its tool anything, even a glob for all of them.
+        known_as = subject.tool.removeprefix(f"{subject.server}__")
+        is_plain = re.fullmatch(r"[\w.-]+", subject.server_tool) is not None
+        yield f"mcp({subject.server}:{subject.server_tool if is_plain else known_as})"
+    elif subject.tool in EDITING:
+        yield from (_suggest_for_path(reach.real, subject.root) for reach in subject.paths)
+    else:
+        yield subject.tool if subject.tool in KNOWN_TOOLS else f"plugin({subject.tool})"
+
+
+def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool) -> str:
+    """The first of the forms that is a rule, and that covers the part."""
+    part = uncovered.part
+    begin = _beginning(part.argv)
+    wider = [f"bash({shlex.join(begin)}:*)"] if begin else []
+    for text in (*wider, f"bash({shlex.join(part.argv)})"):
+        if part.program != "cd" and _covers(text, part, alone=alone):
+            return text
+    raise RuleError(uncovered.reason)
+
+
+def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that say what the command is about; empty: all of them do."""
+    program = programs.get_program_name(argv[0])
+    if program == "git" and _destroys(argv[1:]):
+        return ()
+    if launcher := programs.find_launcher(argv):
+        return argv[: len(launcher) + 1]
+    if argv[0] in _ANY_WORDS_ARE_FINE:
+        return argv[:1]
+    if argv[0] in _HAVE_SUBCOMMANDS and len(argv) > 1 and not argv[1].startswith("-"):
+        return argv[:3] if program in _RUN_NAMED_SCRIPTS and argv[1] == "run" else argv[:2]
+    return argv[:2] if program in programs.INTERPRETERS and len(argv) > 1 else ()
+
+
+def _destroys(words: tuple[str, ...]) -> bool:
+    destroying = _DESTROYING.get(words[0], frozenset()) if words else frozenset()
+    for word in words[1:]:
+        letters = [f"-{letter}" for letter in word[1:]] if re.match(r"-[A-Za-z]", word) else []
+        if word.partition("=")[0] in destroying or destroying & set(letters):
+            return True
+    # Of what is pushed: `+main` forces, `:main` deletes.
+    return words[:1] == ("push",) and any(word.startswith(("+", ":")) for word in words[2:])
+
+
+def _covers(text: str, part: ShellPart, *, alone: bool) -> bool:
+    try:
+        command = parse_rule(text, "allow", source="session").command
+    except RuleError:
+        return False
+    if command is None or not command.begins(part):
+        return False
+    return command.why_not_covered(part, alone=alone) is None
+
+
+def _suggest_for_path(path: Path, root: Path) -> str:
+    """Everything in the file's folder; in the root of the workspace only the file."""
+    if not path.is_relative_to(root):
+        raise RuleError(f"{path} is outside the workspace")
+    inside = path.relative_to(root)
+    literal = re.sub(r"([*?\[])", r"[\1]", inside.parent.as_posix())
+    text = f"edit({literal}/**)" if inside.parent != Path() else f"edit(./{inside.name})"
+    rule = parse_rule(text, "allow", source="session")
+    if rule.path is None or not rule.path.covers(path, root):
+        raise RuleError(f"no rule can name {inside}")
+    return text

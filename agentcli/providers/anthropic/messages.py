@@ -1,0 +1,288 @@
+"""Anthropic Messages: requests and errors. Replies are read in `reply.py`.
+
+What was sent once is sent the same way for ever: between two requests of a conversation only the
+cache markers move. Thinking is bound to everything before it and would be refused otherwise.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder, classify_error
+from agentcli.providers.arguments import object_arguments
+from agentcli.providers.dialect import Model
+from agentcli.providers.failures import kind_of_status, make_http_error, summarize_body
+from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.strict import (
+    ANTHROPIC,
+    answer_schema,
+    build_strict_schema,
+    to_strict,
+    with_object_root,
+)
+from agentcli.providers.tool_loading import find_hidden_tools
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Image,
+    Json,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.provider import Message, Request, ToolChoice
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "messages"
+VERSION = "2026-10-21"
+DEFAULT_OUTPUT_TOKENS = 8192
+"""For models we know no limit of; every one since 2024 writes this much."""
+
+_CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral"}
+_UNSAID: Json = {"type": "text", "text": "(nothing more)"}
+_STRICT_TOOLS = 20
+_STRICT_OPTIONAL_FIELDS = 24
+"""What the provider compiles at most, over all tools of a request."""
+
+
+def path(model: Model) -> str:
+    return "/v1/messages"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+
+
+def decoder(model: Model) -> MessagesDecoder:
+    return MessagesDecoder(model)
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    body: dict[str, Json] = {
+        "model": model.name,
+        "max_tokens": _output_limit(request.output_limit_tokens, model),
+        "stream": True,
+    }
+    if request.system.strip():
+        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHE_CONTROL}]
+    is_forced = False
+    if request.tools:
+        body["tools"] = _declare_tools(request.tools, find_hidden_tools(request, model), model)
+        choice = _choice(request.tool_choice, model)
+        is_forced = choice["type"] in ("any", "tool")
+        if not request.parallel and choice["type"] != "none":
+            choice["disable_parallel_tool_use"] = True
+        body["tool_choice"] = choice
+    if model.thinking and not is_forced:
+        # Without a display some models say nothing at all between two calls.
+        body["thinking"] = {"type": "adaptive", "display": "summarized"}
+    if output := _output(request, model):
+        body["output_config"] = output
+    if container := _container(request.messages):
+        body["container"] = container
+    body[HISTORY_KEY] = _history(request, model)
+    return body
+
+
+def _output(request: Request, model: Model) -> dict[str, Json]:
+    output: dict[str, Json] = {}
+    if effort := request.effort or model.effort:
+        output["effort"] = effort
+    if schema := to_strict(answer_schema(request, model), ANTHROPIC):
+        output["format"] = {"type": "json_schema", "schema": schema}
+    return output
+
+
+def _output_limit(wanted: int | None, model: Model) -> int:
+    limit = model.output_tokens or DEFAULT_OUTPUT_TOKENS
+    return limit if wanted is None else min(wanted, model.output_tokens or wanted)
+
+
+def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
+    match choice:
+        case "auto" | "none":
+            return {"type": choice}
+        case _ if not model.forced_tool_choice:
+            return {"type": "auto"}
+        case "required":
+            return {"type": "any"}
+        case name:
+            return {"type": "tool", "name": name}
+
+
+@memoize
+def _declare_tools(
+    specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model
+) -> Json:
+    """The tools in their order; our own are strict where the provider can compile that many.
+
+    Those that can be found stand behind them, out of the model's sight until a result names them:
+    what was declared at first stays as it was, and so does all that was said on its ground.
+    """
+    names = {spec.name for spec in deferred}
+    shown = [spec for spec in specs if spec.name not in names]
+    return [*_declare_visible(shown, model), *map(_declare_hidden, deferred)]
+
+
+def _declare_hidden(spec: ToolSpec) -> Json:
+    return {**_declare(spec), "input_schema": with_object_root(spec.schema), "defer_loading": True}
+
+
+def _declare(spec: ToolSpec) -> dict[str, Json]:
+    described: dict[str, Json] = {"description": spec.description}
+    return {"name": spec.name, **(described if spec.description.strip() else {})}
+
+
+def _declare_visible(specs: Sequence[ToolSpec], model: Model) -> list[Json]:
+    schemas = [build_strict_schema(spec, ANTHROPIC, model) for spec in specs]
+    compiled = [schema for schema in schemas if schema is not None]
+    is_compiled = (
+        len(compiled) <= _STRICT_TOOLS
+        and sum(map(_optional_fields, compiled)) <= _STRICT_OPTIONAL_FIELDS
+    )
+    tools: list[Json] = []
+    for spec, schema in zip(specs, schemas, strict=True):
+        tool = _declare(spec)
+        if schema is not None and is_compiled:
+            tool |= {"input_schema": schema, "strict": True}
+        else:
+            tool["input_schema"] = with_object_root(spec.schema)
+        if spec is specs[-1]:
+            tool["cache_control"] = _CACHE_CONTROL
+        tools.append(tool)
+    return tools
+
+
+def _optional_fields(schema: Mapping[str, Json]) -> int:
+    properties, required = schema.get("properties"), schema.get("required")
+    count = len(properties) if isinstance(properties, dict) else 0
+    return count - (len(required) if isinstance(required, list) else 0)
+
+
+def _container(messages: Sequence[Message]) -> Json:
+    """Where the provider runs the model's programs, for one that waits for its calls' results."""
+    last = next((it for it in reversed(messages) if isinstance(it, AssistantMessage)), None)
+    return last.echo.data if last and last.echo else None
+
+
+def _history(request: Request, model: Model) -> list[Json]:
+    """One turn per message, never joined: what was sent once keeps its place and its shape."""
+    messages = request.messages
+    turns = _turns(messages, model)
+    if deferred := find_hidden_tools(request, model):
+        for number, message in enumerate(messages):
+            if isinstance(message, ToolMessage) and any(it.found for it in message.results):
+                turns[number] = _loading(message, deferred)
+    for number in _cache_ends(messages):
+        turns[number] = _mark_cached(turns[number])
+    return [*turns]
+
+
+@memoize
+def _loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, Json]:
+    """Results that name the tools they found, in place of telling of them.
+
+    A name that nobody declares would be refused: its server may be gone since.
+    """
+    declared = {spec.name for spec in deferred}
+    blocks: list[Json] = []
+    for result in message.results:
+        names = [name for name in result.found if name in declared]
+        references: list[Json] = [{"type": "tool_reference", "tool_name": name} for name in names]
+        block = _result(result)
+        blocks.append(block | {"content": references} if references else block)
+    return {"role": "user", "content": blocks}
+
+
+def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:
+    """Where this request ends, for the next to find, and where the one before did, to be found."""
+    has_reply = has_end = False
+    for number in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[number], AssistantMessage):
+            has_reply = True
+        elif has_reply or not has_end:
+            yield number
+            has_end = True
+            if has_reply:
+                return
+
+
+@incremental
+def _turns(message: Message, before: Message | None, model: Model) -> Sequence[dict[str, Json]]:
+    if isinstance(message, AssistantMessage):
+        return [
+            {
+                "role": "assistant",
+                "content": [*map(_restore_block, message.content), *_end(message)],
+            }
+        ]
+    return [{"role": "user", "content": [*_blocks_said(message)]}]
+
+
+def _end(reply: AssistantMessage) -> Sequence[Json]:
+    """A thought that led to nothing, because the reply was cut off or empty, must not come last."""
+    last = next(reversed(reply.content), None)
+    return [_UNSAID] if isinstance(last, Thinking) and reply.stop != "paused" else []
+
+
+def _mark_cached(turn: dict[str, Json]) -> dict[str, Json]:
+    content = turn["content"]
+    *blocks, last = content if isinstance(content, list) else [{}]
+    marked = {**last, "cache_control": _CACHE_CONTROL} if isinstance(last, dict) else last
+    return {**turn, "content": [*blocks, marked]}
+
+
+def _blocks_said(message: UserMessage | ToolMessage) -> Iterable[dict[str, Json]]:
+    if isinstance(message, UserMessage):
+        return map(_encode_part, message.content)
+    return map(_result, message.results)
+
+
+def _result(result: ToolResult) -> dict[str, Json]:
+    block: dict[str, Json] = {
+        "type": "tool_result",
+        "tool_use_id": result.call_id,
+        "content": [_encode_part(part) for part in result.content],
+    }
+    return block | {"is_error": True} if result.status == "error" else block
+
+
+def _encode_part(part: Text | Image) -> dict[str, Json]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    source: Json = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    return {"type": "image", "source": source}
+
+
+def _restore_block(block: Block) -> Json:
+    """A block as it came: echoes are what of it the neutral form does not hold."""
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text, **_extras(block)}
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": block.id,
+                "name": block.name,
+                "input": object_arguments(block.input),
+                **_extras(block),
+            }
+        case Thinking() | Opaque():
+            return _extras(block)
+
+
+def _extras(block: Block) -> dict[str, Json]:
+    data = block.echo.data if block.echo else None
+    return data if isinstance(data, dict) else {}
+
+
+def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    kind = classify_error(body)
+    if kind is None or kind is ProviderErrorKind.REJECTED:
+        # "Invalid request" is what gateways call everything; their status is more careful.
+        kind = kind_of_status(status)
+    hint = "Check the model's name." if kind is ProviderErrorKind.MODEL else ""
+    return make_http_error(status, headers, said=summarize_body(body), kind=kind, hint=hint)

@@ -1,0 +1,317 @@
+"""Anthropic Messages: one streamed reply, block by block.
+
+A block is kept as the provider built it, because thinking and whatever we do not know must go back
+byte for byte. What the neutral form cannot hold travels in the block's echo.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.dialect import Model
+from agentcli.providers.failures import make_cut_error, summarize_body
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Echo,
+    Json,
+    Opaque,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+
+PROTOCOL = "anthropic"
+
+_STOPS: dict[str, Stop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "pause_turn": "paused",
+    "compaction": "paused",  # the provider has summarised, and says no more until it is asked
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+}
+
+_NEUTRAL = ("text", "thinking", "redacted_thinking", "tool_use")
+"""The types of blocks that have a form of their own here."""
+
+_KINDS = {
+    "authentication_error": ProviderErrorKind.CREDENTIALS,
+    "permission_error": ProviderErrorKind.CREDENTIALS,
+    "billing_error": ProviderErrorKind.CREDENTIALS,
+    "invalid_request_error": ProviderErrorKind.REJECTED,
+    "not_found_error": ProviderErrorKind.MODEL,
+    "request_too_large": ProviderErrorKind.OVERFLOW,
+    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
+    "timeout_error": ProviderErrorKind.UNAVAILABLE,
+    "api_error": ProviderErrorKind.UNAVAILABLE,
+    "overloaded_error": ProviderErrorKind.UNAVAILABLE,
+}
+
+_OVERFLOW = re.compile(r"prompt is too long|exceeds? (the )?context|long context", re.I)
+"""The one case without a type or code of its own."""
+
+
+def classify_error(body: Json) -> ProviderErrorKind | None:
+    """What an error says of itself; None where only its status can tell."""
+    match body:
+        case {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}:
+            return ProviderErrorKind.CREDENTIALS
+        case {"error": {"message": str(message)}} if _OVERFLOW.search(message):
+            return ProviderErrorKind.OVERFLOW
+        case {"error": {"type": str(kind)}}:
+            return _KINDS.get(kind)
+        case _:
+            return None
+
+
+@dataclass(slots=True, kw_only=True)
+class _StreamedBlock:
+    """A block while it arrives: as it started, with what was added to its fields since."""
+
+    fields: dict[str, Json]
+    pieces: dict[str, list[str]] = field(default_factory=dict)
+    """Of the strings that arrive bit by bit, under the names of their fields."""
+
+    @property
+    def type(self) -> Json:
+        return self.fields.get("type")
+
+    def add(self, name: str, piece: str) -> str:
+        self.pieces.setdefault(name, []).append(piece)
+        return piece
+
+    def text(self, name: str) -> str:
+        start = self.fields.get(name)
+        return replace_unpaired((start if isinstance(start, str) else "") + self.join(name))
+
+    def join(self, name: str) -> str:
+        return "".join(self.pieces.get(name, ()))
+
+    def other_fields(self, *known: str) -> dict[str, Json]:
+        """The fields that are none of these, as far as they say anything."""
+        return {key: value for key, value in self.fields.items() if key not in known and value}
+
+
+class MessagesDecoder:
+    """The decoder: fed the events of one reply, it gives one message."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._blocks: dict[int, _StreamedBlock] = {}
+        self._usage: dict[str, Json] = {}
+        self._stop_reason: str | None = None
+        self._stop_detail = ""
+        self._container: str | None = None
+
+    def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        if event.get("type") == "content_block_delta":  # nearly all are, and this is quick
+            return self._grow(event.get("index"), event.get("delta"))
+        match event:
+            case {"type": "message_start", "message": dict(message)}:
+                self._begin(message)
+            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
+                self._blocks[index] = growing = _StreamedBlock(fields=dict(block))
+                return _open_block(growing)
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._end(delta, event.get("usage"))
+            case {"type": "message", "content": list(blocks)}:  # a server that does not stream
+                self._blocks = {
+                    n: _StreamedBlock(fields=b) for n, b in enumerate(blocks) if isinstance(b, dict)
+                }
+                self._end(event, event.get("usage"))
+                return [delta for block in self._blocks.values() for delta in _open_block(block)]
+            case {"type": "error"} | {"error": dict()}:
+                body = dict(event)
+                kind = classify_error(body) or ProviderErrorKind.UNAVAILABLE
+                raise ProviderError(summarize_body(body), kind=kind)
+        return ()
+
+    def message(self) -> AssistantMessage:
+        if self._stop_reason is None:
+            raise make_cut_error("the stream ended without a stop reason")
+        stop = _STOPS.get(self._stop_reason, "end")
+        blocks = list(self._blocks.values())
+        lost: list[_StreamedBlock] = []
+        if stop not in ("end", "tool_calls", "paused") and blocks and _is_cut_off(blocks[-1]):
+            lost = [blocks.pop()]
+        content = tuple(block for it in blocks if (block := self._block(it)) is not None)
+        has_calls = any(isinstance(block, ToolCall) for block in content)
+        if stop in ("end", "tool_calls"):
+            stop = "tool_calls" if has_calls else "end"
+        return AssistantMessage(
+            content=content,
+            stop=stop,
+            stop_detail=self._stop_detail,
+            cut_off=tuple(it.text("name") for it in lost if it.type == "tool_use"),
+            protocol=PROTOCOL,
+            model=self._model.name,
+            usage=self.usage(),
+            echo=self._own(self._container) if self._container and content else None,
+        )
+
+    def usage(self) -> Usage:
+        details = self._usage.get("output_tokens_details")
+        thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
+        return Usage(
+            input_tokens=_number(self._usage.get("input_tokens")),
+            cache_read_tokens=_number(self._usage.get("cache_read_input_tokens")),
+            cache_write_tokens=_number(self._usage.get("cache_creation_input_tokens")),
+            output_tokens=_number(self._usage.get("output_tokens")),
+            reasoning_tokens=_number(thinking),
+        )
+
+    def _grow(self, index: Json, delta: Json) -> Sequence[Delta]:
+        growing = self._blocks.get(index) if isinstance(index, int) else None
+        return _grow_block(growing, delta) if growing and isinstance(delta, dict) else ()
+
+    def _begin(self, message: Mapping[str, Json]) -> None:
+        self._run_in(message.get("container"))
+        usage = message.get("usage")
+        self._usage |= usage if isinstance(usage, dict) else {}
+
+    def _run_in(self, container: Json) -> None:
+        """The place where the provider runs programs: the next request names it again."""
+        match container:
+            case {"id": str(container_id)}:
+                self._container = container_id
+
+    def _end(self, delta: Mapping[str, Json], usage: Json) -> None:
+        if isinstance(usage, dict):
+            # What is given is the total so far; what is not given has not changed.
+            self._usage |= {key: value for key, value in usage.items() if value is not None}
+        self._run_in(delta.get("container"))
+        reason = delta.get("stop_reason")
+        if not isinstance(reason, str):
+            return
+        self._stop_reason = reason
+        match delta.get("stop_details"):
+            case dict(details):
+                words = [details.get("category"), details.get("explanation")]
+                self._stop_detail = ": ".join(word for word in words if isinstance(word, str))
+            case _ if reason not in ("end_turn", "tool_use"):
+                self._stop_detail = reason
+
+    def _block(self, growing: _StreamedBlock) -> Block | None:
+        match growing.type:
+            case "text":
+                text, echo = growing.text("text"), self._echo(growing.other_fields("type", "text"))
+                return Text(text=text, echo=echo) if text or echo else None
+            case "thinking":
+                text = growing.text("thinking")
+                return Thinking(text=text, echo=self._echo(growing.fields | {"thinking": text}))
+            case "redacted_thinking":
+                return Thinking(text="", echo=self._echo(growing.fields))
+            case "tool_use":
+                return ToolCall(
+                    id=growing.text("id"),
+                    name=growing.text("name"),
+                    input=_arguments(growing),
+                    caller=_caller(growing.fields.get("caller")),
+                    echo=self._echo(growing.other_fields("type", "id", "name", "input")),
+                )
+            case _:
+                echo = self._echo(_opaque_fields(growing))
+                return Opaque(echo=echo) if echo else None
+
+    def _echo(self, data: dict[str, Json]) -> Echo | None:
+        return self._own(replace_unpaired_json(data)) if data else None
+
+    def _own(self, data: Json) -> Echo:
+        return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
+
+
+def _open_block(growing: _StreamedBlock) -> Sequence[Delta]:
+    """What a block that has just started already shows."""
+    match growing.type:
+        case "text" if text := growing.text("text"):
+            return [TextDelta(text=text)]
+        case "thinking" if text := growing.text("thinking"):
+            return [ThinkingDelta(text=text)]
+        case "tool_use":
+            return [_call_delta(growing, "")]
+    return ()
+
+
+def _grow_block(growing: _StreamedBlock, delta: Mapping[str, Json]) -> Sequence[Delta]:
+    match delta.get("type"):
+        case "text_delta" if isinstance(text := delta.get("text"), str):
+            return (TextDelta(text=replace_unpaired(growing.add("text", text))),)
+        case "thinking_delta" if isinstance(text := delta.get("thinking"), str):
+            return (ThinkingDelta(text=replace_unpaired(growing.add("thinking", text))),)
+        case "input_json_delta" if isinstance(piece := delta.get("partial_json"), str):
+            growing.add("input", piece)
+            return (_call_delta(growing, piece),) if growing.type == "tool_use" else ()
+        case "signature_delta" if "signature" in delta:
+            growing.fields["signature"] = delta["signature"]
+        case "citations_delta" if "citation" in delta:
+            citations = growing.fields.get("citations")
+            before = citations if isinstance(citations, list) else []
+            growing.fields["citations"] = [*before, delta["citation"]]
+        case _ if growing.type not in _NEUTRAL:
+            _extend(growing, delta)
+    return ()
+
+
+def _extend(growing: _StreamedBlock, delta: Mapping[str, Json]) -> None:
+    """A kind of delta we do not know belongs to a kind of block we do not know: both are kept."""
+    for name, value in delta.items():
+        if name == "type":
+            continue
+        if isinstance(value, str):
+            growing.add(name, value)
+        else:
+            growing.fields[name] = value
+
+
+def _call_delta(growing: _StreamedBlock, piece: str) -> CallDelta:
+    return CallDelta(
+        call_id=growing.text("id"), name=growing.text("name"), arguments=replace_unpaired(piece)
+    )
+
+
+def _arguments(growing: _StreamedBlock) -> Json:
+    if text := growing.join("input"):
+        return parse_arguments(text)
+    given = growing.fields.get("input")
+    return parse_arguments(given) if isinstance(given, str) else replace_unpaired_json(given or {})
+
+
+def _caller(caller: Json) -> str | None:
+    """The program that made a call; None where the model made it itself."""
+    match caller:
+        case {"tool_id": str(program_id)}:
+            return program_id
+        case _:
+            return None
+
+
+def _is_cut_off(growing: _StreamedBlock) -> bool:
+    """Whether a reply that was stopped was stopped inside this block, its last."""
+    match growing.type:
+        case "tool_use":
+            arguments = _arguments(growing)
+            return not arguments or not isinstance(arguments, dict)
+        case "thinking":
+            return not growing.fields.get("signature")
+        case _:
+            return False
+
+
+def _opaque_fields(growing: _StreamedBlock) -> dict[str, Json]:
+    fields = dict(growing.fields)
+    for name in growing.pieces:
+        fields[name] = _arguments(growing) if name == "input" else growing.text(name)
+    return fields
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,241 @@
+"""What we know of models: which dialect they speak, how much they take, what they cost.
+
+A model that is not in the table can still be asked: what is not known of it is None. Nothing here
+touches the network; `discovery.py` asks providers what they have.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from difflib import get_close_matches
+
+from agentcli.providers.dialect import Model, Price
+from agentcli.providers.providers import PROVIDERS, Provider, find_key
+from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Usage
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CatalogEntry:
+    """One row: everything of a Model that does not follow from its provider."""
+
+    window_tokens: int
+    output_tokens: int
+    price: Price | None = None
+    later_price: tuple[date, Price] | None = None
+    """What it costs from that day on."""
+    forced_tool_choice: bool = True
+
+
+def _claude(price: Price | None, *, forced_tool_choice: bool = True) -> _CatalogEntry:
+    return _CatalogEntry(
+        window_tokens=MILLION,
+        output_tokens=128_000,
+        price=price,
+        forced_tool_choice=forced_tool_choice,
+    )
+
+
+def _with_cache_prices(price: Price) -> Price:
+    """With what reading and writing the cache costs where the list does not say."""
+    return replace(price, cache_read=price.input * 0.1, cache_write=price.input * 1.25)
+
+
+def _gpt(price: Price) -> _CatalogEntry:
+    long_prices = replace(
+        price, long_input_tokens=272_000, long_input_factor=2.0, long_output_factor=1.5
+    )
+    return _CatalogEntry(window_tokens=1_050_000, output_tokens=128_000, price=long_prices)
+
+
+_GEMINI_4 = _CatalogEntry(window_tokens=1_048_576, output_tokens=65_536)
+
+_MODELS: Mapping[str, Mapping[str, _CatalogEntry]] = {
+    "anthropic": {
+        "claude-opus-5-5": _claude(
+            Price(input=4, output=20, cache_read=0.2, cache_write=5), forced_tool_choice=False
+        ),
+        "claude-sonnet-5-5": _claude(_with_cache_prices(Price(input=2, output=10))),
+        "claude-haiku-5-5": _claude(_with_cache_prices(Price(input=0.1, output=0.5))),
+        "claude-fable-5-1": _claude(
+            _with_cache_prices(Price(input=10, output=50)), forced_tool_choice=False
+        ),
+        "claude-fable-5-2": _claude(None, forced_tool_choice=False),
+    },
+    "openai": {
+        "gpt-6.1-sol": _gpt(Price(input=2, output=10, cache_read=0.1)),
+        "gpt-6-astra": _gpt(Price(input=10, output=50, cache_read=1, cache_write=12.5)),
+        "gpt-6.1-terra": _gpt(Price(input=1, output=5)),
+        "gpt-6-luna": _gpt(Price(input=0.1, output=0.5, cache_read=0.01)),
+    },
+    "gemini": {
+        "gemini-4-argon": replace(
+            _GEMINI_4,
+            price=Price(input=2, output=10),
+            later_price=(date(2026, 12, 1), Price(input=4, output=20)),
+        ),
+        "gemini-4-hydrogen": replace(_GEMINI_4, price=Price(input=1.5, output=7.5)),
+        # Promotional until the end of 2026; what it will cost then is not published.
+        "gemini-3.8-flash": replace(_GEMINI_4, price=Price(input=0.75, output=3.75)),
+    },
+}
+
+_SAME_MODELS = {
+    "openai-chat": "openai",
+    "gemini-interactions": "gemini",
+    "azure": "openai",
+    "vertex": "anthropic",
+    "bedrock": "anthropic",
+}
+
+ALIASES: Mapping[str, str] = {
+    "opus": "anthropic/claude-opus-5-5",
+    "sonnet": "anthropic/claude-sonnet-5-5",
+    "haiku": "anthropic/claude-haiku-5-5",
+    "fable": "anthropic/claude-fable-5-1",
+    "sol": "openai/gpt-6.1-sol",
+    "astra": "openai/gpt-6-astra",
+    "terra": "openai/gpt-6.1-terra",
+    "luna": "openai/gpt-6-luna",
+    "argon": "gemini/gemini-4-argon",
+    "hydrogen": "gemini/gemini-4-hydrogen",
+    "flash": "gemini/gemini-3.8-flash",
+}
+
+_DEFAULTS = ("opus", "sol", "argon")
+"""For whoever has a key and chose no model, in this order."""
+
+_PROVIDER_OF_PREFIX = (
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"gpt-|o\d|codex-"), "openai"),
+    (re.compile(r"gemini-"), "gemini"),
+)
+
+_BEFORE_ADAPTIVE_THINKING = re.compile(r"claude-(?:[23]|instant|\w+-4(?:-[0-5])?(?:-2025|@|$))")
+_REASONING_GPT = re.compile(r"gpt-(?:[5-9]|\d\d)|o\d|codex-")
+_LOADING = ("anthropic", "bedrock", "vertex", "openai", "azure")
+"""Providers that take tools in where a search finds them; what is like them need not."""
+_LOADING_GPT = re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)")
+_THINKING_GEMINI = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)")
+_GEMINI_BEFORE_3 = re.compile(r"gemini-[12](?!\d)")
+_DATED = re.compile(r"^(?:[\w-]+\.)*?(?P<name>[a-z]+-[\w.-]+?)(?:[-@]20\d\d.*|-v\d+:\d+|@\w+)?$")
+"""A name with the routing, dates and revisions around it that platforms add."""
+
+
+def resolve(
+    name: str, *, providers: Mapping[str, Provider] = PROVIDERS, today: date | None = None
+) -> Model:
+    """A model by `provider/model`, by an alias, or by a name that says whose it is."""
+    provider, bare = _split(ALIASES.get(name, name), providers)
+    model = _model(provider, bare)
+    entry = _entry(provider, bare)
+    if entry is None:
+        return model
+    price = entry.price
+    if entry.later_price and (today or datetime.now(UTC).date()) >= entry.later_price[0]:
+        price = entry.later_price[1]
+    return replace(
+        model,
+        window_tokens=entry.window_tokens,
+        output_tokens=entry.output_tokens,
+        price=price,
+        forced_tool_choice=entry.forced_tool_choice,
+        known=True,
+    )
+
+
+def _split(name: str, providers: Mapping[str, Provider]) -> tuple[Provider, str]:
+    prefix, slash, bare = name.partition("/")
+    if slash and prefix in providers and bare:
+        return providers[prefix], bare
+    for pattern, provider in _PROVIDER_OF_PREFIX:
+        if not slash and pattern.match(name) and provider in providers:
+            return providers[provider], name
+    if prefix in providers:
+        raise SettingsError(
+            f"{prefix} is a provider: which of its models?", hint=f"--model {prefix}/NAME"
+        )
+    near = get_close_matches(name, [*ALIASES, *list_model_names(), *providers], n=1)
+    raise SettingsError(
+        f"no model {name!r}: write it as provider/name, with one of {', '.join(providers)}",
+        hint=f"Did you mean {near[0]}?" if near else "agentcli models",
+    )
+
+
+def _model(provider: Provider, name: str) -> Model:
+    """What follows from the provider and from the name alone."""
+    is_messages = provider.protocol == "anthropic"
+    thinks = {
+        "anthropic": "claude" in name and not _BEFORE_ADAPTIVE_THINKING.search(name),
+        "openai-responses": bool(_REASONING_GPT.match(name)),
+        "openai-chat": provider.name == "openai-chat" and bool(_REASONING_GPT.match(name)),
+        "gemini": bool(_THINKING_GEMINI.search(name)),
+        "gemini-interactions": bool(_THINKING_GEMINI.search(name)),
+    }.get(provider.protocol, False)
+    return Model(
+        provider=provider.name,
+        name=name,
+        protocol=provider.protocol,
+        images=provider.images,
+        strict_tools=provider.strict_tools and ("claude" in name or not is_messages),
+        forced_tool_choice=not (is_messages and thinks),
+        answer_schemas=provider.answer_schemas and _takes_answer_schemas(provider.protocol, name),
+        thinking=thinks,
+        loads_tools=provider.name in _LOADING
+        and (thinks if is_messages else bool(_LOADING_GPT.match(name))),
+        patch_tool=provider.protocol == "openai-responses" and bool(_REASONING_GPT.match(name)),
+        quirks=provider.quirks,
+        known=False,
+    )
+
+
+def _takes_answer_schemas(protocol: str, name: str) -> bool:
+    """Beside tools: older models take either a schema for the answer or tools, or neither."""
+    if protocol == "anthropic":
+        return "claude" in name and not _BEFORE_ADAPTIVE_THINKING.search(name)
+    return not (protocol.startswith("gemini") and _GEMINI_BEFORE_3.search(name))
+
+
+def _entry(provider: Provider, name: str) -> _CatalogEntry | None:
+    table = _MODELS.get(_SAME_MODELS.get(provider.name, provider.name), {})
+    dated = _DATED.match(name)
+    return table.get(name) or (table.get(dated["name"]) if dated else None)
+
+
+def list_model_names() -> list[str]:
+    """Every model of the table as `provider/name`, for lists and completion."""
+    return [f"{provider}/{name}" for provider, table in _MODELS.items() for name in table]
+
+
+def default_name(environ: Mapping[str, str], *, stored: Iterable[str] = ()) -> str | None:
+    """The model for whichever key is there: in the environment, or stored for a provider."""
+    have_keys = set(stored)
+    for alias in _DEFAULTS:
+        name = ALIASES[alias]
+        provider = PROVIDERS[name.partition("/")[0]]
+        if provider.name in have_keys or find_key(provider, environ):
+            return name
+    return None
+
+
+def cost_usd(model: Model, usage: Usage) -> float | None:
+    """None: the price is not known. Without a price of its own, cached input costs as other."""
+    price = model.price
+    if price is None:
+        return None
+    is_long = price.long_input_tokens is not None and usage.prompt_tokens > price.long_input_tokens
+    read = price.input if price.cache_read is None else price.cache_read
+    write = price.input if price.cache_write is None else price.cache_write
+    prompt = (
+        usage.input_tokens * price.input
+        + usage.cache_read_tokens * read
+        + usage.cache_write_tokens * write
+    )
+    reply = usage.output_tokens * price.output
+    if is_long:
+        prompt, reply = prompt * price.long_input_factor, reply * price.long_output_factor
+    return (prompt + reply) / MILLION

@@ -1,0 +1,266 @@
+"""What is there to be asked: a provider's own list of models, and servers on this machine.
+
+The only part of the catalogue that uses the network, and only when somebody asks for it.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import quote, urlsplit
+
+from agentcli.providers.catalog import resolve
+from agentcli.providers.dialect import Dialect, Model, Price
+from agentcli.providers.failures import FailureExplainer, require_key, to_failure
+from agentcli.providers.http.direct import DirectSocket
+from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Timeouts
+from agentcli.providers.providers import LOCAL, Key, Provider, find_base_url
+from agentcli.types.errors import ProviderError, SettingsError
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+
+# How much a model takes, and what it costs, as its provider tells it: each in its own words.
+
+
+_WINDOW = (
+    "max_input_tokens",  # Anthropic
+    "inputTokenLimit",  # Gemini
+    "loaded_context_length",  # LM Studio, once the model is loaded
+    "context_length",  # OpenRouter, Ollama
+    "max_model_len",  # vLLM
+    "n_ctx",  # llama.cpp
+    "max_context_length",  # LM Studio, Mistral
+    "context_window",  # Groq
+)
+_OUTPUT = ("max_tokens", "outputTokenLimit", "max_completion_tokens", "max_output_tokens")
+_MILLION = 1_000_000
+
+
+def apply_limits(model: Model, row: Mapping[str, Json]) -> Model:
+    """The model with what the row tells of it; what it does not tell stays as it was."""
+    told = dict(_fields(row))
+    return replace(
+        model,
+        window_tokens=_tokens(told, _WINDOW) or model.window_tokens,
+        output_tokens=_tokens(told, _OUTPUT) or model.output_tokens,
+        price=model.price or _price(row.get("pricing")),
+    )
+
+
+def _fields(row: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Those of the objects inside it first, without the prefixes some put before a name."""
+    for value in row.values():
+        if isinstance(value, dict):
+            yield from ((key.rpartition(".")[2], item) for key, item in value.items())
+    yield from row.items()
+
+
+def _tokens(told: Mapping[str, Json], names: tuple[str, ...]) -> int | None:
+    found = (told.get(name) for name in names)
+    return next((value for value in found if type(value) is int and value > 0), None)
+
+
+def _price(pricing: Json) -> Price | None:
+    """OpenRouter tells USD for one token, in decimals."""
+    if not isinstance(pricing, dict):
+        return None
+    reply, prompt = _usd(pricing.get("completion")), _usd(pricing.get("prompt"))
+    if reply is None or prompt is None:
+        return None
+    return Price(
+        input=prompt,
+        output=reply,
+        cache_read=_usd(pricing.get("input_cache_read")),
+        cache_write=_usd(pricing.get("input_cache_write")),
+    )
+
+
+def _usd(value: Json) -> float | None:
+    """Per million tokens; below nothing stands for a price that varies."""
+    if not isinstance(value, str | int | float):
+        return None
+    try:
+        per_token = float(value)
+    except ValueError:
+        return None
+    return round(per_token * _MILLION, 6) if 0 <= per_token < 1 else None
+
+
+LOCAL_PATIENCE_S = 0.5
+LISTING_PATIENCE_S = 15.0
+
+_PATHS = {
+    "anthropic": "/v1/models?limit=1000",
+    "gemini": "/v1beta/models?pageSize=1000",
+    "gemini-interactions": "/v1beta/models?pageSize=1000",
+}
+_PATH = "/v1/models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalModelServer:
+    provider: Provider
+    base_url: str
+    models: tuple[Model, ...]
+
+
+async def discover(
+    provider: Provider,
+    *,
+    dialect: Dialect,
+    key: Key | None,
+    environ: Mapping[str, str],
+    patience_s: float = LISTING_PATIENCE_S,
+) -> list[Model]:
+    """The provider's models, with the limits it tells of them. Raises WireError."""
+    good_key = require_key(key, provider)
+    socket = DirectSocket(
+        find_base_url(provider, environ),
+        environ=environ,
+        timeouts=replace(Timeouts.silent_for(patience_s), connect_s=patience_s),
+    )
+    try:
+        listing = await socket.document(
+            _PATHS.get(provider.protocol, _PATH),
+            headers=dialect.headers(good_key.value if good_key else None),
+        )
+    except (HttpError, ConnectionBroken) as error:
+        raise _explain(error, provider, dialect=dialect, key=good_key) from None
+    finally:
+        await socket.close()
+    return [_build_model(provider, row) for row in iterate_rows(listing)]
+
+
+def _explain(
+    error: HttpError | ConnectionBroken, provider: Provider, *, dialect: Dialect, key: Key | None
+) -> ProviderError:
+    if isinstance(error, HttpError):
+        wired = dialect.error(error.status, error.headers, error.body)
+    else:
+        wired = to_failure(error).error
+    nobody = Model(provider=provider.name, name="", protocol=provider.protocol)
+    return FailureExplainer(provider=provider, model=nobody, key=key).explain_final(
+        wired, attempts=1
+    )
+
+
+async def find_local_servers(
+    *, dialect: Dialect, environ: Mapping[str, str]
+) -> list[LocalModelServer]:
+    """Servers on their usual ports that answer at once. `dialect`: Chat Completions."""
+
+    async def ask(provider: Provider) -> LocalModelServer | None:
+        try:
+            models = await discover(
+                provider, dialect=dialect, key=None, environ=environ, patience_s=LOCAL_PATIENCE_S
+            )
+        except ProviderError:
+            return None
+        url = find_base_url(provider, environ)
+        return LocalModelServer(provider=provider, base_url=url, models=tuple(models))
+
+    found = await asyncio.gather(*map(ask, LOCAL))
+    return [server for server in found if server is not None]
+
+
+def iterate_rows(listing: Json) -> Iterable[Mapping[str, Json]]:
+    match listing:
+        case {"data": list(rows)} | {"models": list(rows)}:
+            return [row for row in rows if isinstance(row, dict) and read_name(row)]
+        case _:
+            return []
+
+
+def read_name(row: Mapping[str, Json]) -> str:
+    name = row.get("id") or row.get("name")
+    return name.removeprefix("models/") if isinstance(name, str) else ""
+
+
+def _build_model(provider: Provider, row: Mapping[str, Json]) -> Model:
+    model = resolve(f"{provider.name}/{read_name(row)}", providers={provider.name: provider})
+    return apply_limits(model, row)
+
+
+# What a provider tells of one model, for those the catalogue does not know.
+
+
+PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ModelQuery:
+    path: str
+    is_native: bool = False
+    """A server's own path, which stands beside the version of the protocol it imitates."""
+    body: bytes = b""
+
+
+async def ask_provider_about(
+    model: Model,
+    provider: Provider,
+    *,
+    dialect: Dialect,
+    key: Key | None,
+    environ: Mapping[str, str],
+) -> Model:
+    """The model with the limits and the price its provider tells, where it tells any."""
+    address = find_base_url(provider, environ)
+    if not address:
+        return model
+    good_key = require_key(key, provider)
+    headers = dialect.headers(good_key.value if good_key else None)
+    for question in _questions(model, provider):
+        base_url = _origin(address) if question.is_native else address
+        document = await _answer(question, base_url, environ=environ, headers=headers)
+        told = apply_limits(model, _row(document, model.name))
+        if told.window_tokens is not None:
+            return told
+    return model
+
+
+def _questions(model: Model, provider: Provider) -> Sequence[_ModelQuery]:
+    """Local servers tell first how much they take as they run, then how much the model could."""
+    name = quote(model.name)
+    match provider:
+        case Provider(name="ollama"):
+            shown = json.dumps({"model": model.name}).encode()
+            return (
+                _ModelQuery(path="/api/ps", is_native=True),
+                _ModelQuery(path="/api/show", is_native=True, body=shown),
+            )
+        case Provider(name="lmstudio"):
+            return (_ModelQuery(path=f"/api/v0/models/{name}", is_native=True),)
+        case Provider(name="llamacpp"):
+            return (_ModelQuery(path="/props", is_native=True),)
+        case Provider(protocol="anthropic"):
+            return (_ModelQuery(path=f"/v1/models/{name}"),)
+        case Provider(protocol="gemini" | "gemini-interactions"):
+            return (_ModelQuery(path=f"/v1beta/models/{name}"),)
+        case _:
+            return (_ModelQuery(path="/v1/models"),)
+
+
+async def _answer(
+    question: _ModelQuery, base_url: str, *, environ: Mapping[str, str], headers: Mapping[str, str]
+) -> Json:
+    patience = replace(Timeouts.silent_for(PATIENCE_S), connect_s=PATIENCE_S)
+    socket = DirectSocket(base_url, environ=environ, timeouts=patience)
+    try:
+        return await socket.document(question.path, headers=headers, body=question.body)
+    except (HttpError, ConnectionBroken, SettingsError):
+        return None
+    finally:
+        await socket.close()
+
+
+def _row(document: Json, name: str) -> Mapping[str, Json]:
+    """What tells of this model: its row of a list, or all of what is no list."""
+    listed = {read_name(row): row for row in iterate_rows(document)}
+    if listed or not isinstance(document, dict):
+        return listed.get(name) or listed.get(f"{name}:latest") or {}
+    return document
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,258 @@
+"""What every dialect's HTTP errors have in common: the kind of a status, the wait, one clear line.
+
+Whatever came as a body, a page of HTML or ten megabytes of it, becomes one bounded line.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import ceil
+
+from agentcli.providers.arguments import replace_unpaired
+from agentcli.providers.dialect import Model
+from agentcli.providers.http.sockets import ATTEMPTS, ConnectionBroken
+from agentcli.providers.providers import Key, Provider
+from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+
+# What went wrong, as a sentence for the person, with the one thing to do about it.
+
+
+RETRIED = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
+
+LATER = "try again later, or with another model: agentcli models lists them"
+
+_SHORT_REASONS = {429: "rate limited", 529: "overloaded"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailure:
+    """One attempt that gave no reply."""
+
+    error: ProviderError
+    attempts: int
+    """How many attempts such a failure is worth, over all; 1 where another would end the same."""
+
+
+def to_failure(error: ProviderError | ConnectionBroken) -> AttemptFailure:
+    if isinstance(error, ConnectionBroken):
+        wired = ProviderError(str(error), kind=error.kind, hint=error.hint)
+        return AttemptFailure(error=wired, attempts=error.attempts)
+    return AttemptFailure(error=error, attempts=ATTEMPTS if error.kind in RETRIED else 1)
+
+
+def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
+    """A clause for the line that announces another attempt."""
+    words = _SHORT_REASONS.get(error.status or 0, str(error))
+    if shown_chars:
+        return f"{words} ({shown_chars:,} characters of it are dropped)"
+    return words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureExplainer:
+    provider: Provider
+    model: Model
+    key: Key | None
+
+    def explain_final(self, error: ProviderError, *, attempts: int) -> ProviderError:
+        """The error that ends a request."""
+        said = self.remove_key(str(error)).rstrip(".")
+        message, hint = f"{self.provider.name}: {said}", error.hint
+        if attempts > 1:
+            message += f", after {attempts} attempts"
+        match error.kind:
+            case ProviderErrorKind.CREDENTIALS if error.status == 401:
+                message, hint = self._describe_rejection(error.status), hint or self._key_hint()
+            case ProviderErrorKind.CREDENTIALS:
+                message = f"{message} ({self._key_words()})"
+                hint = hint or (self._key_hint() if error.status in (400, 403) else "")
+            case ProviderErrorKind.UNAVAILABLE if (
+                hint and error.status is None and self._is_local()
+            ):
+                hint = f"Is {self.provider.name} running?"
+            case _ if error.kind in RETRIED:
+                hint = hint or LATER
+            case ProviderErrorKind.OVERFLOW:
+                hint = hint or "Shorten the prompt or the conversation, or begin another."
+            case ProviderErrorKind.MODEL if error.status == 404:
+                message = f"{self.provider.name} has no model {self.model.name}: {said}"
+        return ProviderError(
+            message,
+            kind=error.kind,
+            hint=self.remove_key(hint),
+            status=error.status,
+            retry_after_s=error.retry_after_s,
+        )
+
+    def explain_long_wait(self, error: ProviderError, *, max_wait_s: float) -> ProviderError:
+        wait_s = error.retry_after_s or 0.0
+        wait = _duration(wait_s)
+        return ProviderError(
+            f"{self.provider.name} asks to wait {wait}, more than the {max_wait_s:g} s allowed:"
+            f" {self.remove_key(str(error))}",
+            kind=error.kind,
+            hint=f"Try again in {wait}, or allow it: --max-wait {ceil(wait_s)}",
+            status=error.status,
+            retry_after_s=error.retry_after_s,
+        )
+
+    def remove_key(self, text: str) -> str:
+        return text.replace(self.key.value, self.key.tail) if self.key else text
+
+    def _is_local(self) -> bool:
+        return not self.provider.needs_key and not self.provider.platform
+
+    def _describe_rejection(self, status: int | None) -> str:
+        return f"{self.provider.name} rejected the API key ({status}, {self._key_words()})"
+
+    def _key_words(self) -> str:
+        if self.key is None:
+            return "no key was sent"
+        return f"key from {self.key.source}, ends in {self.key.tail}"
+
+    def _key_hint(self) -> str:
+        return f"export {self.provider.key_env[0]}=…" if self.provider.key_env else ""
+
+
+def require_key(key: Key | None, provider: Provider) -> Key | None:
+    """The key as it may stand in a header, or a SettingsError that says where to put one."""
+    variables = ", ".join(provider.key_env)
+    hint = f"export {provider.key_env[0]}=…" if provider.key_env else ""
+    if key is None:
+        if provider.needs_key:
+            raise SettingsError(
+                f"no API key for {provider.name} (looked at {variables})", hint=hint
+            )
+        return None
+    value = key.value.strip()
+    if not value.isascii() or not value.isprintable() or " " in value or not value:
+        raise SettingsError(
+            f"the API key from {key.source} has characters in it that no key has", hint=hint
+        )
+    return Key(value=value, source=key.source)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 2 else f"{seconds:.2g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+LIMIT_CHARS = 400
+
+_KIND_OF_STATUS = {
+    401: ProviderErrorKind.CREDENTIALS,
+    402: ProviderErrorKind.CREDENTIALS,
+    403: ProviderErrorKind.CREDENTIALS,
+    404: ProviderErrorKind.MODEL,
+    408: ProviderErrorKind.UNAVAILABLE,
+    409: ProviderErrorKind.UNAVAILABLE,
+    413: ProviderErrorKind.OVERFLOW,
+    425: ProviderErrorKind.UNAVAILABLE,
+    429: ProviderErrorKind.RATE_LIMITED,
+}
+
+
+def kind_of_status(status: int) -> ProviderErrorKind:
+    if status >= 500:
+        return ProviderErrorKind.UNAVAILABLE
+    return _KIND_OF_STATUS.get(status, ProviderErrorKind.REJECTED)
+
+
+def make_http_error(
+    status: int,
+    headers: Mapping[str, str],
+    *,
+    said: str,
+    kind: ProviderErrorKind | None = None,
+    hint: str = "",
+    retry_after_s: float | None = None,
+) -> ProviderError:
+    """An error in the provider's own words. `said` comes from `one_line`."""
+    return ProviderError(
+        f"{said} (HTTP {status})" if said else f"HTTP {status}",
+        kind=kind or kind_of_status(status),
+        hint=hint,
+        status=status,
+        retry_after_s=read_wait_s(headers) if retry_after_s is None else retry_after_s,
+    )
+
+
+def make_cut_error(what: str) -> ProviderError:
+    return ProviderError(f"the reply was cut off: {what}", kind=ProviderErrorKind.CUT)
+
+
+def find_fault(body: Json) -> Mapping[str, Json]:
+    """The error object of a body, however it is wrapped."""
+    match body:
+        case [first, *_]:
+            return find_fault(first)
+        case {"error": dict(inner)}:
+            return find_fault(inner)
+        case dict():
+            return body
+        case _:
+            return {}
+
+
+def read_wait_s(headers: Mapping[str, str]) -> float | None:
+    """How long the provider asks to wait. Header names are in lower case."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "").strip()
+    seconds = _number(value)
+    return _until(value) if seconds is None and value else seconds
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\s*\d{1,9}(\.\d+)?\s*", text) else None
+
+
+def _until(date: str) -> float | None:
+    try:
+        moment = datetime.strptime(date, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def summarize_body(body: Json) -> str:
+    """What a body says about what went wrong, however it says it."""
+    text = _message(body)
+    if _is_page(text):
+        title = _title(text)
+        text = f"a web page came back: {title}" if title else "a web page came back"
+    line = " ".join(replace_unpaired(text[: LIMIT_CHARS * 4]).split())
+    return line if len(line) <= LIMIT_CHARS else line[:LIMIT_CHARS] + "…"
+
+
+def _message(body: Json) -> str:
+    """The message of an error in any of the shapes providers use."""
+    match body:
+        case str():
+            return body
+        case {"error": {"message": str(message)}}:
+            return message
+        case {"error": str(message)} | {"message": str(message)} | {"detail": str(message)}:
+            return message
+        case [first, *_]:
+            return _message(first)
+        case _:
+            return json.dumps(body, ensure_ascii=False) if body else ""
+
+
+def _title(page: str) -> str:
+    _, _, after = page.partition("<title")
+    if not after:
+        _, _, after = page.partition("<TITLE")
+    return after.partition(">")[2].partition("<")[0].strip()
+
+
+def _is_page(text: str) -> bool:
+    start = text[:1000].lstrip().lower()
+    return start.startswith(("<!doctype", "<html", "<head", "<?xml"))

@@ -1,0 +1,178 @@
+"""What an error means in Gemini's two protocols, as an HTTP answer or in the middle of a stream.
+
+generateContent says why in `status`, in the reasons of its `details` and in the ids of quotas;
+Interactions says it in a word under `code`. One status stands for unlike things: 400 is also a bad
+key and a conversation that is too long, and 429 is both "not so fast" and "not today".
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from agentcli.providers.failures import (
+    find_fault,
+    kind_of_status,
+    make_http_error,
+    read_wait_s,
+    summarize_body,
+)
+from agentcli.providers.gemini.values import items, mapping, string
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.messages import Json
+
+BLOCKED = frozenset(
+    {
+        "safety",
+        "recitation",
+        "language",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "content_blocked",
+        "image_safety",
+        "image_prohibited_content",
+        "image_recitation",
+    }
+)
+"""A filter stopped the prompt or the reply: asked again, it would do so again."""
+
+MISSAID = frozenset(
+    {
+        "malformed_function_call",
+        "malformed_tool_call",
+        "malformed_response",
+        "unexpected_tool_call",
+        "too_many_tool_calls",
+    }
+)
+"""The model wrote something that is no reply. Each reply is drawn anew, so asking again helps."""
+
+_OURS = frozenset(
+    {
+        "failed_precondition",
+        "invalid_request",
+        "missing_thought_signature",
+        "out_of_range",
+        "parameter_unknown",
+    }
+)
+"""The request was wrong and stays so."""
+
+_KINDS = (
+    ({"resource_exhausted", "rate_limit_exceeded"}, ProviderErrorKind.RATE_LIMITED),
+    (
+        {
+            "api_key_invalid",
+            "api_key_expired",
+            "api_key_service_blocked",
+            "authentication",
+            "billing_disabled",
+            "consumer_suspended",
+            "payment_required",
+            "permission_denied",
+            "quota_exceeded",
+            "service_disabled",
+            "unauthenticated",
+        },
+        ProviderErrorKind.CREDENTIALS,
+    ),
+    ({"not_found", "model_not_found"}, ProviderErrorKind.MODEL),
+    (BLOCKED, ProviderErrorKind.REFUSED),
+    (
+        MISSAID
+        | {"aborted", "cancelled", "deadline_exceeded", "internal", "overloaded", "unavailable"},
+        ProviderErrorKind.UNAVAILABLE,
+    ),
+)
+
+_KIND_OF_SENTENCE = (
+    (
+        re.compile(
+            r"exceeds the maximum number of tokens|input token count|context (?:length|window)",
+            re.I,
+        ),
+        ProviderErrorKind.OVERFLOW,
+    ),
+    (re.compile(r"^request blocked due to", re.I), ProviderErrorKind.REFUSED),
+    (
+        re.compile(r"api key (?:not valid|expired|not found)|location is not supported", re.I),
+        ProviderErrorKind.CREDENTIALS,
+    ),
+    (re.compile(r"enable billing", re.I), ProviderErrorKind.CREDENTIALS),
+)
+
+_SPENT = re.compile(r"PerDay|per day|limit: 0\b|credits are depleted|spend(?:ing)? (?:cap|limit)")
+_RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s")
+_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
+_SPENT_HINT = "the quota is used up: wait until it is renewed, raise it, or choose another model"
+
+
+def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    """An HTTP error as a sentence. `body` may be a list of one, as streams are answered."""
+    fault, said = find_fault(body), summarize_body(body)
+    kind = _classify(fault, said) or kind_of_status(status)
+    is_spent = kind is ProviderErrorKind.RATE_LIMITED and _is_spent(fault)
+    told_s = _read_wait_s(fault)
+    return make_http_error(
+        status,
+        headers,
+        said=said,
+        kind=ProviderErrorKind.CREDENTIALS if is_spent else kind,
+        hint=_SPENT_HINT if is_spent else "",
+        retry_after_s=read_wait_s(headers) if told_s is None else told_s,
+    )
+
+
+def make_stream_error(fault: Json) -> ProviderError:
+    """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
+    wrapped: Json = {"error": fault}
+    code = find_fault(wrapped).get("code")
+    if isinstance(code, int) and code >= 400:
+        return error(code, {}, wrapped)
+    said = (fault and summarize_body(wrapped)) or "Gemini reported an error and did not say which"
+    otherwise = (
+        ProviderErrorKind.REJECTED if string(code) in _OURS else ProviderErrorKind.UNAVAILABLE
+    )
+    return ProviderError(
+        said,
+        kind=_classify(find_fault(wrapped), said) or otherwise,
+        retry_after_s=_read_wait_s(find_fault(wrapped)),
+    )
+
+
+def make_finish_error(reason: str, detail: str) -> ProviderError:
+    said = f": {summarize_body(detail)}" if detail else ""
+    return ProviderError(
+        f"the model's reply was unusable ({reason}){said}", kind=ProviderErrorKind.UNAVAILABLE
+    )
+
+
+def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
+    named = (fault.get("status"), fault.get("code"), *(d.get("reason") for d in _details(fault)))
+    words = {word.lower() for word in named if isinstance(word, str)}
+    for known, kind in _KINDS:
+        if words & known:
+            return kind
+    for pattern, kind in _KIND_OF_SENTENCE:
+        if pattern.search(said):
+            return kind
+    return None
+
+
+def _details(fault: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    return [mapping(detail) for detail in items(fault.get("details"))]
+
+
+def _is_spent(fault: Mapping[str, Json]) -> bool:
+    """Whether waiting a little is of no use: the quota of a day is gone, or there is none."""
+    violations = (detail.get("violations") for detail in _details(fault))
+    return any(_SPENT.search(text) for text in map(str, (fault.get("message"), *violations)))
+
+
+def _read_wait_s(fault: Mapping[str, Json]) -> float | None:
+    """The wait that stands in the body: there may be no header for it."""
+    for detail in _details(fault):
+        delay = detail.get("retryDelay")
+        if isinstance(delay, str) and (found := _DELAY.fullmatch(delay)):
+            return float(found[1])
+    asked = _RETRY_IN.search(str(fault.get("message")))
+    return float(asked[1]) if asked else None

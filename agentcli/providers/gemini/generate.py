@@ -1,0 +1,214 @@
+"""Gemini's generateContent: a neutral request as its body, and where to send it.
+
+A reply goes back part by part as it came, with every signature on the part that brought it. All
+answers to the calls of a turn stand in the one user turn right after it, in the order of the calls.
+"""
+
+from collections.abc import Mapping, Sequence
+from operator import eq
+from typing import Any
+from urllib.parse import quote
+
+from agentcli.providers.arguments import object_arguments
+from agentcli.providers.dialect import Model
+from agentcli.providers.gemini.errors import error
+from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
+from agentcli.providers.gemini.values import (
+    UNSIGNED,
+    is_signing,
+    mapping,
+    thinking_level,
+    write_call,
+)
+from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.names import encode_name
+from agentcli.providers.normalize import is_own
+from agentcli.providers.strict import answer_schema, with_object_root
+from agentcli.types.messages import (
+    AssistantMessage,
+    Image,
+    Json,
+    Text,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.provider import Message, Request, ToolChoice
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "contents"
+
+Turn = dict[str, Any]
+
+_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+
+
+def path(model: Model) -> str:
+    name = model.name if "/" in model.name else f"models/{model.name}"
+    return f"/v1beta/{quote(name)}:streamGenerateContent?alt=sse"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"x-goog-api-key": key} if key else {}
+
+
+def decoder(model: Model) -> GenerateDecoder:
+    return GenerateDecoder(model)
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    messages, token = _resume(request.messages, model)
+    body: dict[str, Json] = {"contents": _contents(messages, model)}
+    if request.system.strip():
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in request.tools]}]
+        body["toolConfig"] = {"functionCallingConfig": _calling(request.tool_choice, model)}
+    if generation := _generation(request, model):
+        body["generationConfig"] = generation
+    if token is not None:
+        body["continuationToken"] = token
+    return body
+
+
+def _resume(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message], Json]:
+    """A paused reply is not part of what is asked: the same is asked again, with its token."""
+    token: Json = None
+    while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
+        if is_own(last.echo, model) and isinstance(last.echo.data, dict):
+            token = token or last.echo.data.get(TOKEN)
+        messages = messages[:-1]
+    return messages, token
+
+
+@memoize
+def _declaration(tool: ToolSpec) -> Json:
+    return {
+        "name": encode_name(tool.name),
+        "description": tool.description,
+        # The older `parameters` knows a part of OpenAPI only and rejects `$ref`, `const`, `oneOf`.
+        "parametersJsonSchema": with_object_root(tool.schema),
+    }
+
+
+def _calling(choice: ToolChoice, model: Model) -> Json:
+    if choice in ("auto", "none"):
+        return {"mode": _MODES[choice]}
+    if not model.forced_tool_choice:
+        return {"mode": "AUTO"}
+    if choice in _MODES:
+        return {"mode": _MODES[choice]}
+    return {"mode": "ANY", "allowedFunctionNames": [encode_name(choice)]}
+
+
+def _generation(request: Request, model: Model) -> dict[str, Json]:
+    """No limit where none is asked for: it would end a long reply that may be continued."""
+    made: dict[str, Json] = {}
+    if request.output_limit_tokens is not None:
+        made["maxOutputTokens"] = request.output_limit_tokens
+    if model.thinking:
+        thinking: dict[str, Json] = {"includeThoughts": True}
+        level = thinking_level(request.effort or model.effort)
+        if level and is_signing(model):
+            thinking["thinkingLevel"] = level.upper()
+        made["thinkingConfig"] = thinking
+    if schema := answer_schema(request, model):
+        made |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    return made
+
+
+def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
+    """Turns that alternate between user and model, whoever spoke twice in a row."""
+    turns = _turns(messages, model)
+    roles = [turn["role"] for turn in turns]
+    again = bytes(map(eq, roles, roles[1:])) + b"\0"  # so that the search is not ours
+    contents: list[Json] = []
+    start = 0
+    while (first := again.find(1, start)) >= 0:
+        last = again.find(0, first)
+        contents += [*turns[start:first], _join_turns(*turns[first : last + 1])]
+        start = last + 1
+    return [*contents, *turns[start:]]
+
+
+@memoize
+def _join_turns(*run: Turn) -> Json:
+    return {**run[0], "parts": [part for turn in run for part in turn["parts"]]}
+
+
+@incremental
+def _turns(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
+    """At most one; none for a reply that another model thought and did not say."""
+    parts = _parts(message, before, model=model)
+    role = "model" if isinstance(message, AssistantMessage) else "user"
+    return [{"role": role, "parts": parts}] if parts else []
+
+
+def _parts(message: Message, before: Message | None, *, model: Model) -> list[Json]:
+    match message:
+        case UserMessage():
+            return [_make_part(block) for block in message.content]
+        case AssistantMessage():
+            return _reply(message, model)
+        case ToolMessage():
+            calls = before.tool_calls if isinstance(before, AssistantMessage) else ()
+            on_wire = {call.id: _call(call, model) for call in calls}
+            return _answers(message.results, on_wire, model=model)
+
+
+def _make_part(block: Text | Image) -> Json:
+    return {"text": block.text} if isinstance(block, Text) else _media(block)
+
+
+def _media(image: Image) -> Json:
+    return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
+
+
+def _reply(message: AssistantMessage, model: Model) -> list[Json]:
+    """The first call of a turn is the one that must be signed."""
+    unsigned = {"thoughtSignature": UNSIGNED} if is_signing(model) else {}
+    parts: list[Json] = []
+    for block in message.content:
+        if isinstance(block, ToolCall):
+            signed = _own_part(block, model) or unsigned
+            parts.append({**signed, "functionCall": dict(_call(block, model))})
+            unsigned = {}
+        elif is_own(block.echo, model):
+            parts.append(block.echo.data)
+        elif isinstance(block, Text):
+            parts.append({"text": block.text})
+    return parts
+
+
+def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
+    """As it stands on the wire: its answer must name the same."""
+    written = _own_part(call, model).get("functionCall")
+    if isinstance(written, dict):
+        return write_call(call, written)
+    return {"id": call.id, "name": call.name, "args": object_arguments(call.input)}
+
+
+def _own_part(call: ToolCall, model: Model) -> dict[str, Json]:
+    return mapping(call.echo.data) if is_own(call.echo, model) else {}
+
+
+def _answers(
+    results: Sequence[ToolResult], calls: Mapping[str, Mapping[str, Json]], *, model: Model
+) -> list[Json]:
+    """Images stand inside their answer where the model takes them there, else after the answers."""
+    answers: list[Json] = []
+    beside: list[Json] = []
+    for result in results:
+        call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
+        answer: dict[str, Json] = {key: call[key] for key in ("id", "name") if call.get(key)}
+        images = [_media(block) for block in result.content if isinstance(block, Image)]
+        texts = [block.text for block in result.content if isinstance(block, Text)]
+        outcome = "output" if result.status == "ok" else "error"
+        answer["response"] = {outcome: "\n".join(texts) or "The image is attached."}
+        if images and is_signing(model):
+            answer["parts"] = list(images)
+        else:
+            beside.extend(images)
+        answers.append({"functionResponse": answer})
+    return answers + beside

@@ -1,0 +1,219 @@
+"""One reply of generateContent, put together from the chunks of its stream.
+
+What must go back is kept as it came: a part with a signature is never joined with another. A call
+arrives whole in one part, so none is ever half there.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from agentcli.providers.arguments import object_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.dialect import Model
+from agentcli.providers.failures import make_cut_error
+from agentcli.providers.gemini.errors import BLOCKED, MISSAID, make_finish_error, make_stream_error
+from agentcli.providers.gemini.values import (
+    count,
+    items,
+    mapping,
+    mint_id,
+    normalize_numbers,
+    read_arguments,
+    string,
+)
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Echo,
+    Json,
+    Opaque,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+
+PROTOCOL = "gemini"
+TOKEN = "continuationToken"
+
+_PLAIN = frozenset({"text", "thought"})
+_SIGNATURE = frozenset({"thoughtSignature", "thought"})
+
+
+class GenerateDecoder:
+    """The decoder of generateContent."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._blocks: list[Block] = []
+        self._pieces: list[str] = []
+        """Of the plain text that is still growing."""
+        self._is_thinking = False
+        """Whether that text is a thought."""
+        self._response_id = ""
+        self._usage: dict[str, Json] = {}
+        self._finish = ""
+        self._detail = ""
+        self._token: Json = None
+        self._block_reason = ""
+
+    def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        if event.get("error"):
+            raise make_stream_error(event["error"])
+        self._response_id = self._response_id or string(event.get("responseId"))
+        self._usage.update(mapping(event.get("usageMetadata")))
+        self._block_reason = self._block_reason or _block_reason(event.get("promptFeedback"))
+        candidate = mapping(next(iter(items(event.get("candidates"))), None))
+        shown: list[Delta] = []
+        for part in items(mapping(candidate.get("content")).get("parts")):
+            shown.extend(self._take(mapping(part)))
+        self._end(candidate)
+        return shown
+
+    def message(self) -> AssistantMessage:
+        content = (*self._blocks, *self._current_text())
+        stop, detail = self._stop(content)
+        return AssistantMessage(
+            content=content,
+            stop=stop,
+            stop_detail=replace_unpaired(detail),
+            protocol=PROTOCOL,
+            model=self._model.name,
+            usage=self.usage(),
+            echo=self._echo({TOKEN: self._token}) if stop == "paused" else None,
+        )
+
+    def usage(self) -> Usage:
+        return _usage(self._usage)
+
+    def _end(self, candidate: Mapping[str, Json]) -> None:
+        self._token = candidate.get(TOKEN) or self._token
+        reason = string(candidate.get("finishReason"))
+        if reason:
+            self._finish, self._detail = reason, string(candidate.get("finishMessage"))
+        if reason.lower() in MISSAID:
+            raise make_finish_error(reason, self._detail)
+
+    def _take(self, part: dict[str, Json]) -> Sequence[Delta]:
+        text = part.get("text")
+        if isinstance(call := part.get("functionCall"), dict):
+            return self._take_call(part, call)
+        if isinstance(text, str) and part.keys() <= _PLAIN:
+            return self._take_plain(text, is_thought=_is_thought(part))
+        is_signature = "thoughtSignature" in part and part.keys() <= _SIGNATURE
+        if isinstance(text, str) or is_signature:
+            return self._take_signed(part, string(text))
+        if part.keys() - _PLAIN:
+            self._append(Opaque(echo=self._echo(replace_unpaired_json(part))))
+        return []
+
+    def _take_plain(self, text: str, *, is_thought: bool) -> Sequence[Delta]:
+        """Goes on with what came before where that is plain and of the same kind."""
+        if not text:
+            return []
+        if is_thought != self._is_thinking:
+            self._finish_text()
+        self._is_thinking = is_thought
+        self._pieces.append(text)
+        return [_make_delta(text, is_thought=is_thought)]
+
+    def _take_signed(self, part: dict[str, Json], text: str) -> Sequence[Delta]:
+        """A signature may come without any text; a part of nothing else would be refused."""
+        self._append(self._make_text_block(mapping(replace_unpaired_json({**part, "text": text}))))
+        return [_make_delta(text, is_thought=_is_thought(part))] if text else []
+
+    def _take_call(self, part: dict[str, Json], call: dict[str, Json]) -> Sequence[Delta]:
+        args = call.get("args")
+        arguments = read_arguments(args)
+        if not isinstance(arguments, dict) or not isinstance(call.get("args", {}), dict):
+            part = {**part, "functionCall": {**call, "args": object_arguments(arguments)}}
+        self._finish_text()
+        seed = self._response_id or self._blocks
+        made = ToolCall(
+            id=replace_unpaired(string(call.get("id"))) or mint_id(seed, len(self._blocks), call),
+            name=replace_unpaired(string(call.get("name"))),
+            input=normalize_numbers(arguments),
+            echo=self._echo(replace_unpaired_json(part)),
+        )
+        self._append(made)
+        shown = json.dumps(made.input, ensure_ascii=False)
+        return [CallDelta(call_id=made.id, name=made.name, arguments=shown)]
+
+    def _append(self, block: Block) -> None:
+        self._finish_text()
+        self._blocks.append(block)
+
+    def _finish_text(self) -> None:
+        self._blocks += self._current_text()
+        self._pieces.clear()
+
+    def _current_text(self) -> Sequence[Block]:
+        """The plain text since the last block, as one."""
+        if not self._pieces:
+            return ()
+        thought: dict[str, Json] = {"thought": True} if self._is_thinking else {}
+        return (
+            self._make_text_block({"text": replace_unpaired("".join(self._pieces)), **thought}),
+        )
+
+    def _make_text_block(self, part: dict[str, Json]) -> Text | Thinking:
+        """Text that says everything needs no echo; blank text would be left out without one."""
+        text = string(part.get("text"))
+        if _is_thought(part):
+            return Thinking(text=text, echo=self._echo(part))
+        says_all = part.keys() <= _PLAIN and text.strip()
+        return Text(text=text, echo=None if says_all else self._echo(part))
+
+    def _echo(self, data: Json) -> Echo:
+        return Echo(protocol=PROTOCOL, model=self._model.name, data=data)
+
+    def _stop(self, content: Sequence[Block]) -> tuple[Stop, str]:
+        reason = self._finish
+        if not reason and self._block_reason:
+            return "refusal", self._block_reason
+        detail = f"{reason}: {self._detail}" if self._detail else reason
+        match reason:
+            case "":
+                raise make_cut_error("the stream ended without a finish reason")
+            case "STOP":
+                called = any(isinstance(block, ToolCall) for block in content)
+                return ("tool_calls" if called else "end"), ""
+            case "CONTINUATION" if self._token:
+                return "paused", detail
+            case "MAX_TOKENS" | "CONTINUATION":
+                return "length", detail
+            case _ if reason.lower() in BLOCKED:
+                return "refusal", detail
+            case _:
+                return "error", detail
+
+
+def _usage(counts: Mapping[str, Json]) -> Usage:
+    cached = count(counts.get("cachedContentTokenCount"))
+    thoughts = count(counts.get("thoughtsTokenCount"))
+    new = max(0, count(counts.get("promptTokenCount")) - cached)
+    return Usage(
+        input_tokens=new + count(counts.get("toolUsePromptTokenCount")),
+        cache_read_tokens=cached,
+        output_tokens=count(counts.get("candidatesTokenCount")) + thoughts,
+        reasoning_tokens=thoughts,
+    )
+
+
+def _block_reason(feedback: Json) -> str:
+    told = mapping(feedback)
+    reason, message = string(told.get("blockReason")), string(told.get("blockReasonMessage"))
+    return f"{reason}: {message}" if message else reason
+
+
+def _make_delta(text: str, *, is_thought: bool) -> Delta:
+    return (
+        ThinkingDelta(text=replace_unpaired(text))
+        if is_thought
+        else TextDelta(text=replace_unpaired(text))
+    )
+
+
+def _is_thought(part: Mapping[str, Json]) -> bool:
+    return part.get("thought") is True

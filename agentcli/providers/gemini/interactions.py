@@ -1,0 +1,205 @@
+"""Gemini's Interactions protocol: a neutral request as its body, and where to send it.
+
+The service keeps nothing unless asked to: every request brings the whole conversation as steps, and
+the steps of a reply go back as they came. A model with the quirk `stored` is asked the other way:
+the service keeps the conversation, and each request brings only what is new after the reply it
+continues. A conversation that was shortened here is not shortened there.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from agentcli.providers.arguments import object_arguments
+from agentcli.providers.dialect import Model
+from agentcli.providers.gemini.errors import error
+from agentcli.providers.gemini.interactions_reply import PROTOCOL, STORED, InteractionsDecoder
+from agentcli.providers.gemini.values import (
+    UNSIGNED,
+    is_signing,
+    mapping,
+    thinking_level,
+    write_call,
+)
+from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.names import encode_name
+from agentcli.providers.normalize import is_own
+from agentcli.providers.strict import answer_schema, with_object_root
+from agentcli.types.messages import AssistantMessage, Image, Json, Text, ToolCall, UserMessage
+from agentcli.types.provider import Message, Request, ToolChoice
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "input"
+
+_REVISION = "2026-05-20"
+_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
+
+
+def path(model: Model) -> str:
+    return "/v1beta/interactions"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    credential = {"x-goog-api-key": key} if key else {}
+    return {"Api-Revision": _REVISION, **credential}
+
+
+def decoder(model: Model) -> InteractionsDecoder:
+    return InteractionsDecoder(model)
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    is_stored = STORED in model.quirks
+    body: dict[str, Json] = {"model": model.name, "stream": True, "store": is_stored}
+    body.update(_conversation(request.messages, model, is_stored=is_stored))
+    if request.system.strip():
+        body["system_instruction"] = request.system
+    if request.tools:
+        body["tools"] = [_declaration(tool) for tool in request.tools]
+    if generation := _generation(request, model):
+        body["generation_config"] = generation
+    if schema := answer_schema(request, model):
+        body["response_format"] = {
+            "type": "text",
+            "mime_type": "application/json",
+            "schema": schema,
+        }
+    return body
+
+
+def _conversation(messages: Sequence[Message], model: Model, *, is_stored: bool) -> dict[str, Json]:
+    """The steps; a paused reply is asked for again, with its token, as if it were not there."""
+    token: Json = None
+    paused_id: Json = None
+    while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
+        token = token or _echo_fields(last, model).get("continuation_token")
+        paused_id = paused_id or _echo_fields(last, model).get("id")
+        messages = messages[:-1]
+    made: dict[str, Json] = {} if token is None else {"continuation_token": token}
+    if is_stored and paused_id is not None:
+        return {**made, "previous_interaction_id": paused_id}
+    known = 0
+    if is_stored:
+        known, kept_id = _find_stored(messages, model)
+        made.update({"previous_interaction_id": kept_id} if kept_id else {})
+    made["input"] = _steps(messages, model, start=known)
+    return made
+
+
+def _echo_fields(message: AssistantMessage, model: Model) -> dict[str, Json]:
+    """What the reply as a whole wants back."""
+    if is_own(message.echo, model) and isinstance(message.echo.data, dict):
+        return message.echo.data
+    return {}
+
+
+def _find_stored(messages: Sequence[Message], model: Model) -> tuple[int, Json]:
+    """How many messages the service has, and the id of the last reply among them.
+
+    None where it knows a call of that reply by another id than ours: then it is told everything."""
+    for count in range(len(messages), 0, -1):
+        message = messages[count - 1]
+        if isinstance(message, AssistantMessage) and (
+            kept := _echo_fields(message, model).get("id")
+        ):
+            knows = all(
+                _original_call(call, model).get("id") == call.id for call in message.tool_calls
+            )
+            return (count, kept) if knows else (0, None)
+    return 0, None
+
+
+@memoize
+def _declaration(tool: ToolSpec) -> Json:
+    return {
+        "type": "function",
+        "name": encode_name(tool.name),
+        "description": tool.description,
+        "parameters": with_object_root(tool.schema),
+    }
+
+
+def _generation(request: Request, model: Model) -> dict[str, Json]:
+    """No limit where none is asked for: it would end a long reply that may be continued."""
+    made: dict[str, Json] = {}
+    if request.output_limit_tokens is not None:
+        made["max_output_tokens"] = request.output_limit_tokens
+    if model.thinking:
+        made["thinking_summaries"] = "auto"
+        if level := thinking_level(request.effort or model.effort):
+            made["thinking_level"] = level
+    if request.tools:
+        made["tool_choice"] = _choice(request.tool_choice, model)
+    return made
+
+
+def _choice(choice: ToolChoice, model: Model) -> Json:
+    if choice in ("auto", "none"):
+        return _CHOICES[choice]
+    if not model.forced_tool_choice:
+        return "auto"
+    if choice in _CHOICES:
+        return _CHOICES[choice]
+    return {"allowed_tools": {"mode": "any", "tools": [encode_name(choice)]}}
+
+
+@incremental
+def _steps(message: Message, before: Message | None, model: Model) -> list[Json]:
+    match message:
+        case UserMessage():
+            content: list[Json] = [_content(block) for block in message.content]
+            return [{"type": "user_input", "content": content}]
+        case AssistantMessage():
+            return _reply(message, model)
+        case ToolMessage():
+            calls = before.tool_calls if isinstance(before, AssistantMessage) else ()
+            on_wire = {call.id: _call(call, model) for call in calls}
+            return [_answer(result, on_wire) for result in message.results]
+
+
+def _content(block: Text | Image) -> Json:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    return {"type": "image", "mime_type": block.media_type, "data": block.data}
+
+
+def _reply(message: AssistantMessage, model: Model) -> list[Json]:
+    """Calls of another model have no thought before them, and the service wants one."""
+    steps: list[Json] = []
+    is_foreign = any(not is_own(call.echo, model) for call in message.tool_calls)
+    if is_foreign and is_signing(model):
+        steps.append({"type": "thought", "signature": UNSIGNED})
+    for block in message.content:
+        if isinstance(block, ToolCall):
+            steps.append(dict(_call(block, model)))
+        elif is_own(block.echo, model):
+            steps.append(block.echo.data)
+        elif isinstance(block, Text):
+            steps.append({"type": "model_output", "content": [_content(block)]})
+    return steps
+
+
+def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
+    """As it stands on the wire: its result must name the same."""
+    if written := _original_call(call, model):
+        return {**write_call(call, written), "id": call.id}
+    arguments = object_arguments(call.input)
+    return {"type": "function_call", "id": call.id, "name": call.name, "arguments": arguments}
+
+
+def _original_call(call: ToolCall, model: Model) -> Mapping[str, Json]:
+    return mapping(call.echo.data) if is_own(call.echo, model) else {}
+
+
+def _answer(result: ToolResult, calls: Mapping[str, Mapping[str, Json]]) -> Json:
+    call = calls.get(result.call_id, {"id": result.call_id, "name": result.name})
+    has_image = any(isinstance(block, Image) for block in result.content)
+    content: list[Json] = [_content(block) for block in result.content]
+    texts = [block.text for block in result.content if isinstance(block, Text)]
+    answer: dict[str, Json] = {
+        "type": "function_result",
+        "call_id": call.get("id"),
+        "name": call.get("name"),
+        "result": content if has_image else "\n".join(texts),
+    }
+    return answer if result.status == "ok" else {**answer, "is_error": True}

@@ -1,0 +1,71 @@
+"""The JSON text of a request, put together from what was already written for the one before.
+
+Between two steps of a conversation nearly all of a body stays the same. The text of its history is
+kept, and written on from the first item that is another object than before. It is given away in
+pieces, none of which changes again: a long history is neither copied for a request nor held twice.
+"""
+
+import json
+from array import array
+from collections.abc import Mapping
+from itertools import islice
+
+from agentcli.providers.http.sockets import Body
+from agentcli.providers.incremental import count_common_start
+from agentcli.types.messages import Json
+
+PIECE_BYTES = 16 * 1024
+
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+class RequestBody:
+    def __init__(self) -> None:
+        self._rest: dict[str, Json] = {}
+        """What stands beside the history in the latest request."""
+        self._opening = b"{"
+        """The text of that."""
+        self._items: list[Json] = []
+        """The history of the latest request. Holding an item keeps its identity."""
+        self._ends = array("Q")
+        """Where the text of each item ends."""
+        self._settled: list[bytes] = []
+        self._settled_bytes = 0
+        self._latest = bytearray()
+        """What follows the settled pieces: the last items are not the same in the next request."""
+
+    def write(self, body: Mapping[str, Json], history_key: str) -> Body:
+        items = body.get(history_key)
+        if not isinstance(items, list):
+            return (_text(dict(body)),)
+        self._write(items)
+        rest = {key: value for key, value in body.items() if key != history_key}
+        if rest != self._rest:  # told quickly, as its larger parts are the same objects
+            self._rest, self._opening = rest, _text(rest)[:-1] + (b"," if rest else b"")
+        opening = self._opening + _text(history_key) + b":["
+        return (opening, *self._settled, b"".join((self._latest, b"]}")))
+
+    def _write(self, items: list[Json]) -> None:
+        start = count_common_start(self._items, items)
+        del self._items[start:], self._ends[start:]
+        self._cut(self._ends[-1] if self._ends else 0)
+        for item in islice(items, start, None):
+            self._latest += (b"," if self._ends else b"") + _text(item)
+            self._items.append(item)
+            self._ends.append(self._settled_bytes + len(self._latest))
+        while len(self._latest) >= 2 * PIECE_BYTES:
+            self._settled.append(bytes(self._latest[:PIECE_BYTES]))
+            self._settled_bytes += PIECE_BYTES
+            del self._latest[:PIECE_BYTES]
+
+    def _cut(self, end: int) -> None:
+        """Takes back what was written behind this place."""
+        while end < self._settled_bytes:
+            self._latest = bytearray(self._settled.pop())
+            self._settled_bytes -= PIECE_BYTES
+        del self._latest[end - self._settled_bytes :]
+
+
+def _text(value: Json) -> bytes:
+    # Half a surrogate pair, as in the name of a file that is not text, becomes a question mark.
+    return _JSON.encode(value).encode("utf-8", "replace")

@@ -1,0 +1,221 @@
+"""One TCP connection to a provider, with TLS and through a proxy where the route says so.
+
+Everything that fails is a `Broken` with a clause that names the host. Cancelling at any moment
+closes the connection at once and waits for nothing.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+
+from agentcli.providers.http.http1 import ResponseReader
+from agentcli.providers.http.route import Endpoint, Proxy, is_loopback
+from agentcli.providers.http.sockets import ATTEMPTS, Body, ConnectionBroken
+from agentcli.types.fast_dataclass import dataclass
+
+PIECE_BYTES = 64 * 1024
+FIRST_ADDRESSES_S = 3.0
+"""For each address of a host but the last: one dead address must not use up all the time."""
+
+_REFUSED_ATTEMPTS = 3
+"""A server that is just starting is worth waiting for; one that is not there is not."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HttpConnection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    loop: asyncio.AbstractEventLoop
+    endpoint: Endpoint
+
+    @property
+    def is_usable(self) -> bool:
+        """Not known to be dead: its loop still runs and the other side has not closed it."""
+        is_alive = self.loop is asyncio.get_running_loop() and not self.writer.is_closing()
+        return is_alive and not self.reader.at_eof()
+
+    def send(self, head: bytes, body: Body = ()) -> None:
+        """Does not wait: an answer may come before all is sent, and says why."""
+        if sum(map(len, body)) < PIECE_BYTES:
+            self.writer.write(b"".join((head, *body)))
+            return
+        opening, *rest = body
+        self.writer.write(head + opening)
+        for piece in rest:  # by itself: joining long ones would take longer than sending them
+            self.writer.write(piece)
+
+    async def read(self, patience_s: float) -> bytes | None:
+        """What came; empty when the connection is over; None when nothing came in time."""
+        try:
+            async with asyncio.timeout(patience_s):
+                return await self.reader.read(PIECE_BYTES)
+        except TimeoutError:
+            return None
+        except OSError:  # reset, or TLS broken off: all the same to what was to come
+            return b""
+
+    def drop(self) -> None:
+        if not self.loop.is_closed():
+            self.writer.transport.abort()
+
+
+async def connect(
+    endpoint: Endpoint,
+    *,
+    proxy: Proxy | None,
+    tls: Callable[[], ssl.SSLContext],
+    limit_s: float,
+) -> HttpConnection:
+    """`tls` is called only where a context is needed."""
+    nearest = proxy.endpoint if proxy else endpoint
+    try:
+        async with asyncio.timeout(limit_s):
+            link = await _open(nearest, tls=tls)
+            if not proxy or not endpoint.tls:
+                return link
+            try:
+                await _tunnel(link, endpoint, proxy=proxy, context=tls())
+            except BaseException:
+                link.drop()
+                raise
+            return link
+    except TimeoutError:
+        raise ConnectionBroken(f"{nearest} did not answer within {limit_s:g} s") from None
+    except ssl.SSLCertVerificationError as error:
+        raise _certificate_error(endpoint, error) from None
+    except (OSError, ssl.SSLError) as error:
+        raise _unreachable(nearest, error, proxy=proxy) from None
+
+
+async def _open(endpoint: Endpoint, *, tls: Callable[[], ssl.SSLContext]) -> HttpConnection:
+    addresses = await _addresses(endpoint)
+    for address in addresses[:-1]:
+        try:
+            async with asyncio.timeout(FIRST_ADDRESSES_S):
+                return await _open_at(address, endpoint, tls=tls)
+        except ssl.SSLCertVerificationError:
+            raise
+        except OSError:
+            continue
+    return await _open_at(addresses[-1], endpoint, tls=tls)
+
+
+async def _open_at(
+    address: str, endpoint: Endpoint, *, tls: Callable[[], ssl.SSLContext]
+) -> HttpConnection:
+    reader, writer = await asyncio.open_connection(
+        address,
+        endpoint.port,
+        ssl=tls() if endpoint.tls else None,
+        server_hostname=endpoint.host if endpoint.tls else None,
+        limit=PIECE_BYTES * 4,
+    )
+    return HttpConnection(
+        reader=reader, writer=writer, loop=asyncio.get_running_loop(), endpoint=endpoint
+    )
+
+
+async def _addresses(endpoint: Endpoint) -> list[str]:
+    """Resolved in a thread that nobody waits for: a slow resolver must not hold up an exit."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[str]] = loop.create_future()
+
+    def settle(addresses: list[str] | socket.gaierror) -> None:
+        if found.done():
+            return  # whoever waited was cancelled
+        if isinstance(addresses, socket.gaierror):
+            found.set_exception(addresses)
+        else:
+            found.set_result(addresses)
+
+    def resolve() -> None:
+        addresses = _resolve(endpoint)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, addresses)
+
+    threading.Thread(target=resolve, daemon=True).start()
+    return await found
+
+
+def _resolve(endpoint: Endpoint) -> list[str] | socket.gaierror:
+    # As bytes where it can: a codec is imported for text, even for an address in numbers.
+    host = endpoint.host.encode() if endpoint.host.isascii() else endpoint.host
+    try:
+        rows = socket.getaddrinfo(host, endpoint.port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        return error
+    except UnicodeError:  # no host has such a name: a label is empty or too long
+        return socket.gaierror(socket.EAI_NONAME, "not a host name")
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+async def _tunnel(
+    link: HttpConnection, endpoint: Endpoint, *, proxy: Proxy, context: ssl.SSLContext
+) -> None:
+    """Asks the proxy for a connection to the place, and starts TLS inside it."""
+    target = f"{endpoint.authority.removesuffix(f':{endpoint.port}')}:{endpoint.port}"
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.credentials:
+        lines.append(f"Proxy-Authorization: {proxy.credentials}")
+    link.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    response = ResponseReader()
+    while response.head is None:
+        # One byte at a time: what follows the head belongs to TLS.
+        data = await link.reader.read(1)
+        if not data:
+            raise ConnectionBroken(f"the proxy {proxy.endpoint} closed the connection")
+        response.feed(data)
+    status = response.head.status
+    if not 200 <= status < 300:
+        raise ConnectionBroken(
+            f"the proxy {proxy.endpoint} (from {proxy.source}) refuses to connect to {endpoint}:"
+            f" HTTP {status}",
+            hint=f"export {proxy.source}=http://user:password@host:port" if status == 407 else "",
+            attempts=1 if status < 500 else ATTEMPTS,
+        )
+    await link.writer.start_tls(context, server_hostname=endpoint.host)
+    link.endpoint = endpoint
+
+
+def _certificate_error(endpoint: Endpoint, error: ssl.SSLCertVerificationError) -> ConnectionBroken:
+    return ConnectionBroken(
+        f"the certificate of {endpoint.host} is not trusted ({error.verify_message})",
+        hint="export SSL_CERT_FILE=/path/to/your/ca.pem",
+        attempts=1,
+    )
+
+
+def _unreachable(endpoint: Endpoint, error: OSError, *, proxy: Proxy | None) -> ConnectionBroken:
+    where = f"the proxy {endpoint} (from {proxy.source})" if proxy else str(endpoint)
+    match error:
+        case socket.gaierror():
+            is_final = error.errno == socket.EAI_NONAME
+            return ConnectionBroken(
+                f"cannot reach {endpoint.host} (name not resolved)",
+                hint="Check the network and the address.",
+                attempts=1 if is_final else ATTEMPTS,
+            )
+        case ConnectionRefusedError():
+            hint = (
+                f"Is the server on port {endpoint.port} running?"
+                if is_loopback(endpoint.host)
+                else ""
+            )
+            return ConnectionBroken(
+                f"cannot reach {where} (connection refused)", hint=hint, attempts=_REFUSED_ATTEMPTS
+            )
+        case _:
+            return ConnectionBroken(f"cannot reach {where} ({_words(error)})")
+
+
+def _words(error: OSError) -> str:
+    match error:
+        case ConnectionResetError():
+            return "the connection was reset"
+        case ssl.SSLError():
+            return f"TLS failed: {error.reason or error}"
+        case _:
+            return os.strerror(error.errno).lower() if error.errno else str(error)

@@ -1,0 +1,297 @@
+"""The lean socket: one HTTP/1.1 client with event streams, for every dialect.
+
+A request is sent again silently in one case only: on a connection kept from before that turns out
+to be dead before the first byte of an answer. Redirects are told, not followed.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from ssl import SSLContext
+from urllib.parse import urlsplit
+
+from agentcli import __version__
+from agentcli.providers.failures import summarize_body
+from agentcli.providers.http.connect import HttpConnection, connect
+from agentcli.providers.http.http1 import Plain, ResponseHead, ResponseReader, build_decompressor
+from agentcli.providers.http.route import find_proxy, join_url, parse_endpoint, tls_context
+from agentcli.providers.http.sockets import (
+    Body,
+    ConnectionBroken,
+    HttpError,
+    Timeouts,
+    make_redirect_error,
+    make_stall_error,
+)
+from agentcli.providers.http.sse import Event, EventStream
+from agentcli.types.errors import ProviderErrorKind, SettingsError
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+
+IDLE_S = 1.0
+"""After so long without a byte the reader of the events is told, by an empty one."""
+
+LIMIT_REPLY_BYTES = 48 * 1024 * 1024
+"""The longest replies of today, sent a token at a time, are shorter."""
+LIMIT_ERROR_BYTES = 256 * 1024
+ERROR_PATIENCE_S = 5.0
+KEPT_LINKS = 4
+
+
+class DirectSocket:
+    def __init__(
+        self, base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None = None
+    ) -> None:
+        self._base_url = base_url
+        self._environ = environ
+        self._timeouts = timeouts or Timeouts()
+        self._place = parse_endpoint(base_url)
+        self._proxy = find_proxy(self._place, environ)
+        self._context: SSLContext | None = None
+        self._kept: list[HttpConnection] = []
+
+    async def prepare(self) -> None:
+        """Opens a connection, which the first request then finds."""
+        try:
+            self._kept.append(await self._connect())
+        except (ConnectionBroken, SettingsError):
+            return
+
+    async def exchange(
+        self, path: str, *, headers: Mapping[str, str], body: Body
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        answer = await self._request("POST", path, headers=headers, body=body)
+        try:
+            yield ()
+            async for events in _events(self._pieces(answer)):
+                yield events
+        finally:
+            self._release(answer)
+
+    async def document(self, path: str, *, headers: Mapping[str, str], body: bytes = b"") -> Json:
+        """One document of JSON, such as a list of models; a body is posted."""
+        answer = await self._request("POST" if body else "GET", path, headers=headers, body=(body,))
+        limit_s = self._timeouts.content_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return _document(b"".join([piece async for piece in self._pieces(answer)]))
+        except TimeoutError:
+            raise make_stall_error(self._place, f"sent no whole answer in {limit_s:g} s") from None
+        finally:
+            self._release(answer)
+
+    async def close(self) -> None:
+        for link in self._kept:
+            link.drop()
+        self._kept.clear()
+        await asyncio.sleep(0)  # the loop closes what was dropped when it comes round
+
+    async def _request(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: Body
+    ) -> "_HttpAnswer":
+        """Sends a request and waits for the head of its answer, which must be a success."""
+        head = self._head(method, path, headers=headers, body_bytes=sum(map(len, body)))
+        kept = self._reuse()
+        answer = await self._send_on(kept, head, body) if kept else None
+        if answer is None:
+            answer = await self._send_on(await self._connect(), head, body)
+        if answer is None:
+            raise ConnectionBroken(
+                f"{self._place} closed the connection without an answer", kind=ProviderErrorKind.CUT
+            )
+        try:
+            if not 200 <= answer.head.status < 300:
+                raise await self._failure(answer)
+        except BaseException:
+            answer.link.drop()
+            raise
+        return answer
+
+    async def _send_on(self, link: HttpConnection, head: bytes, body: Body) -> "_HttpAnswer | None":
+        """None when the connection was closed before the first byte of an answer."""
+        response = ResponseReader()
+        try:
+            link.send(head, body)
+            data = await link.read(self._timeouts.first_byte_s)
+            if data == b"":
+                link.drop()
+                return None
+            deadline = link.loop.time() + self._timeouts.head_s
+            while True:
+                if data is None:
+                    raise make_stall_error(self._place, "does not answer")
+                first = response.feed(data)
+                if response.head is not None:
+                    return _answer(link, response, head=response.head, first=first)
+                if data == b"":
+                    response.end()
+                data = await link.read(min(self._timeouts.stall_s, deadline - link.loop.time()))
+        except BaseException:
+            link.drop()
+            raise
+
+    async def _pieces(self, answer: "_HttpAnswer") -> AsyncIterator[bytes]:
+        """The body as it comes; an empty piece after a while of nothing."""
+        if answer.first:
+            yield answer.first
+        stall_s = self._timeouts.stall_s
+        size_bytes, silent_s = 0, 0.0
+        while not answer.response.finished:
+            data = await answer.link.read(min(IDLE_S, stall_s))
+            if data is None:
+                silent_s += IDLE_S
+                if silent_s >= stall_s:
+                    raise make_stall_error(self._place, f"sent nothing for {stall_s:g} s")
+                yield b""
+                continue
+            if not data:
+                answer.response.end()
+            silent_s = 0.0
+            piece = answer.body(data)
+            size_bytes += max(len(data), len(piece))
+            if size_bytes > LIMIT_REPLY_BYTES:
+                raise ConnectionBroken(
+                    "the answer does not end", kind=ProviderErrorKind.REJECTED, attempts=1
+                )
+            if piece:
+                yield piece
+
+    async def _failure(self, answer: "_HttpAnswer") -> HttpError | ConnectionBroken:
+        """An answer that is no success. Of its body only the beginning is read."""
+        head = answer.head
+        if 300 <= head.status < 400:
+            return make_redirect_error(self._place, head.headers.get("location"))
+        body = bytearray(answer.first)
+        deadline = answer.link.loop.time() + ERROR_PATIENCE_S
+        while not answer.response.finished and len(body) < LIMIT_ERROR_BYTES:
+            data = await answer.link.read(deadline - answer.link.loop.time())
+            if not data:
+                break
+            body += answer.body(data)
+        text = body[:LIMIT_ERROR_BYTES].decode("utf-8", "replace")
+        try:
+            return HttpError(head.status, head.headers, json.loads(text))
+        except (ValueError, RecursionError):
+            return HttpError(head.status, head.headers, text)
+
+    def _head(
+        self, method: str, path: str, *, headers: Mapping[str, str], body_bytes: int
+    ) -> bytes:
+        url = urlsplit(join_url(self._base_url, path))
+        target = url.path + (f"?{url.query}" if url.query else "")
+        fields = {
+            "Host": self._place.authority,
+            "User-Agent": f"agentcli/{__version__}",
+            "Accept": "text/event-stream, application/json",
+            "Accept-Encoding": "identity",
+            **headers,
+        }
+        if body_bytes:
+            fields |= {"Content-Type": "application/json", "Content-Length": str(body_bytes)}
+        if self._proxy and not self._place.tls:
+            target = f"http://{self._place.authority}{target}"
+            if self._proxy.credentials:
+                fields["Proxy-Authorization"] = self._proxy.credentials
+        lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
+        return "\r\n".join(lines).encode("latin-1")
+
+    async def _connect(self) -> HttpConnection:
+        return await connect(
+            self._place, proxy=self._proxy, tls=self._tls, limit_s=self._timeouts.connect_s
+        )
+
+    def _tls(self) -> SSLContext:
+        if self._context is None:
+            self._context = tls_context(self._environ)
+        return self._context
+
+    def _reuse(self) -> HttpConnection | None:
+        """A connection kept from before that is not known to be dead."""
+        while self._kept:
+            link = self._kept.pop()
+            if link.is_usable:
+                return link
+            link.drop()
+        return None
+
+    def _release(self, answer: "_HttpAnswer") -> None:
+        is_reusable = answer.response.finished and answer.head.keeps_alive
+        if is_reusable and answer.link.is_usable and len(self._kept) < KEPT_LINKS:
+            self._kept.append(answer.link)
+        else:
+            answer.link.drop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HttpAnswer:
+    link: HttpConnection
+    response: ResponseReader
+    head: ResponseHead
+    plain: Plain
+    first: bytes
+    """What came of the body together with the head."""
+
+    def body(self, data: bytes) -> bytes:
+        """What of the body is among these bytes of the connection."""
+        return self.plain(self.response.feed(data))
+
+
+def _answer(
+    link: HttpConnection, response: ResponseReader, *, head: ResponseHead, first: bytes
+) -> _HttpAnswer:
+    plain = build_decompressor(head.headers.get("content-encoding", ""))
+    return _HttpAnswer(link=link, response=response, head=head, plain=plain, first=plain(first))
+
+
+async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
+    """Told apart by their first character: an event stream, one document, or somebody's page."""
+    opening = b""
+    async for piece in pieces:
+        opening = piece.lstrip()
+        if opening:
+            break
+        yield ()
+    match opening[:1]:
+        case b"<":
+            page = summarize_body(opening.decode("utf-8", "replace"))
+            raise ConnectionBroken(
+                f"instead of a reply {page}",
+                hint="Check the base URL, and that no login page stands in between.",
+                kind=ProviderErrorKind.REJECTED,
+                attempts=1,
+            )
+        case b"{" | b"[":
+            rest = [piece async for piece in pieces]
+            yield _as_events(_document(opening + b"".join(rest)))
+        case _:
+            async for events in _stream_events(opening, pieces):
+                yield events
+
+
+async def _stream_events(
+    opening: bytes, pieces: AsyncIterator[bytes]
+) -> AsyncIterator[Sequence[Event]]:
+    stream = EventStream()
+    if events := stream.feed(opening):
+        yield events
+    async for piece in pieces:
+        if not piece and stream.done:
+            return
+        events = stream.feed(piece)
+        if events or not piece:
+            yield events
+    if events := stream.end():
+        yield events
+
+
+def _document(text: bytes) -> Json:
+    try:
+        document: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ConnectionBroken("the answer is not whole JSON", kind=ProviderErrorKind.CUT) from None
+    return document
+
+
+def _as_events(document: Json) -> Sequence[Event]:
+    items = document if isinstance(document, list) else [document]
+    return [item for item in items if isinstance(item, dict)]

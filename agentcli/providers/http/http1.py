@@ -1,0 +1,215 @@
+"""An HTTP/1.1 response out of bytes, however the bytes are cut.
+
+It only parses: reading and waiting are the caller's. Sizes are bounded, and no byte is taken for
+part of the body that the framing did not say is one.
+"""
+
+import re
+import zlib
+from collections.abc import Callable
+from typing import TypeAlias
+
+from agentcli.providers.http.sockets import ConnectionBroken
+from agentcli.types.errors import ProviderErrorKind
+from agentcli.types.fast_dataclass import dataclass
+
+# What a server compressed, although it was asked not to, made plain again, piece by piece.
+
+
+Plain: TypeAlias = Callable[[bytes], bytes]
+
+_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+def build_decompressor(encoding: str) -> Plain:
+    """Raises Broken for an encoding that is not known."""
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return bytes
+    bits = _WINDOW_BITS.get(name)
+    if bits is None:
+        raise ConnectionBroken(
+            f"the answer is compressed in a way nobody asked for ({name})", attempts=1
+        )
+    inflate = zlib.decompressobj(bits).decompress
+
+    def plain(data: bytes) -> bytes:
+        try:
+            return inflate(data)
+        except zlib.error:
+            raise ConnectionBroken(
+                "the answer is badly compressed", kind=ProviderErrorKind.CUT
+            ) from None
+
+    return plain
+
+
+LIMIT_LINE_BYTES = 64 * 1024
+LIMIT_HEADERS = 200
+
+_WITHOUT_BODY = (204, 304)
+
+_STATUS_LINE = re.compile(r"HTTP/1\.\d (\d{3})(?: |$)")
+_CHUNK_SIZE = re.compile(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHead:
+    status: int
+    headers: dict[str, str]
+    """Names in lower case; of a repeated one, all values with commas between."""
+    is_http_1_1: bool
+
+    @property
+    def is_chunked(self) -> bool:
+        return "chunked" in self.headers.get("transfer-encoding", "").lower()
+
+    @property
+    def length(self) -> int | None:
+        if self.status in _WITHOUT_BODY:
+            return 0
+        said = {text.strip() for text in self.headers.get("content-length", "").split(",")}
+        text = said.pop() if len(said) == 1 else ""  # said twice, it may be the same
+        return int(text) if re.fullmatch(r"\d{1,15}", text, re.ASCII) else None
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether the connection can carry another request once the body is read."""
+        is_framed = self.is_chunked or self.length is not None
+        is_closing = "close" in self.headers.get("connection", "").lower()
+        return is_framed and self.is_http_1_1 and not is_closing
+
+
+class ResponseReader:
+    """Feed it what was read; it gives the bytes of the body among them.
+
+    The parts of a response follow each other: a status line, header lines, then the body, which is
+    one run of known or unknown length, or chunks of a size line, a run and an empty line each.
+    """
+
+    def __init__(self) -> None:
+        self.head: ResponseHead | None = None
+        self.finished = False
+        self._buffer = bytearray()
+        self._lines: list[str] = []
+        self._read_part = self._read_head
+        self._run_bytes = 0
+        """How much of the current run of body bytes is still to come."""
+
+    def feed(self, data: bytes) -> bytes:
+        self._buffer += data
+        body = bytearray()
+        while not self.finished and self._read_part(body):
+            pass
+        return bytes(body)
+
+    def end(self) -> None:
+        """The connection was closed. Raises Broken where that was too early."""
+        if self.head is not None and self._read_part == self._read_until_closed:
+            self.finished = True
+        if not self.finished:
+            nothing = self.head is None and not self._buffer and not self._lines
+            where = "without an answer" if nothing else "in the middle of the answer"
+            raise ConnectionBroken(f"the connection was closed {where}", kind=ProviderErrorKind.CUT)
+
+    def _read_head(self, body: bytearray) -> bool:
+        line = self._line()
+        if line is None:
+            return False
+        if line:
+            self._lines.append(line)
+            _status(self._lines[0])
+            if len(self._lines) > LIMIT_HEADERS:
+                raise ConnectionBroken(
+                    f"the answer has more than {LIMIT_HEADERS} headers", attempts=1
+                )
+            return True
+        head = _parse_head(self._lines)
+        self._lines.clear()
+        if head.status >= 200:  # what precedes it are interim answers, which carry nothing
+            self.head = head
+            self._begin_body(head)
+        return True
+
+    def _begin_body(self, head: ResponseHead) -> None:
+        if head.is_chunked:
+            self._read_part = self._read_chunk_size
+        elif head.length is not None:
+            self._run_bytes = head.length
+            self.finished = head.length == 0
+            self._read_part = self._read_run
+        else:
+            self._read_part = self._read_until_closed
+
+    def _read_run(self, body: bytearray) -> bool:
+        self._take_run(body)
+        self.finished = self._run_bytes == 0
+        return False
+
+    def _read_until_closed(self, body: bytearray) -> bool:
+        body += self._buffer
+        self._buffer.clear()
+        return False
+
+    def _read_chunk_size(self, body: bytearray) -> bool:
+        line = self._line()
+        if line is None:
+            return False
+        size = _CHUNK_SIZE.match(line)
+        if size is None:
+            raise ConnectionBroken(
+                f"the answer is badly framed: {line[:40]!r}", kind=ProviderErrorKind.CUT
+            )
+        self._run_bytes = int(size[1], 16)
+        self._read_part = self._read_chunk if self._run_bytes else self._read_trailer
+        return True
+
+    def _read_chunk(self, body: bytearray) -> bool:
+        self._take_run(body)
+        if self._run_bytes or self._line() is None:
+            return False
+        self._read_part = self._read_chunk_size
+        return True
+
+    def _read_trailer(self, body: bytearray) -> bool:
+        line = self._line()
+        self.finished = line == ""
+        return line is not None
+
+    def _take_run(self, body: bytearray) -> None:
+        taken = self._buffer[: self._run_bytes]
+        del self._buffer[: self._run_bytes]
+        body += taken
+        self._run_bytes -= len(taken)
+
+    def _line(self) -> str | None:
+        """The next line, without its end; None while it is not whole."""
+        end = self._buffer.find(b"\n", 0, LIMIT_LINE_BYTES)
+        if end < 0:
+            if len(self._buffer) >= LIMIT_LINE_BYTES:
+                raise ConnectionBroken("the answer has a line that never ends", attempts=1)
+            return None
+        line = self._buffer[:end].rstrip(b"\r").decode("latin-1")
+        del self._buffer[: end + 1]
+        return line
+
+
+def _parse_head(lines: list[str]) -> ResponseHead:
+    first, *rest = lines or [""]
+    headers: dict[str, str] = {}
+    for line in rest:
+        name, _, value = line.partition(":")
+        key = name.strip().lower()
+        headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
+    return ResponseHead(
+        status=_status(first), headers=headers, is_http_1_1=first.startswith("HTTP/1.1")
+    )
+
+
+def _status(line: str) -> int:
+    status = _STATUS_LINE.match(line)
+    if status is None:
+        raise ConnectionBroken(
+            f"what answers there does not speak HTTP/1.1: {line[:60]!r}", attempts=1
+        )
+    return int(status[1])

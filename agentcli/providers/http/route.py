@@ -1,0 +1,207 @@
+"""How a host is reached: straight or through a proxy, and whose certificates are believed.
+
+The environment decides, by the names other programs use, so what works for them works here. A
+loopback address is always reached straight.
+"""
+
+import ipaddress
+import re
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from agentcli.system.parsing import parse_whole_number
+from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
+
+# Where a provider is reached: a base address, however it is written, and a path below it.
+
+
+_VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
+
+
+def join_url(base_url: str, path: str) -> str:
+    """The full address. The base may end in a slash, in a version, or in the path itself."""
+    base = base_url.strip().rstrip("/")
+    route, question, query = path.partition("?")
+    unversioned = _VERSION.sub("", route, count=1)
+    if base.endswith(unversioned):
+        return base + question + query
+    has_version = _VERSION.search(urlsplit(base).path) is not None
+    return base + (unversioned if has_version else route) + question + query
+
+
+def check_base_url(base_url: str, *, source: str) -> str:
+    """The address, or a SettingsError that names where the bad one came from."""
+    if is_address(base_url.strip()):
+        return base_url.strip()
+    raise SettingsError(
+        f"{source} is not an address: {base_url!r}",
+        hint=f"{source} must look like https://host or http://127.0.0.1:8080",
+    )
+
+
+def is_address(url: str) -> bool:
+    """Of a host that is spoken to by HTTP."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket without its other half
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and _has_port(parts.netloc)
+
+
+def _has_port(netloc: str) -> bool:
+    """No port at all, or one that exists."""
+    port = re.search(r":([^:\]]*)$", netloc.rpartition("@")[2])
+    return port is None or 0 < (parse_whole_number(port[1]) or 0) < 65536
+
+
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+_PORT_OF_SCHEME = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def authority(self) -> str:
+        """As a Host header and a CONNECT line have it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    endpoint: Endpoint
+    credentials: str | None = field(repr=False)
+    """The value of a Proxy-Authorization header."""
+    source: str
+    """The variable that names it."""
+
+
+def parse_endpoint(url: str) -> Endpoint:
+    parts = urlsplit(url)
+    return Endpoint(
+        host=parts.hostname or "",
+        port=parts.port or _PORT_OF_SCHEME[parts.scheme],
+        tls=parts.scheme == "https",
+    )
+
+
+def find_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
+    if is_loopback(endpoint.host) or _is_exempt(endpoint, _variable(environ, "no_proxy")[1]):
+        return None
+    for name in ("https_proxy" if endpoint.tls else "http_proxy", "all_proxy"):
+        source, value = _variable(environ, name)
+        if value:
+            return _proxy(value, source)
+    return None
+
+
+def check_proxies(environ: Mapping[str, str]) -> None:
+    """For clients that read all of the variables themselves, and fail over a bad one."""
+    for name in ("https_proxy", "http_proxy", "all_proxy"):
+        source, value = _variable(environ, name)
+        if value:
+            _proxy(value, source)
+
+
+def is_loopback(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+    """The lower-case spelling wins, as it does in curl."""
+    source = name if environ.get(name) else name.upper()
+    return source, environ.get(source, "").strip()
+
+
+def _proxy(value: str, source: str) -> Proxy:
+    address = value if "://" in value else f"http://{value}"
+    if not is_address(address):
+        shown = re.sub(r"(?<=//).*@", "", address)  # without a password
+        raise SettingsError(
+            f"{source} is not the address of an HTTP proxy: {shown!r}",
+            hint=f"export {source}=http://proxy.example:3128, or unset {source}",
+        )
+    parts = urlsplit(address)
+    return Proxy(
+        endpoint=parse_endpoint(parts._replace(path="", query="", fragment="").geturl()),
+        credentials=_basic(parts),
+        source=source,
+    )
+
+
+def _basic(parts: SplitResult) -> str | None:
+    if parts.username is None:
+        return None
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+def _is_exempt(endpoint: Endpoint, exceptions: str) -> bool:
+    return any(_covers(entry.strip().lower(), endpoint) for entry in exceptions.split(",") if entry)
+
+
+def _covers(entry: str, endpoint: Endpoint) -> bool:
+    if entry == "*":
+        return True
+    name, _, port = entry.rpartition(":")
+    number = parse_whole_number(port)
+    has_port = number is not None and (":" not in name or name.endswith("]"))
+    if has_port and number != endpoint.port:
+        return False
+    entry = (name if has_port else entry).strip("[]").removeprefix("*").removeprefix(".")
+    host = endpoint.host.lower()
+    return bool(entry) and (
+        host == entry or host.endswith(f".{entry}") or _is_in_network(host, entry)
+    )
+
+
+def _is_in_network(host: str, network: str) -> bool:
+    address = _address(host)
+    try:
+        return address is not None and address in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Costs tens of milliseconds: made once, and only for https."""
+    variable = next((name for name in CERTIFICATE_VARIABLES if environ.get(name)), None)
+    if variable is None:
+        context = ssl.create_default_context()
+    else:
+        context = _context_from(Path(environ[variable]), variable)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _context_from(path: Path, variable: str) -> ssl.SSLContext:
+    try:
+        if path.is_dir():
+            return ssl.create_default_context(capath=str(path))
+        return ssl.create_default_context(cafile=str(path))
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"{variable} names no usable certificates: {path} ({error.strerror or error})",
+            hint=f"unset {variable}",
+        ) from None

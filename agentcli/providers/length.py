@@ -1,0 +1,67 @@
+"""About how long a prompt is, where its provider has not said it (yet)."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from agentcli.system.tokens import estimate
+from agentcli.types.messages import AssistantMessage, Image, Text, Thinking, ToolCall, UserMessage
+from agentcli.types.provider import Message, Request
+from agentcli.types.tools import ToolMessage, ToolSpec
+
+IMAGE_TOKENS = 1500
+"""About what a screenshot counts as."""
+
+
+def request_tokens(request: Request) -> int:
+    """All that is sent: what was counted already has the system prompt and the tools in it."""
+    counted, new = _split(request.messages)
+    around = 0 if counted else estimate(request.system) + sum(map(_spec_tokens, request.tools))
+    return counted + around + sum(map(_estimate, new))
+
+
+def length_tokens(messages: Sequence[Message]) -> int:
+    """From the last prompt a provider has counted on; all of it where none has."""
+    counted, new = _split(messages)
+    return counted + sum(map(_estimate, new))
+
+
+def _split(messages: Sequence[Message]) -> tuple[int, Sequence[Message]]:
+    """How many tokens a provider has counted, and the messages behind them."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
+            counted = message.usage.prompt_tokens + message.usage.output_tokens
+            return counted, messages[place + 1 :]
+    return 0, messages
+
+
+def _spec_tokens(spec: ToolSpec) -> int:
+    return estimate(spec.name + spec.description + json.dumps(spec.schema))
+
+
+def _estimate(message: Message) -> int:
+    return sum(
+        IMAGE_TOKENS if isinstance(part, Image) else estimate(part)
+        for part in iterate_parts(message)
+    )
+
+
+def iterate_parts(message: Message) -> Iterator[str | Image]:
+    """What of a message counts: its texts and its images."""
+    match message:
+        case AssistantMessage():
+            for block in message.content:
+                match block:
+                    case ToolCall():
+                        yield block.name + json.dumps(block.input)
+                    case Text() | Thinking():
+                        yield block.text
+        case UserMessage():
+            yield from map(_convert_part, message.content)
+        case ToolMessage():
+            for result in message.results:
+                yield from map(_convert_part, result.content)
+
+
+def _convert_part(part: Text | Image) -> str | Image:
+    return part.text if isinstance(part, Text) else part

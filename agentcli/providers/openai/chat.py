@@ -1,0 +1,202 @@
+"""Chat Completions, for OpenAI and for every server that imitates it.
+
+What is optional is left out, since a server may reject what it does not know. Results stand right
+after the calls they answer; images among them follow as a message of the user, because only there
+may images be.
+"""
+
+import re
+from collections.abc import Sequence
+
+from agentcli.providers.dialect import Decoder, Model
+from agentcli.providers.incremental import incremental, memoize
+from agentcli.providers.openai import errors as openai_errors
+from agentcli.providers.openai.chat_calls import ARGUMENTS, EXTRA
+from agentcli.providers.openai.chat_reply import PROTOCOL, ChatDecoder
+from agentcli.providers.openai.content import answer_format, data_url, dump_compact, result_text
+from agentcli.providers.strict import OPENAI, build_strict_schema, with_object_root
+from agentcli.types.messages import (
+    AssistantMessage,
+    Image,
+    Json,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.provider import Message, Request, ToolChoice
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "messages"
+
+MAX_TOKENS = "max_tokens"
+"""A quirk: the output limit goes by its older name."""
+NO_STREAM_USAGE = "no_stream_usage"
+"""A quirk: asking for a tally of tokens is an error."""
+NO_REASONING_BACK = "no_reasoning_back"
+"""A quirk: reasoning is told, and rejected when it comes back."""
+
+IMAGE_FOLLOWS = "(see the image below)"
+
+_NO_EFFORT_FROM = (5, 6)
+"""The version of GPT from which on tools are refused here unless the effort is none."""
+
+_GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\w])")
+
+error = openai_errors.error
+
+
+def decoder(model: Model) -> Decoder:
+    return ChatDecoder(model)
+
+
+def path(model: Model) -> str:
+    return "/v1/chat/completions"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    body: dict[str, Json] = {
+        "model": model.name,
+        "messages": [*_system(request.system), *_messages(request.messages, model)],
+        "stream": True,
+    }
+    if NO_STREAM_USAGE not in model.quirks:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [_tool(spec, model) for spec in request.tools]
+        if (choice := _tool_choice(request.tool_choice, model)) != "auto":
+            body["tool_choice"] = choice
+        if not request.parallel:
+            body["parallel_tool_calls"] = False
+    if effort := _effort(request, model):
+        body["reasoning_effort"] = effort
+    if answer := answer_format(request, model):
+        body["response_format"] = {"type": "json_schema", "json_schema": answer}
+    if request.output_limit_tokens is not None:
+        is_old = MAX_TOKENS in model.quirks
+        name = "max_tokens" if is_old else "max_completion_tokens"
+        body[name] = request.output_limit_tokens
+    return body
+
+
+def _effort(request: Request, model: Model) -> str | None:
+    gpt = _GPT.match(model.name)
+    version = (int(gpt[1]), int(gpt[2] or 0)) if gpt else (0, 0)
+    if request.tools and version >= _NO_EFFORT_FROM:
+        return "none"
+    return (request.effort or model.effort) if model.thinking else None
+
+
+@memoize
+def _tool(spec: ToolSpec, model: Model) -> Json:
+    subset = build_strict_schema(spec, OPENAI, model)
+    function: dict[str, Json] = {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": with_object_root(spec.schema) if subset is None else subset,
+    }
+    if subset is not None:
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: ToolChoice, model: Model) -> Json:
+    if choice in ("auto", "none"):
+        return choice
+    if not model.forced_tool_choice:
+        return "auto"
+    if choice == "required":
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+@memoize
+def _system(text: str) -> list[Json]:
+    return [{"role": "system", "content": text}] if text else []
+
+
+@incremental
+def _messages(message: Message, before: Message | None, model: Model) -> Sequence[Json]:
+    match message:
+        case UserMessage():
+            return [{"role": "user", "content": _content(message.content)}]
+        case AssistantMessage():
+            return _reply(message, model)
+        case ToolMessage():
+            return [*map(_answer, message.results), *_images(message.results)]
+
+
+def _content(content: Sequence[Text | Image]) -> Json:
+    if any(isinstance(block, Image) for block in content):
+        return [_part(block) for block in content]
+    # Templates of local models take a string, and not all of them parts.
+    return "\n\n".join(block.text for block in content if isinstance(block, Text))
+
+
+def _part(block: Text | Image) -> Json:
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text}
+        case Image():
+            return {"type": "image_url", "image_url": {"url": data_url(block)}}
+
+
+def _reply(reply: AssistantMessage, model: Model) -> Sequence[Json]:
+    text = "\n\n".join(block.text for block in reply.content if isinstance(block, Text))
+    calls: list[Json] = [_call(call) for call in reply.tool_calls]
+    if not calls:
+        return [{"role": "assistant", "content": text}] if text else []
+    message: dict[str, Json] = {
+        "role": "assistant",
+        "content": text or None,
+        "tool_calls": calls,
+    }
+    if NO_REASONING_BACK not in model.quirks:
+        message |= _reasoning(reply)
+    return [message]
+
+
+def _reasoning(reply: AssistantMessage) -> dict[str, Json]:
+    """What the model thought before its calls, under the names the server gave it."""
+    fields: dict[str, Json] = {}
+    for block in reply.content:
+        if isinstance(block, Thinking) and block.echo and isinstance(block.echo.data, dict):
+            fields |= block.echo.data
+    return fields
+
+
+def _call(call: ToolCall) -> Json:
+    own = call.echo.data if call.echo and isinstance(call.echo.data, dict) else {}
+    # Servers put echoed arguments through a template that must parse them as an object.
+    arguments = dump_compact(call.input) if isinstance(call.input, dict) else "{}"
+    made: dict[str, Json] = {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": own.get(ARGUMENTS, arguments)},
+    }
+    if EXTRA in own:
+        made[EXTRA] = own[EXTRA]
+    return made
+
+
+def _answer(result: ToolResult) -> Json:
+    return {
+        "role": "tool",
+        "tool_call_id": result.call_id,
+        "content": result_text(result) or IMAGE_FOLLOWS,
+    }
+
+
+def _images(results: Sequence[ToolResult]) -> Sequence[Json]:
+    parts: list[Json] = []
+    for result in results:
+        images = [_part(block) for block in result.content if isinstance(block, Image)]
+        if images:
+            parts += [{"type": "text", "text": f"From {result.name}:"}, *images]
+    return [{"role": "user", "content": parts}] if parts else []

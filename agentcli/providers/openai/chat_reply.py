@@ -1,0 +1,247 @@
+"""One streamed reply of Chat Completions, as any of the servers that speak it may send it.
+
+The reply is whole when a finish reason has come, or the mark after the last event, or a tally of
+tokens alone: servers leave out any of them, and one that sends none has been cut off.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from agentcli.providers.arguments import replace_unpaired, replace_unpaired_json
+from agentcli.providers.dialect import Model
+from agentcli.providers.failures import make_cut_error
+from agentcli.providers.http.sse import DONE
+from agentcli.providers.openai.chat_calls import CallAssembly
+from agentcli.providers.openai.errors import make_stream_error
+from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Echo,
+    Json,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+
+# What compatible servers tell of a model's reasoning, and what of it they want back.
+
+
+_FIELDS = ("reasoning_content", "reasoning")
+"""Some servers send the same text in both: one of them counts."""
+
+_DETAILS = "reasoning_details"
+
+_GROWING = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""The details that come in pieces, by type, and where the piece stands."""
+
+
+class ReasoningAssembly:
+    def __init__(self) -> None:
+        self._field = ""
+        self._pieces: list[str] = []
+        self._details: list[dict[str, Json]] = []
+
+    def feed(self, delta: Mapping[str, Json]) -> str:
+        """What can be shown of it."""
+        given = delta.get(_DETAILS)
+        details = given if isinstance(given, list) else []
+        for detail in details:
+            if isinstance(detail, dict):
+                self._add(detail)
+        for field in _FIELDS:
+            text = delta.get(field)
+            if isinstance(text, str) and text:
+                self._field = self._field or field
+                return self.say(text)
+        return self.say("".join(map(_growing_text, details)))
+
+    def say(self, text: str) -> str:
+        self._pieces.append(text)
+        return replace_unpaired(text)
+
+    def block(self, *, protocol: str, model: str) -> Thinking | None:
+        text = replace_unpaired("".join(self._pieces))
+        data: Json = None
+        if self._details:
+            data = {_DETAILS: replace_unpaired_json([*self._details])}
+        elif self._field:
+            data = {self._field: text}
+        if not text and data is None:
+            return None
+        echo = None if data is None else Echo(protocol=protocol, model=model, data=data)
+        return Thinking(text=text, echo=echo)
+
+    def _add(self, detail: Mapping[str, Json]) -> None:
+        """The next piece of the last detail, or a detail of its own."""
+        last = self._details[-1] if self._details else {}
+        key = _GROWING.get(str(detail.get("type")))
+        is_piece = all(last.get(name) == detail.get(name) for name in ("type", "index"))
+        if key is None or not is_piece:
+            self._details.append(dict(detail))
+            return
+        text = f"{last.get(key) or ''}{detail.get(key) or ''}"
+        last |= {name: value for name, value in detail.items() if value is not None}
+        last[key] = text
+
+
+def _growing_text(detail: Json) -> str:
+    if not isinstance(detail, dict):
+        return ""
+    text = detail.get(_GROWING.get(str(detail.get("type")), ""))
+    return text if isinstance(text, str) else ""
+
+
+PROTOCOL = "openai-chat"
+
+_PLAIN = frozenset({"content", "role"})
+
+_CUT_OFF = frozenset({"length", "max_tokens", "model_length"})
+_REFUSED = frozenset({"content_filter", "refusal", "safety"})
+_FAILED = frozenset({"error", "abort", "insufficient_system_resource"})
+
+
+class ChatDecoder:
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._reply_id = ""
+        self._thoughts = ReasoningAssembly()
+        self._pieces: list[str] = []
+        self._refusal: list[str] = []
+        self._calls = CallAssembly()
+        self._usage = Usage()
+        self._finish = ""
+        self._has_begun = False
+        self._is_over = False
+        self._is_silent = False
+        """The last chunk said nothing and gave an empty finish reason."""
+
+    def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        if event.get("error") or event.get("object") == "error":
+            raise make_stream_error(event.get("error") or dict(event))
+        if event.get("type") == DONE:
+            self._is_over = True
+        self._reply_id = self._reply_id or f"{event.get('id') or ''}{event.get('created') or ''}"
+        choices = _dicts(event.get("choices"))
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            self._usage = _usage(usage)
+            self._is_over = self._is_over or (self._has_begun and not choices)
+        ours = [choice for choice in choices if choice.get("index") in (0, None)]
+        return [delta for choice in ours for delta in self._choice(choice)]
+
+    def message(self) -> AssistantMessage:
+        is_over = self._is_over or (self._is_silent and self._calls.is_whole)
+        if not self._finish and not (self._has_begun and is_over):
+            raise make_cut_error("the stream ended without a finish reason")
+        is_partial = self._finish in _CUT_OFF | _REFUSED
+        refusal = "".join(self._refusal)
+        content = self._content(is_partial=is_partial)
+        return AssistantMessage(
+            content=content,
+            stop=_stop(content, finish=self._finish, refusal=refusal),
+            stop_detail=replace_unpaired(refusal or (self._finish if is_partial else "")),
+            cut_off=self._calls.list_incomplete() if is_partial else (),
+            protocol=PROTOCOL,
+            model=self._model.name,
+            usage=self._usage,
+        )
+
+    def usage(self) -> Usage:
+        return self._usage
+
+    def _content(self, *, is_partial: bool) -> tuple[Block, ...]:
+        name = self._model.name
+        thought = self._thoughts.block(protocol=PROTOCOL, model=name)
+        text = replace_unpaired("".join(self._pieces))
+        calls = self._calls.calls(protocol=PROTOCOL, model=name, is_cut=is_partial)
+        said: list[Block | None] = [thought, Text(text=text) if text else None, *calls]
+        return tuple(block for block in said if block is not None)
+
+    def _choice(self, choice: Mapping[str, Json]) -> Sequence[Delta]:
+        given = choice.get("finish_reason")
+        finish = given if isinstance(given, str) else None
+        if choice.get("error") or finish in _FAILED:
+            raise make_stream_error(choice.get("error"))
+        shown = [*self._delta(choice.get("delta")), *self._whole(choice.get("message"))]
+        self._has_begun = self._has_begun or bool(shown)
+        self._is_silent = finish == "" and not shown
+        self._finish = finish or self._finish
+        return shown
+
+    def _whole(self, message: Json) -> Sequence[Delta]:
+        """A reply that was not streamed: a delta of everything, with the calls in their order."""
+        if not isinstance(message, dict):
+            return ()
+        self._is_over = True
+        calls = _dicts(message.get("tool_calls"))
+        numbered: list[Json] = [{**call, "index": index} for index, call in enumerate(calls)]
+        return self._delta({**message, "tool_calls": numbered})
+
+    def _delta(self, delta: Json) -> Sequence[Delta]:
+        if not isinstance(delta, dict):
+            return ()
+        content = delta.get("content")
+        if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # as nearly all are
+            self._pieces.append(content)
+            return (TextDelta(text=replace_unpaired(content)),)
+        refusal = _texts(delta.get("refusal"))
+        self._refusal += refusal
+        texts = [*_texts(content), *refusal]
+        self._pieces += texts
+        thoughts = [self._thoughts.feed(delta), *self._thoughts_in(content)]
+        calls = [self._calls.feed(call, reply_id=self._reply_id) for call in _calls_in(delta)]
+        return [
+            *(ThinkingDelta(text=thought) for thought in thoughts if thought),
+            *(TextDelta(text=replace_unpaired(text)) for text in texts),
+            *(call for call in calls if call is not None),
+        ]
+
+    def _thoughts_in(self, content: Json) -> Sequence[str]:
+        """Of servers that put thinking among the parts of the content."""
+        parts = [part.get("thinking") for part in _dicts(content)]
+        return [self._thoughts.say(text) for part in parts for text in _texts(part)]
+
+
+def _texts(content: Json) -> Sequence[str]:
+    """Text as a string or in parts; what is empty is left out."""
+    if isinstance(content, str):
+        return [content] if content else []
+    return [text for part in _dicts(content) for text in _texts(part.get("text"))]
+
+
+def _calls_in(delta: Mapping[str, Json]) -> Sequence[dict[str, Json]]:
+    """Older servers make one call at most, and leave its index and id out."""
+    calls, older = _dicts(delta.get("tool_calls")), delta.get("function_call")
+    return [{"function": older}] if isinstance(older, dict) and not calls else calls
+
+
+def _dicts(value: Json) -> Sequence[dict[str, Json]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _stop(content: Sequence[Block], *, finish: str, refusal: str) -> Stop:
+    if refusal or finish in _REFUSED:
+        return "refusal"
+    if finish in _CUT_OFF:
+        return "length"
+    return "tool_calls" if any(isinstance(block, ToolCall) for block in content) else "end"
+
+
+def _usage(usage: dict[str, Json]) -> Usage:
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
+    written = _count(prompt, "cache_write_tokens")
+    return Usage(
+        input_tokens=max(0, _count(usage, "prompt_tokens") - cached - written),
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+        output_tokens=_count(usage, "completion_tokens"),
+        reasoning_tokens=_count(completion, "reasoning_tokens"),
+    )
+
+
+def _count(data: Json, key: str) -> int:
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, int) else 0

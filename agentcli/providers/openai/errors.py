@@ -1,0 +1,144 @@
+"""What an error means in OpenAI's two protocols and in the servers that imitate them.
+
+The same object stands in an HTTP answer, in a failed response and in the middle of a stream. Its
+code decides where it has one; a compatible server often says it only in its sentence, or puts a
+status where the code belongs.
+"""
+
+import re
+from collections.abc import Mapping
+
+from agentcli.providers.failures import (
+    find_fault,
+    kind_of_status,
+    make_http_error,
+    read_wait_s,
+    summarize_body,
+)
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.messages import Json
+
+_KIND_OF_CODE = {
+    "context_length_exceeded": ProviderErrorKind.OVERFLOW,
+    "exceed_context_size_error": ProviderErrorKind.OVERFLOW,
+    "string_above_max_length": ProviderErrorKind.OVERFLOW,
+    "insufficient_quota": ProviderErrorKind.CREDENTIALS,
+    "billing_hard_limit_reached": ProviderErrorKind.CREDENTIALS,
+    "billing_not_active": ProviderErrorKind.CREDENTIALS,
+    "invalid_api_key": ProviderErrorKind.CREDENTIALS,
+    "authentication_error": ProviderErrorKind.CREDENTIALS,
+    "permission_error": ProviderErrorKind.CREDENTIALS,
+    "model_not_found": ProviderErrorKind.MODEL,
+    "unsupported_model": ProviderErrorKind.MODEL,
+    "not_found_error": ProviderErrorKind.MODEL,
+    "previous_response_not_found": ProviderErrorKind.REJECTED,
+    "rate_limit_exceeded": ProviderErrorKind.RATE_LIMITED,
+    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
+    "server_error": ProviderErrorKind.UNAVAILABLE,
+    "server_is_overloaded": ProviderErrorKind.UNAVAILABLE,
+    "slow_down": ProviderErrorKind.UNAVAILABLE,
+    "vector_store_timeout": ProviderErrorKind.UNAVAILABLE,
+    "unavailable_error": ProviderErrorKind.UNAVAILABLE,
+    "content_filter": ProviderErrorKind.REFUSED,
+    "content_policy_violation": ProviderErrorKind.REFUSED,
+    "image_content_policy_violation": ProviderErrorKind.REFUSED,
+    "misalignment_policy_violation": ProviderErrorKind.REFUSED,
+    "bio_policy": ProviderErrorKind.REFUSED,
+    "cyber_policy": ProviderErrorKind.REFUSED,
+    "invalid_prompt": ProviderErrorKind.REFUSED,
+}
+
+_KIND_OF_SENTENCE = (
+    (
+        re.compile(
+            r"maximum context length|context (?:length|size|window)|prompt is too long"
+            r"|too many (?:input )?tokens|input is too long",
+            re.I,
+        ),
+        ProviderErrorKind.OVERFLOW,
+    ),
+    (
+        re.compile(
+            r"does not support (?:tools|function)|function tools with reasoning_effort"
+            r"|model\b.*\b(?:not found|does not exist)|no endpoints found",
+            re.I,
+        ),
+        ProviderErrorKind.MODEL,
+    ),
+    (
+        re.compile(r"exceeded your current quota|insufficient (?:credits|balance)", re.I),
+        ProviderErrorKind.CREDENTIALS,
+    ),
+)
+
+_AGAIN_IN = re.compile(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", re.I)
+
+_NEEDS_RESPONSES = re.compile(r"/v1/responses")
+_NO_TOOLS = re.compile(r"does not support (?:tools|function)", re.I)
+
+
+def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    """An HTTP error as a sentence."""
+    said = summarize_body(body)
+    kind = _classify(find_fault(body), said) or kind_of_status(status)
+    asked_s = read_wait_s(headers)
+    return make_http_error(
+        status,
+        headers,
+        said=said,
+        kind=kind,
+        hint=_hint(kind, said),
+        retry_after_s=_read_wait_s(said) if asked_s is None else asked_s,
+    )
+
+
+def make_stream_error(fault: Json) -> ProviderError:
+    """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
+    wrapped: Json = {"error": fault} if fault else None
+    said = summarize_body(wrapped) or "the provider gave up on the reply and did not say why"
+    status = _status(find_fault(wrapped))
+    kind = _classify(find_fault(wrapped), said) or (
+        kind_of_status(status) if status else ProviderErrorKind.UNAVAILABLE
+    )
+    return ProviderError(
+        said,
+        kind=kind,
+        hint=_hint(kind, said),
+        status=status,
+        retry_after_s=_read_wait_s(said),
+    )
+
+
+def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
+    for name in (fault.get("code"), fault.get("type")):
+        if isinstance(name, str) and name in _KIND_OF_CODE:
+            return _KIND_OF_CODE[name]
+    for pattern, kind in _KIND_OF_SENTENCE:
+        if pattern.search(said):
+            return kind
+    return None
+
+
+def _status(fault: Mapping[str, Json]) -> int | None:
+    """The HTTP status that gateways put where the code belongs."""
+    for value in (fault.get("code"), fault.get("status")):
+        if isinstance(value, int | str) and re.fullmatch(r"[45]\d\d", str(value)):
+            return int(value)
+    return None
+
+
+def _read_wait_s(said: str) -> float | None:
+    """The wait that stands in the sentence alone, as it does in a stream, which has no headers."""
+    told = _AGAIN_IN.search(said)
+    if told is None:
+        return None
+    minutes, amount, unit = told.groups()
+    return int(minutes or 0) * 60 + float(amount) / (1000 if unit == "ms" else 1)
+
+
+def _hint(kind: ProviderErrorKind, said: str) -> str:
+    if kind is ProviderErrorKind.MODEL and _NEEDS_RESPONSES.search(said):
+        return "this model takes tools on the Responses protocol only: use openai/NAME"
+    if kind is ProviderErrorKind.MODEL and _NO_TOOLS.search(said):
+        return "choose a model that can call tools"
+    return ""

@@ -1,0 +1,247 @@
+"""The Responses protocol: items in, items out.
+
+Stateless unless told otherwise: nothing is stored, and the model's own items go back whole and in
+order. A reasoning item goes with the item it led to or not at all, and an item whose reasoning
+cannot be sent goes without its id, because the provider looks for the other half of either.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from agentcli.providers.arguments import object_arguments
+from agentcli.providers.dialect import Decoder, Model
+from agentcli.providers.incremental import incremental
+from agentcli.providers.openai import errors as openai_errors
+from agentcli.providers.openai.content import (
+    answer_format,
+    data_url,
+    dump_compact,
+    result_content,
+    result_text,
+)
+from agentcli.providers.openai.responses_items import (
+    PATCH_FIELD,
+    PROTOCOL,
+    SEARCH_CALL,
+    SEARCH_TOOL,
+)
+from agentcli.providers.openai.responses_reply import STORED, ResponsesDecoder
+from agentcli.providers.openai.responses_tools import (
+    FOUND,
+    Item,
+    declare_tools,
+    encode_choice,
+    make_loaded_item,
+)
+from agentcli.types.messages import (
+    AssistantMessage,
+    Echo,
+    Image,
+    Json,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.provider import Message, Request
+from agentcli.types.tools import ToolMessage, ToolResult
+
+__all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "path"]
+
+HISTORY_KEY = "input"
+
+LEAST_OUTPUT_TOKENS = 16
+CACHE_KEY_CHARS = 64
+
+PATCH_TOOL = "apply_patch"
+
+error = openai_errors.error
+
+
+def decoder(model: Model) -> Decoder:
+    return ResponsesDecoder(model)
+
+
+def path(model: Model) -> str:
+    return "/v1/responses"
+
+
+def headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def encode(request: Request, model: Model) -> dict[str, Json]:
+    is_stored = STORED in model.quirks
+    continued, start = _continuation(request.messages) if is_stored else (None, 0)
+    body: dict[str, Json] = {
+        "model": model.name,
+        "input": [
+            make_loaded_item(item, request.deferred, model) if item.get("type") == FOUND else item
+            for item in _items(request.messages, model, start=start)
+        ],
+        "stream": True,
+        "store": is_stored,
+    }
+    if continued is not None:
+        body["previous_response_id"] = continued
+    if request.system:
+        body["instructions"] = request.system
+    if request.tools:
+        body["tools"] = [*declare_tools(request, model)]
+        body["tool_choice"] = encode_choice(request.tool_choice, request.tools, model=model)
+        body["parallel_tool_calls"] = request.parallel
+    if model.thinking:
+        body |= _reasoning(request.effort or model.effort, is_stored=is_stored)
+    if answer := answer_format(request, model):
+        body["text"] = {"format": {"type": "json_schema", **answer}}
+    if request.output_limit_tokens is not None:
+        body["max_output_tokens"] = max(LEAST_OUTPUT_TOKENS, request.output_limit_tokens)
+    if request.session:
+        body["prompt_cache_key"] = request.session[:CACHE_KEY_CHARS]
+    return body
+
+
+def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
+    """The last response the provider still has, and where what it does not know begins.
+
+    None where it knows a call of it by another id than ours: then it is told everything."""
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        if isinstance(message, AssistantMessage) and message.echo is not None:
+            knows = all(_own(call.echo).get("call_id") == call.id for call in message.tool_calls)
+            return (str(message.echo.data), position + 1) if knows else (None, 0)
+    return None, 0
+
+
+def _reasoning(effort: str | None, *, is_stored: bool) -> dict[str, Json]:
+    """Sealed thoughts come along where nobody keeps them for us."""
+    sealed: dict[str, Json] = {} if is_stored else {"include": ["reasoning.encrypted_content"]}
+    wanted: dict[str, Json] = {"effort": effort} if effort else {}
+    return {"reasoning": {**wanted, "summary": "auto"}, **sealed}
+
+
+@incremental
+def _items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
+    """What an answer is depends on the call before it."""
+    match message:
+        case UserMessage():
+            return [{"type": "message", "role": "user", "content": _parts(message.content)}]
+        case AssistantMessage():
+            return _reply_items(message, model)
+        case ToolMessage():
+            return _answer_items(message, before, model=model)
+
+
+def _parts(content: Sequence[Text | Image]) -> list[Json]:
+    return [_part(block) for block in content]
+
+
+def _part(block: Text | Image) -> Json:
+    match block:
+        case Text():
+            return {"type": "input_text", "text": block.text}
+        case Image():
+            return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
+
+
+def _answer_items(message: ToolMessage, reply: Message | None, *, model: Model) -> Sequence[Item]:
+    calls = reply.tool_calls if isinstance(reply, AssistantMessage) else ()
+    items = {call.id: _call_item(call, model) for call in calls}
+    return [_answer(result, items.get(result.call_id, {})) for result in message.results]
+
+
+def _answer(result: ToolResult, call: Item) -> Item:
+    if call.get("type") == SEARCH_CALL:
+        return {"type": FOUND, "call_id": result.call_id, "names": [*result.found]}
+    answer: Item = {
+        "type": f"{call.get('type', 'function_call')}_output",
+        "call_id": result.call_id,
+        "output": _output(result),
+    }
+    # A program waits for it, and is told apart from the model by this.
+    return {**answer, "caller": call["caller"]} if "caller" in call else answer
+
+
+def _output(result: ToolResult) -> Json:
+    if any(isinstance(block, Image) for block in result.content):
+        return _parts(result_content(result))
+    return result_text(result)
+
+
+def _reply_items(reply: AssistantMessage, model: Model) -> Sequence[Item]:
+    items: list[Item] = []
+    reasoning: list[Item] = []
+    with_ids = True
+    for block in reply.content:
+        if not isinstance(block, Thinking):
+            item = _item(block, model, with_id=with_ids)
+            is_own = with_ids and block.echo is not None
+            items += [*reasoning, item] if is_own else [item]
+            reasoning = []
+        elif _can_send(block, model):
+            reasoning.append(_own(block.echo))
+        else:
+            with_ids = False
+    return items
+
+
+def _can_send(thought: Thinking, model: Model) -> bool:
+    """Without its content, sealed or open, it is only a name for what nobody stored."""
+    item = _own(thought.echo)
+    has_content = bool(item.get("encrypted_content") or item.get("content"))
+    return has_content or ("id" in item and STORED in model.quirks)
+
+
+def _own(echo: Echo | None) -> Item:
+    """The item as the provider gave it; empty where another one's reply stands in its place."""
+    return dict(echo.data) if echo is not None and isinstance(echo.data, dict) else {}
+
+
+def _item(block: Text | ToolCall | Opaque, model: Model, *, with_id: bool) -> Item:
+    match block:
+        case ToolCall():
+            item = _call_item(block, model)
+            return item if with_id else _without(item, "id", "status")
+        case Text():
+            own = _own(block.echo)
+            return own if with_id and own else _make_message(block.text, own.get("phase"))
+        case Opaque():
+            return _own(block.echo)
+
+
+def _make_message(text: str, phase: Json) -> Item:
+    item: Item = {"type": "message", "role": "assistant", "content": text}
+    return {**item, "phase": phase} if phase else item
+
+
+def _call_item(call: ToolCall, model: Model) -> Item:
+    own = _own(call.echo)
+    if own.get("type") == SEARCH_CALL:
+        return {**own, "call_id": call.id}
+    if own:
+        return {**own, "call_id": call.id, "name": call.name}
+    if call.name == SEARCH_TOOL and model.loads_tools:
+        return {
+            "type": SEARCH_CALL,
+            "call_id": call.id,
+            "execution": "client",
+            "status": "completed",
+            "arguments": object_arguments(call.input),
+        }
+    match call.input:
+        case dict(arguments) if _is_patch(call.name, arguments, model=model):
+            given: Item = {"type": "custom_tool_call", "input": arguments[PATCH_FIELD]}
+        case str(arguments):
+            given = {"type": "function_call", "arguments": arguments}
+        case arguments:
+            given = {"type": "function_call", "arguments": dump_compact(arguments)}
+    return {**given, "call_id": call.id, "name": call.name}
+
+
+def _is_patch(name: str, arguments: Mapping[str, Json], *, model: Model) -> bool:
+    is_text = isinstance(arguments.get(PATCH_FIELD), str)
+    return model.patch_tool and name == PATCH_TOOL and is_text
+
+
+def _without(item: Item, *keys: str) -> Item:
+    return {key: value for key, value in item.items() if key not in keys}

@@ -1,0 +1,167 @@
+"""What one item of the Responses protocol says, as a neutral block.
+
+An item that is done goes into the block's echo as it came. Of one that broke off only what can be
+read is kept, with nothing to be sent back, and a call that is not complete is no block at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentcli.providers.arguments import parse_arguments, replace_unpaired, replace_unpaired_json
+from agentcli.providers.dialect import Model
+from agentcli.providers.openai.content import dump_compact, restore_arguments
+from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
+from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, ToolCall
+
+PROTOCOL = "openai-responses"
+
+PATCH_FIELD = "patch"
+"""Where the text of a custom call stands in the neutral one."""
+
+SEARCH_TOOL = "search_tools"
+"""Its calls are items of their own kind where the provider loads what it finds."""
+SEARCH_CALL = "tool_search_call"
+
+PARAGRAPH = "\n\n"
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamedItem:
+    index: int
+    data: dict[str, Json]
+    """As announced, and in the end as done."""
+    pieces: list[str] = field(default_factory=list)
+    is_written: bool = False
+    """A call whose arguments came to their end."""
+    is_done: bool = False
+
+    @property
+    def kind(self) -> Json:
+        return self.data.get("type")
+
+    @property
+    def is_call(self) -> bool:
+        return self.kind in ("function_call", "custom_tool_call") or (
+            # One that the provider runs itself is none of ours.
+            self.kind == SEARCH_CALL and self.data.get("execution") == "client"
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_done and self.data.get("status", "completed") == "completed"
+
+    @property
+    def name(self) -> str:
+        return SEARCH_TOOL if self.kind == SEARCH_CALL else read_word(self.data, "name")
+
+    @property
+    def text(self) -> str:
+        """What was streamed of it."""
+        return replace_unpaired("".join(self.pieces))
+
+    def close(self, data: Mapping[str, Json]) -> None:
+        # An absent field may be sent back as null by nobody: the provider rejects some of them.
+        self.data = {
+            key: replace_unpaired_json(value) for key, value in data.items() if value is not None
+        }
+        self.is_done = True
+
+
+def make_block(item: StreamedItem, model: Model) -> Block | None:
+    is_empty = item.kind == "message" and not _parts(item.data, "content")
+    if not item.is_done or is_empty:
+        return _make_partial_block(item)
+    echo = Echo(protocol=PROTOCOL, model=model.name, data=item.data)
+    match item.kind:
+        case "message":
+            return Text(text=_read_text(item.data), echo=echo)
+        case "reasoning":
+            return Thinking(text=_thought(item.data) or item.text, echo=echo)
+        case _ if item.is_call:
+            return _tool_call(item, model) if item.is_complete else None
+        case str():
+            return Opaque(echo=echo)
+        case _:
+            return None
+
+
+def _make_partial_block(item: StreamedItem) -> Block | None:
+    match item.kind if item.pieces else None:
+        case "message":
+            return Text(text=item.text)
+        case "reasoning":
+            return Thinking(text=item.text)
+        case _:
+            return None
+
+
+def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
+    written = _read_arguments(item)
+    own: dict[str, Json] = dict(item.data)
+    given = parse_arguments(written)
+    if item.kind == "function_call":
+        own["arguments"] = restore_arguments(written)
+    elif item.kind == "custom_tool_call":
+        given = {PATCH_FIELD: written}
+        own["input"] = written
+        own.pop("status", None)  # told of such a call, and not taken back with it
+    return ToolCall(
+        id=_call_id(item),
+        name=item.name,
+        input=given,
+        caller=read_word(item.data.get("caller"), "caller_id") or None,
+        echo=Echo(protocol=PROTOCOL, model=model.name, data=own),
+    )
+
+
+def make_call_delta(item: StreamedItem, piece: str) -> CallDelta:
+    return CallDelta(call_id=_call_id(item), name=item.name, arguments=replace_unpaired(piece))
+
+
+def make_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:
+    """For an item that came in one piece."""
+    match make_block(item, model):
+        case Text(text=text) if text:
+            return [TextDelta(text=text)]
+        case Thinking(text=text) if text:
+            return [ThinkingDelta(text=text)]
+        case ToolCall():
+            return [make_call_delta(item, _read_arguments(item))]
+        case _:
+            return ()
+
+
+def find_refusal(item: StreamedItem) -> str:
+    return "".join(read_word(part, "refusal") for part in _parts(item.data, "content"))
+
+
+def _call_id(item: StreamedItem) -> str:
+    return read_word(item.data, "call_id") or read_word(item.data, "id") or f"call_{item.index}"
+
+
+def _read_arguments(item: StreamedItem) -> str:
+    """A call's arguments as the model wrote them."""
+    given = item.data.get("arguments", item.data.get("input"))
+    if isinstance(given, dict):
+        return dump_compact(given)
+    return given if isinstance(given, str) and given else item.text
+
+
+def _read_text(data: Mapping[str, Json]) -> str:
+    parts = _parts(data, "content")
+    return "".join(read_word(part, "text") or read_word(part, "refusal") for part in parts)
+
+
+def _thought(data: Mapping[str, Json]) -> str:
+    parts = _parts(data, "summary") or _parts(data, "content")
+    return PARAGRAPH.join(read_word(part, "text") for part in parts)
+
+
+def _parts(data: Mapping[str, Json], key: str) -> Sequence[Json]:
+    parts = data.get(key)
+    return parts if isinstance(parts, list) else ()
+
+
+def read_word(data: Json, key: str) -> str:
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, str) else ""

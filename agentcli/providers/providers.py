@@ -1,0 +1,150 @@
+"""Who can be asked: providers, where they are reached, and where their keys come from.
+
+Looking something up here touches no network and no file: only the given environment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from agentcli.providers.http.route import check_base_url
+from agentcli.system.parsing import parse_whole_number
+from agentcli.types.fast_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    name: str
+    """The word before the slash of a model."""
+    protocol: str
+    base_url: str = ""
+    base_url_env: str = ""
+    """The variable that puts another address in its place."""
+    key_env: tuple[str, ...] = ()
+    """The variables that may hold the key, in order."""
+    needs_key: bool = True
+    platform: str = ""
+    """Whose signing and routing is needed: bedrock, vertex or azure. Reached through its SDK."""
+    quirks: frozenset[str] = frozenset()
+    images: bool = True
+    strict_tools: bool = True
+    answer_schemas: bool = True
+    """Whether it takes a schema for the answer beside tools: many servers then allow no calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    value: str = field(repr=False)
+    source: str
+    """Where it was found, for people: a variable, a keyring, a file."""
+
+    @property
+    def tail(self) -> str:
+        """All of it that may ever be shown."""
+        return f"…{self.value[-4:]}" if len(self.value) >= 12 else "…"
+
+
+_OLD_CHAT = frozenset({"max_tokens"})
+_GEMINI_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_GEMINI_URL = "https://generativelanguage.googleapis.com"
+
+
+def _local(name: str, port: int, *, base_url_env: str = "") -> Provider:
+    return Provider(
+        name=name,
+        protocol="openai-chat",
+        base_url=f"http://127.0.0.1:{port}",
+        base_url_env=base_url_env or f"{name.upper()}_BASE_URL",
+        key_env=(f"{name.upper()}_API_KEY",),
+        needs_key=False,
+        quirks=_OLD_CHAT,
+        # Most of what runs there reads text alone, and one image would spoil a whole conversation.
+        images=False,
+        strict_tools=False,
+        answer_schemas=False,
+    )
+
+
+LOCAL: tuple[Provider, ...] = (
+    _local("ollama", 11434, base_url_env="OLLAMA_HOST"),
+    _local("lmstudio", 1234),
+    _local("vllm", 8000),
+    _local("llamacpp", 8080),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    provider.name: provider
+    for provider in (
+        Provider(
+            name="anthropic",
+            protocol="anthropic",
+            base_url="https://api.anthropic.com",
+            base_url_env="ANTHROPIC_BASE_URL",
+            key_env=("ANTHROPIC_API_KEY",),
+        ),
+        *(
+            Provider(
+                name=name,
+                protocol=protocol,
+                base_url="https://api.openai.com",
+                base_url_env="OPENAI_BASE_URL",
+                key_env=("OPENAI_API_KEY",),
+            )
+            for name, protocol in (("openai", "openai-responses"), ("openai-chat", "openai-chat"))
+        ),
+        *(
+            Provider(
+                name=name,
+                protocol=name,
+                base_url=_GEMINI_URL,
+                base_url_env="GEMINI_BASE_URL",
+                key_env=_GEMINI_KEYS,
+            )
+            for name in ("gemini", "gemini-interactions")
+        ),
+        Provider(
+            name="openrouter",
+            protocol="openai-chat",
+            base_url="https://openrouter.ai/api/v1",
+            key_env=("OPENROUTER_API_KEY",),
+            quirks=_OLD_CHAT,
+            strict_tools=False,
+            answer_schemas=False,
+        ),
+        # Their clients find the address and the credentials by themselves.
+        Provider(name="bedrock", protocol="anthropic", platform="bedrock", needs_key=False),
+        Provider(name="vertex", protocol="anthropic", platform="vertex", needs_key=False),
+        Provider(name="azure", protocol="openai-responses", platform="azure", needs_key=False),
+        *LOCAL,
+    )
+}
+
+
+def find_key(provider: Provider, environ: Mapping[str, str]) -> Key | None:
+    for variable in provider.key_env:
+        if value := environ.get(variable, "").strip():
+            return Key(value=value, source=variable)
+    return None
+
+
+def find_base_url(provider: Provider, environ: Mapping[str, str]) -> str:
+    """The address from the environment, or the provider's own; empty where its client knows it."""
+    variable = provider.base_url_env
+    value = environ.get(variable, "").strip() if variable else ""
+    if not value:
+        own = provider.base_url
+        return (
+            own if provider.platform else check_base_url(own, source=f"{provider.name}'s base_url")
+        )
+    if provider.name == "ollama":
+        value = _as_client_address(value)
+    return check_base_url(value, source=variable)
+
+
+def _as_client_address(listening: str) -> str:
+    """OLLAMA_HOST says where the server listens: often a bare host, or every interface."""
+    if "://" in listening:
+        return listening
+    host, colon, port = listening.rstrip("/").rpartition(":")
+    if not colon or parse_whole_number(port) is None:
+        host, port = listening.rstrip("/"), "11434"
+    return f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"

@@ -1,0 +1,181 @@
+"""A model that needs no key: plays a script of replies through the real loop and the real tools.
+
+A script is JSON or YAML: a list of replies, or a mapping with the key `replies`. A reply is a text,
+or a mapping with any of `thinking`, `text`, `calls`, `stop`, `usage`, or with `error` alone.
+`docs/reference/scripts.md` describes it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+
+from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
+from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
+from agentcli.types.messages import (
+    AssistantMessage,
+    Block,
+    Json,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+from agentcli.types.provider import OnDelta, Request
+
+PROTOCOL = "script"
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ScriptedCall(_Closed):
+    name: str
+    id: str | None = None
+    input: Any = None
+    arguments: str | None = None
+    """Instead of `input`: the arguments as text, which need not be JSON."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        """`{read_file: {path: a.py}}` for `{name: read_file, input: {path: a.py}}`."""
+        if isinstance(data, dict) and len(data) == 1 and "name" not in data:
+            ((name, given),) = data.items()
+            return {"name": name, "input": given}
+        return data
+
+
+class ScriptedUsage(_Closed):
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class ScriptedError(_Closed):
+    kind: ProviderErrorKind = ProviderErrorKind.UNAVAILABLE
+    message: str = "the script says so"
+    hint: str = ""
+
+
+class ScriptedReply(_Closed):
+    thinking: str = ""
+    text: str = ""
+    calls: tuple[ScriptedCall, ...] = ()
+    stop: Stop | None = None
+    stop_detail: str = ""
+    usage: ScriptedUsage = ScriptedUsage()
+    error: ScriptedError | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_alone(cls, data: Any) -> Any:
+        return {"text": data} if isinstance(data, str) else data
+
+
+class ModelScript(_Closed):
+    version: Literal[1] = 1
+    title: str = ""
+    prompt: str = ""
+    replies: tuple[ScriptedReply, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_alone(cls, data: Any) -> Any:
+        return {"replies": data} if isinstance(data, list) else data
+
+
+def read_script(path: Path) -> ModelScript:
+    """Raises SettingsError that says what is wrong and where."""
+    hint = "see docs/reference/scripts.md for the form of a script"
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
+        return TypeAdapter(ModelScript).validate_python(data)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read the script {path}: {error.strerror}",
+            hint="name one that exists: --model script/PATH",
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        what = " ".join(str(error).split())
+        raise SettingsError(f"the script {path} is not JSON or YAML: {what}", hint=hint) from error
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"]) or "the script"
+        raise SettingsError(f"the script {path}: {where}: {fault['msg']}", hint=hint) from error
+
+
+class ScriptedProvider:
+    """Gives the script's replies in order, whatever it is asked."""
+
+    def __init__(self, script: ModelScript) -> None:
+        self._replies = script.replies
+        self._next = 0
+
+    async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
+        if self._next >= len(self._replies):
+            raise ProviderError(
+                f"the script has no reply number {self._next + 1}",
+                kind=ProviderErrorKind.MODEL,
+                hint="add a reply without calls as its last one",
+            )
+        self._next += 1
+        reply = self._replies[self._next - 1]
+        if reply.error is not None:
+            raise ProviderError(reply.error.message, kind=reply.error.kind, hint=reply.error.hint)
+        content = _blocks(reply, self._next)
+        _play(content, show)
+        return AssistantMessage(
+            content=content,
+            stop=reply.stop or ("tool_calls" if reply.calls else "end"),
+            stop_detail=reply.stop_detail,
+            protocol=PROTOCOL,
+            model=request.model,
+            usage=Usage(**reply.usage.model_dump()),
+        )
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _blocks(reply: ScriptedReply, number: int) -> tuple[Block, ...]:
+    said: list[Block] = []
+    if reply.thinking:
+        said.append(Thinking(text=reply.thinking))
+    if reply.text:
+        said.append(Text(text=reply.text))
+    for index, call in enumerate(reply.calls, start=1):
+        said.append(
+            ToolCall(id=call.id or f"call_{number}_{index}", name=call.name, input=_input(call))
+        )
+    return tuple(said)
+
+
+def _input(call: ScriptedCall) -> Json:
+    if call.arguments is None:
+        given: Json = {} if call.input is None else call.input
+        return given
+    try:
+        parsed: Json = json.loads(call.arguments)
+    except ValueError:
+        return call.arguments
+    return parsed
+
+
+def _play(content: tuple[Block, ...], show: OnDelta) -> None:
+    for block in content:
+        match block:
+            case Text(text=text):
+                show(TextDelta(text=text))
+            case Thinking(text=text):
+                show(ThinkingDelta(text=text))
+            case ToolCall(id=call_id, name=name, input=given):
+                show(CallDelta(call_id=call_id, name=name, arguments=json.dumps(given)))
+            case _:
+                pass

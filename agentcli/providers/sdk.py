@@ -1,0 +1,94 @@
+"""An official SDK's client as a socket, for platforms whose signing and routing it does best.
+
+The SDK carries our body as it is and gives the events as they came: its types, retries and
+accumulation are not used. `sdk_anthropic` and `sdk_openai` are the only importers of the SDKs.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from agentcli.providers.http.sockets import Body, ConnectionBroken, HttpError, Timeouts
+from agentcli.providers.http.sse import Event
+from agentcli.types.errors import ProviderErrorKind, SettingsError
+from agentcli.types.fast_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkSocket:
+    """A `Socket`."""
+
+    post: Callable[[str, Any], Awaitable[AsyncIterator[object]]]
+    shut: Callable[[], Awaitable[None]]
+    errors: tuple[type[Exception], ...]
+    """What the SDK raises."""
+    translate: Callable[[Exception], HttpError | ConnectionBroken | Event]
+    """The same as ours, or as the event it was before the SDK made an exception of it."""
+
+    async def exchange(
+        self, path: str, *, headers: Mapping[str, str], body: Body
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """The SDK sends headers of its own, with credentials it finds by itself."""
+        read: asyncio.Queue[Sequence[Event] | None] = asyncio.Queue()
+        reader = asyncio.create_task(self._read(path, json.loads(b"".join(body)), read))
+        try:
+            while (events := await read.get()) is not None:
+                yield events
+            await reader
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def _read(
+        self, path: str, body: Any, read: "asyncio.Queue[Sequence[Event] | None]"
+    ) -> None:
+        """A task of its own, because the SDKs' iterators end properly in two ways only: at the end
+        of the answer, and cancelled while they wait for more of it."""
+        try:
+            answer = await self.post(path, body)
+            read.put_nowait(())
+            async for event in answer:
+                if isinstance(event, dict):
+                    read.put_nowait((event,))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            said = f"The reply holds an event that is not JSON: {error}"
+            raise ConnectionBroken(said, kind=ProviderErrorKind.CUT) from None
+        except self.errors as error:
+            ours = self.translate(error)
+            if not isinstance(ours, dict):
+                raise ours from None
+            read.put_nowait((ours,))
+        finally:
+            read.put_nowait(None)
+
+    async def prepare(self) -> None:
+        """The SDKs open their connections with the first request."""
+
+    async def close(self) -> None:
+        await self.shut()
+
+
+def timeout_s(timeouts: Timeouts | None) -> float:
+    """The SDKs have one limit for every read: the longer of ours."""
+    given = timeouts or Timeouts()
+    return max(given.first_byte_s, given.stall_s)
+
+
+def describe_cause(error: Exception) -> str:
+    """Not every exception has words."""
+    cause = error.__cause__ or error
+    return str(cause) or type(cause).__name__
+
+
+def require(module: str, *, extra: str) -> None:
+    """A platform needs a library that the plain install does not bring."""
+    try:
+        is_there = find_spec(module) is not None
+    except ModuleNotFoundError:
+        is_there = False
+    if not is_there:
+        raise SettingsError(
+            f"this platform needs the Python package {module}", hint=f"pip install '{extra}'"
+        )

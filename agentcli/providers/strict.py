@@ -1,0 +1,226 @@
+"""A tool's schema as a provider takes it: rooted in an object, or inside its strict subset.
+
+A strict schema makes the provider hold the model to it while it writes. Bounds that a subset does
+not know become words of the description, since the tool checks them anyway; a schema whose shape it
+does not know is not made strict. Nothing is silently loosened.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, TypeGuard
+
+from agentcli.providers.dialect import Model
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+from agentcli.types.provider import Request
+from agentcli.types.tools import ToolSpec
+
+Schema = dict[str, Json]
+
+_COMBINATORS = ("anyOf", "oneOf", "allOf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrictSubset:
+    """What a provider's strict mode understands."""
+
+    keywords: frozenset[str]
+    optional: Literal["taken", "nullable", "refused"]
+    """What it does with a property that is not required; nullable: it becomes a union with null."""
+
+
+_SHARED = frozenset(
+    {
+        "type",
+        "description",
+        "title",
+        "enum",
+        "const",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "anyOf",
+        "$defs",
+        "$ref",
+    }
+)
+
+_BOUNDS = {
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "pattern": "matching {}",
+    "format": "format {}",
+    "default": "default {}",
+}
+
+ANTHROPIC = StrictSubset(keywords=_SHARED, optional="taken")
+OPENAI = StrictSubset(
+    keywords=_SHARED
+    | {"pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    | {"multipleOf", "minItems", "maxItems"},
+    optional="nullable",
+)
+OPENAI_ANSWER = replace(OPENAI, optional="refused")
+"""Nobody takes the nulls out of an answer again."""
+
+
+def is_schema(value: Json) -> TypeGuard[Schema]:
+    return isinstance(value, dict)
+
+
+def build_strict_schema(spec: ToolSpec, subset: StrictSubset, model: Model) -> Schema | None:
+    """A tool's strict schema; None for a model without, and for other people's tools.
+
+    In some subsets a strict tool gets null for what was left out. Ours know that, others do not.
+    """
+    if not model.strict_tools or spec.source != "built-in":
+        return None
+    return to_strict(spec.schema, subset)
+
+
+def answer_schema(request: Request, model: Model) -> Schema | None:
+    """What the reply must be, as its author wrote it; None where the model cannot be held to it."""
+    schema = request.answer_schema
+    if not model.answer_schemas or not is_schema(schema):
+        return None
+    return {key: value for key, value in schema.items() if key != "$schema"}
+
+
+def to_strict(schema: Json, subset: StrictSubset) -> Schema | None:
+    """The schema inside the subset; None where the subset cannot say the same."""
+    if not is_schema(schema) or schema.get("type") != "object":
+        return None
+    try:
+        return _strict(schema, subset)
+    except _NotExpressible:
+        return None
+
+
+class _NotExpressible(Exception):
+    pass
+
+
+def _strict(schema: Schema, subset: StrictSubset) -> Schema:
+    made: Schema = {key: value for key, value in schema.items() if key in subset.keywords}
+    beyond = {key: value for key, value in schema.items() if key not in subset.keywords}
+    if not _BOUNDS.keys() >= beyond.keys():
+        raise _NotExpressible
+    if beyond:
+        made["description"] = _describe_bounds(schema.get("description"), beyond)
+    for keyword in ("properties", "$defs"):
+        if keyword in schema:
+            made[keyword] = _each(schema[keyword], subset)
+    if "items" in schema:
+        made["items"] = _inner(schema["items"], subset)
+    if isinstance(branches := schema.get("anyOf"), list):
+        made["anyOf"] = [_inner(branch, subset) for branch in branches]
+    if "object" in _types(schema):
+        _close_object(made, subset)
+    return made
+
+
+def _describe_bounds(description: Json, bounds: Schema) -> str:
+    words = ", ".join(_BOUNDS[key].format(json.dumps(value)) for key, value in bounds.items())
+    return f"{description} ({words})" if isinstance(description, str) else words
+
+
+def _inner(schema: Json, subset: StrictSubset) -> Json:
+    if not is_schema(schema):
+        raise _NotExpressible
+    return _strict(schema, subset)
+
+
+def _each(schemas: Json, subset: StrictSubset) -> Json:
+    if not is_schema(schemas):
+        raise _NotExpressible
+    return {name: _inner(schema, subset) for name, schema in schemas.items()}
+
+
+def _close_object(made: Schema, subset: StrictSubset) -> None:
+    """Objects take no other properties; only what was closed, or said nothing, may be closed."""
+    if made.get("additionalProperties", False) is not False or "properties" not in made:
+        raise _NotExpressible
+    made["additionalProperties"] = False
+    properties = made["properties"]
+    required = made.get("required", [])
+    if subset.optional == "taken" or not is_schema(properties) or not isinstance(required, list):
+        return
+    if subset.optional == "refused" and properties.keys() - set(map(str, required)):
+        raise _NotExpressible
+    made["properties"] = {
+        name: field if name in required else _nullable(field) for name, field in properties.items()
+    }
+    made["required"] = list(properties)
+
+
+def _nullable(schema: Json) -> Json:
+    if not is_schema(schema):
+        raise _NotExpressible
+    if "null" in _types(schema):
+        return schema
+    plain = isinstance(schema.get("type"), str) and "enum" not in schema and "const" not in schema
+    if plain:
+        return {**schema, "type": [*_types(schema), "null"]}
+    if isinstance(branches := schema.get("anyOf"), list):
+        return {**schema, "anyOf": [*branches, {"type": "null"}]}
+    described: Schema = {key: schema[key] for key in ("description",) if key in schema}
+    bare: Schema = {key: value for key, value in schema.items() if key != "description"}
+    return {**described, "anyOf": [bare, {"type": "null"}]}
+
+
+def _types(schema: Schema) -> list[Json]:
+    kind = schema.get("type")
+    return kind if isinstance(kind, list) else [kind]
+
+
+def with_object_root(schema: Json) -> Schema:
+    """An object at the root, without a union there: for tools of others, whose schemas are free.
+
+    The properties of all branches stand side by side and none but the common ones are required:
+    wider than the original, which its own server still checks.
+    """
+    if not is_schema(schema):
+        return {"type": "object", "properties": {}}
+    made: Schema = {
+        key: value for key, value in schema.items() if key not in (*_COMBINATORS, "$schema", "$id")
+    }
+    branches = [branch for word in _COMBINATORS for branch in _branches(schema, word)]
+    made["type"] = "object"
+    made["properties"] = _merge_schemas([schema, *branches])
+    return made
+
+
+def _branches(schema: Schema, word: str) -> list[Schema]:
+    found = schema.get(word)
+    if not isinstance(found, list):
+        return []
+    return [_resolve(branch, schema) for branch in found if is_schema(branch)]
+
+
+def _resolve(branch: Schema, root: Schema) -> Schema:
+    """A branch that is only a reference into the root's definitions, as what it refers to."""
+    reference = branch.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return branch
+    found: Json = root
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part, {}) if isinstance(found, Mapping) else {}
+    return found if is_schema(found) else {}
+
+
+def _merge_schemas(schemas: list[Schema]) -> Schema:
+    merged: Schema = {}
+    for schema in schemas:
+        properties = schema.get("properties")
+        if is_schema(properties):
+            merged.update((key, value) for key, value in properties.items() if key not in merged)
+    return merged

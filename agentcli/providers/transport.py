@@ -1,0 +1,113 @@
+"""How a model is reached: which dialect it speaks, and over which of the two sockets."""
+
+import os
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from agentcli.providers.connection import LearnedModel, ProviderConnection, RetryPolicy
+from agentcli.providers.dialect import Dialect, Model
+from agentcli.providers.failures import require_key
+from agentcli.providers.http.route import check_proxies
+from agentcli.providers.http.sockets import Socket, Timeouts
+from agentcli.providers.providers import PROVIDERS, Key, Provider, find_base_url
+from agentcli.types.errors import SettingsError
+
+SocketKind: TypeAlias = Literal["direct", "sdk"]
+
+PROTOCOLS = ("anthropic", "openai-responses", "openai-chat", "gemini", "gemini-interactions")
+
+
+def open_provider(
+    model: Model,
+    *,
+    key: Key | None,
+    provider: Provider | None = None,
+    base_url: str = "",
+    transport: SocketKind = "direct",
+    environ: Mapping[str, str] | None = None,
+    timeouts: Timeouts | None = None,
+    patience: RetryPolicy | None = None,
+    learning: LearnedModel | None = None,
+) -> ProviderConnection:
+    """Opens nothing yet: the first request does. Raises SettingsError where a key is missing."""
+    environ = os.environ if environ is None else environ
+    provider = provider or PROVIDERS[model.provider]
+    good_key = require_key(key, provider)
+    address = base_url or find_base_url(provider, environ)
+    socket: Socket
+    if provider.platform or transport == "sdk":
+        check_proxies(environ)
+        socket = _sdk_socket(model, provider, key=good_key, base_url=address, timeouts=timeouts)
+    else:
+        socket = _direct_socket(address, environ=environ, timeouts=timeouts)
+    return ProviderConnection(
+        dialect=find_dialect(model.protocol),
+        model=model,
+        socket=socket,
+        provider=provider,
+        key=good_key,
+        patience=patience,
+        timeouts=timeouts,
+        learning=learning,
+    )
+
+
+def find_dialect(protocol: str) -> Dialect:
+    match protocol:
+        case "anthropic":
+            from agentcli.providers.anthropic import messages
+
+            return messages
+        case "openai-responses":
+            from agentcli.providers.openai import responses
+
+            return responses
+        case "openai-chat":
+            from agentcli.providers.openai import chat
+
+            return chat
+        case "gemini":
+            from agentcli.providers.gemini import generate
+
+            return generate
+        case "gemini-interactions":
+            from agentcli.providers.gemini import interactions
+
+            return interactions
+    raise SettingsError(
+        f"no protocol is called {protocol!r}", hint=f"The protocols are {', '.join(PROTOCOLS)}."
+    )
+
+
+def _direct_socket(
+    base_url: str, *, environ: Mapping[str, str], timeouts: Timeouts | None
+) -> Socket:
+    from agentcli.providers.http.direct import DirectSocket
+
+    return DirectSocket(base_url, environ=environ, timeouts=timeouts)
+
+
+def _sdk_socket(
+    model: Model,
+    provider: Provider,
+    *,
+    key: Key | None,
+    base_url: str,
+    timeouts: Timeouts | None,
+) -> Socket:
+    match model.protocol:
+        case "anthropic":
+            from agentcli.providers import sdk_anthropic
+
+            return sdk_anthropic.open_anthropic_socket(
+                provider.platform, key=key, base_url=base_url, timeouts=timeouts
+            )
+        case "openai-responses" | "openai-chat":
+            from agentcli.providers import sdk_openai
+
+            return sdk_openai.open_openai_socket(
+                provider.platform, key=key, base_url=base_url, timeouts=timeouts
+            )
+    raise SettingsError(
+        f"there is no SDK for {model.protocol} here", hint='Set transport = "direct".'
+    )

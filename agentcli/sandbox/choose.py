@@ -1,0 +1,272 @@
+"""Which layer confines commands on this machine: the strongest that proves itself by running.
+
+A layer counts only after a program was really started in it, could write where it may, and could
+not where it may not. When no layer does, nothing is started: there is no falling back to none.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+
+from agentcli.sandbox import landlock_rules, remedies, seccomp
+from agentcli.sandbox.bubblewrap import BubblewrapSandbox
+from agentcli.sandbox.landlock import OLDEST_VERSION, LandlockSandbox
+from agentcli.sandbox.limits import CommandLimits, lower_own_limits
+from agentcli.sandbox.paths import SandboxPaths, survey_paths
+from agentcli.sandbox.processes import kill_tree
+from agentcli.sandbox.remedies import Remedy
+from agentcli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
+from agentcli.sandbox.seatbelt import SeatbeltSandbox
+from agentcli.system import own_process
+from agentcli.system.environment import MARK
+from agentcli.system.orphan_reaper import OrphanReaper
+from agentcli.system.process_tree import new_tag
+from agentcli.types.errors import SettingsError
+from agentcli.types.verdicts import Grants, Sandbox
+
+_PROBE = ("/bin/sh", "-c", '{ echo > "$1"; } 2>/dev/null && exit 3; echo > "$2"', "sh")
+_PROBE_LIMIT_S = 10.0
+_SAID_CHARS = 1000
+_WITHOUT = "--sandbox off, if commands may do everything that you can"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxScope:
+    """What there is to confine."""
+
+    workspace: Path
+    private: Path
+    """A directory of this session alone; commands get their HOME and their /tmp in it."""
+    readable: tuple[Path, ...] = ()
+    """What commands may read besides: the session's kept outputs."""
+    protected: tuple[Path, ...] = ()
+    """agentcli's settings, which stay as they are should they lie in the workspace."""
+    records: tuple[Path, ...] = ()
+    """What agentcli writes while commands run: held, but not put back over its own writing."""
+    rejected: Path | None = None
+    """Where to keep what was taken away; None: only as long as the session."""
+    limits: CommandLimits = field(default_factory=CommandLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerFinding:
+    """What is known about one layer on this machine."""
+
+    layer: str
+    works: bool
+    reason: str = ""
+    """Why it does not work."""
+    fix: str = ""
+    """One command, where there is one."""
+    gaps: tuple[str, ...] = ()
+    """What it leaves open, though it works."""
+
+
+class _Unusable(Exception):
+    def __init__(self, remedy: Remedy) -> None:
+        super().__init__(remedy.reason)
+        self.remedy = remedy
+
+
+_Build = Callable[[SandboxPaths, CommandLimits, Mapping[str, str]], Sandbox]
+
+
+def choose_sandbox(
+    scope: SandboxScope,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    only: str | None = None,
+    broken: Callable[[LayerFinding], None] = lambda finding: None,
+) -> Sandbox:
+    """The strongest layer that works, or the one that is asked for; SettingsError if none does.
+
+    `broken`: told of a stronger one that is installed, and yet does not work."""
+    failures: list[LayerFinding] = []
+    for sandbox, finding in _attempts(scope, environ, only):
+        if sandbox is not None:
+            for failure in failures:
+                if failure.reason != remedies.not_installed().reason:
+                    broken(failure)
+            return sandbox
+        failures.append(finding)
+    reasons = " ".join(failure.reason for failure in failures)
+    raise SettingsError(
+        f"No sandbox works here, so no command is run. {reasons}".rstrip(),
+        hint=next((failure.fix for failure in failures if failure.fix), _WITHOUT),
+    )
+
+
+def describe_layers(
+    scope: SandboxScope, *, environ: Mapping[str, str] = os.environ
+) -> tuple[LayerFinding, ...]:
+    """Every layer that a machine of this kind could have, the strongest first."""
+    findings = []
+    for sandbox, finding in _attempts(scope, environ, None):
+        findings.append(finding)
+        if sandbox is not None:
+            sandbox.close()
+    return tuple(findings)
+
+
+def _attempts(
+    scope: SandboxScope, environ: Mapping[str, str], only: str | None
+) -> Iterator[tuple[Sandbox | None, LayerFinding]]:
+    builders = _builders()
+    if not builders:
+        return
+    if os.path.realpath(scope.workspace) == os.sep:
+        raise SettingsError(
+            "The workspace is the root directory: everything would be in it.",
+            hint="Start agentcli in the directory of a project.",
+        )
+    lower_own_limits()
+    places = survey_paths(
+        workspace=scope.workspace,
+        private=scope.private,
+        readable=scope.readable,
+        protected=scope.protected,
+        records=scope.records,
+        rejected=scope.rejected,
+        environ=environ,
+    )
+    for layer, build in builders.items():
+        if only in (None, layer):
+            try:
+                sandbox = build(places, scope.limits, environ)
+            except _Unusable as error:
+                remedy = error.remedy
+                yield (
+                    None,
+                    LayerFinding(layer=layer, works=False, reason=remedy.reason, fix=remedy.fix),
+                )
+            else:
+                yield sandbox, LayerFinding(layer=layer, works=True, gaps=_gaps(sandbox, places))
+
+
+def _gaps(sandbox: Sandbox, paths: SandboxPaths) -> tuple[str, ...]:
+    match sandbox:
+        case LandlockSandbox(has_view=has_view, has_network=has_network):
+            return remedies.list_landlock_gaps(
+                has_view=has_view, has_network=has_network, is_home=paths.is_home
+            )
+        case SeatbeltSandbox():
+            return ("Memory and the number of processes are not limited.",)
+    return ()
+
+
+def _builders() -> dict[str, _Build]:
+    if sys.platform == "linux":
+        return {"bubblewrap": _bubblewrap, "landlock": _landlock}
+    if sys.platform == "darwin":
+        return {"seatbelt": _seatbelt}
+    return {}
+
+
+def _bubblewrap(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
+    program = _find_bubblewrap(environ, paths.workspace)
+    if program is None:
+        raise _Unusable(remedies.not_installed())
+    version = _version(program)
+    if version is None or not seccomp.is_supported():
+        raise _Unusable(Remedy(f"{program} cannot be used on this machine."))
+    make = partial(BubblewrapSandbox, paths, program=program, version=version, limits=limits)
+    try:
+        return _prove(make(), paths, Remedy)
+    except _Unusable:
+        sandbox = make(has_rooms=False)
+        return _prove(sandbox, paths, lambda said: remedies.bubblewrap_failed(said, program))
+
+
+def _landlock(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
+    version = landlock_rules.version()
+    if version < OLDEST_VERSION or not seccomp.is_supported():
+        raise _Unusable(remedies.landlock_missing(version, OLDEST_VERSION))
+    sandbox = LandlockSandbox(paths, limits=limits)
+    return _prove(sandbox, paths, lambda said: Remedy(f"Landlock failed ({said})."))
+
+
+def _seatbelt(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, str]) -> Sandbox:
+    if not SANDBOX_EXEC.exists():
+        raise _Unusable(Remedy(f"There is no {SANDBOX_EXEC}."))
+    return _prove(
+        SeatbeltSandbox(paths), paths, lambda said: Remedy(f"sandbox-exec failed ({said}).")
+    )
+
+
+def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None:
+    """By an absolute path outside of the project, whatever PATH says."""
+    path = own_process.system_path(workspace, environ)
+    found = own_process.find_program("bwrap", beside=workspace, path=path)
+    return Path(found) if found else None
+
+
+def _version(program: Path) -> tuple[int, ...] | None:
+    try:
+        told = own_process.run([program, "--version"], beside=None, timeout_s=_PROBE_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    numbers = re.search(rb"(\d+)\.(\d+)\.(\d+)", told.stdout)
+    return tuple(map(int, numbers.groups())) if numbers else None
+
+
+def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy]) -> Sandbox:
+    """Has a program try to write outside and inside, and looks what came of it."""
+    inside = paths.temporary / "probe"
+    inside.unlink(missing_ok=True)
+    with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
+        outside = Path(directory, "probe")
+        try:
+            code, said = _run(sandbox, [*_PROBE, str(outside), str(inside)], cwd=paths.workspace)
+        except OSError as error:
+            sandbox.close()
+            unwritable = remedies.workspace_unwritable(error, paths.workspace)
+            raise _Unusable(unwritable or remedy(str(error))) from error
+        works = code == 0 and inside.exists() and not outside.exists()
+    inside.unlink(missing_ok=True)
+    if not works:
+        sandbox.close()
+        raise _Unusable(remedy(said))
+    return sandbox
+
+
+def _beside(workspace: Path) -> str:
+    """A directory that is not in the workspace, and that we could write to without a sandbox."""
+    usual = (gettempdir(), "/var/tmp", "/dev/shm")
+    return next((path for path in usual if not Path(path).is_relative_to(workspace)), usual[0])
+
+
+def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]:
+    """Run a program to its end; return its exit code and the beginning of what it said.
+
+    It has a mark, by which it is ended should we be killed meanwhile."""
+    mark = new_tag(confined=True)
+    will = OrphanReaper(mark)
+    try:
+        return _run_marked(sandbox, argv, cwd=cwd, mark=mark)
+    finally:
+        will.dismiss()
+
+
+def _run_marked(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path, mark: str) -> tuple[int, str]:
+    reader, writer = os.pipe()
+    try:
+        process = sandbox.start(argv, cwd=cwd, env={MARK: mark}, stdout=writer, grants=Grants())
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    with os.fdopen(reader, encoding="utf-8", errors="replace") as output:
+        try:
+            code = process.wait(_PROBE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            kill_tree(process.pid)
+            code = process.wait()
+        sandbox.finish(process)
+        return code, output.read(_SAID_CHARS).strip()

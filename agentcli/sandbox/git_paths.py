@@ -1,0 +1,253 @@
+"""Git's own small files, and the directories that they lead to."""
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agentcli.system.home import config_home, expand_home, home
+from agentcli.system.kinds import is_directory, is_file, is_link
+
+_POINTER = "gitdir:"
+_SMALL_FILE_CHARS = 64 * 1024
+
+
+def small_text(path: Path) -> str:
+    """A small regular file's text; anything else says nothing."""
+    if not is_file(path):
+        return ""
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            # No path has a NUL in it: what follows one is not meant for git either.
+            return file.read(_SMALL_FILE_CHARS).partition("\0")[0]
+    except OSError:
+        return ""
+
+
+def git_directory(git: Path) -> Path | None:
+    """Where a `.git` leads: it may be the directory itself, a link, or a file with a pointer."""
+    if is_file(git):
+        line = small_text(git).strip()
+        if not line.startswith(_POINTER):
+            return None
+        git = git.parent / line.removeprefix(_POINTER).strip()
+    real = Path(os.path.realpath(git))
+    return real if is_directory(real) else None
+
+
+def common_directory(git: Path) -> Path:
+    """Where the settings are: for a linked worktree, those of its repository."""
+    return Path(os.path.realpath(git / small_text(git / "commondir").strip()))
+
+
+# The repositories that an index names: git enters these by itself, wherever they lie.
+
+
+_MOST_BYTES = 256 * 1024**2
+_LINK = (0o160000).to_bytes(4, "big")
+_MODE_AT = 24
+_HASH_AT = 40
+_HEADER_BYTES = 12
+_ALIGNED_BYTES = 8
+_EXTENDED = 0x4000
+_COMPRESSED_VERSION = 4
+_LONGEST_NUMBER_BYTES = 10
+_LONGEST_PATH_BYTES = 4096
+"""Of a longer one no more is kept: built upon one another they would fill the memory."""
+_IS_SHA256 = re.compile(r"^\s*(?:\[.*\]\s*)?objectformat\s*=\s*\"?sha256", re.I | re.M)
+
+
+def find_gitlinks(git: Path) -> tuple[str, ...]:
+    """Paths relative to the top of the worktree, of the index in this git directory."""
+    try:
+        files = [path for path in (git / "index", *git.glob("sharedindex.*")) if is_file(path)]
+        if not files:
+            return ()
+        is_sha256 = _IS_SHA256.search(small_text(common_directory(git) / "config"))
+        hash_bytes = 32 if is_sha256 else 20
+        return tuple(path for file in files for path in _read_links(file, hash_bytes))
+    except OSError:
+        return ()
+
+
+def _read_links(file: Path, hash_bytes: int) -> tuple[str, ...]:
+    found = file.stat()
+    return _read_links_cached(file, hash_bytes, (found.st_ino, found.st_size, found.st_ctime_ns))
+
+
+@lru_cache(maxsize=64)
+def _read_links_cached(file: Path, hash_bytes: int, _stamp: tuple[int, ...]) -> tuple[str, ...]:
+    """Read again only once it is another file: nobody can set back when it changed."""
+    with file.open("rb") as opened:
+        data = opened.read(_MOST_BYTES)
+    version = int.from_bytes(data[4:8], "big")
+    find = _read_compressed_links if version == _COMPRESSED_VERSION else _read_plain_links
+    names = find(data, hash_bytes) if _LINK in data else ()
+    return tuple(name.decode("utf-8", "surrogateescape") for name in names)
+
+
+def _read_plain_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
+    """By their mode, without a look at all other entries; what else looks like it names nothing."""
+    mode_at = data.find(_LINK, _HEADER_BYTES)
+    while mode_at >= 0:
+        entry_at = mode_at - _MODE_AT
+        if (entry_at - _HEADER_BYTES) % _ALIGNED_BYTES == 0:
+            name_at = _end_of_flags(data, entry_at + _HASH_AT + hash_bytes)
+            yield data[name_at : name_at + _LONGEST_PATH_BYTES].partition(b"\0")[0]
+        mode_at = data.find(_LINK, mode_at + 1)
+
+
+def _read_compressed_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
+    """Each name is told by what it shares with the one before."""
+    at, name, length = _HEADER_BYTES, b"", 0
+    while True:
+        name_at = _end_of_flags(data, at + _HASH_AT + hash_bytes)
+        dropped, name_at = _number(data, name_at)
+        end = data.find(b"\0", name_at)
+        if end < 0:
+            return
+        same = max(0, length - dropped)
+        length = same + end - name_at
+        name = (name[:same] + data[name_at:end])[:_LONGEST_PATH_BYTES]
+        if data[at + _MODE_AT : at + _HASH_AT].startswith(_LINK):
+            yield name
+        at = end + 1
+
+
+def _end_of_flags(data: bytes, at: int) -> int:
+    is_extended = int.from_bytes(data[at : at + 2], "big") & _EXTENDED
+    return at + (4 if is_extended else 2)
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """One of variable length, and where it ends."""
+    number = 0
+    for index in range(at, min(at + _LONGEST_NUMBER_BYTES, len(data))):
+        byte = data[index]
+        number = (number << 7) | (byte & 0x7F)
+        if not byte & 0x80:
+            return number, index + 1
+        number += 1
+    return 0, len(data)
+
+
+# What git's settings name: the directories its hooks are in, and the settings that they include.
+
+
+Named: TypeAlias = tuple[Path, Literal["file", "directory"]]
+
+_MOST_FILES = 64
+_SYSTEM = Path("/etc/gitconfig")
+# An entry may stand in the line of its section, whose name may hold anything in quotes.
+_REFERENCE = re.compile(
+    r"""^[^\S\n]*(?:\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\][^\S\n]*)*"""
+    r"""(hookspath|path)[^\S\n]*=[^\S\n]*"?([^"\n;#]+)""",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def find_named_paths(git: Path, root: Path) -> Iterator[Named]:
+    """By all settings that hold in a git directory; `root` is the top of its worktree."""
+    own = (git / "config", common_directory(git) / "config", git / "config.worktree")
+    yield from _find_in_settings((*own, *_user_settings()), root)
+
+
+def _find_in_settings(settings: Iterable[Path], root: Path) -> Iterator[Named]:
+    seen: set[Path] = set()
+    waiting = list(dict.fromkeys(settings))
+    while waiting and len(seen) < _MOST_FILES:
+        file = waiting.pop(0)
+        if file in seen:
+            continue
+        seen.add(file)
+        for key, value in _REFERENCE.findall(small_text(file)):
+            if key.lower() == "hookspath":
+                hooks = _real(value, root)
+                # husky: the scripts in `_` only call those beside it
+                yield hooks.parent if hooks.name == "_" else hooks, "directory"
+            elif is_directory((included := _real(value, file.parent)).parent):
+                yield included, "file"
+                waiting.append(included)
+
+
+def _real(value: str, base: Path) -> Path:
+    named = value.strip()
+    return Path(os.path.realpath(base / expand_home(named)))
+
+
+def _user_settings() -> tuple[Path, ...]:
+    """Settings that hold for every repository."""
+    instead = os.environ.get("GIT_CONFIG_GLOBAL")
+    usual = (home() / ".gitconfig", config_home() / "git/config", _SYSTEM)
+    return (*usual, Path(instead)) if instead else usual
+
+
+# Repositories in the workspace: those that a search finds, and those that git itself would enter.
+
+
+_SEARCH_DEPTH = 3
+_SEARCH_DIRECTORIES = 2000
+_NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "target"})
+_SUBMODULE = re.compile(r'^\s*path\s*=\s*"?([^"\n]+?)"?\s*$', re.IGNORECASE | re.MULTILINE)
+
+
+def find_repositories(workspace: Path, *, most_searched: int | None = None) -> Iterator[Path]:
+    """The workspace, what is found without a long search, and all that git enters from these."""
+    seen: set[Path] = set()
+    waiting = deque([workspace, *_find_submodules(workspace)])
+    waiting += islice(_search(workspace), most_searched)
+    while waiting:
+        root = waiting.popleft()
+        if root not in seen:
+            seen.add(root)
+            yield root
+            waiting += _find_linked(root, workspace)
+
+
+def _find_submodules(workspace: Path) -> Iterator[Path]:
+    for path in _SUBMODULE.findall(small_text(workspace / ".gitmodules")):
+        submodule = Path(os.path.realpath(workspace / path))
+        if submodule.is_relative_to(workspace):
+            yield submodule
+
+
+def _find_linked(root: Path, workspace: Path) -> Iterator[Path]:
+    git = git_directory(root / ".git")
+    for name in find_gitlinks(git) if git else ():
+        if os.path.lexists(root / name / ".git"):
+            linked = Path(os.path.realpath(root / name))
+            if linked.is_relative_to(workspace):
+                yield linked
+
+
+def _search(workspace: Path) -> Iterator[Path]:
+    waiting = deque([(workspace, 0)])
+    for _ in range(_SEARCH_DIRECTORIES):
+        if not waiting:
+            return
+        directory, depth = waiting.popleft()
+        children, has_git = _look(directory)
+        if has_git and directory != workspace and _leads_somewhere(directory / ".git"):
+            yield directory
+        if depth < _SEARCH_DEPTH:
+            waiting += ((child, depth + 1) for child in children)
+
+
+def _look(directory: Path) -> tuple[list[Path], bool]:
+    try:
+        with os.scandir(directory) as entries:
+            names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    except OSError:
+        return [], False
+    children = (name for name, is_dir in names.items() if is_dir and name not in _NOT_SEARCHED)
+    return [directory / name for name in sorted(children)], ".git" in names
+
+
+def _leads_somewhere(git: Path) -> bool:
+    """What git would not take for a repository must not use up what is looked at."""
+    real = git_directory(git)
+    return is_link(git) if real is None else os.path.lexists(real / "HEAD")

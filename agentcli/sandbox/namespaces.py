@@ -1,0 +1,257 @@
+"""The last step before a command, in its sandbox already: a shell that becomes the command.
+
+It closes the handles by which the sandbox was entered, and has the kernel count processes, where
+that counts those of a user namespace alone; it does not count root's. The watch comes first: this
+holds when it is kept from running.
+"""
+
+import json
+import os
+import platform
+import re
+import select
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen, call
+from threading import Lock
+
+from agentcli.sandbox import kernel
+from agentcli.sandbox.mounts import MountState, MountView
+from agentcli.types.verdicts import Grants
+
+_BASH = Path("/bin/bash")
+
+
+def wrap_command(argv: Sequence[str], *, descriptors: Sequence[int], most_tasks: int) -> list[str]:
+    """The command with that step before it, if there is anything to do."""
+    steps = [f"exec {one}<&-" for one in descriptors]
+    if os.geteuid() != 0 and _counts_by_namespace() and _BASH.exists():
+        steps.append(f"ulimit -u {most_tasks}")
+    if not steps:
+        return list(argv)
+    # Privileged: it shall run nothing that the environment names.
+    return [str(_BASH), "-p", "-c", " && ".join((*steps, 'exec "$@"')), "bash", *argv]
+
+
+@cache
+def _counts_by_namespace() -> bool:
+    return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (5, 14)
+
+
+# The way into namespaces of which nothing is left but handles.
+
+
+_NSENTER = "/usr/bin/nsenter"
+_HOLDER = ("--", "/bin/cat")
+_ECHO = b"\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    owner: int | None = None
+    """The users to whom the others belong; None: to root, that is to us."""
+    network: int | None = None
+    mounts: int | None = None
+
+    def enter(self) -> None:
+        """The calling thread, if it can; it does not come back."""
+        if self.owner is None:
+            if self.network is not None:
+                kernel.enter_network(self.network)
+            if self.mounts is not None:
+                kernel.enter_view(self.mounts)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """For `words`."""
+        if self.owner is None:
+            return ()
+        return tuple(one for one in self._namespaces.values() if one is not None)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What stands before those of a program that is to be inside, started by such a thread."""
+        if self.owner is None:
+            return ()
+        namespaces = self._namespaces.items()
+        entered = [f"--{kind}=/proc/self/fd/{one}" for kind, one in namespaces if one is not None]
+        return (_NSENTER, *entered, "--preserve-credentials", "--")
+
+    @property
+    def _namespaces(self) -> dict[str, int | None]:
+        return {"user": self.owner, "net": self.network, "mount": self.mounts}
+
+    def close(self) -> None:
+        for handle in self._namespaces.values():
+            if handle is not None:
+                os.close(handle)
+
+
+def namespaces_of(
+    bubblewrap: Sequence[str], *names: str, pass_fds: Sequence[int] = ()
+) -> tuple[int, ...]:
+    """Has them made by bubblewrap, with these options; OSError with its reason if it cannot.
+
+    It starts a program that only shows that everything is set up, and ends then, or with us. Were
+    it to be killed with us instead, half set up, a part of it would wait for the other for ever.
+    So it writes its status to memory: a pipe would break with us, and kill it. It gets no variable
+    of ours, since nothing that outlives us may hold a secret.
+    """
+    status = os.memfd_create("agentcli-status")
+    words = [*bubblewrap, "--json-status-fd", str(status), *_HOLDER]
+    try:
+        holder = Popen(
+            words,
+            env={},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            pass_fds=(status, *pass_fds),
+            bufsize=0,
+            start_new_session=True,
+        )
+        with holder:
+            return _take_handle(holder, status, names)
+    finally:
+        os.close(status)
+
+
+def _take_handle(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> tuple[int, ...]:
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stderr is not None
+    try:
+        with suppress(BrokenPipeError):  # it will have said why
+            holder.stdin.write(_ECHO)
+        if holder.stdout.read(1) != _ECHO:
+            raise OSError(holder.stderr.read().decode(errors="replace").strip())
+        pid = json.loads(os.pread(status, 4096, 0).splitlines()[0])["child-pid"]
+        return _open([f"/proc/{pid}/ns/{name}" for name in names])
+    finally:
+        holder.stdin.close()
+
+
+def _open(paths: Sequence[str]) -> tuple[int, ...]:
+    handles: list[int] = []
+    try:
+        for path in paths:
+            handles.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        for handle in handles:
+            os.close(handle)
+        raise
+    return tuple(handles)
+
+
+# One private network for the commands of a session: what one of them serves, the next can reach.
+
+
+_ROOT_THERE = ("--unshare-user", "--uid", "0", "--gid", "0")
+_NETWORK_HOLDER = (*_ROOT_THERE, "--unshare-net", "--ro-bind", "/", "/")
+
+
+def make_private_network(bubblewrap: Path) -> Entrance | None:
+    """None: there cannot be one here, so that each command needs its own."""
+    if os.geteuid() == 0:
+        network = kernel.make_private_network()
+        return None if network is None else Entrance(network=network)
+    try:
+        network, owner = namespaces_of([str(bubblewrap), *_NETWORK_HOLDER], "net", "user")
+    except OSError:
+        return None
+    made = Entrance(owner=owner, network=network)
+    if not _can_be_entered(made):
+        made.close()
+        return None
+    return made
+
+
+def _can_be_entered(network: Entrance) -> bool:
+    handles = network.descriptors
+    words = [*network.words, *wrap_command(["/bin/true"], descriptors=handles, most_tasks=64)]
+    try:
+        return call(words, pass_fds=network.descriptors, stderr=DEVNULL) == 0
+    except OSError:
+        return False
+
+
+# File system views made once, in which many commands are started.
+
+
+_MOST_ROOMS = 4
+_CUT_OFF = ("/usr/bin/unshare", "--mount", "--propagation", "private")
+"""What is mounted later on the machine would be there as it is: writable, and with its devices."""
+
+
+class MountNamespaceCache:
+    """May be used from any thread."""
+
+    def __init__(self, view: MountView, *, program: Path, network: Entrance | None) -> None:
+        self._view = view
+        self._program = program
+        self._network = network or Entrance()
+        self._made: OrderedDict[Grants, tuple[MountState, int]] = OrderedDict()
+        self._lock = Lock()
+
+    @contextmanager
+    def entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
+        """To one that is as the machine was then; OSError if it cannot be made."""
+        with self._lock:
+            network = None if grants.network else self._network.network
+            mounts = self._find_namespace(grants, mounted)
+            yield replace(self._network, network=network, mounts=mounts)
+
+    def close(self) -> None:
+        with self._lock:
+            while self._made:
+                self._drop_oldest()
+
+    def _find_namespace(self, grants: Grants, mounted: MountState) -> int:
+        state, handle = self._made.pop(grants, ((), -1))
+        if handle >= 0 and state != mounted:
+            os.close(handle)
+        if state != mounted:
+            (handle,) = self._build(self._view.room(grants))
+        self._made[grants] = mounted, handle
+        if len(self._made) > _MOST_ROOMS:
+            self._drop_oldest()
+        return handle
+
+    def _drop_oldest(self) -> None:
+        _, (_, handle) = self._made.popitem(last=False)
+        os.close(handle)
+
+    def _build(self, options: Sequence[str]) -> tuple[int, ...]:
+        way = replace(self._network, network=None)
+        words = [*way.words, *_CUT_OFF, str(self._program), *options]
+        return namespaces_of(words, "mnt", pass_fds=way.descriptors)
+
+
+# What is mounted on the machine, as far as it changes.
+
+
+_TABLE = "/proc/self/mountinfo"
+
+
+class MountTable:
+    """May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._handle = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)
+        self._news = select.poll()
+        self._news.register(self._handle, select.POLLPRI | select.POLLERR)
+        self._changes = 0
+        self._lock = Lock()
+
+    def changes(self) -> int:
+        """How often anything was found mounted or unmounted until now."""
+        with self._lock:
+            self._changes += len(self._news.poll(0))
+            return self._changes
+
+    def close(self) -> None:
+        os.close(self._handle)

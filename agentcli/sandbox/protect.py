@@ -1,0 +1,210 @@
+"""What stays read-only to commands inside the workspace: git's hooks and settings, and our own.
+
+Whatever stands there runs later with the person's rights, so a place counts whether it exists or
+not. The search is made once, before the first command, so that no command can have a say in it.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from agentcli.sandbox.git_paths import (
+    common_directory,
+    find_named_paths,
+    find_repositories,
+    git_directory,
+    small_text,
+)
+from agentcli.system.kinds import exists, is_directory, is_file, is_link
+from agentcli.system.reserved import kind_of
+
+OWN_SETTINGS = ".agentcli"
+
+_MOST_OF_A_KIND = 64
+"""Of repositories in a repository: a hostile one may have any number of them."""
+_SEARCH_DEPTH = 3
+
+_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPath:
+    path: Path
+    kind: Literal["file", "directory", "entry"]
+    """`entry`: only what stands there, a link or whatever it is, and nothing below it."""
+    filler: bytes = b""
+    """What git must find in a file that exists only to be held."""
+    is_lasting: bool = False
+    """Put back even where the directory it was in is gone: the person's own settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    guarded: tuple[GuardedPath, ...]
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    """Of the repository that a linked worktree belongs to, outside of the workspace."""
+
+
+def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
+    outside = _outside_repository(workspace)
+    found = [*outside.guarded, *_guard_enclosing(workspace)]
+    found += _guards(workspace / OWN_SETTINGS, "directory")
+    for path in also:
+        found += (replace(one, is_lasting=True) for one in _guards(path, kind_of(path)))
+    for root in find_repositories(workspace, most_searched=_MOST_OF_A_KIND):
+        found += _guard_worktree(root, workspace)
+    # A link in a repository may lead anywhere, and what is held is also shown.
+    tops = (workspace, *outside.writable)
+    inside = (one for one in found if any(top in one.path.parents for top in tops))
+    return Protection(
+        guarded=tuple({one.path: one for one in inside}.values()),
+        readable=outside.readable,
+        writable=outside.writable,
+    )
+
+
+def guard_new_repository(workspace: Path) -> tuple[GuardedPath, ...]:
+    """What to look at where there was no repository and a command may make one, even a bare one."""
+    git = workspace / ".git"
+    entries = (GuardedPath(git, "entry"), GuardedPath(workspace / "HEAD", "entry"))
+    return (*entries, *_guard_git_directory(git, workspace))
+
+
+def find_pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The directories between: who can rename one takes away or replaces what lies below it."""
+    tops = set(roots)
+    between = {
+        parent
+        for path in paths
+        for parent in path.parents
+        if parent not in tops and not tops.isdisjoint(parent.parents)
+    }
+    return tuple(sorted(between, key=lambda path: (len(path.parts), path)))
+
+
+def _guard_worktree(root: Path, workspace: Path) -> Iterator[GuardedPath]:
+    git = root / ".git"
+    if is_link(git):
+        yield GuardedPath(git, "entry")
+    elif is_file(git):
+        yield GuardedPath(git, "file")  # not what it leads to: that has a shape of its own
+    real = git_directory(git)
+    if real is not None and real.is_relative_to(workspace):
+        yield from _guard_git_directory(real, root)
+
+
+def _guard_git_directory(git: Path, root: Path) -> Iterator[GuardedPath]:
+    yield from _guards(git / "hooks", "directory")
+    yield from _guards(git / "config", "file")
+    # Not read as long as the settings do not say so, but `git sparse-checkout` has them say so.
+    yield from _guards(git / "config.worktree", "file")
+    # It would have git take hooks and settings from another directory; "." changes nothing.
+    yield from _guards(git / "commondir", "file", b".\n")
+    yield from _find_named(git, root)
+    for linked in _subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
+        yield from _guard_linked_worktree(linked)
+    yield from _guard_modules(git, root)
+
+
+def _guard_modules(git: Path, root: Path) -> Iterator[GuardedPath]:
+    for module in islice(_modules(git / "modules"), _MOST_OF_A_KIND):
+        yield from _guard_git_directory(module, root)
+
+
+def _find_named(git: Path, root: Path) -> Iterator[GuardedPath]:
+    """Hooks and further settings that the settings themselves place in the workspace."""
+    for path, kind in find_named_paths(git, root):
+        yield from _guards(path, kind)
+
+
+def _guard_linked_worktree(git: Path) -> Iterator[GuardedPath]:
+    for name in ("commondir", "gitdir"):
+        if is_file(git / name):
+            yield GuardedPath(git / name, "file")
+    yield from _guards(git / "config.worktree", "file")
+
+
+def _guards(
+    path: Path, kind: Literal["file", "directory"], filler: bytes = b""
+) -> Iterator[GuardedPath]:
+    """As what it is; `kind` is for what does not exist. A link, and also what it leads to."""
+    if is_link(path):
+        yield GuardedPath(path, "entry")
+        path = Path(os.path.realpath(path))
+        if not exists(path):
+            return
+    if is_directory(path):
+        yield GuardedPath(path, "directory")
+    elif is_file(path):
+        yield GuardedPath(path, "file", filler)
+    else:
+        yield GuardedPath(path, "entry") if exists(path) else GuardedPath(path, kind, filler)
+
+
+def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
+    """Git directories of submodules, whose names may have slashes in them."""
+    for child in _subdirectories(directory):
+        if is_file(child / "HEAD"):
+            yield child
+        elif depth < _SEARCH_DEPTH:
+            yield from _modules(child, depth + 1)
+
+
+def _outside_repository(workspace: Path) -> Protection:
+    """What a commit needs where the workspace's `.git` only points to its repository.
+
+    The pointer stands in the workspace, so the repository must point back before it is believed.
+    """
+    git = workspace / ".git"
+    target = git_directory(git) if is_file(git) and not is_link(git) else None
+    if target is None or target.is_relative_to(workspace):
+        return Protection(guarded=())
+    common = common_directory(target)
+    is_linked = target.parent == common / "worktrees" and _is_repository(common)
+    if is_linked and _points_back(target / "gitdir", git):
+        return Protection(
+            guarded=(
+                *_guard_linked_worktree(target),
+                *_find_named(target, workspace),
+                *_guard_modules(target, workspace),
+            ),
+            readable=(common,),
+            writable=(target, common / "objects", common / "refs", common / "logs"),
+        )
+    named = _WORKTREE.search(small_text(target / "config")) if _is_repository(target) else None
+    if named and os.path.realpath(target / named[1].strip()) == str(workspace):
+        return Protection(
+            guarded=tuple(_guard_git_directory(target, workspace)), writable=(target,)
+        )
+    return Protection(guarded=())
+
+
+def _guard_enclosing(workspace: Path) -> Iterator[GuardedPath]:
+    """Of one that the workspace is a part of: its hooks may be in this very part."""
+    for root in workspace.parents:
+        if git := git_directory(root / ".git"):
+            yield from _find_named(git, root)
+            return
+
+
+def _is_repository(git: Path) -> bool:
+    return is_file(git / "HEAD") and is_directory(git / "objects") and is_directory(git / "refs")
+
+
+def _points_back(pointer: Path, git: Path) -> bool:
+    return os.path.realpath(pointer.parent / small_text(pointer).strip()) == str(git)
+
+
+def _subdirectories(directory: Path) -> list[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(
+                Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return []

@@ -1,0 +1,176 @@
+"""macOS: a Seatbelt profile per confinement, applied by sandbox-exec.
+
+The profile's text is fixed; every path comes in as a parameter, so that no file name can become
+part of the rules. There is no process namespace here: whoever started a command must also end
+what it left running.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
+
+from agentcli.sandbox.paths import SandboxPaths, list_granted
+from agentcli.sandbox.protect import GuardedPath, find_pins, find_protection, guard_new_repository
+from agentcli.sandbox.restore import GuardedPaths, Snapshot
+from agentcli.system.process import start
+from agentcli.types.verdicts import Grants
+
+PROGRAM = Path("/usr/bin/sandbox-exec")
+
+_SYSTEM = tuple(
+    map(
+        Path,
+        (
+            "/usr",
+            "/bin",
+            "/sbin",
+            "/System",
+            "/Library",
+            "/opt/homebrew",
+            "/private/etc",
+            "/private/var/db",
+            "/private/var/select",
+            "/Applications/Xcode.app",
+        ),
+    )
+)
+_ETC = Path("/private/etc")
+
+_BASE = """\
+(version 1)
+(deny default)
+(allow process-exec process-fork process-info*)
+(allow signal (target same-sandbox))
+(allow sysctl-read)
+(allow mach-lookup
+  (global-name "com.apple.system.opendirectoryd.libinfo")
+  (global-name "com.apple.system.notification_center")
+  (global-name "com.apple.trustd.agent"))
+(allow ipc-posix-sem ipc-posix-shm)
+(allow pseudo-tty)
+(allow file-read-metadata)
+(allow file-read* (literal "/") (literal "/dev") (subpath "/dev/fd"))
+(allow file-read* file-write*
+  (literal "/dev/null") (literal "/dev/zero") (literal "/dev/random") (literal "/dev/urandom")
+  (literal "/dev/dtracehelper") (literal "/dev/ptmx") (regex #"^/dev/ttys[0-9]+$"))
+(allow file-ioctl (literal "/dev/ptmx") (regex #"^/dev/ttys[0-9]+$"))
+"""
+_NETWORK = """\
+(allow network*)
+(allow mach-lookup (global-name "com.apple.SystemConfiguration.configd"))
+(allow system-socket)
+"""
+_NO_NETWORK = "(deny network*)\n"
+
+
+def build_profile(
+    *,
+    read: Iterable[Path],
+    change: Iterable[Path],
+    hide: Iterable[Path],
+    guard: Iterable[Path],
+    pinned: Iterable[Path],
+    network: bool,
+) -> tuple[str, dict[str, str]]:
+    """The rules, and the parameters they name. Of the rules that match, the last one decides."""
+    rules = (
+        ("READ", "(allow file-read* (subpath (param {})))", read),
+        ("CHANGE", "(allow file-read* file-write* (subpath (param {})))", change),
+        ("HIDE", "(deny file-read* file-write* (subpath (param {})))", hide),
+        ("GUARD", "(deny file-write* (subpath (param {})))", guard),
+        # Who may not unlink a directory may not rename it either.
+        ("PIN", "(deny file-write-unlink (literal (param {})))", pinned),
+    )
+    lines = [_BASE, _NETWORK if network else _NO_NETWORK]
+    parameters = {}
+    for kind, rule, paths in rules:
+        for index, path in enumerate(paths):
+            name = f"{kind}_{index}"
+            parameters[name] = str(path)
+            lines.append(rule.format(f'"{name}"') + "\n")
+    return "".join(lines), parameters
+
+
+def only_reading(paths: Iterable[Path]) -> list[str]:
+    """What stands before the words of a program that reads those places, and changes nothing."""
+    read = (*(path for path in _SYSTEM if path != _ETC), *paths)
+    return _build_argv(
+        *build_profile(read=read, change=(), hide=(), guard=(), pinned=(), network=False)
+    )
+
+
+def _build_argv(text: str, parameters: dict[str, str]) -> list[str]:
+    defined = (word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))
+    return [str(PROGRAM), "-p", text, *defined]
+
+
+class SeatbeltSandbox:
+    def __init__(self, paths: SandboxPaths) -> None:
+        self._places = paths
+        self._protection = find_protection(paths.workspace, paths.protected)
+        self._roots = (paths.workspace, *self._protection.writable)
+        self._keeper = GuardedPaths(
+            self._list_watched(), roots=self._roots, rejected=paths.rejected
+        )
+        self._snapshots: dict[Popen[bytes], Snapshot] = {}
+
+    @property
+    def name(self) -> str:
+        return "seatbelt"
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        stdout: int,
+        grants: Grants,
+        stdin: int = DEVNULL,
+        stderr: int = STDOUT,
+        waits: bool = False,
+    ) -> "Popen[bytes]":
+        snapshot = self._keeper.snapshot()
+        temporary = {"TMPDIR": str(self._places.temporary)}
+        process = start(
+            [*self.prefix(grants), *argv],
+            cwd=cwd,
+            env={**env, **self._places.variables, **temporary},
+            stdout=stdout,
+            stdin=stdin,
+            stderr=stderr,
+        )
+        self._snapshots[process] = snapshot
+        return process
+
+    def attend(self, process: "Popen[bytes]") -> bool:
+        self._snapshots[process] = self._keeper.snapshot()
+        return True
+
+    def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
+        snapshot = self._snapshots.pop(process, None)
+        return () if snapshot is None else self._keeper.undo(snapshot)
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def prefix(self, grants: Grants) -> list[str]:
+        """What stands before a command's own words."""
+        places, guarded = self._places, [one.path for one in self._protection.guarded]
+        others = list_granted(grants, places)
+        text, parameters = build_profile(
+            read=(*_SYSTEM, *places.toolchains, *places.readable, *self._protection.readable),
+            change=(*self._roots, places.shared, *others),
+            hide=places.hidden,
+            guard=[path for path in guarded if path != places.private],
+            pinned=find_pins(self._roots, guarded),
+            network=grants.network,
+        )
+        return _build_argv(text, parameters)
+
+    def _list_watched(self) -> Iterator[GuardedPath]:
+        """Links, which a rule about their target does not hold, and repositories yet to be made."""
+        workspace = self._places.workspace
+        yield from (one for one in self._protection.guarded if one.kind == "entry")
+        if not any(one.path.is_relative_to(workspace / ".git") for one in self._protection.guarded):
+            yield from guard_new_repository(workspace)

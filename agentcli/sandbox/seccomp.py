@@ -1,0 +1,293 @@
+"""The system calls a command may not make, as a program for the kernel's filter machine.
+
+The filter narrows what the other layers leave open: other processes' memory, namespaces, mounts,
+keyrings, io_uring, the rarely used doors of the kernel, and socket families. A call of a foreign
+instruction set ends the process, because its numbers mean something else.
+"""
+
+import ctypes
+import errno
+import platform
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from threading import get_native_id
+
+from agentcli.sandbox import kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """How one processor's Linux numbers its calls."""
+
+    audit_arch: int
+    column: int
+    """Which number of `_NUMBERS` is its own."""
+
+
+MACHINES = {
+    "x86_64": Machine(audit_arch=0xC000003E, column=0),
+    "aarch64": Machine(audit_arch=0xC00000B7, column=1),
+}
+
+# name: (x86_64, aarch64); None where a processor does not have the call.
+_NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "create_module": (174, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioctl": (16, 29),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "ioprio_set": (251, 30),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "mount": (165, 40),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
+    "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "name_to_handle_at": (303, 264),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "prlimit64": (302, 261),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semctl": (66, 191),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "setpriority": (141, 140),
+    "settimeofday": (164, 170),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmget": (29, 194),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+
+_WITH_ARGUMENTS = ("clone", "clone3", "ioctl", "setpriority", "socket", "socketpair")
+_ON_A_PID = {
+    # Where the pid stands: only 0, the caller itself, passes.
+    "ioprio_set": 1,
+    "prlimit64": 0,
+    "sched_setaffinity": 0,
+    "sched_setattr": 0,
+    "sched_setparam": 0,
+    "sched_setscheduler": 0,
+}
+_ON_A_THREAD = {
+    # Numbers, and where the thread stands.
+    "kill": ((62, 129), 0),
+    "pidfd_open": ((434, 434), 0),
+    "rt_sigqueueinfo": ((129, 138), 0),
+    "rt_tgsigqueueinfo": ((297, 240), 1),
+    "tgkill": ((234, 131), 1),
+    "tkill": ((200, 130), 0),
+}
+# Memory, semaphores and queues that are everybody's of the same user.
+_SHARED = (
+    *("mq_open", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd"),
+    *("semctl", "semget", "semop", "semtimedop", "shmat", "shmctl", "shmget"),
+)
+_DENIED = tuple(name for name in _NUMBERS if name not in {*_WITH_ARGUMENTS, *_ON_A_PID, *_SHARED})
+
+# New mount, cgroup, uts, ipc, user, pid and network namespaces.
+_NAMESPACE_FLAGS = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x60000000
+_TIOCSTI = 0x5412
+_TIOCLINUX = 0x541C
+_PRIO_USER = 2
+
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+_NETLINK_ROUTE = 0
+
+_LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_ALLOW = 0x7FFF0000
+_KILL_PROCESS = 0x80000000
+_X32_BIT = 0x40000000
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+
+_SET_MODE_FILTER = 1
+_ALLOW_SPECULATION = 4
+_SECCOMP_NUMBER = (317, 277)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyscallFilter:
+    """What the other layers make safe to allow."""
+
+    families: tuple[int, ...]
+    """Socket families that may be opened; of netlink only the reading of routes."""
+    sees_others: bool
+    """Whether it shares process ids and System V memory with what is not the command's own."""
+
+
+Instruction = tuple[int, int, int, int]
+
+_LOAD_NUMBER: Instruction = (_LOAD, 0, 0, _NUMBER)
+
+
+def _return(action: int) -> Instruction:
+    return (_RETURN, 0, 0, action)
+
+
+def _refuse(code: int) -> Instruction:
+    return _return(0x00050000 | code)
+
+
+def _argument(index: int) -> Instruction:
+    # The low half: the kernel takes these arguments as 32-bit integers.
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
+
+
+def _when_equal(value: int, then: Sequence[Instruction]) -> list[Instruction]:
+    return [(_JUMP_EQUAL, 0, len(then), value), *then]
+
+
+def _when_any_bit(mask: int, then: Sequence[Instruction]) -> list[Instruction]:
+    return [(_JUMP_ANY_BIT, 0, len(then), mask), *then]
+
+
+def _only_self(index: int) -> list[Instruction]:
+    return [_argument(index), *_when_equal(0, [_return(_ALLOW)]), _refuse(errno.EPERM)]
+
+
+def _socket_families(families: Iterable[int]) -> list[Instruction]:
+    body = [_argument(0)]
+    for family in families:
+        if family == AF_NETLINK:
+            routes = [_argument(2), *_when_equal(_NETLINK_ROUTE, [_return(_ALLOW)])]
+            body += _when_equal(AF_NETLINK, [*routes, _refuse(errno.EAFNOSUPPORT)])
+        else:
+            body += _when_equal(family, [_return(_ALLOW)])
+    return [*body, _refuse(errno.EAFNOSUPPORT)]
+
+
+def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
+    """For the calls whose arguments decide: a body that always returns."""
+    no, yes = _refuse(errno.EPERM), _return(_ALLOW)
+    bodies = {
+        "clone": [_argument(0), *_when_any_bit(_NAMESPACE_FLAGS, [no]), yes],
+        # Its flags lie in memory that a filter cannot read; every libc then falls back to clone.
+        "clone3": [_refuse(errno.ENOSYS)],
+        "ioctl": [
+            _argument(1),
+            *_when_equal(_TIOCSTI, [no]),
+            *_when_equal(_TIOCLINUX, [no]),
+            yes,
+        ],
+        "socket": _socket_families(what.families),
+        # A pair is connected to itself and to nothing else.
+        "socketpair": _socket_families((AF_UNIX,)),
+    }
+    if what.sees_others:
+        bodies["setpriority"] = [_argument(0), *_when_equal(_PRIO_USER, [no]), *_only_self(1)]
+        bodies |= {name: _only_self(index) for name, index in _ON_A_PID.items()}
+        bodies |= {name: [no] for name in _SHARED}
+    return bodies
+
+
+@cache
+def build_program(what: SyscallFilter, processor: str = "") -> bytes:
+    """The filter as the kernel and bubblewrap take it: an array of `struct sock_filter`."""
+    machine = MACHINES[processor or platform.machine()]
+    kill = _return(_KILL_PROCESS)
+    code: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_EQUAL, 1, 0, machine.audit_arch),
+        kill,
+        _LOAD_NUMBER,
+        *_when_any_bit(_X32_BIT, [kill]),
+    ]
+    rules = {name: [_refuse(errno.EPERM)] for name in _DENIED} | _by_arguments(what)
+    for name, body in rules.items():
+        number = _NUMBERS[name][machine.column]
+        if number is not None:
+            code += _when_equal(number, body)
+    return _pack([*code, _return(_ALLOW)])
+
+
+def _pack(code: Iterable[Instruction]) -> bytes:
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def restrict_thread(what: SyscallFilter) -> None:
+    """Puts the calling thread, and all it starts, under the filter. no_new_privs must be set.
+
+    To Landlock the thread is one of those that it starts, and they could signal the whole process
+    by the thread's number; so that number cannot be signalled.
+    """
+    code = _without_signals(get_native_id()) + build_program(what)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    head = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
+    number = _SECCOMP_NUMBER[MACHINES[platform.machine()].column]
+    kernel.syscall(
+        number,
+        _SET_MODE_FILTER,
+        _ALLOW_SPECULATION,
+        ctypes.create_string_buffer(head, len(head)),
+    )
+
+
+def _without_signals(thread_id: int) -> bytes:
+    column = MACHINES[platform.machine()].column
+    code = [_LOAD_NUMBER]
+    for numbers, index in _ON_A_THREAD.values():
+        refused = _when_equal(thread_id, [_refuse(errno.EPERM)])
+        code += _when_equal(numbers[column], [_argument(index), *refused, _LOAD_NUMBER])
+    return _pack(code)
+
+
+def is_supported() -> bool:
+    """Only where our own calls are the machine's, not those of an older one it also runs."""
+    return platform.machine() in MACHINES and sys.maxsize > 2**32

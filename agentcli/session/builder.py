@@ -1,0 +1,292 @@
+"""Settings to a running session: here every island is put in its place."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agentcli import __version__
+from agentcli.agent.completion import AnswerForm
+from agentcli.agent.journal import Journal, Listener
+from agentcli.agent.limits import Breaker, TurnLimits
+from agentcli.agent.loop import CollectNotes, Loop
+from agentcli.agent.model_client import ModelClient
+from agentcli.log.paths import SessionPaths
+from agentcli.log.turns import is_in_turn
+from agentcli.log.writer import LogWriter
+from agentcli.session.agent_parts import build_dispatcher, build_model_client
+from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.session.context_sources import ContextSources, build_context_sources
+from agentcli.session.hooks import SessionHooks, build_hooks
+from agentcli.session.model import (
+    ModelInUse,
+    apply_budget,
+    build_budget,
+    open_evaluator_model,
+    open_priced_model,
+)
+from agentcli.session.permission_gate import SANDBOX_OFF, CallEvaluator, PermissionGate
+from agentcli.session.project import Project, apply_project, load_project
+from agentcli.session.requirements import (
+    RunRequirements,
+    build_answer_form,
+    build_answer_offers,
+    build_completion_checks,
+    refuse_unconfined,
+)
+from agentcli.session.session import Session, Steering
+from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
+from agentcli.session.telemetry import Telemetry, build_telemetry
+from agentcli.session.tools import SessionTools, build_session_tools
+from agentcli.settings import Settings
+from agentcli.system import garbage
+from agentcli.types.events import SessionResumed, SessionStarted, Warned
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.verdicts import AskUser
+
+if TYPE_CHECKING:
+    from agentcli.agent.budget import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SessionParts:
+    """What a session stands on, before there is anybody to talk to."""
+
+    settings: Settings
+    start: SessionStart
+    project: Project | None
+    model: ModelInUse
+    requirements: RunRequirements | None
+    gate: PermissionGate
+    context_sources: ContextSources
+    telemetry: Telemetry
+    log: LogWriter
+    journal: Journal
+    builtin_tools: BuiltinTools
+    form: AnswerForm | None
+    session_tools: SessionTools
+
+
+def open_session(
+    settings: Settings,
+    *,
+    listeners: Sequence[Listener],
+    ask_user: AskUser | None = None,
+    resume: SessionPaths | None = None,
+    requirements: RunRequirements | None = None,
+) -> Session:
+    """Raises AgentError when the session cannot be had. `asker` None: nobody can be asked.
+
+    `resume`: a session to continue, as `log/sessions.py` finds it.
+    `errand`: what must be true before a turn is done, in a run without a person."""
+    project = load_project(settings.workspace, trust_project=settings.trust_project)
+    settings = apply_project(settings, project)
+    model = open_priced_model(settings)
+    taken = open_existing(resume) if resume else open_new(settings.sessions)
+    try:
+        budget = build_budget(settings, spent=taken.spent)
+        parts = _build_parts(
+            settings,
+            taken,
+            project=project,
+            model=apply_budget(budget, model),
+            requirements=requirements,
+            listeners=listeners,
+            ask_user=ask_user,
+        )
+        session = _assemble(parts, budget)
+    except BaseException:
+        taken.lock.release()
+        raise
+    garbage.resume_collection()
+    return session
+
+
+def _build_parts(
+    settings: Settings,
+    start: SessionStart,
+    *,
+    project: Project | None,
+    model: ModelInUse,
+    requirements: RunRequirements | None,
+    listeners: Sequence[Listener],
+    ask_user: AskUser | None,
+) -> _SessionParts:
+    place, past = start.paths, tuple(entry.fact for entry in start.entries)
+    boundary = PermissionGate(settings, place, ask_user=ask_user, project=project)
+    knowledge = build_context_sources(settings, past, clean=boundary.secret_masking.clean)
+    telemetry = build_telemetry(settings)
+    log = LogWriter(place.log, prev=start.last_hash)
+    journal = Journal(
+        start.session,
+        record=log.append,
+        listeners=(*listeners, *knowledge.listeners, telemetry),
+        past_entries=start.entries,
+        last_seq=start.last_seq,
+        mask=boundary.secret_masking.build_event_mask(),
+    )
+    workshop = BuiltinTools(settings, place, gate=boundary, model=model, emit=journal.append)
+    refuse_unconfined(requirements, workshop)
+    form = build_answer_form(requirements, journal, by_call=not model.answer_schemas)
+    tooling = build_session_tools(
+        settings,
+        place,
+        project=project,
+        gate=boundary,
+        builtin_tools=workshop,
+        journal=journal,
+        extra_offers=build_answer_offers(form),
+    )
+    return _SessionParts(
+        settings=settings,
+        start=start,
+        project=project,
+        model=model,
+        requirements=requirements,
+        gate=boundary,
+        context_sources=knowledge,
+        telemetry=telemetry,
+        log=log,
+        journal=journal,
+        builtin_tools=workshop,
+        form=form,
+        session_tools=tooling,
+    )
+
+
+def _assemble(parts: _SessionParts, budget: "Budget | None") -> Session:
+    hooks = _connect_gate(parts, budget)
+    others = (hooks, parts.builtin_tools, parts.context_sources)
+    steering = Steering(lambda: [notice for one in others for notice in one.collect_notes()])
+    form = parts.form
+    asking = build_model_client(
+        parts.session_tools.toolset,
+        settings=parts.settings,
+        builtin_tools=parts.builtin_tools,
+        journal=parts.journal,
+        answer_schema=form.schema if form and not form.by_call else None,
+    )
+    loop = _build_loop(parts, asking, hooks=hooks, collect_notes=steering.collect_notes)
+    _announce(parts, hooks)
+    return Session(
+        settings=parts.settings,
+        start=parts.start,
+        journal=parts.journal,
+        loop=loop,
+        asking=asking,
+        log=parts.log,
+        model=parts.model,
+        steering=steering,
+        builtin_tools=parts.builtin_tools,
+        tooling=parts.session_tools,
+        telemetry=parts.telemetry,
+        gate=parts.gate,
+        hooks=hooks,
+        context_sources=parts.context_sources,
+        budget=budget,
+    )
+
+
+def _connect_gate(parts: _SessionParts, budget: "Budget | None") -> SessionHooks:
+    """The boundary learns what is known only once there are tools and a journal."""
+    settings, boundary, toolset = parts.settings, parts.gate, parts.session_tools.toolset
+    hooks = build_hooks(
+        settings,
+        parts.start.paths,
+        project=parts.project,
+        emit=parts.journal.append,
+        clean=boundary.secret_masking.clean,
+        toolset=toolset,
+        mode=lambda: boundary.mode,
+        is_resumed=bool(parts.start.entries),
+    )
+    boundary.emit = parts.journal.append
+    boundary.hooks = hooks.engine
+    boundary.find_source = lambda name: toolset.resolve(name).spec.source
+    boundary.past = parts.journal.facts
+    boundary.evaluator = CallEvaluator(
+        model=parts.model,
+        open_own_model=partial(open_evaluator_model, settings, budget)
+        if settings.evaluator
+        else None,
+        clean=boundary.secret_masking.clean,
+        emit=parts.journal.append,
+    )
+    return hooks
+
+
+def _build_loop(
+    parts: _SessionParts,
+    model_client: ModelClient,
+    *,
+    hooks: SessionHooks,
+    collect_notes: CollectNotes,
+) -> Loop:
+    settings, tooling, errand = parts.settings, parts.session_tools, parts.requirements
+    breaker = Breaker()
+    dispatcher = build_dispatcher(
+        tooling.toolset,
+        settings=settings,
+        gate=parts.gate,
+        journal=parts.journal,
+        breaker=breaker,
+        result_hooks=hooks.build_result_hooks(),
+    )
+    tooling.programs.connect(tooling.toolset, dispatcher)
+    tooling.children.build_result_hooks = hooks.build_result_hooks
+    finish = build_completion_checks(
+        errand, parts.journal, form=parts.form, builtin_tools=parts.builtin_tools, settings=settings
+    )
+    loop = Loop(
+        model_client=model_client,
+        journal=parts.journal,
+        dispatcher=dispatcher,
+        breaker=breaker,
+        limits=TurnLimits(steps=settings.max_turns, wall_s=settings.timeout),
+        parallel=settings.parallel,
+        collect_notes=collect_notes,
+        find_unfinished=hooks.find_unfinished,
+        completion_checks=finish,
+        on_deny=errand.on_deny if errand else "continue",
+        wraps_up=errand is not None and errand.wraps_up,
+    )
+    tooling.children.steps_left = lambda: loop.steps_left
+    return loop
+
+
+def _announce(parts: _SessionParts, hooks: SessionHooks) -> None:
+    """The first facts: under which terms the session begins or goes on, and what to know of it."""
+    settings, taken, journal, tooling = (
+        parts.settings,
+        parts.start,
+        parts.journal,
+        parts.session_tools,
+    )
+    terms: dict[str, Any] = {
+        "session": taken.session,
+        "version": __version__,
+        "workspace": str(settings.workspace),
+        "model": parts.model.name,
+        "mode": settings.mode,
+        "tools": tooling.toolset.names,
+        "tools_sha256": tooling.toolset.hash_specs(),
+    }
+    if taken.entries:
+        repaired = (*taken.repaired, *close_unfinished(journal, taken.lost))
+        journal.append(SessionResumed(**terms, repaired=repaired))
+    else:
+        journal.append(SessionStarted(**terms))
+    if not is_in_turn(journal.facts):  # a fork that was cut in a turn goes on as it is
+        briefing = parts.context_sources.instructions
+        for fact in briefing.filter_new(
+            (*briefing.build_start_notes(), *tooling.children.build_start_notes())
+        ):
+            journal.append(fact)
+    for warning in (*tooling.warnings, *hooks.warnings):
+        journal.append(warning)
+    for code, message in (
+        ("model.unknown", parts.model.warning),
+        ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
+        ("project.untrusted", parts.project.warning if parts.project else ""),
+    ):
+        if message:
+            journal.append(Warned(code=code, message=message))

@@ -1,0 +1,262 @@
+"""The built-in tools and what they share, made when the first of them is called."""
+
+import asyncio
+import base64
+import hashlib
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING
+
+from agentcli.agent.toolset import Load
+from agentcli.log.paths import SessionPaths
+from agentcli.session.context_sources import find_skill_folders
+from agentcli.session.model import ModelInUse
+from agentcli.session.permission_gate import PermissionGate, find_own_paths
+from agentcli.settings import Settings
+from agentcli.tools.contracts import BUILT_IN, load_spec
+from agentcli.tools.patch.contract import load_patch_spec
+from agentcli.types.deltas import CommandEnded
+from agentcli.types.events import ContextNote, Emit, Fact, NoteReason
+from agentcli.types.messages import Image, Text
+from agentcli.types.tools import Command, Tool, ToolResult, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.system.process_table import ProcessTable, StartedCommand
+    from agentcli.system.workspace import Workspace
+    from agentcli.tools.bash import Bash
+    from agentcli.tools.hidden import HiddenValues
+    from agentcli.tools.search.ripgrep import Ripgrep
+    from agentcli.tools.seen import FileLocks, Seen
+    from agentcli.tools.shells import ShellPool
+
+
+class BuiltinTools:
+    def __init__(
+        self,
+        settings: Settings,
+        paths: SessionPaths,
+        *,
+        gate: PermissionGate,
+        model: ModelInUse,
+        emit: Emit = lambda event: None,
+        keeps_tokens: bool = False,
+    ) -> None:
+        """`tell`: hears of commands that end in the background. `keeps_tokens`: a hidden value that
+        is nowhere is written as its token."""
+        self._settings = settings
+        self._paths = paths
+        self._gate = gate
+        self.model = model
+        self._emit = emit
+        self._keeps_tokens = keeps_tokens
+
+    def iter_offers(self, facts: Callable[[], Sequence[Fact]]) -> Iterator[tuple[ToolSpec, Load]]:
+        """Return the tools of one conversation. `facts`: of it, which say what was shown in it."""
+        seen = cache(partial(self._new_seen, facts))
+        for name in BUILT_IN:
+            yield load_spec(name), partial(self._build_tool, name, seen)
+        if self.model.patches:
+            yield load_patch_spec(), partial(self._build_tool, "apply_patch", seen)
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        """Background commands that have ended since the model last heard of them."""
+        if not self._has_process_table():
+            return ()
+        return [
+            ContextNote(text=finished.note, why=NoteReason.BACKGROUND)
+            for finished in self._process_table.take_finished()
+        ]
+
+    def kill_awaited(self) -> None:
+        """The commands that calls are waiting for, without giving them time."""
+        if self._has_process_table():
+            self._process_table.kill_awaited_groups()
+
+    def stop_command(self, pid: int) -> bool:
+        """Tells a process of this session to end; whether it is one that runs."""
+        return self._has_process_table() and self._process_table.signal({pid}, signal.SIGTERM)
+
+    def move_to_background(self) -> int:
+        """Leaves the commands that are waited for to run by themselves; how many they are."""
+        return self._process_table.release() if self._has_process_table() else 0
+
+    def list_background(self) -> "Sequence[StartedCommand]":
+        return self._process_table.in_background() if self._has_process_table() else ()
+
+    def get_window(self) -> int | None:
+        """Of the model in use, as far as it may be filled; None: nobody knows it."""
+        sizes = (self._settings.window, self.model.window_tokens)
+        return min((size for size in sizes if size), default=None)
+
+    def store_result(self, result: ToolResult) -> str:
+        """Puts all of a result where read_file finds it, and says where."""
+        if isinstance(result.details, Command) and result.details.log_path:
+            return result.details.log_path
+        if kept := self._store_image(result):
+            return kept
+        text = "".join(block.text for block in result.content if isinstance(block, Text))
+        name = hashlib.sha256(f"{result.call_id}\n{text}".encode()).hexdigest()[:12]
+        path = self._paths.out / f"result-{name}.txt"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        return str(path)
+
+    def _store_image(self, result: ToolResult) -> str:
+        """Where the first image of a result is now; empty: it has none."""
+        image = next((block for block in result.content if isinstance(block, Image)), None)
+        if image is None:
+            return ""
+        data = base64.b64decode(image.data)
+        name = f"image-{hashlib.sha256(data).hexdigest()[:12]}"
+        path = self._paths.out / f"{name}.{image.media_type.removeprefix('image/')}"
+        path.write_bytes(data)
+        return str(path)
+
+    def stop_idle_shells(self) -> None:
+        """Keeps nothing running for commands that may come."""
+        if "_shells" in self.__dict__:
+            self._shells.release_spares()
+
+    async def close(self) -> None:
+        if "_shells" in self.__dict__:
+            await asyncio.to_thread(self._shells.close)
+        if self._has_process_table():
+            await self._process_table.close()
+
+    def _build_tool(self, name: str, seen: "Callable[[], Seen]") -> Tool:
+        match name:
+            case "read_file":
+                from agentcli.tools.read_file import ReadFile
+
+                return ReadFile(workspace=self._workspace, images=lambda: self.model.images)
+            case "write_file":
+                from agentcli.tools.write_file import WriteFile
+
+                return WriteFile(workspace=self._workspace, seen=seen(), hidden=self._hidden)
+            case "edit_file":
+                from agentcli.tools.edit_file import EditFile
+
+                return EditFile(workspace=self._workspace, seen=seen(), hidden=self._hidden)
+            case "grep":
+                from agentcli.tools.grep import Grep
+
+                return Grep(
+                    workspace=self._workspace, engine=self._search_engine, hidden=self._hidden
+                )
+            case "find_files":
+                from agentcli.tools.find_files import FindFiles
+
+                return FindFiles(
+                    workspace=self._workspace, engine=self._search_engine, hidden=self._hidden
+                )
+            case "apply_patch":
+                from agentcli.tools.apply_patch import ApplyPatch
+
+                return ApplyPatch(workspace=self._workspace, seen=seen(), hidden=self._hidden)
+            case _:
+                return self._build_session_bash()
+
+    @property
+    def process_table(self) -> "ProcessTable":
+        """Of the processes of the session, for whoever else starts some."""
+        return self._process_table
+
+    @property
+    def lacks_sandbox(self) -> bool:
+        """Nobody turned it off, and yet none works here."""
+        return self._gate.sandbox is None and self._settings.sandbox != "off"
+
+    def kill_commands(self) -> None:
+        """Ends every command at once, without a chance to clear up."""
+        from agentcli.system import process_tree
+
+        if self._has_process_table():
+            for started in self._process_table.running():
+                process_tree.signal_group(started.pid, process_tree.KILL)
+
+    def build_bash(self) -> "Bash":
+        """One that starts in the root of the workspace."""
+        from agentcli.tools.bash import Bash
+
+        return Bash(
+            workspace=self._settings.workspace,
+            out_dir=self._paths.out,
+            shells=self._shells,
+            grants=self._gate.take_grants,
+            processes=self._process_table,
+            proves_read=self._gate.proves_read,
+            clean=self._gate.secret_masking.build_output_filter,
+            timeout_limit_s=self._settings.tool_timeout,
+        )
+
+    def _build_session_bash(self) -> Tool:
+        bash = self.build_bash()
+        self._gate.set_cwd_source(lambda: bash.cwd)
+        return bash
+
+    @cached_property
+    def _workspace(self) -> "Workspace":
+        from agentcli.system.workspace import Workspace
+
+        return Workspace(
+            self._settings.workspace,
+            readable=(self._paths.out, *find_skill_folders(self._settings)),
+            protected=(*find_own_paths(self._paths), *self._gate.scripts),
+            hides=self._gate.hides,
+        )
+
+    @cached_property
+    def _search_engine(self) -> "Ripgrep":
+        """Held to the workspace, unless commands are free to read everything themselves."""
+        from agentcli.sandbox.reading import start_reading
+        from agentcli.tools.search import ripgrep
+
+        is_free = self._settings.sandbox == "off"
+        start = ripgrep.start_unconfined if is_free else start_reading
+        return ripgrep.load_ripgrep(self._workspace.root, start)
+
+    @cached_property
+    def _hidden(self) -> "HiddenValues":
+        from agentcli.tools.hidden import HiddenValues
+
+        secrecy = self._gate.secret_masking
+        return HiddenValues(
+            find=secrecy.find_hidden, reveal=secrecy.reveal, keeps_unknown=self._keeps_tokens
+        )
+
+    def _new_seen(self, facts: Callable[[], Sequence[Fact]]) -> "Seen":
+        from agentcli.tools.seen import Seen
+
+        workspace = self._workspace
+        return Seen(facts(), locate=lambda path: workspace.locate(path).path, locks=self._locks)
+
+    @cached_property
+    def _locks(self) -> "FileLocks":
+        from agentcli.tools.seen import FileLocks
+
+        return FileLocks()
+
+    @cached_property
+    def _process_table(self) -> "ProcessTable":
+        from agentcli.system.process_table import FinishedCommand, ProcessTable
+
+        def report_end(finished: FinishedCommand) -> None:
+            self._emit(CommandEnded(pid=finished.started.pid, how=finished.how))
+
+        return ProcessTable(confined=self._gate.sandbox is not None, on_end=report_end)
+
+    @cached_property
+    def _shells(self) -> "ShellPool":
+        from agentcli.system.environment import build_child_environment
+        from agentcli.tools.shells import ShellPool
+
+        environ, passed = self._gate.build_environ(), self._settings.pass_env
+        return ShellPool(
+            directory=self._paths.out,
+            sandbox=self._gate.sandbox,
+            new_tag=self._process_table.new_tag,
+            environment=lambda mark: build_child_environment(environ, tag=mark, passed=passed),
+        )
+
+    def _has_process_table(self) -> bool:
+        return "_process_table" in self.__dict__

@@ -1,0 +1,157 @@
+"""Undo for the tools: whatever may change the workspace runs between two kept states.
+
+Nothing is made before the first such call. A state that cannot be kept does not stop the call: the
+person is told that it cannot be taken back.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agentcli.agent.toolset import Load
+from agentcli.log.paths import SessionPaths
+from agentcli.types.errors import SettingsError, ToolError
+from agentcli.types.events import Emit, Warned
+from agentcli.types.messages import Json
+from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.log.checkpoint.keep import CheckpointBefore, CheckpointKeeper
+
+T = TypeVar("T")
+
+FIRST_LOOK = "keeping the state of the workspace, so that this can be taken back …"
+ANNOUNCE_AFTER_S = 1.0
+"""How long a person may wonder: the first look at a large workspace takes longer."""
+
+
+class Checkpoints:
+    def __init__(self, paths: SessionPaths, *, workspace: Path, emit: Emit) -> None:
+        self._paths = paths
+        self._workspace = workspace
+        self._emit = emit
+        self._one_at_a_time = asyncio.Lock()
+        self._is_too_large = False
+
+    def wrap_offers(
+        self, offers: Iterable[tuple[ToolSpec, Load]]
+    ) -> Iterator[tuple[ToolSpec, Load]]:
+        """The same tools, each with its states kept when it may change something."""
+        for spec, load in offers:
+            yield spec, partial(self._wrap_tool, load)
+
+    async def capture_before(
+        self, tool: Tool, args: Any, context: ToolContext
+    ) -> "CheckpointBefore | None":
+        paths = self._find_touched_paths(tool.spec, args)
+        if paths is None and self._is_too_large:
+            return None
+        loop = asyncio.get_running_loop()
+        announcement = loop.call_later(ANNOUNCE_AFTER_S, context.progress, FIRST_LOOK)
+        try:
+            return await self._capture(lambda: self._keeper.before(context.call_id, paths))
+        finally:
+            announcement.cancel()
+
+    async def capture_after(self, before: "CheckpointBefore") -> None:
+        """To its end: a person who is in a hurry must not cost the record."""
+        from agentcli.system.process import run_to_completion
+
+        await run_to_completion(self._record(before))
+
+    async def _record(self, before: "CheckpointBefore") -> None:
+        fact = await self._capture(lambda: self._keeper.after(before))
+        if fact is not None:
+            self._emit(fact)
+
+    def close(self) -> None:
+        if "_keeper" in self.__dict__:
+            self._keeper.close()
+
+    def _wrap_tool(self, load: Load) -> Tool:
+        return _CheckpointedTool(load(), self)
+
+    async def _capture(self, work: Callable[[], T]) -> T | None:
+        """None: it could not be done, and the person was told."""
+        from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+        from agentcli.system.process import run_to_completion
+
+        async with self._one_at_a_time:
+            try:
+                return await run_to_completion(asyncio.to_thread(work))
+            except WorkspaceTooLarge as error:
+                self._is_too_large = True
+                self._warn(f"what commands change in this workspace cannot be taken back: {error}")
+            except (OSError, SettingsError) as error:
+                self._warn(f"what this call changes cannot be taken back: {error}")
+        return None
+
+    def _warn(self, message: str) -> None:
+        self._emit(Warned(code="checkpoint.failed", message=message))
+
+    def _find_touched_paths(self, spec: ToolSpec, args: Any) -> Sequence[bytes] | None:
+        """What a call can touch; None: anything."""
+        match spec.name if spec.source == "built-in" else "":
+            case "write_file" | "edit_file":
+                return self._locate([args.path])
+            case "apply_patch":
+                return self._locate(args.paths)
+            case _:
+                return None
+
+    def _locate(self, names: Iterable[str]) -> Sequence[bytes]:
+        from agentcli.system.workspace import Workspace
+
+        workspace = Workspace(self._workspace)
+        try:
+            return [os.fsencode(workspace.locate(name).relative) for name in names]
+        except ToolError:
+            return ()  # it will be refused for the same reason
+
+    @cached_property
+    def _keeper(self) -> "CheckpointKeeper":
+        from agentcli.log.checkpoint.keep import CheckpointKeeper, find_store
+        from agentcli.session.ignore_rules import IgnoreRules
+
+        sessions = self._paths.directory.parent
+        return CheckpointKeeper(
+            find_store(self._workspace, sessions),
+            session=self._paths.id,
+            root=self._workspace,
+            scope=partial(IgnoreRules.for_workspace, self._workspace),
+            outside=(sessions, sessions.parent / "checkpoints"),
+        )
+
+
+class _CheckpointedTool:
+    """A tool whose changes can be taken back."""
+
+    def __init__(self, tool: Tool, checkpoints: Checkpoints) -> None:
+        self._tool = tool
+        self._checkpoints = checkpoints
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    def parse(self, raw: Json) -> Any:
+        return self._tool.parse(raw)
+
+    def effect(self, args: Any) -> Effect:
+        return self._tool.effect(args)
+
+    async def preview(self, args: Any, context: ToolContext) -> Details | None:
+        return await self._tool.preview(args, context)
+
+    async def run(self, args: Any, context: ToolContext) -> Output:
+        if self._tool.effect(args) is Effect.READ:
+            return await self._tool.run(args, context)
+        before = await self._checkpoints.capture_before(self._tool, args, context)
+        try:
+            return await self._tool.run(args, context)
+        finally:
+            if before is not None:
+                await self._checkpoints.capture_after(before)

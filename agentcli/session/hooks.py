@@ -1,0 +1,266 @@
+"""The hooks of a session: the person's own and a trusted project's, and what comes of their words.
+
+Where there are none nothing is imported and nothing is started.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentcli.agent.dispatch import Clean, ResultHook
+from agentcli.agent.toolset import Toolset
+from agentcli.log.paths import SessionPaths
+from agentcli.session.project import Project, load_project_hooks
+from agentcli.settings import Settings, build_unreadable_error, get_hooks_file
+from agentcli.types.errors import ToolError
+from agentcli.types.events import ContextNote, Emit, Ending, HookRan, NoteReason, TurnEnded, Warned
+from agentcli.types.messages import Json
+from agentcli.types.tools import Tool
+from agentcli.types.verdicts import Delegation
+
+if TYPE_CHECKING:
+    from agentcli.permissions.hook_answer import HookDecision, HookResult
+    from agentcli.permissions.hook_names import OwnCall, TouchedFile
+    from agentcli.permissions.hooks import Hook, HookRunner
+    from agentcli.permissions.hooks_file import HooksFile
+    from agentcli.tools.apply_patch import Patch
+
+STOPS_MAX = 5
+"""How often in a row hooks may send the model back to work."""
+
+CHANGED = "the project's files changed since they were trusted; look at them: agentcli trust --show"
+
+_DECISIONS: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejected', 'failed']]" = {
+    "none": "observed",
+    "allow": "allowed",
+    "ask": "asked",
+    "deny": "rejected",
+    "failed": "failed",
+}
+
+_SUBJECTS = {"SessionStart": ("startup", "resume"), "SessionEnd": ("exit", "other")}
+
+
+class SessionHooks:
+    def __init__(
+        self,
+        emit: Emit,
+        *,
+        source: Literal["startup", "resume"],
+        warnings: Sequence[Warned] = (),
+    ) -> None:
+        """`source`: how the session began."""
+        self.engine: HookRunner | None = None
+        """None: there are no hooks."""
+        self.warnings = warnings
+        """What stands in the files of hooks and has no effect."""
+        self._emit = emit
+        self._source = source
+        self._has_begun = False
+        self._pending_notes: list[ContextNote] = []
+        self._stops = 0
+
+    def build_result_hooks(self, child: Delegation | None = None) -> Sequence[ResultHook]:
+        return self.engine.build_after(child) if self.engine else ()
+
+    def collect_notes(self) -> Sequence[ContextNote]:
+        """What hooks want the model to know before its next reply."""
+        waiting, self._pending_notes = self._pending_notes, []
+        return waiting
+
+    async def run_before_turn(self, prompt: str) -> TurnEnded | None:
+        """The end of a turn that a hook does not let begin; None: they all do."""
+        self._stops = 0
+        if self.engine is None:
+            return None
+        if not self._has_begun:
+            self._has_begun = True
+            await self.engine.run_event("SessionStart", self._source, source=self._source)
+        for result in await self.engine.run_event("UserPromptSubmit", prompt=prompt):
+            if result.decision == "deny" or result.is_broken:
+                message = f"the prompt was refused by hook {result.hook}: {result.reason}"
+                return TurnEnded(ending=Ending.DENIED, message=message)
+        return None
+
+    async def run_session_end(self, exit_code: int) -> None:
+        if self.engine and self._has_begun:
+            reason = "other" if exit_code else "exit"
+            await self.engine.run_event("SessionEnd", reason, reason=reason, exit_code=exit_code)
+
+    async def find_unfinished(self) -> Sequence[ContextNote]:
+        """What the model is sent back to, when it thinks that it is done."""
+        if self.engine is None:
+            return ()
+        results = await self.engine.run_event("Stop", stop_hook_active=self._stops > 0)
+        asked = [one for one in results if one.decision == "deny"]
+        if asked and self._stops >= STOPS_MAX:
+            reason = f"hooks sent the model back {self._stops} times; the turn ends all the same"
+            self._emit(Warned(code="hook.stop", message=reason))
+            return ()
+        self._stops += bool(asked)
+        return [ContextNote(text=one.reason, why=NoteReason.HOOK) for one in asked]
+
+    def handle_result(self, result: "HookResult") -> None:
+        """Every result of every hook, as facts."""
+        if result.event != "PostToolUse":  # those are told by dispatch, with what came of them
+            decision = _DECISIONS[result.decision]
+            self._emit(
+                HookRan(
+                    hook=result.hook,
+                    event=result.event,
+                    call_id=result.call_id,
+                    decision="transformed" if result.input is not None else decision,
+                    reason=result.reason,
+                )
+            )
+            if result.context:
+                self._pending_notes.append(ContextNote(text=result.context, why=NoteReason.HOOK))
+        if result.decision == "failed":
+            message = f"{result.event} hook {result.hook}: {result.reason}"
+            self._emit(Warned(code="hook.failed", message=message))
+        if result.message:
+            self._emit(Warned(code="hook.message", message=f"{result.hook}: {result.message}"))
+
+
+def build_hooks(
+    settings: Settings,
+    paths: SessionPaths,
+    *,
+    project: Project | None,
+    emit: Emit,
+    clean: Clean,
+    toolset: Toolset,
+    mode: Callable[[], str],
+    is_resumed: bool,
+) -> SessionHooks:
+    """Raises SettingsError for a hooks file with which a check would be lost."""
+    found = [
+        one
+        for one in (read_user_hooks(get_hooks_file()), load_project_hooks(project))
+        if one is not None
+    ]
+    hooks = [hook for file in found for hook in file.hooks]
+    session = SessionHooks(
+        emit,
+        source="resume" if is_resumed else "startup",
+        warnings=[
+            *(
+                Warned(code="hook.unknown", message=line)
+                for file in found
+                for line in file.warnings
+            ),
+            *warn_of_idle(hooks, toolset.names),
+        ],
+    )
+    if not hooks:
+        return session
+    from agentcli.permissions.hook_process import build_hook_environment
+    from agentcli.permissions.hooks import HookContext, HookRunner
+
+    def explain_skip(hook: "Hook") -> str:
+        stale = hook.project is not None and project is not None and not project.is_unchanged()
+        return CHANGED if stale else ""
+
+    ground = HookContext(
+        session_id=paths.id,
+        cwd=settings.workspace,
+        env=build_hook_environment(
+            os.environ,
+            pass_env=settings.pass_env,
+            secret=(*(own.key_env for own in settings.providers), *settings.mask),
+            project=project.root if project else settings.workspace,
+        ),
+        transcript=paths.log,
+        mode=mode,
+        clean=clean,
+        own_call=lambda name, given: read_call(toolset.resolve, name, given),
+        why_not=explain_skip,
+    )
+    session.engine = HookRunner(hooks, ground, emit=session.handle_result)
+    return session
+
+
+def read_user_hooks(path: Path) -> "HooksFile | None":
+    """The user's; None: there is no such file. Raises SettingsError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise build_unreadable_error(path, error) from error
+    from agentcli.permissions.hooks_file import parse_hooks
+
+    return parse_hooks(data.decode("utf-8", "replace"), path)
+
+
+def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warned]:
+    """Yield a warning for every hook whose matcher means nothing that there is."""
+    if not hooks:
+        return
+    from agentcli.permissions.hook_names import fits_some_tool, fits_subject
+    from agentcli.permissions.hooks import ABOUT_TOOLS
+
+    for hook in hooks:
+        subjects = _SUBJECTS.get(hook.event, ())
+        is_idle = subjects and not any(fits_subject(hook.matcher, one) for one in subjects)
+        if hook.event in ABOUT_TOOLS:
+            is_idle = not fits_some_tool(hook.matcher, tools)
+        if is_idle:
+            message = (
+                f"{hook.where}: the matcher {hook.matcher!r} of {hook.event} fits nothing that is "
+                "known here, so the hook does not run"
+            )
+            yield Warned(code="hook.idle", message=message)
+
+
+def read_call(resolve: Callable[[str], Tool], name: str, given: Json) -> "OwnCall":
+    """Return a call as its tool understands it."""
+    from agentcli.permissions.hook_names import OwnCall
+    from agentcli.permissions.subject import server_of, server_tool_of
+
+    try:
+        tool = resolve(name)
+        args = tool.parse(given)
+    except ToolError:  # another hook has changed it to this: the tool will say so
+        return OwnCall(tool=name, input=given)
+    if server := server_of(tool.spec.source):
+        server_tool = server_tool_of(name, args, server)
+        return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
+    own_input = _rename(args, given)
+    if name == "apply_patch":
+        return OwnCall(tool=name, input=own_input, files=tuple(_find_touched_files(args)))
+    return OwnCall(tool=name, input=own_input)
+
+
+def _find_touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
+    from agentcli.permissions.hook_names import TouchedFile
+    from agentcli.tools.patch.parser import Add, Update
+
+    for change in patch.changes:
+        match change:
+            case Add(path=path, text=text):
+                yield TouchedFile(path=path, new_text=text, is_whole=True)
+            case Update(path=path, move_to=move_to, hunks=hunks):
+                old = "\n".join(line for hunk in hunks for line in hunk.old)
+                new = "\n".join(line for hunk in hunks for line in hunk.new)
+                yield TouchedFile(path=path, old_text=old, new_text=new)
+                if move_to:
+                    yield TouchedFile(path=move_to, new_text=new, is_whole=True)
+            case _:
+                yield TouchedFile(path=change.path)
+
+
+def normalise_names(resolve: Callable[[str], Tool], name: str, arguments: Json) -> Json:
+    """What the tool understands under other names, under its own."""
+    try:
+        return _rename(resolve(name).parse(arguments), arguments)
+    except ToolError:
+        return arguments
+
+
+def _rename(args: Any, given: Json) -> Json:
+    aliases: Mapping[str, str] = getattr(args, "aliases", {})
+    if not isinstance(given, dict):
+        return given
+    return {aliases.get(key, key): value for key, value in given.items()}

@@ -1,0 +1,225 @@
+"""The model of a session: a script, or a provider's, with what is known of it."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.settings import CustomProvider, Settings
+from agentcli.types.errors import AgentError, SettingsError
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Usage
+from agentcli.types.provider import ModelProvider, Price, ProviderWrapper
+from agentcli.types.spending import Spending
+
+if TYPE_CHECKING:
+    from agentcli.agent.budget import Budget
+    from agentcli.providers.dialect import Model
+    from agentcli.providers.providers import Provider
+
+
+SCRIPT = "script"
+STORED = "stored"
+"""The dialects' word for a conversation that the provider keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInUse:
+    provider: ModelProvider
+    name: str
+    """`provider/name`."""
+    price: Price
+    images: bool
+    """Whether it takes images."""
+    warning: str = ""
+    """What is not known of it, for the person."""
+    patches: bool = False
+    """Whether it was trained on apply_patch."""
+    answer_schemas: bool = False
+    """Whether its provider holds it to `Request.answer_schema`."""
+    get_info: "Callable[[], Model] | None" = None
+    """What is known of it by now: its provider may tell more after the first reply."""
+    wrap_attempts: Callable[[ProviderWrapper], ModelProvider] | None = None
+    """The wire with a limit around every attempt; None: it makes one attempt at each request."""
+    hurry: Callable[[], None] = lambda: None
+    """Ends the wait before the next attempt of a request, if there is one."""
+
+    def wrap_provider(self, wrapper: ProviderWrapper) -> "ModelInUse":
+        limited = self.wrap_attempts(wrapper) if self.wrap_attempts else wrapper(self.provider)
+        return replace(self, provider=limited)
+
+    @property
+    def window_tokens(self) -> int | None:
+        """Of prompt and reply together; None: not known, or not yet."""
+        return self.get_info().window_tokens if self.get_info else None
+
+    @property
+    def output_tokens(self) -> int | None:
+        """The longest reply; None: not known, or not yet."""
+        return self.get_info().output_tokens if self.get_info else None
+
+
+def open_model(settings: Settings) -> ModelInUse:
+    """Raises SettingsError where it cannot be asked: no key, no such model, no such script."""
+    provider, _, name = (settings.model or "").partition("/")
+    return _open_script(Path(name)) if provider == SCRIPT else _open_provider_model(settings)
+
+
+def _open_script(path: Path) -> ModelInUse:
+    from agentcli.providers.scripted import ScriptedProvider, read_script
+
+    return ModelInUse(
+        provider=ScriptedProvider(read_script(path)),
+        name=f"{SCRIPT}/{path.name}",
+        price=lambda usage: 0.0,
+        images=True,
+    )
+
+
+def _open_provider_model(settings: Settings) -> ModelInUse:
+    from agentcli.providers.catalog import cost_usd
+    from agentcli.providers.connection import LearnedModel, RetryPolicy
+    from agentcli.providers.http.sockets import Timeouts
+    from agentcli.providers.providers import find_key
+    from agentcli.providers.transport import open_provider
+
+    model, provider = choose_model(settings)
+    learning = LearnedModel(
+        model, None if model.known else partial(fetch_model_info, model, provider)
+    )
+    wire = open_provider(
+        model,
+        key=find_key(provider, os.environ),
+        provider=provider,
+        transport=settings.transport,
+        timeouts=Timeouts.silent_for(settings.stall_timeout),
+        patience=RetryPolicy(max_wait_s=settings.max_wait),
+        learning=learning,
+    )
+    name = f"{model.provider}/{model.name}"
+    unknown = f"{name} is not in the catalogue: its limits and its price are not known"
+    return ModelInUse(
+        provider=wire,
+        warning="" if model.known else unknown,
+        name=name,
+        price=lambda usage: cost_usd(learning.model, usage),
+        images=model.images,
+        patches=model.patch_tool,
+        answer_schemas=model.answer_schemas,
+        get_info=lambda: learning.model,
+        wrap_attempts=wire.wrap_attempts,
+        hurry=wire.hurry,
+    )
+
+
+def choose_model(settings: Settings) -> "tuple[Model, Provider]":
+    """The model that the settings name, or that of whichever provider has a key."""
+    from agentcli.providers.catalog import default_name, resolve
+    from agentcli.providers.providers import PROVIDERS
+
+    wanted = settings.model or default_name(os.environ)
+    if wanted is None:
+        raise SettingsError(
+            "no model: no --model was given, and no key was found "
+            "(looked at ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY)",
+            hint="export ANTHROPIC_API_KEY=…   or: agentcli run --model ollama/NAME …",
+        )
+    providers = {**PROVIDERS, **{own.name: _build_provider(own) for own in settings.providers}}
+    model = resolve(wanted, providers=providers)
+    provider = providers[model.provider]
+    if settings.store:
+        model = replace(model, quirks=model.quirks | {STORED})
+    return replace(model, loads_tools=_loads_tools(model, provider, settings)), provider
+
+
+def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bool:
+    """Whoever answers at another address than the provider's own need not be able to."""
+    from agentcli.providers.providers import find_base_url
+
+    match settings.tool_search:
+        case "own":
+            return False
+        case "provider":
+            return model.protocol in ("anthropic", "openai-responses")
+        case "auto":
+            return model.loads_tools and find_base_url(provider, os.environ) == provider.base_url
+
+
+def _build_provider(custom: CustomProvider) -> "Provider":
+    from agentcli.providers.providers import Provider
+
+    return Provider(
+        name=custom.name,
+        protocol=custom.protocol,
+        base_url=custom.base_url,
+        key_env=(custom.key_env,) if custom.key_env else (),
+        needs_key=bool(custom.key_env),
+        answer_schemas=custom.protocol != "openai-chat",
+    )
+
+
+async def fetch_model_info(model: "Model", provider: "Provider") -> "Model":
+    """What its provider tells of it, where it tells anything."""
+    from agentcli.providers.discovery import ask_provider_about
+    from agentcli.providers.providers import find_key
+    from agentcli.providers.transport import find_dialect
+
+    return await ask_provider_about(
+        model,
+        provider,
+        dialect=find_dialect(model.protocol),
+        key=find_key(provider, os.environ),
+        environ=os.environ,
+    )
+
+
+def find_window(model: str) -> int | None:
+    """Tokens that a model takes; None: not known."""
+    from agentcli.providers.catalog import resolve
+
+    try:
+        known = resolve(model)
+    except AgentError:
+        return None
+    return known.window_tokens
+
+
+# What a session's models may cost: opened within the budget the person has set, if any.
+
+
+def build_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
+    """Return what the session may spend, of which `spent` is gone; None without a limit."""
+    if settings.max_cost is None and settings.max_tokens is None:
+        return None
+    from agentcli.agent.budget import Budget
+
+    return Budget(cost_usd=settings.max_cost, tokens=settings.max_tokens, spent=spent)
+
+
+def open_priced_model(settings: Settings) -> ModelInUse:
+    """Open the model; under `max_cost` it carries a warning where its price is not known.
+
+    Raises SettingsError where it cannot be opened, or `strict_cost` wants a known price."""
+    model = open_model(settings)
+    if settings.max_cost is not None and model.price(Usage()) is None:
+        unknown = f"the price of {model.name} is not known, so --max-cost cannot be kept"
+        if settings.strict_cost:
+            raise SettingsError(unknown, hint="use --max-tokens, or leave out --strict-cost")
+        model = replace(model, warning=unknown)
+    return model
+
+
+def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
+    """The model, asked only as far as the person wants to pay."""
+    if budget is None:
+        return model
+    return model.wrap_provider(
+        partial(budget.wrap_provider, price=model.price, output_limit=lambda: model.output_tokens)
+    )
+
+
+def open_evaluator_model(settings: Settings, budget: "Budget | None") -> ModelInUse:
+    """The model that is asked for opinions, where it has one of its own."""
+    return apply_budget(budget, open_priced_model(replace(settings, model=settings.evaluator)))

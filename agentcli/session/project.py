@@ -1,0 +1,258 @@
+"""What the repository brings for agentcli, how far the person trusts it, and what comes of it.
+
+Before it is trusted nothing of it is used but its rules, which can only refuse. Trusted, it may
+choose among what the person has and tighten limits; it can never redirect or loosen anything.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from platformdirs import user_state_path
+
+from agentcli.settings import Settings, check_values, get_settings_file
+from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.verdicts import MODES
+
+if TYPE_CHECKING:
+    from agentcli.permissions.hooks_file import HooksFile
+    from agentcli.permissions.project_files import ProjectFiles
+    from agentcli.permissions.rules import PermissionRule
+    from agentcli.permissions.trust import Standing, TrustedProject, TrustStore
+
+DIRECTORY = ".agentcli"
+
+LIMITS = ("max_turns", "max_cost", "timeout", "calls_per_minute")
+MAY_SET = ("model", "effort", "mode", *LIMITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    files: "ProjectFiles"
+    standing: "Standing"
+    store: "TrustStore"
+
+    @property
+    def root(self) -> Path:
+        return self.files.root
+
+    @property
+    def is_trusted(self) -> bool:
+        return self.standing == "trusted"
+
+    @property
+    def waits_for_answer(self) -> bool:
+        """Whether a person can be asked to trust it."""
+        return self.files.needs_trust and self.standing in ("unknown", "changed")
+
+    @property
+    def summary(self) -> str:
+        """What there is that waits for trust: `settings.toml, 2 hooks and 1 command`."""
+        from agentcli.permissions.project_files import summarize_files
+
+        return summarize_files(self.files)
+
+    @property
+    def warning(self) -> str:
+        """What is not used, and what to do about it, in one line; empty: all of it is used."""
+        if self.is_trusted or not self.files.needs_trust:
+            return ""
+        if self.files.problems:
+            return f"nothing of {self.files.directory} is used: {'; '.join(self.files.problems)}"
+        why = "changed since it was trusted" if self.standing == "changed" else "is not trusted"
+        return (
+            f"ignored {self.summary} of {self.files.directory}, which {why}: look at it with "
+            f"agentcli trust --show {self.root}, then agentcli trust {self.root}, "
+            "or --trust-project for one run"
+        )
+
+    def list_contents(self) -> Iterator[str]:
+        """One line for everything that would be used or run."""
+        from agentcli.permissions.project_files import describe_files
+
+        return describe_files(self.files)
+
+    def read_text(self, name: str) -> str | None:
+        """A file below `.agentcli`, as it was trusted; None: there is none, or no trust."""
+        data = self.files.files.get(name) if self.is_trusted else None
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def read_texts(self, directory: str) -> Mapping[str, str]:
+        """Everything in a directory below `.agentcli`, under the same terms."""
+        names = [name for name in self.files.files if name.startswith(f"{directory}/")]
+        return {name: text for name in names if (text := self.read_text(name)) is not None}
+
+    @property
+    def scripts(self) -> tuple[Path, ...]:
+        """The files of the repository that its commands run, where it is trusted."""
+        return tuple(map(self.root.joinpath, self.files.scripts)) if self.is_trusted else ()
+
+    def trust(self) -> "Project":
+        """From now on, until something of it changes. Raises SettingsError."""
+        self.store.trust(self.files)
+        return replace(self, standing="trusted")
+
+    def is_unchanged(self) -> bool:
+        """Whether what stands on disk is still what was read."""
+        from agentcli.permissions.project_files import read_project
+
+        try:
+            now = read_project(self.root)
+        except OSError:
+            return False
+        return now is not None and now.fingerprint == self.files.fingerprint
+
+
+def find_root(workspace: Path) -> Path | None:
+    """The nearest directory with an `.agentcli`, from the workspace up to its repository's root.
+
+    Never above it: a nested repository does not take over what the one around it says, and outside
+    of any repository only the workspace itself counts.
+    """
+    upward = (workspace, *workspace.parents)
+    inside = next((at for at, one in enumerate(upward) if os.path.lexists(one / ".git")), 0)
+    return next((one for one in upward[: inside + 1] if os.path.lexists(one / DIRECTORY)), None)
+
+
+def get_trust_directory() -> Path:
+    return user_state_path("agentcli", appauthor=False) / "trust"
+
+
+def load_project(
+    workspace: Path, *, trust_project: bool = False, environ: Mapping[str, str] = os.environ
+) -> Project | None:
+    """None: the repository brings nothing. `trust_project`: for this run, whatever is stored.
+
+    Where CI runs us the answers stored on that machine do not count: nobody there has looked."""
+    root = find_root(workspace)
+    if root is None:
+        return None
+    from agentcli.permissions.project_files import read_project
+    from agentcli.permissions.trust import TrustStore
+
+    try:
+        files = read_project(root)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {root / DIRECTORY}: {error.strerror}",
+            hint=f"make it readable, or remove it: ls -la {root / DIRECTORY}",
+        ) from error
+    if files is None:
+        return None
+    store = TrustStore(get_trust_directory())
+    standing = store.find_standing(files)
+    if standing != "unusable" and trust_project:
+        standing = "trusted"
+    elif standing == "trusted" and _is_ci(environ):
+        standing = "unknown"
+    return Project(files=files, standing=standing, store=store)
+
+
+def list_trusted_projects() -> "Sequence[TrustedProject]":
+    from agentcli.permissions.trust import TrustStore
+
+    return TrustStore(get_trust_directory()).list_trusted()
+
+
+def revoke_trust(root: Path) -> None:
+    from agentcli.permissions.trust import TrustStore
+
+    TrustStore(get_trust_directory()).revoke(root)
+
+
+def apply_project(settings: Settings, project: Project | None) -> Settings:
+    """The settings with what a trusted project may say about them. Raises SettingsError."""
+    text = project.read_text("settings.toml") if project else None
+    if project is None or text is None:
+        return settings
+    path = project.files.directory / "settings.toml"
+    wanted = _parse_settings(text, path)
+    changes = {
+        key: _choose_stricter(key, value, own=getattr(settings, key))
+        for key, value in wanted.items()
+        if key not in settings.explicit_keys
+    }
+    return replace(settings, **changes)
+
+
+def load_project_rules(project: Project | None) -> "tuple[PermissionRule, ...]":
+    """They can only refuse or ask, and so need no trust. Raises SettingsError."""
+    if project is None:
+        return ()
+    if project.files.rules is None:
+        _require_no_hidden_rules(project)
+        return ()
+    from agentcli.permissions.policy import parse_rules
+
+    path = project.files.directory / "rules.toml"
+    return parse_rules(project.files.rules, path, source="project")
+
+
+def load_project_hooks(project: Project | None) -> "HooksFile | None":
+    """Of a trusted project; None: it has none. Raises SettingsError."""
+    text = project.read_text("hooks.json") if project else None
+    if project is None or text is None:
+        return None
+    from agentcli.permissions.hooks_file import parse_hooks
+
+    return parse_hooks(text, project.files.directory / "hooks.json", project=project.root)
+
+
+def _parse_settings(text: str, path: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsError(f"{path} is not TOML: {error}", hint=f"edit {path}") from None
+    for key in document:
+        if key not in MAY_SET:
+            raise SettingsError(
+                f"{path}:{_find_line(text, key)}: a project may not set {key}",
+                hint=(
+                    f"it may set {', '.join(MAY_SET)}; your own settings are in "
+                    f"{get_settings_file()}"
+                ),
+            )
+    wanted = check_values(document, f"{path}: ", SettingsError)
+    for key, refusal in _find_refusals(wanted):
+        raise SettingsError(f"{path}:{_find_line(text, key)}: {refusal}", hint=f"edit {path}")
+    return wanted
+
+
+def _find_refusals(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if wanted.get("mode") == MODES[-1]:
+        yield "mode", f"a project may only tighten the mode: {', '.join(MODES[:-1])}"
+    if str(wanted.get("model", "")).startswith("script/"):
+        yield "model", "a project may not bring a script as its model"
+
+
+def _choose_stricter(key: str, wanted: Any, *, own: Any) -> Any:
+    if key == "mode":
+        return min(wanted, own, key=MODES.index)
+    if key in LIMITS and own is not None:
+        return min(wanted, own)
+    return wanted
+
+
+def _require_no_hidden_rules(project: Project) -> None:
+    """Rules that are there and cannot be read may forbid something: then nothing runs."""
+    for problem in project.files.problems:
+        if problem.startswith((f"{DIRECTORY} ", f"{DIRECTORY}/rules.toml ")):
+            raise SettingsError(
+                f"the rules of {project.root} cannot be read: {problem}",
+                hint=f"put a real directory with regular files there: {project.files.directory}",
+            )
+
+
+def _find_line(text: str, key: str) -> int:
+    found = re.search(rf"^[ \t]*\[*[ \t]*[\"']?{re.escape(key)}\b", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def _is_ci(environ: Mapping[str, str]) -> bool:
+    return environ.get("CI", "").lower() not in ("", "0", "false", "no")

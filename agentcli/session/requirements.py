@@ -1,0 +1,148 @@
+"""What a run without a person demands of a turn before it may end."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from agentcli.agent.completion import ANSWER_TOOL, AnswerForm, CompletionChecks
+from agentcli.agent.journal import Journal
+from agentcli.agent.loop import OnDeny
+from agentcli.agent.toolset import Load
+from agentcli.session.builtin_tools import BuiltinTools
+from agentcli.settings import Settings
+from agentcli.types.errors import SettingsError, ToolError
+from agentcli.types.events import Claim, Fact, Verified
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Json
+from agentcli.types.tools import Command, ToolContext, ToolSpec
+
+CHECK_TIMEOUT_S = 600.0
+"""Of one `--verify` command, where no other limit is set."""
+
+ANSWER_NOTE = (
+    "The final answer must be one JSON object that meets the JSON Schema below. Give it by calling "
+    f"the tool {ANSWER_TOOL} where you have it, else as the text of your last reply, with nothing "
+    "around it.\n\n"
+)
+
+HASHED_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequirements:
+    checks: tuple[str, ...] = ()
+    """Commands that decide whether the task is done."""
+    answer_schema: Json = None
+    """The form of the final answer."""
+    claims_must_hold: bool = False
+    on_deny: OnDeny = "fail"
+    wraps_up: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the model is told with the prompt: not every provider can hold it to every form."""
+        if self.answer_schema is None:
+            return ()
+        return (ANSWER_NOTE + json.dumps(self.answer_schema, ensure_ascii=False),)
+
+
+def build_answer_form(
+    requirements: RunRequirements | None, journal: Journal, *, by_call: bool
+) -> AnswerForm | None:
+    if requirements is None or requirements.answer_schema is None:
+        return None
+    from agentcli.system.jsonschema import build_validator
+
+    return AnswerForm(
+        requirements.answer_schema,
+        find_problem=build_validator(requirements.answer_schema),
+        by_call=by_call,
+        emit=journal.append,
+    )
+
+
+def build_answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
+    """The tool by which the answer is given, where the provider has no means of its own."""
+    if form is None or not form.by_call:
+        return ()
+    from agentcli.tools.answer import AnswerTool
+
+    tool = AnswerTool(ANSWER_TOOL, form.schema, take=form.check_value)
+    return ((tool.spec, lambda: tool),)
+
+
+def build_completion_checks(
+    requirements: RunRequirements | None,
+    journal: Journal,
+    *,
+    form: AnswerForm | None,
+    builtin_tools: BuiltinTools,
+    settings: Settings,
+) -> CompletionChecks | None:
+    if requirements is None:
+        return None
+    workspace, timeout_s = settings.workspace, settings.tool_timeout or CHECK_TIMEOUT_S
+    return CompletionChecks(
+        journal,
+        checks=requirements.checks,
+        run_check=partial(_run_check, builtin_tools, workspace, timeout_s),
+        form=form,
+        find_claims=partial(_find_claims, workspace),
+        claims_must_hold=requirements.claims_must_hold,
+    )
+
+
+def refuse_unconfined(requirements: RunRequirements | None, builtin_tools: BuiltinTools) -> None:
+    """Raises SettingsError where the checks could only run what the model wrote unconfined."""
+    if requirements is not None and requirements.checks and builtin_tools.lacks_sandbox:
+        raise SettingsError(
+            "--verify runs commands, and no sandbox works here (see agentcli doctor)",
+            hint="run commands without one: --sandbox off",
+        )
+
+
+async def _run_check(
+    builtin_tools: BuiltinTools, workspace: Path, timeout_s: float, command: str
+) -> Verified:
+    """As bash would run it, in the same sandbox and with a log of its own."""
+    from agentcli.tools.bash import BashArgs
+
+    # Not validated: the limit that its field has is for models.
+    args = BashArgs.model_construct(command=command, timeout=timeout_s, background=False)
+    context = ToolContext(call_id="verify", workspace=workspace, progress=lambda text: None)
+    try:
+        output = await builtin_tools.build_bash().run(args, context)
+    except ToolError as error:
+        return Verified(command=command, exit_code=None, output=str(error))
+    ran = output.details
+    assert isinstance(ran, Command)
+    text = "".join(getattr(block, "text", "") for block in output.content)
+    return Verified(
+        command=command,
+        exit_code=None if ran.timed_out else ran.exit_code,
+        output=text,
+        duration_s=round(ran.duration_s, 3),
+        log_path=ran.log_path,
+    )
+
+
+def _find_claims(workspace: Path, text: str, facts: Sequence[Fact]) -> tuple[Claim, ...]:
+    from agentcli.agent.claims import check_claims
+
+    return check_claims(text, facts, partial(_hash_file, workspace))
+
+
+def _hash_file(workspace: Path, path: str) -> str | None:
+    try:
+        file = (workspace / path).resolve()
+        if not file.is_relative_to(workspace):
+            raise ValueError(f"{path} is not in the workspace")
+        if not file.exists():
+            return None
+        if not file.is_file() or file.stat().st_size > HASHED_BYTES:
+            return ""
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{path} cannot be read") from error

@@ -1,0 +1,217 @@
+"""A session's place, taken for this process: a fresh one, or one that is to be continued.
+
+What a dead process left open is closed here, in records that say so: an unfinished line is kept
+beside the log, an open call gets its answer, an open turn its end. Nothing recorded is rewritten.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.journal import Journal
+from agentcli.log.lock import SessionLock
+from agentcli.log.paths import SessionPaths, create_session_paths
+from agentcli.log.turns import is_in_turn
+from agentcli.log.writer import FIRST_PREV, LogWriter
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Ending,
+    Entry,
+    Fact,
+    ModelReplied,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+    TurnWithdrawn,
+)
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.spending import NO_SPENDING, Spending, own_facts, spent_by_child, sum_spending
+from agentcli.types.tools import ChildTurn
+
+if TYPE_CHECKING:
+    from agentcli.log.reader import LoadedLog
+
+CUT_SHORT = "the program ended before the turn did"
+DELEGATE = "delegate"
+"""The tool whose calls child agents answer."""
+UNANSWERED = (Ending.MISCONFIGURED, Ending.PROVIDER_FAILED, Ending.OVERFLOW)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStart:
+    paths: SessionPaths
+    session: str
+    lock: SessionLock
+    entries: Sequence[Entry] = ()
+    last_seq: int = 0
+    last_hash: str = FIRST_PREV
+    repaired: tuple[str, ...] = ()
+    lost: tuple[ChildTurn, ...] = ()
+    """Child agents that were killed with their parent, so that no result tells of them."""
+
+    @property
+    def spent(self) -> Spending:
+        """All that this session has spent by now. What a fork took over, its origin has paid."""
+        own = own_facts([entry.fact for entry in self.entries])
+        return sum_spending(own) + sum(map(spent_by_child, self.lost), NO_SPENDING)
+
+
+def open_new(sessions: Path | None) -> SessionStart:
+    place = create_session_paths(sessions)
+    return SessionStart(paths=place, session=place.id, lock=SessionLock(place.directory))
+
+
+def open_existing(paths: SessionPaths) -> SessionStart:
+    """Raises InUse when another process has it, SettingsError when it cannot be continued."""
+    from agentcli.log.reader import read_valid_part
+
+    lock = SessionLock(paths.directory)
+    try:
+        recorded = read_valid_part(paths.log)
+        if recorded.fault is not None:
+            raise SettingsError(
+                f"{paths.log}:{recorded.fault.line}: {recorded.fault.reason}",
+                hint=f"continue a copy of what is whole: agentcli fork {paths.id}",
+            )
+        repaired = _move_unfinished_line(paths, recorded)
+        paths.out.mkdir(mode=0o700, exist_ok=True)
+        lost = tuple(_find_lost_children(paths, recorded.entries))
+    except OSError as error:
+        lock.release()
+        raise SettingsError(
+            f"cannot repair the session {paths.directory}: {error.strerror}",
+            hint=f"free some space, or work on a copy: agentcli fork {paths.id}",
+        ) from error
+    except SettingsError:
+        lock.release()
+        raise
+    entries = recorded.entries
+    return SessionStart(
+        paths=paths,
+        session=entries[-1].session if entries else paths.id,
+        lock=lock,
+        entries=entries,
+        last_seq=recorded.last_seq,
+        last_hash=recorded.last_hash,
+        repaired=repaired,
+        lost=lost,
+    )
+
+
+def add_fact(paths: SessionPaths, fact: Fact) -> None:
+    """One more fact for a session that nobody is working in."""
+    taken = open_existing(paths)
+    log = LogWriter(paths.log, prev=taken.last_hash)
+    try:
+        journal = Journal(
+            taken.session, record=log.append, past_entries=taken.entries, last_seq=taken.last_seq
+        )
+        journal.append(fact)
+    finally:
+        log.close()
+        taken.lock.release()
+
+
+def close_unfinished(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
+    """Settles what the process before did not live to record. Returns what it did.
+
+    `lost`: child agents that were at work; the results of their calls say what they used.
+    A fork was cut on purpose: its turn stays open, to be gone on with."""
+    from agentcli.log.order import is_closed
+
+    if _is_fresh_fork(journal.facts):
+        return ()
+    was_closed = is_closed(journal.facts)
+    return (*end_open_turn(journal, lost), *(() if was_closed else ("it was not closed",)))
+
+
+def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
+    if not is_in_turn(journal.facts):
+        return ()
+    done: list[str] = []
+    children = iter(lost)  # in the order of their calls, as they were begun
+    for result in journal.build_missing_results():
+        if result.name == DELEGATE:
+            result = replace(result, details=next(children, None))
+        journal.append_silently(CallFinished(result=result))
+        done.append(f"the call {result.call_id} ({result.name}) had no result")
+    journal.append_silently(TurnEnded(ending=Ending.CANCELLED, message=CUT_SHORT))
+    return (*done, "its last turn had no end")
+
+
+def _find_lost_children(place: SessionPaths, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
+    """The child agents whose logs no result of this session names."""
+    from agentcli.log.reader import read_valid_part
+
+    own = own_facts([entry.fact for entry in entries])
+    results = [fact.result for fact in own if isinstance(fact, CallFinished)]
+    told = {
+        Path(one.details.log_path).name for one in results if isinstance(one.details, ChildTurn)
+    }
+    for log in place.child_logs():
+        if log.name in told:
+            continue
+        recorded = read_valid_part(log)
+        facts = [entry.fact for entry in recorded.entries]
+        spent = sum_spending(facts)
+        yield ChildTurn(
+            role="",
+            ending=Ending.CANCELLED,
+            calls=sum(isinstance(fact, CallJudged) for fact in facts),
+            usage=spent.usage,
+            cost_usd=spent.cost_usd,
+            log_path=str(log),
+            log_head=recorded.last_hash if recorded.last_seq else "",
+        )
+
+
+def _move_unfinished_line(paths: SessionPaths, recorded: "LoadedLog") -> tuple[str, ...]:
+    """Moves an unfinished last line out of the log, into a file of its own."""
+    unfinished_bytes = paths.log.stat().st_size - recorded.size_bytes
+    if not unfinished_bytes:
+        return ()
+    from shutil import copyfileobj
+
+    kept = _find_free_path(paths.directory / f"unfinished-{recorded.last_seq + 1}.txt")
+    with paths.log.open("rb") as file, kept.open("wb") as copy:
+        file.seek(recorded.size_bytes)
+        copyfileobj(file, copy)
+    os.truncate(paths.log, recorded.size_bytes)
+    return (f"{unfinished_bytes} bytes of an unfinished record were moved to {kept.name}",)
+
+
+def _find_free_path(path: Path) -> Path:
+    """Under that name, or one like it: a record can be cut short more than once."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+def _is_fresh_fork(facts: Sequence[Fact]) -> bool:
+    for fact in reversed(facts):
+        if isinstance(fact, SessionForked | SessionResumed | SessionStarted):
+            return isinstance(fact, SessionForked)
+    return False
+
+
+def is_unanswered(facts: Sequence[Fact], endings: Sequence[Ending] = UNANSWERED) -> bool:
+    """Whether the last turn ended because no model could be asked, and none has said a word."""
+    for fact in reversed(facts):
+        match fact:
+            case TurnStarted():
+                return True
+            case TurnEnded(ending=ending) if ending in endings:
+                continue
+            case ModelReplied() | TurnEnded() | TurnWithdrawn():
+                return False
+            case _:
+                continue
+    return False

@@ -1,0 +1,124 @@
+"""Everything beyond the built-in tools, and how much of it a model is told at once.
+
+A few tools are simply declared. Where there are many, or they are long, the model is told of one
+tool that finds them, and of each only once it was found.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agentcli.agent.request_size import count_spec_tokens
+from agentcli.agent.toolset import Load, Toolset
+from agentcli.tools.contracts import load_spec
+from agentcli.types.errors import SettingsError
+from agentcli.types.events import CallFinished, Fact
+from agentcli.types.tools import Tool, ToolSpec
+
+if TYPE_CHECKING:
+    from agentcli.features.mcp.entries import ServerEntry
+    from agentcli.features.mcp.servers import Servers
+
+DECLARED_MOST = 10
+DECLARED_TOKENS = 8_000
+"""For all of them together, in every request."""
+DECLARED_SHARE = 0.04
+"""The same, of the model's window, where that is small."""
+
+Offer = tuple[ToolSpec, Load]
+
+
+class ToolCatalog:
+    def __init__(
+        self,
+        toolset: Toolset,
+        *,
+        servers: "Servers | None",
+        window_tokens: int | None,
+        past: Sequence[Fact] = (),
+    ) -> None:
+        """`before`: of a session that is taken up: what was found then is declared again."""
+        self._toolset = toolset
+        self._servers = servers
+        share = int(DECLARED_SHARE * window_tokens) if window_tokens else DECLARED_TOKENS
+        self._budget_tokens = min(share, DECLARED_TOKENS)
+        self._found = tuple(_iter_found(past))
+        self._count = 0
+        self._is_ready = servers is None
+        if servers is not None:
+            servers.admit = self.admit
+
+    def admit(self, offers: Iterable[Offer]) -> None:
+        """All of them are declared from now on, or all of them can be found."""
+        new = [one for one in offers if one[0].name not in self._toolset.names]
+        if self._count + len(new) > DECLARED_MOST or self._count_tokens(new) > self._budget_tokens:
+            deferred = [(replace(spec, deferred=True), load) for spec, load in new]
+            self._toolset.add((*deferred, self._build_search_offer(deferred)) if deferred else ())
+            self._toolset.declare(self._found)
+            return
+        self._count += len(new)
+        self._budget_tokens -= self._count_tokens(new)
+        self._toolset.add(new)
+
+    async def prepare(self) -> None:
+        """Before the first request: servers that were never asked are asked for their tools."""
+        if self._is_ready or self._servers is None:
+            return
+        self.admit(await self._servers.discover_new())
+        self._is_ready = True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every server is known, or was asked for its tools."""
+        return self._is_ready
+
+    @property
+    def toolset(self) -> Toolset:
+        return self._toolset
+
+    @property
+    def servers(self) -> "Servers | None":
+        """None: nobody has written any down."""
+        return self._servers
+
+    async def restart_server(self, entry: "ServerEntry") -> None:
+        """Starts a server anew; what it offers then can be called. Raises SettingsError."""
+        from agentcli.features.mcp.faults import ServerFault
+
+        assert self._servers is not None
+        try:
+            self.admit(await self._servers.restart_server(entry))
+        except ServerFault as fault:
+            raise SettingsError(str(fault), hint=f"agentcli mcp test {entry.name}") from fault
+
+    async def close(self) -> None:
+        if self._servers is not None:
+            await self._servers.close()
+
+    @staticmethod
+    def _count_tokens(offers: Iterable[Offer]) -> int:
+        return sum(count_spec_tokens(spec) for spec, _ in offers)
+
+    def _build_search_offer(self, new: Sequence[Offer]) -> Offer:
+        """Only the first counts: what a model was told of it stays as it was."""
+        deferred = (*self._toolset.deferred, *(spec for spec, _ in new))
+        counted = Counter(spec.source for spec in deferred)
+        told = ", ".join(f"{count} of {source}" for source, count in counted.items())
+        plain = load_spec("search_tools")
+        spec = replace(plain, description=f"{plain.description} There are {told}.")
+        return spec, partial(self._build_search_tool, spec)
+
+    def _build_search_tool(self, spec: ToolSpec) -> Tool:
+        from agentcli.tools.search_tools import SearchTools
+
+        toolset = self._toolset
+        return SearchTools(deferred=lambda: toolset.deferred, declare=toolset.declare, spec=spec)
+
+
+def _iter_found(past: Iterable[Fact]) -> Iterator[str]:
+    """What searches found."""
+    for fact in past:
+        if isinstance(fact, CallFinished):
+            yield from fact.result.found

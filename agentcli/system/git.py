@@ -1,0 +1,205 @@
+"""The git commands we need, run so that nothing of a repository's own can make git run more.
+
+git runs what its configuration names: filters, monitors, signers, transports. So it never reads a
+repository's configuration where it does any work. It gets a common directory of our making, with
+links to the objects and refs, and settings that are listed here as harmless.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+
+from agentcli.system import own_process
+from agentcli.types.errors import SettingsError
+from agentcli.types.fast_dataclass import dataclass
+
+TIME_LIMIT_S = 300
+
+NOT_INTO_OTHERS = "--ignore-submodules=dirty"
+"""A repository in a repository has settings of its own, which git would follow in there."""
+PLAIN_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", NOT_INTO_OTHERS)
+
+_HARMLESS = frozenset(
+    {
+        "core.autocrlf",
+        "core.eol",
+        "core.filemode",
+        "core.symlinks",
+        "core.ignorecase",
+        "core.precomposeunicode",
+        "core.protecthfs",
+        "core.protectntfs",
+        "core.trustctime",
+        "core.checkstat",
+        "core.excludesfile",
+        "core.attributesfile",
+        "core.sparsecheckout",
+        "core.sparsecheckoutcone",
+        "index.sparse",
+        "status.showuntrackedfiles",
+    }
+)
+"""How files compare and which are left out. None of them names a program."""
+_FORMAT = ("extensions.objectformat", "extensions.refstorage")
+
+_OURS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "core.untrackedCache": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "safe.bareRepository": "explicit",
+}
+_ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+_SHARED = ("objects", "refs", "packed-refs", "reftable", "logs", "info", "shallow", "worktrees")
+"""Of a repository's common directory: all that we use, and neither settings nor hooks."""
+
+
+def run_git(*arguments: str, cwd: Path) -> str:
+    """What it prints. Raises SettingsError with its last words where it fails."""
+    with prepare_git(*arguments, cwd=cwd) as (command, env):
+        return _run(command, cwd=cwd, env=env).decode("utf-8", "replace")
+
+
+def list_paths(*arguments: str, cwd: Path) -> list[str]:
+    """What `git ls-files` names. Raises SettingsError."""
+    with prepare_git("ls-files", "-z", *arguments, cwd=cwd) as (command, env):
+        return [os.fsdecode(path) for path in _run(command, cwd=cwd, env=env).split(b"\0") if path]
+
+
+def git_in(directory: Path, *arguments: str, work_tree: Path, given: bytes | None = None) -> bytes:
+    """What it prints in a git directory of our own. Raises SettingsError."""
+    own = {"GIT_DIR": str(directory), "GIT_WORK_TREE": str(work_tree)}
+    env = {**_environment(work_tree), **own, **_ALONE, **_as_environment(_OURS)}
+    return _run(["git", *arguments], cwd=work_tree, env=env, given=given)
+
+
+@contextmanager
+def prepare_git(
+    *arguments: str, cwd: Path, timeout_s: float = TIME_LIMIT_S
+) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """The command and its environment, for whoever runs it. Raises SettingsError."""
+    # Here git reads the repository's configuration, and only finds and lists: it runs nothing.
+    env = _environment(cwd) | _as_environment(_OURS)
+    repository = _find_repository(cwd, env, timeout_s)
+    settings = _list_settings(cwd, env, timeout_s)
+    with TemporaryDirectory(prefix="agentcli-git-", dir=_outside(cwd)) as directory:
+        common = Path(directory)
+        _stand_in(common, repository.common, settings)
+        kept = {key: value for key, value in settings.items() if key in _HARMLESS}
+        own = {
+            "GIT_DIR": str(repository.own),
+            "GIT_COMMON_DIR": str(common),
+            "GIT_WORK_TREE": str(repository.top),
+        }
+        yield ["git", *arguments], {**env, **own, **_ALONE, **_as_environment(kept | _OURS)}
+
+
+def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
+    """Checks a commit out into a new linked worktree. Raises SettingsError and OSError."""
+    with prepare_git("worktree", "add", "--detach", "--force", "--no-checkout", cwd=root) as made:
+        command, env = made
+        stand_in = Path(env["GIT_COMMON_DIR"])
+        real = Path(os.path.realpath(stand_in / "worktrees"))
+        real.mkdir(exist_ok=True)
+        _run([*command, str(tree), commit], cwd=root, env=env)
+        pointer = tree / ".git"
+        name = Path(pointer.read_text(encoding="utf-8").strip()).name
+        # It leads to where the stand-in is now, and soon is no more.
+        pointer.write_text(f"gitdir: {real / name}\n", encoding="utf-8")
+    run_git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=tree)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repository:
+    own: Path
+    common: Path
+    """Shared by all worktrees of the repository."""
+    top: Path
+
+
+def _find_repository(cwd: Path, env: Mapping[str, str], timeout_s: float) -> _Repository:
+    asked = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--show-toplevel")
+    said = _run(["git", "rev-parse", *asked], cwd=cwd, env=env, timeout_s=timeout_s)
+    try:
+        own, common, top = map(Path, os.fsdecode(said).removesuffix("\n").split("\n"))
+    except ValueError:
+        raise SettingsError(f"the name of a directory above {cwd} has a line break") from None
+    return _Repository(own=own, common=common, top=top)
+
+
+def _list_settings(cwd: Path, env: Mapping[str, str], timeout_s: float) -> dict[str, str]:
+    command = ["git", "config", "--list", "--includes", "-z"]
+    said = os.fsdecode(_run(command, cwd=cwd, env=env, timeout_s=timeout_s))
+    pairs = (one.partition("\n") for one in said.split("\0") if one)
+    return {key: value if separator else "true" for key, separator, value in pairs}
+
+
+def _stand_in(directory: Path, common: Path, settings: Mapping[str, str]) -> None:
+    """Makes `directory` a common directory without settings or hooks of the repository's."""
+    for name in _SHARED:
+        (directory / name).symlink_to(common / name)
+    formats = {key: settings[key] for key in _FORMAT if settings.get(key, "").isalnum()}
+    lines = [f"\t{key.partition('.')[2]} = {value}\n" for key, value in formats.items()]
+    version = f"[core]\n\trepositoryformatversion = {1 if formats else 0}\n\tbare = false\n"
+    (directory / "config").write_text("".join((version, "[extensions]\n", *lines)))
+
+
+def _outside(cwd: Path) -> str | None:
+    """A directory for temporary files that no command in the project can reach."""
+    project = own_process.project_around(cwd)
+    usual = (gettempdir(), "/var/tmp", "/dev/shm")
+    real = (path for path in usual if not Path(os.path.realpath(path)).is_relative_to(project))
+    return next((path for path in real if os.access(path, os.W_OK)), None)
+
+
+def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Not as options: a name may hold the sign that would end it there."""
+    pairs = {
+        name: text
+        for number, (key, value) in enumerate(settings.items())
+        for name, text in ((f"GIT_CONFIG_KEY_{number}", key), (f"GIT_CONFIG_VALUE_{number}", value))
+    }
+    return {"GIT_CONFIG_COUNT": str(len(settings)), **pairs}
+
+
+def _run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    given: bytes | None = None,
+    timeout_s: float = TIME_LIMIT_S,
+) -> bytes:
+    try:
+        ran = own_process.run(
+            command, beside=cwd, cwd=cwd, env=env, given=given, timeout_s=timeout_s
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
+        why = "git is not installed" if is_missing else f"git did not work: {error}"
+        raise SettingsError(why, hint="install git") from error
+    if ran.returncode:
+        said = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise SettingsError(
+            f"git {command[1]} failed: {''.join(said)}", hint=f"git -C {cwd} status"
+        )
+    return ran.stdout
+
+
+def _environment(cwd: Path) -> dict[str, str]:
+    """With nothing that leads to another repository, asks the user or reaches the network."""
+    return own_process.least_environment(cwd) | {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_PAGER": "cat",
+        "LC_ALL": "C.UTF-8",
+    }

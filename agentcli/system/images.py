@@ -1,0 +1,136 @@
+"""Images for models: whatever bytes come, what goes on is an image that every provider takes.
+
+An image stays in a conversation for good, and one that a provider refuses would end it: so each is
+decoded before it is believed, and made smaller where a provider would not take it as it is.
+"""
+
+import base64
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from agentcli.system import own_process
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Image
+
+SIDE_PIXELS = 2000
+"""What Anthropic takes where there are many images; every model scales to less by itself."""
+LIMIT_BYTES = 2_000_000
+"""Anthropic takes 5 MiB of base64 in one image, and 32 MB in a request, so that ten must fit."""
+READ_BYTES = 50_000_000
+TIME_LIMIT_S = 30
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+_STARTS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_RUN = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({program!r}, run_name='__main__')"
+"""With the modules that we have ourselves, wherever it runs and whatever its environment says."""
+
+
+class ImageRefused(Exception):
+    """Why no model can be shown it, as the rest of a sentence about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    image: Image
+    width: int
+    height: int
+    full_width: int
+    """Before it was made smaller."""
+    full_height: int
+
+    @property
+    def is_smaller(self) -> bool:
+        return (self.width, self.height) != (self.full_width, self.full_height)
+
+    def label(self, name: str) -> str:
+        """What stands before it in a conversation, and what a person is told of it."""
+        size = f"{self.full_width}x{self.full_height}"
+        shown = f", shown as {self.width}x{self.height}" if self.is_smaller else ""
+        return f"[image {name} · {size}{shown}]"
+
+
+def image_type(head: bytes) -> str | None:
+    """What it claims to be; its first 16 bytes are enough."""
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media for start, media in _STARTS if head.startswith(start)), None)
+
+
+def load_picture(path: Path) -> Picture:
+    """Raises NotShown, whatever is there."""
+    try:
+        return decode_picture(_read(path))
+    except OSError as error:
+        raise ImageRefused(f"cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def decode_picture(data: bytes) -> Picture:
+    """Raises NotShown. Takes a moment: not for the thread that everything waits for."""
+    claimed = image_type(data[:16])
+    if not data:
+        raise ImageRefused("is empty")
+    if claimed is None:
+        raise ImageRefused("is no PNG, JPEG, GIF or WebP image")
+    if len(data) > READ_BYTES:
+        raise ImageRefused(
+            f"is larger than {READ_BYTES // 1_000_000} MB: make a smaller copy of it"
+        )
+    head, _, made = _decode(data).partition(b"\n")
+    media_type, *sizes = head.decode("ascii").split(" ")
+    width, height, full_width, full_height = map(int, sizes)
+    return Picture(
+        image=Image(media_type=media_type, data=base64.b64encode(made or data).decode("ascii")),
+        width=width,
+        height=height,
+        full_width=full_width,
+        full_height=full_height,
+    )
+
+
+def _decode(data: bytes) -> bytes:
+    program = str(Path(__file__).with_name("image_decoder.py"))
+    own = [entry for entry in sys.path if Path(entry).is_absolute()]
+    try:
+        ran = own_process.run(
+            [
+                *(sys.executable, "-I", "-c", _RUN.format(path=own, program=program)),
+                *(str(SIDE_PIXELS), str(LIMIT_BYTES)),
+            ],
+            beside=None,
+            given=data,
+            timeout_s=TIME_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ImageRefused(f"could not be decoded within {TIME_LIMIT_S} s") from None
+    if ran.returncode == 1:
+        raise ImageRefused(f"cannot be shown: {_last_line(ran.stderr)}")
+    if ran.returncode:
+        raise ImageRefused(f"cannot be shown: its decoder ended with {ran.returncode}")
+    return ran.stdout
+
+
+def _last_line(said: bytes) -> str:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:200] if lines else "nobody knows why"
+
+
+def _read(path: Path) -> bytes:
+    _require_file(path.stat())
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        _require_file(os.fstat(handle))  # it may have been replaced by something that never ends
+        return file.read(READ_BYTES + 1)
+
+
+def _require_file(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ImageRefused("is no regular file")

@@ -1,0 +1,325 @@
+"""Text within limits: the first and the last of it, every byte in a file, and a note on the rest.
+
+However much is fed, memory stays constant; whatever is left out is counted and said, and no result
+is larger than its limit and its notes.
+"""
+
+import asyncio
+import codecs
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from agentcli.system.plain_text import to_plain_text
+from agentcli.system.process import Sink
+from agentcli.types.fast_dataclass import dataclass
+
+KEPT_HEAD_BYTES = 40_000
+KEPT_TAIL_BYTES = 160_000
+LINE_CHARS = 2_000
+LOG_LIMIT_BYTES = 2_000_000_000
+"""A command that prints without end must not fill the disk before its time is up."""
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_TORN_CHARACTER = re.compile(rb"[\x80-\xbf]{1,3}")
+_CAP_NOTE_BYTES = 60
+_PROGRESS_BYTES = 8_000
+
+
+def group_digits(number: int) -> str:
+    """4812331 as `4 812 331`."""
+    return f"{number:,}".replace(",", " ")
+
+
+def cap(text: str, limit_bytes: int) -> tuple[str, bool]:
+    """The text within a limit of at least 100 bytes, and whether anything had to be left out.
+
+    The end of an output says more than its start, so it gets two thirds of the room.
+    """
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit_bytes:
+        return text, False
+    room = max(0, limit_bytes - _CAP_NOTE_BYTES)
+    head = data[: room // 3].decode("utf-8", "ignore")
+    tail = data[len(data) - (room - room // 3) :].decode("utf-8", "ignore")
+    left_out = len(data) - _size(head) - _size(tail)
+    note = f"\n[... {group_digits(left_out)} bytes left out ...]\n"
+    return head + note + tail, True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputExcerpt:
+    """What a model is shown of an output."""
+
+    text: str
+    lines: int
+    """Of all the output."""
+    shown_lines: int
+    is_cut: bool
+
+
+class BoundedOutput:
+    """Takes a stream of bytes: all of it to a log, its first and last bytes to memory."""
+
+    def __init__(self, log_path: Path, log_fd: int) -> None:
+        """The log is open already; from here on it is closed by `close`."""
+        self.log_path = log_path
+        self.size_bytes = 0
+        self.logged_bytes = 0
+        self.log_fault = ""
+        """Why the log lacks the rest; empty while it holds every byte."""
+        self._newlines = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._log_fd = log_fd
+
+    def feed(self, chunk: bytes) -> None:
+        self.size_bytes += len(chunk)
+        self._newlines += chunk.count(b"\n")
+        self._write(chunk)
+        room = KEPT_HEAD_BYTES - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        self._tail += chunk
+        if len(self._tail) > 2 * KEPT_TAIL_BYTES:
+            del self._tail[:-KEPT_TAIL_BYTES]
+
+    def close(self) -> None:
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd = -1
+
+    @property
+    def lines(self) -> int:
+        last = self._tail or self._head
+        return self._newlines + (1 if last and last[-1:] != b"\n" else 0)
+
+    def last_lines(self, count: int) -> str:
+        """The latest output as plain text, cheap enough to be asked for while it streams."""
+        recent = bytes((self._tail or self._head)[-_PROGRESS_BYTES:])
+        shown = _lines(to_plain_text(_decode_after_cut(recent)))[-count:]
+        return _join(shown).rstrip("\n")
+
+    def finish(self) -> "OutputLines":
+        """All that is kept, as plain lines."""
+        tail = bytes(self._tail[-KEPT_TAIL_BYTES:])
+        gap_bytes = self.size_bytes - len(self._head) - len(tail)
+        if gap_bytes:
+            # Not told that it is the end, the decoder holds back a character the cut went through.
+            head = codecs.getincrementaldecoder("utf-8")("replace").decode(self._head)
+            last_lines = _lines(to_plain_text(_decode_after_cut(tail)))
+        else:
+            head = (self._head + tail).decode("utf-8", "replace")
+            last_lines = []
+        return OutputLines(
+            head=_lines(to_plain_text(head)),
+            tail=last_lines,
+            gap_bytes=gap_bytes,
+            lines=self.lines,
+            where=self._where(),
+        )
+
+    def _where(self) -> str:
+        extent = (
+            "all" if not self.log_fault else f"the first {group_digits(self.logged_bytes)} bytes"
+        )
+        return f"{extent} of it: {self.log_path}, read it with read_file or grep"
+
+    def _write(self, chunk: bytes) -> None:
+        """A log that cannot be written is said in the notes; the command goes on."""
+        if self.log_fault:
+            return
+        if self.logged_bytes + len(chunk) > LOG_LIMIT_BYTES:
+            self.log_fault = f"it ends at {group_digits(LOG_LIMIT_BYTES)} bytes"
+            return
+        try:
+            view = memoryview(chunk)
+            while view:
+                written = os.write(self._log_fd, view)
+                self.logged_bytes += written
+                view = view[written:]
+        except OSError as error:
+            self.log_fault = error.strerror or str(error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLines:
+    """An output as lines from its start and from its end."""
+
+    head: list[str]
+    tail: list[str]
+    """Empty where `head` is everything."""
+    gap_bytes: int
+    """Between the two, and only in the log."""
+    lines: int
+    where: str
+
+    def card(self, *, first: int, last: int) -> tuple[str, str]:
+        """The first and the last lines for people; no last ones where the first are all."""
+        if not self.gap_bytes and len(self.head) <= first + last:
+            return _join(self.head).rstrip("\n"), ""
+        ends = self.head[:first], (self.tail or self.head)[-last:]
+        return _join(ends[0]).rstrip("\n"), _join(ends[1]).rstrip("\n")
+
+    def excerpt(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
+        """Whole where it fits; else lines from both ends, and between them what was left out."""
+        if not self.gap_bytes:
+            text = _join(self.head)
+            if _size(text) <= limit_bytes:
+                return self._whole(text)
+        return self._ends(limit_bytes=limit_bytes, head_bytes=head_bytes)
+
+    def _whole(self, text: str) -> OutputExcerpt:
+        is_cut = any(len(line) > LINE_CHARS for line in self.head)
+        if is_cut:
+            text = text.removesuffix("\n") + f"\n[... lines were cut; {self.where} ...]\n"
+        return OutputExcerpt(text=text, lines=self.lines, shown_lines=self.lines, is_cut=is_cut)
+
+    def _ends(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
+        head, tail = _close_gap(self.head, self.tail) if self.gap_bytes else (self.head, [])
+        first = _take_fitting(head, head_bytes)
+        rest = tail if self.gap_bytes else head[len(first) :]
+        last = _take_fitting(reversed(rest), limit_bytes - head_bytes)[::-1]
+        shown_lines = min(self.lines, len(first) + len(last))
+        kept_bytes = _size("".join(self.head)) + _size("".join(self.tail))
+        left_out = _describe_gap(
+            size_bytes=self.gap_bytes + kept_bytes - _size("".join(first)) - _size("".join(last)),
+            lines=self.lines - shown_lines,
+        )
+        before = _join(first)
+        if before and not before.endswith("\n"):
+            before += "\n"
+        return OutputExcerpt(
+            text=f"{before}[... {left_out}; {self.where} ...]\n{_join(last)}",
+            lines=self.lines,
+            shown_lines=shown_lines,
+            is_cut=True,
+        )
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their newlines; only a newline ends one."""
+    return _LINE.findall(text)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8"))
+
+
+def _decode_after_cut(data: bytes) -> str:
+    """Text cut out of a stream, without the rest of a character the cut went through."""
+    torn = _TORN_CHARACTER.match(data)
+    return data[torn.end() if torn else 0 :].decode("utf-8", "replace")
+
+
+def _close_gap(head: list[str], tail: list[str]) -> tuple[list[str], list[str]]:
+    """The pieces at a gap without the lines it tears, but with the ends of long ones."""
+    half = LINE_CHARS // 2
+    *before, left = head or [""]
+    *after, right = tail[::-1] or [""]
+    if left.endswith("\n"):
+        before.append(left)
+    elif len(left) > half or not before:
+        before.append(left[:half])
+    if len(right) > half or not after:
+        after.append(right[-half:])
+    return before, after[::-1]
+
+
+def _take_fitting(lines: Iterable[str], limit_bytes: int) -> list[str]:
+    fitting = []
+    for line in lines:
+        limit_bytes -= _size(_shorten(line))
+        if limit_bytes < 0:
+            break
+        fitting.append(line)
+    return fitting
+
+
+def _join(lines: Iterable[str]) -> str:
+    return "".join(map(_shorten, lines))
+
+
+def _shorten(line: str) -> str:
+    if len(line) <= LINE_CHARS:
+        return line
+    half = LINE_CHARS // 2
+    return (
+        f"{line[:half]}[... {group_digits(len(line) - 2 * half)} characters left out "
+        f"...]{line[-half:]}"
+    )
+
+
+def _describe_gap(*, size_bytes: int, lines: int) -> str:
+    of_lines = f", {group_digits(lines)} lines" if lines else ""
+    return f"{group_digits(size_bytes)} bytes{of_lines} left out"
+
+
+# Output changed on its way to where it is kept, so that what was taken out is kept nowhere.
+
+
+class OutputFilter(Protocol):
+    """May hold back the end of what it was given, and gives the rest when it is closed."""
+
+    def feed(self, chunk: bytes) -> bytes: ...
+
+    def close(self) -> bytes: ...
+
+
+class FilteredSink:
+    """A sink before another one."""
+
+    def __init__(self, sink: Sink, by: OutputFilter) -> None:
+        self._sink = sink
+        self._filter = by
+
+    def feed(self, chunk: bytes) -> None:
+        if kept := self._filter.feed(chunk):
+            self._sink.feed(kept)
+
+    def close(self) -> None:
+        if rest := self._filter.close():
+            self._sink.feed(rest)
+        self._sink.close()
+
+
+# Output on its way to where it is kept, with its latest lines told to people now and then.
+
+
+TELL_EVERY_S = 0.1
+
+
+class LiveOutput:
+    """A sink that keeps everything and tells at most ten times a second."""
+
+    def __init__(self, output: BoundedOutput, *, report: Callable[[str], None], lines: int) -> None:
+        self._kept = output
+        self._tell = report
+        self._lines = lines
+        self._loop = asyncio.get_running_loop()
+        self._not_before = 0.0
+        self._due: asyncio.TimerHandle | None = None
+        self._is_watched = True
+
+    def feed(self, chunk: bytes) -> None:
+        self._kept.feed(chunk)
+        if self._is_watched and self._due is None:
+            when = max(self._not_before, self._loop.time())
+            self._due = self._loop.call_at(when, self._report_latest)
+
+    def close(self) -> None:
+        self._kept.close()
+
+    def stop_progress(self) -> None:
+        """What comes from now on is only kept."""
+        self._is_watched = False
+        if self._due is not None:
+            self._due.cancel()
+
+    def _report_latest(self) -> None:
+        self._due = None
+        self._tell(self._kept.last_lines(self._lines))
+        self._not_before = self._loop.time() + TELL_EVERY_S

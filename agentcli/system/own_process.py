@@ -1,0 +1,243 @@
+"""The one place that starts our own helpers: git, an editor, a clipboard, a decoder.
+
+They run outside of any sandbox, so nothing that a repository or a sandboxed command could have
+left behind may decide what runs. A program is found by its absolute path, outside of the project;
+its environment holds listed variables, and none that leads into the project.
+"""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from agentcli.system import kinds
+from agentcli.system.environment import is_secret_name
+
+SYSTEM_DIRECTORIES = (
+    *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
+    *("/opt/homebrew/bin", "/opt/local/bin"),
+    *("/run/current-system/sw/bin", "/nix/var/nix/profiles/default/bin"),
+)
+"""Searched first: no command in a sandbox can write there."""
+
+_LISTED = frozenset(
+    {
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "LD_LIBRARY_PATH",
+        "GIT_CONFIG_GLOBAL",
+    }
+)
+_LOADED_FROM = frozenset(
+    {
+        "PATH",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "DYLD_LIBRARY_PATH",
+        "DYLD_INSERT_LIBRARIES",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "NODE_PATH",
+        "NODE_OPTIONS",
+        "PERL5LIB",
+        "PERLLIB",
+        "RUBYLIB",
+        "GEM_PATH",
+        "GEM_HOME",
+    }
+)
+"""What programs load code from: a relative entry means whatever directory they run in."""
+
+_HOMES = ("HOME", "PWD", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR")
+"""Passed on wherever they lead: what stands there is the user's, and protected."""
+
+_SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/opt", "/nix", "/run/current-system")))
+
+_VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
+_NODE_PROGRAMS = ("node_modules", ".bin")
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    beside: Path | None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    given: bytes | None = None,
+    timeout_s: float | None = None,
+) -> "subprocess.CompletedProcess[bytes]":
+    """Returns what came of it. Raises OSError where there is no such program, and TimeoutExpired.
+
+    `beside`: the workspace, of which it must get nothing; None: it is found in the system alone.
+    `env`: all of its environment; None: the least.
+    """
+    env = least_environment(beside) if env is None else env
+    return subprocess.run(
+        _absolute(argv, env, beside),
+        cwd=cwd,
+        env=env,
+        input=given,
+        stdin=subprocess.DEVNULL if given is None else None,
+        capture_output=True,
+        timeout=timeout_s,
+    )
+
+
+def start(
+    argv: Sequence[str | Path],
+    *,
+    beside: Path | None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: int | None = subprocess.DEVNULL,
+    stdout: int | None = subprocess.DEVNULL,
+    stderr: int | None = subprocess.DEVNULL,
+    process_group: int | None = None,
+    start_new_session: bool = False,
+) -> "subprocess.Popen[bytes]":
+    """As `run`, for whoever follows it. None as a stream: ours, the terminal."""
+    env = least_environment(beside) if env is None else env
+    return subprocess.Popen(
+        _absolute(argv, env, beside),
+        cwd=cwd,
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        process_group=process_group,
+        start_new_session=start_new_session,
+    )
+
+
+def find_program(name: str, *, beside: Path | None, path: str | None = None) -> str | None:
+    """Its absolute path; None: there is none, or only one that the project brings.
+
+    `path`: where to look, if not first in the system.
+    """
+    return next(find_programs(name, beside=beside, path=path), None)
+
+
+def find_programs(name: str, *, beside: Path | None, path: str | None = None) -> Iterator[str]:
+    """All that have the name, the first one first."""
+    project = _project(beside)
+    directories = (system_path(beside) if path is None else path).split(os.pathsep)
+    candidates = [name] if os.sep in name else [f"{one}{os.sep}{name}" for one in directories]
+    return filter(None, (_usable(Path(one), project) for one in candidates))
+
+
+def system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The directories of the system, then those of PATH that no project can fill."""
+    return os.pathsep.join(dict.fromkeys((*_system(), *_filter_path(beside, environ))))
+
+
+def user_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The same in the user's order: for programs that are theirs to choose."""
+    return os.pathsep.join(dict.fromkeys((*_filter_path(beside, environ), *_system())))
+
+
+def least_environment(beside: Path | None) -> dict[str, str]:
+    """For what needs to know where home is, and what language to speak."""
+    project = _project(beside)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if (name in _LISTED or name.startswith("LC_")) and not _leads_into(project, name, value)
+    }
+    return (
+        kept
+        | {name: os.environ[name] for name in _HOMES if name in os.environ}
+        | {"PATH": system_path(beside)}
+    )
+
+
+def user_environment(beside: Path | None) -> dict[str, str]:
+    """For what the user works with, an editor or a browser: theirs, without secrets."""
+    known = {name: value for name, value in os.environ.items() if not is_secret_name(name)}
+    return without_project(known, beside)
+
+
+def without_project(environ: Mapping[str, str], beside: Path | None) -> dict[str, str]:
+    """An environment without the variables that lead into the project."""
+    project = _project(beside)
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in _HOMES or not _leads_into(project, name, value)
+    }
+    return kept | {"PATH": user_path(beside, environ)}
+
+
+def project_around(folder: Path) -> Path:
+    """The root of the repository around it, else itself: an earlier session may have had it all."""
+    real = Path(os.path.realpath(folder))
+    above = (parent for parent in (real, *real.parents) if kinds.exists(parent / ".git"))
+    return next(above, real)
+
+
+def _project(beside: Path | None) -> Path | None:
+    return project_around(beside) if beside else None
+
+
+def _absolute(argv: Sequence[str | Path], env: Mapping[str, str], beside: Path | None) -> list[str]:
+    name, *words = map(str, argv)
+    is_ours = name == sys.executable
+    own = name if is_ours else find_program(name, beside=beside, path=env.get("PATH", ""))
+    if own is None:
+        raise FileNotFoundError(errno.ENOENT, "there is no such program", name)
+    return [own, *words]
+
+
+def _usable(program: Path, project: Path | None) -> str | None:
+    if not program.is_absolute() or not os.access(program, os.X_OK) or kinds.is_directory(program):
+        return None
+    # A link in a directory of the system may lead into the project as well.
+    real = Path(os.path.realpath(program))
+    return None if _is_in(project, program) or _is_in(project, real) else str(program)
+
+
+def _system() -> Iterator[str]:
+    return (directory for directory in SYSTEM_DIRECTORIES if kinds.is_directory(Path(directory)))
+
+
+def _filter_path(beside: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
+    if beside is None:
+        return iter(())
+    project = _project(beside)
+    entries = environ.get("PATH", "").split(os.pathsep)
+    return (entry for entry in entries if _is_kept(entry, project))
+
+
+def _is_kept(entry: str, project: Path | None) -> bool:
+    folder = Path(entry)
+    if not folder.is_absolute() or not kinds.is_directory(folder):
+        return False
+    real = Path(os.path.realpath(folder))
+    is_local = (
+        kinds.exists(folder.parent / _VIRTUAL_ENVIRONMENT) or real.parts[-2:] == _NODE_PROGRAMS
+    )
+    return not is_local and not _is_in(project, folder) and not _is_in(project, real)
+
+
+def _is_in(project: Path | None, path: Path) -> bool:
+    """Whether the project has a say in it. With the root as project, the system is its own."""
+    if project is None or not path.is_relative_to(project):
+        return False
+    return not any(path.is_relative_to(own) for own in _SYSTEM if project in own.parents)
+
+
+def _leads_into(project: Path | None, name: str, value: str) -> bool:
+    """Whether one of its entries is in the project, or would be where it is run there."""
+    return any(_is_inside(project, name, entry) for entry in value.split(os.pathsep))
+
+
+def _is_inside(project: Path | None, name: str, entry: str) -> bool:
+    if Path(entry).is_absolute():
+        return _is_in(project, Path(entry)) or _is_in(project, Path(os.path.realpath(entry)))
+    return name in _LOADED_FROM and bool(entry)

@@ -1,0 +1,93 @@
+"""What a person wrote in a file, a variable or a flag, made into a value of the type it must have.
+
+Each raises ValueError that says what would be right: "a whole number above 0".
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_UNITS = (3600, 60, 1)
+
+
+def parse_text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a text")
+    return value.strip()
+
+
+def parse_path(value: Any) -> Path:
+    return Path(parse_text(value)).expanduser()
+
+
+def parse_choice(*words: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(value)
+
+    return check
+
+
+def parse_whole(value: Any) -> int:
+    wanted = "a whole number above 0"
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(wanted)
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if number <= 0:
+        raise ValueError(wanted)
+    return number
+
+
+def parse_amount(value: Any) -> float:
+    wanted = "a number above 0"
+    if isinstance(value, bool):
+        raise ValueError(wanted)
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not 0 < number < float("inf"):
+        raise ValueError(wanted)
+    return number
+
+
+def parse_seconds(value: Any) -> float:
+    """90, 90s, 30m, 1h30m."""
+    wanted = "a time above 0, such as 90s, 30m or 1h30m"
+    if isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
+        return parse_seconds(
+            sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))
+        )
+    try:
+        return parse_amount(value)
+    except (ValueError, TypeError):
+        raise ValueError(wanted) from None
+
+
+def parse_switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if not isinstance(value, str) or value.lower() not in words:
+        raise ValueError("true or false")
+    return words[value.lower()]
+
+
+# A number that somebody typed.
+
+
+DIGITS_MAX = 18
+"""A longer one is the number of nothing, and may cost more to read than it is worth."""
+
+
+def parse_whole_number(text: str) -> int | None:
+    """None: it is anything but a few of the digits 0 to 9."""
+    if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX:
+        return int(text)
+    return None

@@ -1,0 +1,317 @@
+"""One process: started, its output streamed, waited for, and ended with all that came of it.
+
+It is over when the process itself is over: nobody waits for a child that kept the pipe. asyncio's
+own subprocesses wait for exactly that, so this is a plain Popen, its pidfd and a non-blocking pipe.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
+from threading import Thread
+from typing import Any, Protocol, TypeVar
+
+from agentcli.system import process_tree
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.verdicts import Grants, Sandbox
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 64 * 1024
+DRAIN_S = 0.2
+
+Steps = tuple[tuple[int, float], ...]
+"""Signals to the process group, each with the seconds it is given to work."""
+
+AFTER_TIMEOUT: Steps = ((signal.SIGTERM, 2.0), (process_tree.KILL, 1.0))
+AFTER_INTERRUPT: Steps = ((signal.SIGINT, 2.0), (signal.SIGTERM, 3.0), (process_tree.KILL, 1.0))
+
+
+class Sink(Protocol):
+    """Where output goes. Must not block."""
+
+    def feed(self, chunk: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Pipe:
+    """The reading end of a command's output, read as it comes until its last writer is gone.
+
+    It may outlive the command: a server left running goes on writing, and must not be killed by
+    a pipe that nobody reads.
+    """
+
+    def __init__(self, sink: Sink, *, reader: int | None = None) -> None:
+        """`reader`: of a pipe that a process has the other end of already."""
+        self._sink = sink
+        self._ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._fd, self.writer = (reader, -1) if reader is not None else os.pipe()
+        os.set_blocking(self._fd, False)
+        self._loop.add_reader(self._fd, self._read)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._ended.is_set()
+
+    async def drain(self, within_s: float) -> bool:
+        """Waits for the end of the output, but not for long; whether it came."""
+        if self.is_open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._ended.wait()
+        return not self.is_open
+
+    def close_writer(self) -> None:
+        """Once the process has it: while we hold it too, the output has no end."""
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    def close(self) -> None:
+        self.close_writer()
+        if self.is_open:
+            self._ended.set()
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._sink.close()
+
+    def _read(self) -> None:
+        try:
+            chunk = os.read(self._fd, CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        if chunk:
+            self._sink.feed(chunk)
+        else:
+            self.close()
+
+
+class Released(Exception):
+    """Whoever waited for a process is to wait no longer. It runs on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnd:
+    """How a command came to its end."""
+
+    returncode: int
+    """As Popen has it: a signal's number, negative, where one killed it."""
+    timed_out: bool
+    duration_s: float
+    left_running: tuple[int, ...]
+    """Descendants that are alive and were left alone; after a timeout, what would not die."""
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdout: int,
+    stdin: int = DEVNULL,
+    stderr: int = STDOUT,
+    pass_fds: Sequence[int] = (),
+) -> "Popen[bytes]":
+    """In a session of its own: a group to signal, and no terminal to read from.
+
+    It is confined as the thread is that calls this.
+    """
+    return Popen(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )
+
+
+def start_sandboxed(
+    sandbox: Sandbox | None,
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: dict[str, str],
+    stdout: int,
+    grants: Grants,
+    stdin: int = DEVNULL,
+    stderr: int = STDOUT,
+    waits: bool = False,
+) -> "Popen[bytes]":
+    """Confined; None: unconfined, which a person has answered for."""
+    if sandbox is None:
+        return start(argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
+    return sandbox.start(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        grants=grants,
+        waits=waits,
+    )
+
+
+async def run(
+    child: "Popen[bytes]",
+    *,
+    pipe: Pipe,
+    tag: str,
+    timeout_s: float,
+    since_pid: int | None = None,
+    release: asyncio.Event | None = None,
+) -> ProcessEnd:
+    """Follows a process whose output is the pipe, and returns soon after it has ended.
+
+    `since_pid`: the newest process when it began, if it was started before that.
+
+    Cancelled, it first ends the process and everything that carries its mark. Raises Released,
+    and ends nothing, if `release` comes first.
+    """
+    began = time.monotonic()
+    pipe.close_writer()
+    timed_out = False
+    left: Sequence[int] = ()
+    try:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _wait_for_exit_or_release(release, child)
+        except TimeoutError:
+            timed_out = True
+            left = await end(child, tag=tag, steps=AFTER_TIMEOUT)
+        duration_s = time.monotonic() - began
+        await pipe.drain(DRAIN_S)
+    except asyncio.CancelledError:
+        await run_to_completion(_interrupt(child, tag=tag, pipe=pipe))
+        raise
+    if not timed_out:
+        left = process_tree.find_survivors(
+            tag, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
+        )
+    return ProcessEnd(
+        returncode=_returncode(child),
+        timed_out=timed_out,
+        duration_s=duration_s,
+        left_running=tuple(left),
+    )
+
+
+async def wait_for_exit(child: "Popen[bytes]") -> int:
+    """The return code, as soon as the process itself is gone."""
+    await _wait_until_gone(child, exited=asyncio.Event())
+    return child.wait()
+
+
+async def _wait_for_exit_or_release(release: asyncio.Event | None, child: "Popen[bytes]") -> None:
+    await _wait_until_gone(child, exited=release or asyncio.Event())
+    if child.poll() is None:
+        raise Released
+
+
+async def _wait_until_gone(child: "Popen[bytes]", *, exited: asyncio.Event) -> None:
+    """Returns when the event is set: by the end of the process, if by nobody before that."""
+    if child.poll() is not None:
+        return
+    loop = asyncio.get_running_loop()
+    try:
+        pidfd = os.pidfd_open(child.pid)
+    except (AttributeError, OSError):
+        _wait_in_thread(child, lambda: loop.call_soon_threadsafe(exited.set))
+        await exited.wait()
+        return
+    loop.add_reader(pidfd, exited.set)
+    try:
+        await exited.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+
+
+async def end(child: "Popen[bytes]", *, tag: str, steps: Steps) -> list[int]:
+    """Ends a process, its group, and then what left the group; returns what would not die."""
+    # Who their parents are can be told only while those live.
+    known = {pid: process_tree.start_time(pid) for pid in process_tree.find_processes(tag)}
+    for number, patience_s in steps:
+        if not process_tree.signal_group(child.pid, number):
+            break
+        await _wait_for_group(child, patience_s, leader_only=number == signal.SIGINT)
+    left = await process_tree.kill_all(tag, known=known)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(process_tree.SWEEP_LIMIT_S):
+            await wait_for_exit(child)
+    return left
+
+
+def signal_of_death(returncode: int) -> str | None:
+    """The signal that killed a process, or of which its shell says, by 128 and more, that it did.
+
+    Not SIGPIPE in a shell's words: a pipeline whose reader had enough ends like that every day.
+    """
+    if returncode < 0:
+        return _signal_name(-returncode)
+    number = returncode - 128
+    return _signal_name(number) if number in range(1, 32) and number != signal.SIGPIPE else None
+
+
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
+    """Finishes what must be finished, however often the caller is cancelled; it is told after."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
+    return task.result()
+
+
+async def _interrupt(child: "Popen[bytes]", *, tag: str, pipe: Pipe) -> None:
+    await end(child, tag=tag, steps=AFTER_INTERRUPT)
+    await pipe.drain(DRAIN_S)
+
+
+async def _wait_for_group(child: "Popen[bytes]", within_s: float, *, leader_only: bool) -> None:
+    """Waits for a group to be empty, but not for long.
+
+    After an interrupt it is enough that the shell went: what it has in the background ignores
+    interrupts, and is told again with the next signal.
+    """
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if child.poll() is not None and (leader_only or not process_tree.group_lives(child.pid)):
+            return
+        await asyncio.sleep(process_tree.LOOK_EVERY_S)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _wait_in_thread(child: "Popen[bytes]", then: Callable[[], object]) -> None:
+    def wait() -> None:
+        child.wait()
+        # The loop may have been closed meanwhile, and then nobody waits to be told.
+        with suppress(RuntimeError):
+            then()
+
+    Thread(target=wait, name=f"wait for {child.pid}", daemon=True).start()
+
+
+def _returncode(child: "Popen[bytes]") -> int:
+    """A process that would not die even of SIGKILL counts as killed: it will be, when it wakes."""
+    code = child.poll()
+    return -process_tree.KILL if code is None else code

@@ -1,0 +1,238 @@
+"""The processes of one command: finding them, whoever their parent is now, and ending them all.
+
+A process group holds what a shell starts until something in it calls setsid; then neither group nor
+parent tells whose it is. So a command carries a mark, a text found nowhere else, in two places that
+every descendant inherits: its environment, and the name of a file open as `MARK_FD`. Two, because
+each can be lost: `env -i` and programs that rewrite their title drop the one, every Python and Node
+parent closes the other.
+
+A mark can be copied, too, into a file of variables that the person's own programs load. So a
+confined command's says that it is one, and only what the sandbox has closed the way to new
+privileges for is taken for its process: nothing can undo that, and few others have it.
+
+Adopting orphans (PR_SET_CHILD_SUBREAPER) is not used: it would hand us the orphans of every other
+process the agent starts too, with nothing to tell whose they are, and leave their zombies to us.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.system import own_process
+
+MARK_FD = 99
+"""Above what scripts use by hand, below every usual limit of open files."""
+
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+LOOK_EVERY_S = 0.02
+SWEEP_LIMIT_S = 2.0
+"""After that, what still lives cannot be killed: it waits for a disk that does not answer."""
+_EMPTY_LOOKS_S = (0.011, 0.023, 0.017, 0.031, 0.013)
+"""How long after each look that finds nobody: never in step with processes that replace others."""
+
+CONFINED_STATUS = "^NoNewPrivs:.1$"
+"""How the kernel tells of every process in a sandbox; also for grep."""
+
+_PROC = Path("/proc")
+_HAS_PROC = _PROC.joinpath("self/environ").exists()
+_CONFINED = "agentcli-confined-"
+_IS_CONFINED = re.compile(CONFINED_STATUS, re.MULTILINE)
+_REST_OF_MARK = re.compile(r"[0-9.]*")
+_NEAR_PIDS = 512
+_NEAR_S = 1.0
+
+
+def new_tag(*, confined: bool) -> str:
+    """`confined`: all that shall carry it runs in a sandbox."""
+    return f"{_CONFINED if confined else 'agentcli-'}{secrets.token_hex(8)}."
+
+
+def is_confined(tag: str) -> bool:
+    return tag.startswith(_CONFINED)
+
+
+def find_processes(tag: str) -> dict[int, str]:
+    """Every living process that carries the mark, or one that begins with it, and which.
+
+    A child of one that does counts too, even if it was started with nothing to carry.
+    """
+    if not _HAS_PROC:
+        return _find_with_ps(tag)
+    found = _filter_tagged(tag, list_pids())
+    stats = {pid: stat for pid in list_pids() if found and (stat := _stat(pid))}
+    grown = -1
+    while grown != len(found):
+        grown = len(found)
+        found |= {pid: found[stat.parent] for pid, stat in stats.items() if stat.parent in found}
+    return found
+
+
+def find_survivors(tag: str, *, shell_pid: int, since_pid: int, ran_s: float) -> list[int]:
+    """What a shell left behind, each without its own children; cheap after a short command.
+
+    Process ids are handed out in order, so few after `since_pid`, which was the newest when it
+    began, can be its descendants. Only when the numbers may have come round, or the machine was
+    busy, are all processes looked at.
+    """
+    if not _HAS_PROC:
+        # To ask ps after every command would take longer than most of them do.
+        return list(find_processes(tag)) if signal_group(shell_pid, 0) else []
+    newest = newest_pid()
+    if ran_s < _NEAR_S and 0 < since_pid <= newest <= since_pid + _NEAR_PIDS:
+        found = _filter_tagged(tag, range(since_pid + 1, newest + 1))
+    else:
+        found = find_processes(tag)
+    stats = ((pid, _stat(pid)) for pid in found)
+    return [pid for pid, stat in stats if stat and stat.parent not in found]
+
+
+def start_time(pid: int) -> str:
+    """When a process started, to tell it from a later one with its number; empty: it is gone."""
+    if not _HAS_PROC:
+        return "".join(_ps("-p", str(pid), "-o", "lstart="))
+    stat = _stat(pid)
+    return stat.born if stat else ""
+
+
+def group_lives(group: int) -> bool:
+    """Whether anybody in a process group runs; zombies of a parent that does not care do not."""
+    if not signal_group(group, 0):
+        return False
+    if not _HAS_PROC:
+        return True
+    return any(stat.group == group for stat in map(_stat, list_pids()) if stat)
+
+
+def signal_processes(pids: Iterable[int], number: int) -> None:
+    """Signals each process that is there and ours."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def signal_group(group: int, number: int) -> bool:
+    """Signals a process group; False: there is nobody in it."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+async def kill_all(tag: str, *, known: Mapping[int, str]) -> list[int]:
+    """Kills all that carries the mark, and of those `known` by their birth what is left of them.
+
+    Returns what would not die. One look can miss a process that just then replaces another or
+    starts a program, so it takes some in a row, some time apart, that find nobody.
+    """
+    deadline = time.monotonic() + SWEEP_LIMIT_S
+    empty_looks = 0
+    found: list[int] = []
+    while empty_looks <= len(_EMPTY_LOOKS_S) and time.monotonic() < deadline:
+        found = [*find_processes(tag), *_find_living(known)]
+        signal_processes(found, KILL)
+        await asyncio.sleep((*_EMPTY_LOOKS_S, 0)[0 if found else empty_looks])
+        empty_looks = 0 if found else empty_looks + 1
+    return found
+
+
+async def wait_until_gone(known: Mapping[int, str], *, within_s: float) -> None:
+    """Waits, but not for long, until none of the processes known by their birth is left."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if not _find_living(known):
+            return
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _find_living(known: Mapping[int, str]) -> list[int]:
+    return [pid for pid, birth in known.items() if birth and start_time(pid) == birth]
+
+
+def _filter_tagged(tag: str, pids: Iterable[int]) -> dict[int, str]:
+    found = (
+        (pid, _complete_tag(tag, _read_environment_tag(_PROC / str(pid), tag))) for pid in pids
+    )
+    return {pid: whole for pid, whole in found if whole and _may_carry_tag(pid, tag)}
+
+
+def _may_carry_tag(pid: int, tag: str) -> bool:
+    if not is_confined(tag):
+        return True
+    try:
+        status = _PROC.joinpath(str(pid), "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return _IS_CONFINED.search(status) is not None
+
+
+def _complete_tag(tag: str, text: str) -> str:
+    """The first that begins with the mark; empty: there is none."""
+    at = text.find(tag)
+    rest = _REST_OF_MARK.match(text, at + len(tag))
+    return tag + rest[0] if at >= 0 and rest else ""
+
+
+def _read_environment_tag(process: Path, tag: str) -> str:
+    """Where a process would carry a mark. It says nothing of a zombie, or of another user's."""
+    with suppress(OSError):
+        environment = process.joinpath("environ").read_bytes()
+        if tag.encode() in environment:
+            return environment.decode("utf-8", "replace")
+    with suppress(OSError):
+        return str(process.joinpath(f"fd/{MARK_FD}").readlink())
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    parent: int
+    group: int
+    born: str
+
+
+def _stat(pid: int) -> _Stat | None:
+    """What the kernel tells of a process; nothing of one that is dead, reaped or not."""
+    try:
+        stat = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything; the fields after it are plain words.
+    state, parent, group, *more = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else _Stat(int(parent), int(group), more[16])
+
+
+def list_pids() -> Iterator[int]:
+    """Of all processes, the dead that nobody has asked about among them."""
+    return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+
+
+def newest_pid() -> int:
+    """Of this machine or container; -1 where it cannot be told."""
+    try:
+        return int(_PROC.joinpath("loadavg").read_text(encoding="ascii").split()[-1])
+    except (OSError, ValueError, IndexError):
+        return -1
+
+
+def _find_with_ps(tag: str) -> dict[int, str]:
+    """Where there is no /proc: `e` has ps print each process's environment behind its command."""
+    lines = (line.split(None, 1) for line in _ps("axeww", "-o", "pid=,command="))
+    found = ((pid, _complete_tag(tag, "".join(words))) for pid, *words in lines)
+    return {int(pid): whole for pid, whole in found if whole}
+
+
+def _ps(*arguments: str) -> list[str]:
+    try:
+        listed = own_process.run(["ps", *arguments], beside=None)
+    except OSError:
+        return []
+    return listed.stdout.decode("utf-8", "replace").splitlines()

@@ -1,0 +1,176 @@
+"""What lies in a workspace and is no work: keys, and what runs at a login or with the system.
+
+It matters only where the home directory or the root is the workspace, or lies in it. Keys are
+hidden: nobody reads them. What runs later is guarded: nobody writes it without a yes, whether it
+exists or not. The lists hold for commands in a sandbox and for the file tools alike.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from agentcli.system.home import home as home_of_user
+
+_SECRETS = (
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".git-credentials",
+    ".npmrc",
+    ".pypirc",
+    ".vault-token",
+    ".password-store",
+    ".mozilla",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/agentcli/keys.toml",
+    ".config/agentcli/logins",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/hub",
+    ".gradle/gradle.properties",
+    ".local/share/keyrings",
+    ".m2/settings.xml",
+    ".terraform.d/credentials.tfrc.json",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".node_repl_history",
+)
+_STARTUP_FILES = (
+    ".bashrc",
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".profile",
+    ".zlogin",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    ".gitconfig",
+    ".pam_environment",
+    ".xprofile",
+    ".xsession",
+    ".xsessionrc",
+)
+_STARTUP_DIRECTORIES = (
+    ".ssh",
+    ".config/autostart",
+    ".config/fish",
+    ".config/environment.d",
+    ".config/git",
+    ".config/systemd",
+    ".local/bin",
+)
+
+
+_SYSTEM = (
+    *("bin", "boot", "etc", "lib", "lib32", "lib64", "libx32", "nix", "gnu", "sbin", "usr", "var"),
+    *("Applications", "Library", "System", "private"),
+)
+_STATE = ("dev", "proc", "run", "sys")
+"""No files, but the machine itself: its processes with their environments, its disks."""
+
+
+class Reserved:
+    def __init__(self, workspace: Path, *, home: Path, machine: Path = Path("/")) -> None:
+        """`machine`: its root directory. All paths are real ones."""
+        homes = (home, *_other_homes(machine, workspace))
+        self._homes = tuple(one for one in dict.fromkeys(homes) if one.is_relative_to(workspace))
+        self._machine = machine if machine.is_relative_to(workspace) else None
+        self._hidden = _fold_all(self.secrets())
+        self._guarded = _fold_all(self.startup())
+
+    def secrets(self) -> Iterator[Path]:
+        """What is hidden by its name, whether it exists or not."""
+        yield from (home / name for home in self._homes for name in _SECRETS)
+        if self._machine:
+            yield from (self._machine / name for name in _STATE)
+
+    def startup(self) -> Iterator[Path]:
+        """What is guarded, whether it exists or not."""
+        names = (*_STARTUP_FILES, *_STARTUP_DIRECTORIES)
+        yield from (home / name for home in self._homes for name in names)
+        if self._machine:
+            yield from (self._machine / name for name in (*_SYSTEM, *_STATE))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it lies in the workspace."""
+        return not (self._homes or self._machine)
+
+    def why_hidden(self, real: Path) -> str:
+        """Why a real path must not be read; empty: it may."""
+        if not self._hidden.isdisjoint(_at_or_above(real)):
+            return "it holds keys, passwords or a history of the user's"
+        if self._machine and _is_private(real, self._machine):
+            return "not everybody on this machine may read it"
+        return ""
+
+    def why_guarded(self, real: Path) -> str:
+        """Why a real path must not be written without a yes; empty: it may."""
+        if self._guarded.isdisjoint(_at_or_above(real)):
+            return ""
+        return "what stands there runs at a login or belongs to the system"
+
+
+def find_reserved(workspace: Path) -> Reserved:
+    """What is reserved in a workspace, given by its real path."""
+    return _classify(workspace, Path(os.path.realpath(home_of_user())))
+
+
+@lru_cache(maxsize=8)
+def _classify(workspace: Path, home: Path) -> Reserved:
+    return Reserved(workspace, home=home)
+
+
+def kind_of(guarded: Path) -> Literal["file", "directory"]:
+    """What a guarded path would be, were it there."""
+    return "file" if guarded.name in _STARTUP_FILES else "directory"
+
+
+def _other_homes(machine: Path, workspace: Path) -> Iterator[Path]:
+    for parent in (machine / "home", machine / "Users"):
+        if parent.is_relative_to(workspace) and parent.is_dir():
+            yield from parent.iterdir()
+    yield machine / "root"
+
+
+def _is_private(real: Path, machine: Path) -> bool:
+    """Whether it lies in the system, and only some may read it: as root, we may read it all."""
+    names = real.relative_to(machine).parts if real.is_relative_to(machine) else ()
+    if not names or names[0] not in _SYSTEM:
+        return False
+    path = machine
+    for name in names:
+        path /= name
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return False  # there is nothing to read
+        needed = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
+        if mode & needed != needed:
+            return True
+    return False
+
+
+def _at_or_above(path: Path) -> Iterator[str]:
+    return (str(one).casefold() for one in (path, *path.parents))
+
+
+def _fold_all(paths: Iterable[Path]) -> frozenset[str]:
+    """As file systems compare them that ignore case; where one is a link, what it leads to, too."""
+    return frozenset(
+        str(one).casefold() for path in paths for one in (path, os.path.realpath(path))
+    )

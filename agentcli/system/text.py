@@ -1,0 +1,149 @@
+"""Bytes to text and back without the loss of a byte.
+
+`decode` never replaces anything: what it returns encodes to the very bytes it was given. Lines end
+at a newline and nowhere else, so that form feeds, lone carriage returns and the like are ordinary
+characters.
+"""
+
+import codecs
+from collections.abc import Sequence
+from typing import Literal
+
+from agentcli.types.fast_dataclass import dataclass
+
+Ending = Literal["\n", "\r\n"]
+
+SNIFFED_BYTES = 8192
+SHOWN_PATH_CHARS = 300
+
+# Every byte means something in it: where Windows-1252 has a hole, the byte's own number.
+_WINDOWS_1252 = "".join(
+    bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(256)
+)
+_ITS_BYTES = codecs.charmap_build(_WINDOWS_1252)
+_ONLY_WINDOWS = bytes(range(0x80, 0xA0))
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is the beginning of this one
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class NotText(ValueError):
+    """The bytes are no text that could be written back as it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    codec: str
+    bom: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """For models and people."""
+        if self.codec in ("latin-1", "windows-1252"):
+            return "windows-1252"
+        return "utf-8 with BOM" if self.codec == "utf-8" and self.bom else self.codec
+
+    def encode(self, text: str) -> bytes:
+        """UnicodeEncodeError for a character the encoding does not have."""
+        if self.codec == "windows-1252":
+            return self.bom + codecs.charmap_encode(text, "strict", _ITS_BYTES)[0]
+        return self.bom + text.encode(self.codec)
+
+    def decode(self, data: bytes) -> str:
+        """Of bytes without the mark. UnicodeDecodeError where they do not fit."""
+        if self.codec == "windows-1252":
+            return codecs.charmap_decode(data, "strict", _WINDOWS_1252)[0]
+        return data.decode(self.codec)
+
+
+UTF8 = Encoding(codec="utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splice:
+    """The characters [start, end) of a text are to become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def splice(text: str, splices: Sequence[Splice]) -> str:
+    """In order, and none over another."""
+    pieces: list[str] = []
+    kept_from = 0
+    for splice in splices:
+        pieces += (text[kept_from : splice.start], splice.text)
+        kept_from = splice.end
+    return "".join((*pieces, text[kept_from:]))
+
+
+def sniff(head: bytes) -> Encoding:
+    """The likely encoding by the beginning of a file. NotText for binary ones."""
+    for mark, codec in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return Encoding(codec=codec, bom=mark)
+    if b"\0" in head[:SNIFFED_BYTES]:
+        raise NotText("it has NUL bytes")
+    return UTF8 if _begins_as_utf8(head) else one_byte_encoding(head)
+
+
+def decode(data: bytes) -> tuple[str, Encoding]:
+    """All of a file, and the encoding that gives the same bytes back."""
+    encoding = sniff(data[:SNIFFED_BYTES])
+    if encoding.codec.startswith("utf"):
+        try:
+            return encoding.decode(data[len(encoding.bom) :]), encoding
+        except UnicodeDecodeError as error:
+            if encoding.codec != "utf-8":
+                raise NotText(f"it begins like {encoding.codec} but is not") from error
+    encoding = one_byte_encoding(data)
+    return encoding.decode(data), encoding
+
+
+def one_byte_encoding(data: bytes) -> Encoding:
+    """Latin-1 as long as nothing shows that it is Windows-1252, which adds to it.
+
+    As Latin-1 it will not take a dash or a curly quote, which could be wrong in such a file.
+    """
+    used = data.translate(None, delete=_ONLY_WINDOWS)
+    return Encoding(codec="latin-1" if len(used) == len(data) else "windows-1252")
+
+
+def _begins_as_utf8(data: bytes) -> bool:
+    try:
+        codecs.utf_8_decode(data, "strict", False)  # may be cut within a character
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def majority_ending(text: str) -> Ending:
+    crlf = text.count("\r\n")
+    return "\r\n" if crlf * 2 > text.count("\n") else "\n"
+
+
+def to_lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def set_line_ending(text: str, ending: Ending) -> str:
+    lf = to_lf(text)
+    return lf if ending == "\n" else lf.replace("\n", ending)
+
+
+def printable(text: str) -> str:
+    """One line that any screen can show: other characters as backslash escapes."""
+    shown = "".join(char if char.isprintable() else _escape(char) for char in text)
+    return shown if len(shown) <= SHOWN_PATH_CHARS else shown[:SHOWN_PATH_CHARS] + "…"
+
+
+def _escape(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # how Python carries a byte that is not UTF-8
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode("ascii")

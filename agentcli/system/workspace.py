@@ -1,0 +1,304 @@
+"""The one root the tools work in: which path a name means, and opening it without leaving the root.
+
+`locate` decides on the real path; every open then walks that path from the root's handle and
+follows no link, so that a link swapped in between makes the call fail and never escape.
+"""
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path, PurePath
+
+from agentcli.system.folder import Folder, descend
+from agentcli.system.protected import is_protected
+from agentcli.system.replace_file import ReplacedFile, replace_file
+from agentcli.system.reserved import find_reserved
+from agentcli.system.text import printable
+from agentcli.types.errors import ToolError
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.hidden import find_tokens
+from agentcli.types.tools import ErrorKind
+
+# The closest existing path to one that does not exist: bounded work for "Did you mean".
+
+
+ENTRIES_LOOKED_AT = 5_000
+CUTOFF = 0.8
+_SKIPPED = frozenset({".git", ".agentcli", "node_modules", "__pycache__", ".venv", "venv"})
+
+
+def closest_path(root: Path, given: str) -> str | None:
+    """Below the root, printable. Links are not followed."""
+    parts = [part for part in given.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    if not parts or "\0" in given:
+        return None
+    near = _find_respelling(root, parts) or _find_elsewhere(root, parts)
+    return printable(near) if near else None
+
+
+def _find_respelling(root: Path, parts: list[str]) -> str | None:
+    """Every component exactly or nearly as given."""
+    found: list[str] = []
+    for part in parts:
+        names = _names(root.joinpath(*found))
+        near = [part] if part in names else get_close_matches(part, names, n=1, cutoff=CUTOFF)
+        if not near:
+            return None
+        found += near
+    return "/".join(found)
+
+
+def _find_elsewhere(root: Path, parts: list[str]) -> str | None:
+    """The same name in another directory; the one that shares most of the given path."""
+    candidates = [path for path in _paths(root) if path.rsplit("/", 1)[-1] == parts[-1]]
+    wanted = set(parts)
+    return max(candidates, key=lambda path: len(wanted & set(path.split("/"))), default=None)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        if folder.is_symlink():
+            return []
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in islice(entries, ENTRIES_LOOKED_AT)]
+    except OSError:
+        return []
+
+
+def _paths(root: Path) -> Iterator[str]:
+    """Files breadth first, in a fixed order, up to a limit."""
+    waiting = deque([""])
+    left = ENTRIES_LOOKED_AT
+    while waiting and left > 0:
+        folder = waiting.popleft()
+        for name in sorted(_names(root / folder)):
+            left -= 1
+            path = f"{folder}/{name}" if folder else name
+            if (root / path).is_dir() and not (root / path).is_symlink():
+                if name not in _SKIPPED:
+                    waiting.append(path)
+            else:
+                yield path
+
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspacePath:
+    """A path that lies in a root, whether anything is there or not."""
+
+    given: str
+    """As the model wrote it, printable."""
+    root: Path
+    relative: str
+    """Below the root, with slashes and without links; "." for the root itself."""
+    writable: bool
+    """In the workspace, not only in a read-only root."""
+
+    @property
+    def path(self) -> Path:
+        return self.root / self.relative
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return () if self.relative == "." else tuple(self.relative.split("/"))
+
+
+class Workspace:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        readable: tuple[Path, ...] = (),
+        protected: tuple[Path, ...] = (),
+        hides: Callable[[Path], bool] | None = None,
+    ) -> None:
+        """`protected`: places that are not written, should they be in the workspace.
+        `hides`: which files a search must pass over, as if they were not there."""
+        self.root = Path(os.path.realpath(root))
+        self._reserved = find_reserved(self.root)
+        self._is_denied = hides or (lambda path: False)
+        self.hides = hides if self._reserved.is_empty else self._hides
+        self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
+        self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
+
+    def locate(self, given: str) -> WorkspacePath:
+        """What a path means. It need not exist; ToolError when it cannot be in any root, or must
+        not be read."""
+        shown = printable(given)
+        if not given:
+            raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
+        if find_tokens(given):
+            raise ToolError(f"{shown} has a hidden value in it: no file can be named by a token.")
+        if given == "~" or given.startswith("~/"):
+            raise ToolError(f"{shown} is outside the workspace: ~ is the home directory.")
+        real = self._real(given, shown)
+        if why := self._reserved.why_hidden(real):
+            raise ToolError(f"{shown} is hidden from tools: {why}. Ask the user for what you need.")
+        for root in (self.root, *self.readable):
+            if real.is_relative_to(root):
+                return WorkspacePath(
+                    given=shown,
+                    root=root,
+                    relative=real.relative_to(root).as_posix(),
+                    writable=root == self.root,
+                )
+        # "/src/app.py" is often meant from the root of the project.
+        hint = self._hint(given) if given.startswith("/") else ""
+        raise ToolError(f"{shown} is outside the workspace.{hint}")
+
+    def stat(self, path: WorkspacePath) -> os.stat_result | None:
+        """None: there is nothing, or nothing that a path can go through."""
+        try:
+            with self._parent(path) as (folder, name):
+                return folder.stat(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _refusal(path, error) from error
+
+    def open_file(self, path: WorkspacePath) -> int:
+        """A handle for reading. ToolError for anything but a regular file."""
+        with self._translate_errors(path), self._parent(path) as (folder, name):
+            self._require_regular(path, folder.stat(name))
+            handle = folder.open_file(name, os.O_RDONLY)
+            try:
+                self._require_regular(path, os.fstat(handle))
+            except ToolError:
+                os.close(handle)
+                raise
+            return handle
+
+    @contextmanager
+    def open_folder(self, path: WorkspacePath) -> Iterator[Folder]:
+        with self._translate_errors(path), descend(path.root, path.parts) as folder:
+            yield folder
+
+    def replace(self, path: WorkspacePath, data: bytes, *, expected: bytes | None) -> ReplacedFile:
+        """Put `data` where `expected` is, all or nothing. None: create, with parent directories.
+
+        ToolError when the place may not be written, or holds anything but what was expected.
+        """
+        self.require_writable(path)
+        *parents, name = path.parts or (".",)
+        try:
+            with descend(path.root, parents, make=expected is None) as folder:
+                self._require_still_allowed(path, folder)
+                return replace_file(folder, name, data, expected=expected, shown=path.given)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ToolError(f"Not written: {path.given}: {reason}. Nothing changed.") from error
+
+    def require_writable(self, path: WorkspacePath) -> None:
+        if not path.writable:
+            raise ToolError(f"{path.given} is outside the workspace: it can only be read.")
+        if self._is_held(path.path):
+            raise ToolError(f"{path.given} is protected: agentcli uses it as it is.")
+        if self._is_protected(path.path) or is_protected(self.root, self._names_as_given(path)):
+            raise ToolError(
+                f"{path.given} is protected: git's own files and agentcli's settings are not "
+                "for tools to write."
+            )
+
+    def _hides(self, path: Path) -> bool:
+        real = Path(os.path.realpath(path))
+        return bool(self._reserved.why_hidden(real)) or self._is_denied(path)
+
+    def _is_protected(self, path: Path) -> bool:
+        """Of a path in the workspace. What a protected place lies in may be written beside it."""
+        named = is_protected(self.root, path.relative_to(self.root).parts)
+        return named or self._is_held(path)
+
+    def _is_held(self, path: Path) -> bool:
+        return any(path.is_relative_to(place) for place in self._protected)
+
+    def find_near(self, given: str) -> str | None:
+        """The closest existing path to one that does not exist, if any is close."""
+        return closest_path(self.root, given)
+
+    def no_such_file(self, path: WorkspacePath) -> ToolError:
+        hint = self._hint(path.relative) if path.writable else ""
+        return ToolError(f"No such file: {path.given}.{hint}")
+
+    def _names_as_given(self, located: WorkspacePath) -> tuple[str, ...]:
+        """The names below the root before links were followed, as far as they were given."""
+        path = PurePath(located.given)
+        if path.is_absolute():
+            return path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
+        return path.parts
+
+    def _hint(self, given: str) -> str:
+        near = self.find_near(given)
+        return f" Did you mean {near}?" if near else ""
+
+    def _real(self, given: str, shown: str) -> Path:
+        try:
+            joined = self.root / given
+            os.fsencode(joined)
+            return _resolve(joined)
+        except ValueError:  # NUL, or characters that no file name can hold
+            raise ToolError(
+                f"{shown} cannot be a path: it has characters no file name can have.",
+                kind=ErrorKind.INVALID_INPUT,
+            ) from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise ToolError(f"{shown} is a symbolic link that leads back to itself.") from None
+            raise ToolError(f"{shown}: {error.strerror}.") from error
+
+    @contextmanager
+    def _parent(self, path: WorkspacePath) -> Iterator[tuple[Folder, str]]:
+        """The opened directory a place is in, and its name there."""
+        *parents, name = path.parts or (".",)
+        with descend(path.root, parents) as folder:
+            yield folder, name
+
+    def _require_still_allowed(self, path: WorkspacePath, folder: Folder) -> None:
+        """A directory may have been moved since it was located: look where it is, once opened."""
+        real = folder.location()
+        if real is None:
+            return
+        if not real.is_relative_to(self.root) or self._is_protected(real):
+            raise ToolError(f"Not written: the directory of {path.given} was moved meanwhile.")
+
+    def _require_regular(self, path: WorkspacePath, found: os.stat_result | None) -> None:
+        if found is None:
+            raise self.no_such_file(path)
+        if not stat.S_ISREG(found.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+            raise ToolError(f"{path.given} is {kind}, not a regular file.")
+
+    @contextmanager
+    def _translate_errors(self, path: WorkspacePath) -> Iterator[None]:
+        """The system's refusals as sentences."""
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError):
+            raise self.no_such_file(path) from None
+        except OSError as error:
+            raise _refusal(path, error) from error
+
+
+def _resolve(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return Path(os.path.realpath(path))
+
+
+def _refusal(path: WorkspacePath, error: OSError) -> ToolError:
+    return ToolError(f"{path.given}: {(error.strerror or str(error)).lower()}.")

@@ -1,0 +1,119 @@
+"""Where a repository stands: its branch, read from its files, and its changes, asked of git.
+
+The branch costs a few reads of small files. git is asked in the background and never waited for,
+and none of what the repository sets for it is run.
+"""
+
+import re
+import stat
+import subprocess
+import threading
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from agentcli.system import own_process
+from agentcli.system.git import prepare_git
+from agentcli.system.plain_text import show_controls
+from agentcli.types.errors import SettingsError
+
+PATIENCE_S = 5.0
+HEAD_BYTES = 4096
+NAME_CHARS = 100
+
+_STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
+_ON_BRANCH = re.compile(r"ref: refs/heads/(.+)")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+
+
+def abbreviate(name: str, limit_chars: int = NAME_CHARS) -> str:
+    """A name that anybody may have chosen, as a few harmless characters."""
+    shown = show_controls(name).replace("\n", " ")
+    return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
+
+
+def find_branch(folder: Path) -> str:
+    """`branch main` or `commit 1a2b3c4d5e6f`; empty where there is no repository."""
+    head = next((head for head in map(_head, _repository_paths(folder)) if head is not None), "")
+    if on_branch := _ON_BRANCH.fullmatch(head):
+        return f"branch {abbreviate(on_branch[1])}"
+    return f"commit {head[:12]}" if _COMMIT.fullmatch(head) else ""
+
+
+@lru_cache(maxsize=4)
+def _repository_paths(folder: Path) -> tuple[Path, ...]:
+    """Where its repository may be. The same is asked before every request of a session."""
+    return tuple(place / ".git" for place in (folder, *folder.parents))
+
+
+def _head(git: Path) -> str | None:
+    """None: there is no such directory, nor a file that names one."""
+    try:
+        if not stat.S_ISDIR(git.stat().st_mode):
+            git = git.parent / _first_line(git).removeprefix("gitdir: ")
+        return _first_line(git / "HEAD")
+    except (OSError, ValueError):
+        return None
+
+
+def _first_line(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES).decode("utf-8", "replace").partition("\n")[0]
+
+
+class UncommittedChanges:
+    """The paths that differ from the last commit, known some time after they were asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self.known: tuple[str, ...] | None = None
+        """None: not yet, or never. Each with its two letters before it: `?? new.py`."""
+
+    def request(self) -> None:
+        threading.Thread(target=self.load, daemon=True).start()
+
+    def close(self) -> None:
+        """Nothing that was started is left running."""
+        with self._lock:
+            self._is_closed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def load(self) -> None:
+        """Sets `known`; takes as long as git does."""
+        with (
+            suppress(OSError, SettingsError, subprocess.TimeoutExpired),
+            prepare_git(*_STATUS, cwd=self._folder, timeout_s=PATIENCE_S) as (command, env),
+        ):
+            process = self._start(command, env)
+            if process is not None:
+                self._follow(process)
+
+    def _follow(self, process: "subprocess.Popen[bytes]") -> None:
+        """Raises TimeoutExpired, and leaves nothing running."""
+        try:
+            said, _ = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        if process.returncode == 0:
+            self.known = tuple(filter(None, said.decode("utf-8", "replace").split("\0")))
+
+    def _start(self, command: list[str], env: dict[str, str]) -> "subprocess.Popen[bytes] | None":
+        with self._lock:
+            if self._is_closed:
+                return None
+            self._process = own_process.start(
+                command,
+                beside=self._folder,
+                cwd=self._folder,
+                env=env,
+                stdout=subprocess.PIPE,
+            )
+            return self._process

@@ -1,0 +1,116 @@
+"""How lines that a model wrote down drift from the file's, and what a line that it added means.
+
+An added line is trusted to have drifted as the known lines did, and only as far as all maps that
+explain the known ones agree on it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from agentcli.tools.edit.typography import iterate_plainings, retain_typography, to_plain_typography
+from agentcli.tools.edit.view import Style
+from agentcli.tools.edit.whitespace import (
+    BLANK,
+    IndentMap,
+    get_indent,
+    get_trail,
+    indent_maps,
+    is_blank,
+    trail_map,
+)
+
+
+class LinePair(NamedTuple):
+    """A line as the model wrote it, and as the file has it."""
+
+    drifted: str
+    own: str
+
+
+LineMap = Callable[[str, LinePair | None], str | None]
+"""A line of the model, with the one it replaces if it is clear which, to the line it means.
+
+None where the map cannot tell.
+"""
+
+
+def normalize_line(line: str) -> str:
+    """Equal for lines that differ by drift alone."""
+    return to_plain_typography(line).strip(BLANK)
+
+
+def learn_line_map(known: Sequence[LinePair], style: Style) -> LineMap:
+    """What all explanations of the known lines agree on."""
+    maps = list(_explanations(known, style)) or [_retain_typography(known, style)]
+
+    def agree(line: str, replaced: LinePair | None) -> str | None:
+        outcomes = {each(line, replaced) for each in maps}
+        return outcomes.pop() if len(outcomes) == 1 else None
+
+    return agree
+
+
+def _explanations(known: Sequence[LinePair], style: Style) -> Iterator[LineMap]:
+    for plain in iterate_plainings(known, style.typography):
+        plained = [LinePair(plain(line.drifted), line.own) for line in known]
+        trails, blanks = _trail_map(plained), _blanks(plained)
+        for indent in _indent_maps(plained, style):
+            yield _line_map(plain, indent, trails, blanks)
+
+
+def _line_map(
+    plain: Callable[[str], str],
+    indent: IndentMap,
+    trails: Callable[[str, str], str | None],
+    blanks: dict[str, set[str]],
+) -> LineMap:
+    def meant(line: str, replaced: LinePair | None) -> str | None:
+        line = plain(line)
+        if is_blank(line):
+            own = blanks.get(line, set())
+            return next(iter(own)) if len(own) == 1 else None
+        before = indent(get_indent(line))
+        after = trails(get_trail(line), get_trail(replaced.own) if replaced else "")
+        return None if before is None or after is None else before + line.strip(BLANK) + after
+
+    return meant
+
+
+def _retain_typography(known: Sequence[LinePair], style: Style) -> LineMap:
+    """For a file that has typographic characters where the model wrote plain ones.
+
+    No map leads back from those, so the file's own are kept where a line did not change.
+    """
+    plained = [LinePair(to_plain_typography(line.drifted), line.own) for line in known]
+    maps = list(_indent_maps(plained, style))
+
+    def meant(line: str, replaced: LinePair | None) -> str | None:
+        before = {indent(get_indent(line)) for indent in maps}
+        plain, own = (each.strip(BLANK) for each in replaced or ("", ""))
+        body = retain_typography(line.strip(BLANK), plain=plain, own=own)
+        if len(before) != 1 or body is None or get_trail(line):
+            return None
+        (mapped,) = before
+        return None if mapped is None else mapped + body
+
+    return meant
+
+
+def _indent_maps(known: Sequence[LinePair], style: Style) -> Iterator[IndentMap]:
+    filled = [line for line in known if not is_blank(line.own)]
+    pairs = [(get_indent(line.drifted), get_indent(line.own)) for line in filled]
+    return indent_maps(pairs, style.indents)
+
+
+def _trail_map(known: Sequence[LinePair]) -> Callable[[str, str], str | None]:
+    filled = [line for line in known if not is_blank(line.own)]
+    return trail_map([(get_trail(line.drifted), get_trail(line.own)) for line in filled])
+
+
+def _blanks(known: Sequence[LinePair]) -> dict[str, set[str]]:
+    """What blank lines of the model are in the file. An empty one is empty unless it is known."""
+    blanks: dict[str, set[str]] = {}
+    for line in known:
+        if is_blank(line.own):
+            blanks.setdefault(line.drifted, set()).add(line.own)
+    return {"": {""}, **blanks}

@@ -1,0 +1,212 @@
+"""Where old_text is in a file: exact hits in the text, and places where its lines are."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from agentcli.system.text import Splice
+from agentcli.tools.edit.drift import normalize_line
+from agentcli.tools.edit.readings import Reading
+from agentcli.tools.edit.rebuild import difference, is_own_text, rebuild_lines
+from agentcli.tools.edit.view import LfView
+from agentcli.tools.edit.whitespace import BLANK, get_indent, get_trail, is_blank
+
+COUNTED_HITS = 1_000
+COUNTED_PLACES = 100
+
+
+def overlapping_hits(text: str, wanted: str) -> list[int]:
+    """Every position it occurs at, up to a limit."""
+    return list(islice(_hits(text, wanted, 1), COUNTED_HITS))
+
+
+def separate_hits(text: str, wanted: str) -> list[int] | None:
+    """Every position, for replacing them all. None: two of them overlap."""
+    hits: list[int] = []
+    for hit in _hits(text, wanted, len(wanted)):
+        if text.find(wanted, hit + 1, hit + 2 * len(wanted) - 1) >= 0:
+            return None
+        hits.append(hit)
+    return hits
+
+
+def _hits(text: str, wanted: str, step: int) -> Iterator[int]:
+    hit = text.find(wanted)
+    while hit >= 0:
+        yield hit
+        hit = text.find(wanted, hit + step)
+
+
+def places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """The indices at which those lines begin, drift overlooked.
+
+    Every place that could be meant counts, however much less another one differs.
+    """
+    # Most lines are plain, and there may be very many of them.
+    forms = [line.strip(BLANK) if line.isascii() else normalize_line(line) for line in lines]
+    return _sequences(forms, [normalize_line(line) for line in wanted])
+
+
+def _sequences(lines: list[str], wanted: list[str]) -> list[int]:
+    counts = Counter(lines)
+    # From its rarest line on, there are few places to compare in full.
+    offset = min(range(len(wanted)), key=lambda index: counts[wanted[index]])
+    found: list[int] = []
+    at = offset - 1
+    while len(found) < COUNTED_PLACES:
+        try:
+            at = lines.index(wanted[offset], at + 1)
+        except ValueError:
+            break
+        start = at - offset
+        if lines[start : start + len(wanted)] == wanted:
+            found.append(start)
+    return found
+
+
+def joins_lines(text: str, start: int, end: int, new: str) -> bool:
+    """Whether putting `new` there would pull two lines together, by a newline only `old` has."""
+    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
+    at_start = text[start] == "\n" and before not in ("", "\n")
+    at_end = text[end - 1] == "\n" and after not in ("", "\n")
+    return (at_start and (new + after)[:1] not in ("", "\n")) or (
+        at_end and (before + new)[-1:] not in ("", "\n")
+    )
+
+
+def indentation_left_out(text: str, start: int, end: int, new: str) -> str:
+    """The indentation before a hit that is the rest of one line, where `new` may be without, too.
+
+    Empty where it does not matter: the new text goes on as deep as the old, and has but one line.
+    """
+    lead = text[text.rfind("\n", 0, start) + 1 : start]
+    if lead.strip(BLANK):
+        return ""
+    old = text[start:end]
+    is_rest = old.endswith("\n") or text[end : end + 1] in ("", "\n")
+    is_one_line = all(map(is_blank, old.split("\n")[1:]))
+    same = get_indent(old) == get_indent(new) and not _later_lines(new)
+    deletes_line = not new and old.endswith("\n")
+    return lead if is_rest and is_one_line and (not same or deletes_line) else ""
+
+
+def is_indented_like(lead: str, new: str) -> bool:
+    """Whether `new`, put behind an indentation, plainly goes on in lines that have it, too."""
+    return not get_indent(new) and all(line.startswith(lead) for line in _later_lines(new))
+
+
+def _later_lines(text: str) -> list[str]:
+    """Those after the first that are not blank."""
+    return [line for line in text.split("\n")[1:] if not is_blank(line)]
+
+
+# Finding old_text by whole lines, with drift overlooked, and the splice that follows from it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineMatch:
+    lines: tuple[int, ...] = ()
+    """Where the places begin, counted from 1."""
+    splice: Splice | None = None
+    """None: there is no one place, or it is not certain what to make of it."""
+    overlooked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    old: list[str]
+    new: list[str]
+
+
+def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
+    whole = _lines(reading)
+    if whole is None or all(map(is_blank, whole.old)):
+        return LineMatch()
+    before, after = _blank_start(whole.old), _blank_start(whole.old[::-1])
+    starts = places(view.lines, whole.old[before : len(whole.old) - after])
+    if len(starts) != 1:
+        return LineMatch(lines=tuple(start + 1 for start in starts))
+    (start,) = starts
+    first, past = start - before, start - before + len(whole.old)
+    if first >= 0 and past <= len(view.lines) and places(view.lines[first:past], whole.old):
+        if not _keeps_blank_ends(whole, before, after) and not reading.numbered:
+            return LineMatch(lines=(start + 1,))
+        return _make_match(view, whole, first, [reading.without])
+    core = _without_blank_ends(view, whole, start, before=before, after=after)
+    return _make_match(view, core, start, [reading.without, "blank lines"]) if core else LineMatch()
+
+
+def _lines(reading: Reading) -> _Lines | None:
+    """None: it is not clear where new lines begin and end."""
+    old, new = reading.old, reading.new
+    if "\n" not in old + new and "\\n" in new:
+        return None  # does it mean that sequence, or a new line?
+    # Whitespace behind the last newline is no line if both texts end in it.
+    tail = get_trail(old)
+    if old[: len(old) - len(tail)].endswith("\n"):
+        old, new = old.removesuffix(tail), new.removesuffix(tail)
+    if not old.endswith("\n"):
+        return _Lines(old.split("\n"), new.split("\n"))
+    if new and not new.endswith("\n"):
+        return None  # what becomes of the last line's newline?
+    return _Lines(old.split("\n")[:-1], new.split("\n")[:-1])
+
+
+def _blank_start(lines: Sequence[str]) -> int:
+    """How many lines are blank before the first that is not."""
+    return next((index for index, line in enumerate(lines) if not is_blank(line)), len(lines))
+
+
+def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
+    """Else it cannot be told whether blank lines are to go, or crept into old_text."""
+    rest = lines.new[before:]
+    return _blank_start(lines.new) >= before and _blank_start(rest[::-1]) >= after
+
+
+def _without_blank_ends(
+    view: LfView, lines: _Lines, start: int, *, before: int, after: int
+) -> _Lines | None:
+    """Where the file has no such lines. None: whether new_text means its own is not clear."""
+    old, new = lines.old, lines.new
+    if all(map(is_blank, new)):
+        return None
+    first, past = _blank_start(new), len(new) - _blank_start(new[::-1])
+    core = _Lines(old[before : len(old) - after], new[first:past])
+    own = view.lines[start : start + len(core.old)]
+    beside = view.lines[start - 1 : start], view.lines[start + len(own) : start + len(own) + 1]
+    at_start = _crept_in(old[:before], new[:first], beside[0])
+    at_end = _crept_in(old[len(old) - after :], new[past:], beside[1])
+    if not (at_start and at_end):
+        return None
+    # Written like the file, though old_text is not, new_text means all that it has.
+    has_dropped = len(core.new) < len(new)
+    return None if has_dropped and is_own_text(own, core.old, core.new) else core
+
+
+def _crept_in(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> bool:
+    """Whether blank lines at an end did: into both arguments, or where the file has none at all."""
+    return old == new or (not new and not any(map(is_blank, beside)))
+
+
+def _make_match(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> LineMatch:
+    past = first + len(lines.old)
+    own = view.lines[first:past]
+    overlooked.append(difference(own, lines.old))
+    return LineMatch(
+        lines=(first + 1,),
+        splice=_splice(view, lines, first),
+        overlooked=" and ".join(filter(None, overlooked)),
+    )
+
+
+def _splice(view: LfView, wanted: _Lines, first: int) -> Splice | None:
+    past = first + len(wanted.old)
+    own = view.lines[first:past]
+    lines = rebuild_lines(own, wanted.old, wanted.new, style=view.style)
+    if lines is None or lines == own:
+        return None
+    start = view.start_of_line(first)
+    if not lines:
+        return view.splice(start, view.start_of_line(past), "")
+    return view.splice(start, start + len("\n".join(own)), "\n".join(lines))

@@ -1,0 +1,122 @@
+"""What to say when old_text is not in a file: most likely why, and the lines that come closest."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice, zip_longest
+
+from agentcli.tools.edit.drift import normalize_line
+from agentcli.tools.edit.readings import Reading
+from agentcli.tools.edit.view import LfView
+from agentcli.tools.edit.whitespace import get_indent, get_trail
+
+SHOWN_LINES = 12
+SHOWN_LINE_CHARS = 240
+SEARCHED_LINES = 20_000
+SEARCHED_WORDS = 50
+COMMON_LINE = 50
+"""A line that occurs more often than this says nothing about the place."""
+_TELLING_CHARS = 12
+"""Shorter text may well be in a file by chance."""
+
+_ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
+_NAMES = {" ": "space", "\t": "tab"}
+_WORD = re.compile(r"\w{3,}")
+
+
+def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
+    said = f"old_text is not in {path}."
+    already = view.text.find(reading.new) if len(reading.new.strip()) >= _TELLING_CHARS else -1
+    if already >= 0:
+        return f"{said} new_text is already at line {view.line_at(already)}; nothing to do?"
+    if _ELISION.search(reading.old):
+        said += ' old_text must not leave code out ("...").'
+    wanted = reading.old.strip("\n").split("\n")
+    first = _find_closest(view.lines, wanted)
+    if first is None:
+        return said
+    last = min(first + min(len(reading.old.split("\n")), SHOWN_LINES), len(view.lines))
+    shown = f"{said} Closest, line {first + 1}:\n{number_lines(view.lines[first:last], first + 1)}"
+    return "\n".join([shown, *islice(_list_invisible(view.lines[first:], wanted, first + 1), 1)])
+
+
+def number_lines(lines: Sequence[str], first: int) -> str:
+    """As read_file shows them, the first with this number."""
+    return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
+
+
+def _list_invisible(lines: Sequence[str], wanted: Sequence[str], first: int) -> Iterator[str]:
+    """What does not show of lines that are the same but for it."""
+    for number, (own, old) in enumerate(zip(lines, wanted, strict=False), first):
+        if own == old or not normalize_line(own) or normalize_line(own) != normalize_line(old):
+            continue
+        if get_indent(own) != get_indent(old):
+            how = (
+                f"begins with {_spell_blank(get_indent(own))}, in old_text "
+                f"{_spell_blank(get_indent(old))}"
+            )
+        elif get_trail(own) != get_trail(old):
+            how = (
+                f"ends with {_spell_blank(get_trail(own))}, in old_text "
+                f"{_spell_blank(get_trail(old))}"
+            )
+        else:
+            there, given = next(
+                pair for pair in zip_longest(own, old, fillvalue="") if pair[0] != pair[1]
+            )
+            how = f"has {there!a}, old_text {given!a}"
+        yield f"[line {number} {how}]"
+
+
+def _spell_blank(blank: str) -> str:
+    """`1 tab, 2 spaces`"""
+    runs = ((char, len(list(run))) for char, run in groupby(blank))
+    named = (f"{count} {_NAMES[char]}{'s' * (count != 1)}" for char, count in runs)
+    return ", ".join(named) or "none"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= SHOWN_LINE_CHARS else line[:SHOWN_LINE_CHARS] + "…"
+
+
+def _find_closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    first = _find_by_lines(lines, wanted)
+    return _find_by_words(lines, wanted) if first is None else first
+
+
+def _find_by_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """The beginning that most of the lines, where they occur, agree on."""
+    offsets: dict[str, list[int]] = {}
+    for offset, line in enumerate(wanted):
+        if normalize_line(line):
+            offsets.setdefault(normalize_line(line), []).append(offset)
+    found: dict[str, list[int]] = {form: [] for form in offsets}
+    for index, line in enumerate(lines):
+        form = normalize_line(line)
+        if form in found:
+            found[form].append(index)
+    votes = Counter(
+        index - offset
+        for form, indices in found.items()
+        if len(indices) <= COMMON_LINE
+        for index in indices
+        for offset in offsets[form]
+        if index >= offset
+    )
+    return max(votes, key=lambda first: (votes[first], -first)) if votes else None
+
+
+def _words(line: str) -> Iterator[str]:
+    return (word[0] for word in _WORD.finditer(line))
+
+
+def _find_by_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """The line with most words of the longest line, if it has half of them."""
+    longest = max(wanted, key=len)
+    words = set(islice(_words(longest), SEARCHED_WORDS))
+    best, most = None, (len(words) + 1) // 2
+    for index, line in enumerate(lines[:SEARCHED_LINES]):
+        shared = sum(word in line for word in words)
+        if shared >= max(most, 1):
+            best, most = index, shared + 1
+    return best

@@ -1,0 +1,111 @@
+"""Other readings of an edit's arguments: line numbers pasted into them, or escapes written out.
+
+A reading applies only where all of old_text has that form, and new_text has it too or not at all.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agentcli.system.text import to_lf
+from agentcli.tools.edit.typography import to_plain_typography
+
+_NUMBERED = re.compile(r" *(\d{1,9})(?:\t(.*))?", re.DOTALL)
+_ESCAPE = re.compile(r'\\(\\|n|t|")')
+_UNESCAPED = {"\\": "\\\\", "n": "\n", "t": "\t", '"': '"'}
+_OTHER_ESCAPE = re.compile(r'\\[^nt"]')
+"""A text that has backslashes of its own may have all of them."""
+_DOUBLED = "\\\\"
+_QUOTES = "\"'`"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    old: str
+    new: str
+    without: str = ""
+    """What was taken out, in words for the result; empty: nothing."""
+    numbered: bool = False
+    """Every line had a number, so that no blank one can have crept in."""
+
+
+def other_readings(given: Reading) -> list[Reading]:
+    unescaped = list(_unescape(given.old, given.new))
+    return [
+        *unescaped,
+        *(plain for reading in (given, *unescaped) for plain in _without_numbers(reading)),
+    ]
+
+
+def _without_numbers(reading: Reading) -> Iterator[Reading]:
+    old, new = _strip_numbers(reading.old), _strip_numbers(reading.new)
+    if old is None or not old.text.strip():
+        return
+    if new is None:
+        if any(map(_NUMBERED.fullmatch, reading.new.split("\n"))):
+            return
+        new = _Numbered(old.first, reading.new)
+    if new.first == old.first:
+        without = f"{reading.without} and line numbers" if reading.without else "line numbers"
+        yield Reading(old.text, new.text, without, numbered=True)
+
+
+class _Numbered(NamedTuple):
+    first: int
+    text: str
+    """Without the numbers."""
+
+
+def _strip_numbers(text: str) -> _Numbered | None:
+    """If all its lines have numbers, one after the other."""
+    body = text.strip("\n")
+    matches = [_NUMBERED.fullmatch(line) for line in body.split("\n")]
+    lines = [match for match in matches if match]
+    numbers = [int(match[1]) for match in lines]
+    if len(lines) < len(matches) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return None
+    plain = "\n".join(match[2] or "" for match in lines)
+    return _Numbered(numbers[0], text.replace(body, plain, 1))
+
+
+def _unescape(old: str, new: str) -> Iterator[Reading]:
+    if "\n" in old:
+        return
+    # Where backslashes are doubled all was escaped once too often, and so can be undone in full.
+    unescape = _as_json if _DOUBLED in old else _as_written
+    plain_old = unescape(old)
+    plain_new = unescape(new) if "\n" not in new else new
+    if plain_old is None or plain_old == old or plain_new is None:
+        return
+    plain_old, plain_new = to_lf(plain_old), to_lf(plain_new)
+    if "\n" in new and _DOUBLED in old and _DOUBLED in new:
+        return  # its newlines are real: are its backslashes?
+    if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new):
+        yield Reading(plain_old, plain_new, "escapes")
+
+
+def _as_json(text: str) -> str | None:
+    try:
+        plain = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        return None
+    return plain if isinstance(plain, str) else None
+
+
+def _as_written(text: str) -> str:
+    return _ESCAPE.sub(lambda escape: _UNESCAPED[escape[1]], text)
+
+
+def _is_sure(plain_old: str, new: str, plain_new: str) -> bool:
+    """Whether what was unescaped in new_text can have been nothing else: not code's own escapes."""
+    if plain_new == new:
+        return True
+    old_lines, lines = set(plain_old.split("\n")), plain_new.split("\n")
+    if _OTHER_ESCAPE.search(new) or (len(lines) > 1 and old_lines.isdisjoint(lines)):
+        return False
+    added = [to_plain_typography(line) for line in lines if line not in old_lines]
+    # A quotation that does not end, or a tab within a line, was an escape in a string before.
+    is_torn = any(line.count(quote) % 2 for line in added for quote in _QUOTES)
+    return not is_torn and not ("\\t" in new and any("\t" in line.lstrip() for line in added))

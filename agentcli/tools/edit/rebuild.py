@@ -1,0 +1,240 @@
+"""The lines that a tolerant edit leaves behind: the file's own wherever nothing was to change.
+
+Given the file's lines, the same lines as the model remembers them, and what it wants instead. What
+comes back is certain, or nothing comes back.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from agentcli.system.diff import find_changes
+from agentcli.tools.edit.drift import LineMap, LinePair, learn_line_map, normalize_line
+from agentcli.tools.edit.typography import find_typography, to_plain_typography
+from agentcli.tools.edit.view import Style
+from agentcli.tools.edit.whitespace import BLANK, get_indent, get_trail, is_blank, is_kind_of_indent
+
+# Whether new_text drifted as old_text did, or is written like the file: what its lines tell.
+
+
+Verdict = Literal["drifted", "own"]
+
+
+def judge_new_text(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
+    """None: unclear. Both have lines, and at least one known line is not blank."""
+    at_ends = {_first_shared(known, new), _first_shared(known[::-1], new[::-1])}
+    shared = _vote_by_shared(known, new)
+    if not any(map(_depths, known)):
+        return _agree((at_ends - {None}) or shared or _vote_by_trails(known, new))
+    if _has_tabs_for_spaces(known):
+        return _vote_by_tabs(known, new)
+    if None not in at_ends:
+        return _agree(at_ends | ({_vote_by_depth(*_shallowest(known, new))} - {None}))
+    if len(known) == len(new):
+        pairs = [pair for pair in zip(known, new, strict=True) if _depths(pair[0])]
+        return _agree(shared | {_vote_by_line(*pair) or _vote_by_depth(*pair) for pair in pairs})
+    if not shared:
+        return None
+    # Between texts of different length depth may be the change itself: it can only confirm.
+    ends = [*_pair_ends(known, new), _shallowest(known, new)]
+    drifted: set[Verdict | None] = {"drifted"}
+    return _agree(shared | drifted | {_vote_by_line(*end) or _vote_by_depth(*end) for end in ends})
+
+
+def _agree(votes: set[Verdict | None]) -> Verdict | None:
+    return votes.pop() if len(votes) == 1 else None
+
+
+def _vote_by_shared(known: Sequence[LinePair], new: Sequence[str]) -> set[Verdict | None]:
+    lines = set(new)
+    votes: set[Verdict | None] = set()
+    for line in known:
+        if line.drifted != line.own:
+            votes |= {_vote_by_line(line, each) for each in line if each in lines}
+    return votes
+
+
+def _first_shared(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
+    """What the lines say that both begin with."""
+    for line, other in zip(known, new, strict=False):
+        if other not in line:
+            return None
+        if line.drifted != line.own:
+            return _vote_by_line(line, other)
+    return None
+
+
+def _vote_by_line(line: LinePair, new: str) -> Verdict | None:
+    if line.drifted == line.own or new not in line:
+        return None
+    return "drifted" if new == line.drifted else "own"
+
+
+def _vote_by_depth(line: LinePair, new: str) -> Verdict | None:
+    return None if is_blank(new) else _depths(line).get(_indent(new))
+
+
+def _depths(line: LinePair) -> dict[str, Verdict]:
+    """What the indentation of a line like this one says; nothing if it did not drift."""
+    drifted, own = _indent(line.drifted), _indent(line.own)
+    return {} if drifted == own or is_blank(line.own) else {drifted: "drifted", own: "own"}
+
+
+def _indent(line: str) -> str:
+    return get_indent(to_plain_typography(line))
+
+
+def _has_tabs_for_spaces(known: Sequence[LinePair]) -> bool:
+    """Or spaces for tabs: how deep a line is says nothing then, but what it begins with does."""
+    shifted = [line for line in known if _depths(line)]
+    return all({line.drifted[:1], line.own[:1]} == {"\t", " "} for line in shifted)
+
+
+def _vote_by_tabs(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
+    own, others = _beginnings([line.own for line in known]), _beginnings(new)
+    if len(own) > 1 or len(others) > 1:
+        return None  # both may stand for themselves
+    return "own" if own == others else "drifted"
+
+
+def _beginnings(lines: Sequence[str]) -> set[str]:
+    """Tabs, spaces, or both. A single space belongs to a comment."""
+    return {begin for begin in ("\t", "  ") for line in lines if line.startswith(begin)}
+
+
+def _vote_by_trails(known: Sequence[LinePair], new: Sequence[str]) -> set[Verdict | None]:
+    """Where all known lines were given whitespace at their ends, a drifted text has it as well."""
+    filled = [line for line in known if not is_blank(line.own)]
+    if any(get_trail(line.drifted) == get_trail(line.own) for line in filled):
+        return {"drifted"}
+    return {"drifted" if get_trail(line) else "own" for line in new if not is_blank(line)}
+
+
+def _pair_ends(known: Sequence[LinePair], new: Sequence[str]) -> list[tuple[LinePair, str]]:
+    old_lines = [line for line in known if not is_blank(line.own)]
+    new_lines = [line for line in new if not is_blank(line)] or [""]
+    return [(old_lines[0], new_lines[0]), (old_lines[-1], new_lines[-1])]
+
+
+def _shallowest(known: Sequence[LinePair], new: Sequence[str]) -> tuple[LinePair, str]:
+    return (
+        min((line for line in known if not is_blank(line.own)), key=lambda line: _depth(line.own)),
+        min((line for line in new if not is_blank(line)), key=_depth, default=""),
+    )
+
+
+def _depth(line: str) -> int:
+    return len(_indent(line))
+
+
+_LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("", str),
+    ("trailing whitespace", lambda line: line.rstrip(BLANK)),
+    ("typographic characters", lambda line: to_plain_typography(line).rstrip(BLANK)),
+    ("indentation", normalize_line),
+)
+
+_OPENING = (":", "{", "(", "[")
+_CLOSING = ("}", ")", "]")
+
+
+def difference(own: Sequence[str], old: Sequence[str]) -> str:
+    """What has to be overlooked for the old lines to be the file's; empty: nothing."""
+    return _level(own, old)[0]
+
+
+def _level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str], str]]:
+    """Lines that are the same in canonical form are so at one of the levels."""
+    return next(
+        (name, form)
+        for name, form in _LEVELS
+        if all(form(one) == form(other) for one, other in zip(own, old, strict=True))
+    )
+
+
+def is_own_text(own: Sequence[str], old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether old_text drifted, and new_text is written like the file all the same."""
+    return bool(difference(own, old)) and judge_new_text(_pair_lines(own, old), new) == "own"
+
+
+def rebuild_lines(
+    own: Sequence[str], old: Sequence[str], new: Sequence[str], *, style: Style
+) -> list[str] | None:
+    """None: it is not certain what is meant."""
+    _, form = _level(own, old)
+    if [form(line) for line in old] == [form(line) for line in new]:
+        return None  # the edit is of the very kind that was overlooked in finding the place
+    known = _pair_lines(own, old)
+    match judge_new_text(known, new) if new else "own":
+        case "drifted" if _is_flat([*old, *new]) and not _is_flat(own) and _opens_block(new):
+            return None  # all indentation was lost, also that of the block
+        case "drifted":
+            result = _merge_lines(known, new, learn_line_map(known, style))
+        case "own":
+            result = _merge_lines([LinePair(line, line) for line in own], new, _verbatim)
+        case None:
+            return None
+    looks_drifted = _drift_detector(known, style)
+    lines: list[str] = []
+    for line, is_added in result:
+        if line is None or (is_added and looks_drifted(line)):
+            return None
+        lines.append(line)
+    return lines
+
+
+def _pair_lines(own: Sequence[str], old: Sequence[str]) -> list[LinePair]:
+    return [LinePair(drifted, line) for drifted, line in zip(old, own, strict=True)]
+
+
+def _merge_lines(
+    known: Sequence[LinePair], new: Sequence[str], meant: LineMap
+) -> Iterator[tuple[str | None, bool]]:
+    """The lines of the result, and whether each was added."""
+    reached = 0
+    for change in find_changes([line.drifted for line in known], new):
+        yield from ((line.own, False) for line in known[reached : change.old_start])
+        replaced: Sequence[LinePair | None] = known[change.old_start : change.old_end]
+        added = new[change.new_start : change.new_end]
+        if len(replaced) != len(added):
+            replaced = [None] * len(added)
+        for line, counterpart in zip(added, replaced, strict=True):
+            yield meant(line, counterpart), True
+        reached = change.old_end
+    yield from ((line.own, False) for line in known[reached:])
+
+
+def _is_flat(lines: Sequence[str]) -> bool:
+    return not any(get_indent(to_plain_typography(line)) for line in lines)
+
+
+def _opens_block(lines: Sequence[str]) -> bool:
+    """Whether a line looks as if the next one should be deeper."""
+    filled = [line.strip(BLANK) for line in lines if not is_blank(line)]
+    return any(
+        line.endswith(_OPENING) and not after.startswith(_CLOSING)
+        for line, after in pairwise(filled)
+    )
+
+
+def _verbatim(line: str, replaced: LinePair | None) -> str:
+    return line
+
+
+def _drift_detector(known: Sequence[LinePair], style: Style) -> Callable[[str], bool]:
+    """Whether an added line has what drift brings, and what the lines around it do not have.
+
+    Drift that shows in old_text may show in new_text in other ways, too.
+    """
+    trails = {(get_trail(line.drifted), get_trail(line.own)) for line in known}
+    may_trail = any(own for _, own in trails) and all(drifted == own for drifted, own in trails)
+    typography = find_typography("".join(line.own for line in known))
+
+    def looks_drifted(line: str) -> bool:
+        return (
+            (bool(get_trail(line)) and not may_trail)
+            or not find_typography(line) <= typography
+            or not is_kind_of_indent(get_indent(line), style.indents)
+        )
+
+    return looks_drifted

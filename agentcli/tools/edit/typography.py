@@ -1,0 +1,91 @@
+"""Typographic characters and their plain forms: curly quotes, long dashes, odd spaces, accents.
+
+A model may write the plain form of what a file has, or the other way round.
+"""
+
+import unicodedata
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from unicodedata import combining
+
+from agentcli.tools.edit.whitespace import BLANK
+
+_QUOTES = dict.fromkeys(map(ord, "‘’‚‛ʼ′"), "'") | dict.fromkeys(map(ord, "“”„‟″"), '"')
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
+_SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
+_ALL = _QUOTES | _DASHES | _SPACES
+_AMBIGUOUS = frozenset("'\"-")
+"""Plain forms that also stand for themselves; a space rarely stands for another one."""
+
+
+def to_plain_typography(text: str) -> str:
+    return text if text.isascii() else _compose(text.translate(_ALL))
+
+
+def find_typography(text: str) -> frozenset[str]:
+    """The typographic characters in a text, and the marks that stand apart from their letters."""
+    if text.isascii():
+        return frozenset()
+    return frozenset(char for char in set(text) if ord(char) in _ALL or combining(char))
+
+
+def iterate_plainings(
+    pairs: Sequence[tuple[str, str]], typography: frozenset[str]
+) -> Iterator[Callable[[str], str]]:
+    """Every way to make the first of each pair the second, but for whitespace at their ends.
+
+    Where nothing needs to be done that is the only way. What the file itself has somewhere, its
+    `typography`, may stand for itself anywhere.
+    """
+
+    def explains(plain: Callable[[str], str]) -> bool:
+        return all(plain(one).strip(BLANK) == other.strip(BLANK) for one, other in pairs)
+
+    if explains(str):
+        yield str
+        return
+    forms: tuple[Callable[[str], str], ...] = (str, _compose, _decompose)
+    own = set(map(ord, typography))
+    tables: list[tuple[dict[int, str], dict[int, str]]] = [
+        ({}, table) for table in (_QUOTES, _DASHES, _SPACES) if own.isdisjoint(table)
+    ]
+    for chosen in product(*tables):
+        for form in forms:
+            plain = _plaining(dict(ChainMap(*chosen)), form)
+            if explains(plain):
+                yield plain
+
+
+def retain_typography(new: str, *, plain: str, own: str) -> str | None:
+    """`new` with the characters of `own`, whose plain form is `plain`, where it did not change.
+
+    None if what changed has a character that could be the plain form of another.
+    """
+    if plain.translate(_ALL) != own.translate(_ALL):
+        plain = own = ""
+    start = _common_start(plain, new)
+    end = _common_start(plain[start:][::-1], new[start:][::-1])
+    added = new[start : len(new) - end]
+    if not added.isascii() or _AMBIGUOUS & set(added):
+        return None
+    return own[:start] + added + own[len(own) - end :]
+
+
+def _plaining(table: dict[int, str], form: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: text if text.isascii() else form(text.translate(table))
+
+
+def _compose(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _decompose(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+def _common_start(one: str, other: str) -> int:
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return min(len(one), len(other))

@@ -1,0 +1,118 @@
+"""A text with all its line ends as newlines, and the way back to the characters it was made from.
+
+Matching happens in the view, splicing in the raw text: what is not spliced keeps its line ends.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from agentcli.system.diff import find_changes, split_lines
+from agentcli.system.text import Ending, Splice, majority_ending, to_lf
+from agentcli.tools.edit.typography import find_typography
+from agentcli.tools.edit.whitespace import BLANK
+
+_INDENT = re.compile(rf"\n([{BLANK}]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """What occurs in a file, and so may be meant where a model writes it."""
+
+    indents: frozenset[str]
+    """Of lines that have one, blank ones included."""
+    typography: frozenset[str]
+
+
+class LfView:
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        self.text = to_lf(raw)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Without their newlines. What follows a final newline is not a line."""
+        lines = self.text.split("\n")
+        return lines[:-1] if lines[-1] == "" else lines
+
+    @cached_property
+    def style(self) -> Style:
+        return Style(
+            indents=frozenset(_INDENT.findall(f"\n{self.text}")),
+            typography=find_typography(self.text),
+        )
+
+    def line_at(self, position: int) -> int:
+        """Counted from 1."""
+        return self.text.count("\n", 0, position) + 1
+
+    def start_of_line(self, index: int) -> int:
+        """Where the line at this index, counted from 0, begins; the end for one past the last."""
+        return min(sum(map(len, self.lines[:index])) + index, len(self.text))
+
+    def raw_part(self, start: int, end: int) -> str:
+        return self.raw[self._raw(start) : self._raw(end)]
+
+    def splice(self, start: int, end: int, text: str) -> Splice:
+        """Positions of the view, and text of the view, as a splice of the raw text.
+
+        New lines take the ending of what they replace, else the ending most of the file has.
+        """
+        ended = "".join(self._apply_endings(self.raw_part(start, end), text))
+        return Splice(start=self._raw(start), end=self._raw(end), text=ended)
+
+    def verbatim(self, start: int, end: int, raw_text: str) -> Splice:
+        return Splice(start=self._raw(start), end=self._raw(end), text=raw_text)
+
+    def _apply_endings(self, replaced: str, text: str) -> Iterator[str]:
+        if "\n" not in text or not self._crlf:
+            yield text
+        elif is_mixed(replaced):
+            yield from _line_by_line(replaced, text)
+        else:
+            ending = majority_ending(replaced) if "\n" in replaced else self._majority
+            yield text.replace("\n", ending)
+
+    @cached_property
+    def _majority(self) -> Ending:
+        return majority_ending(self.raw)
+
+    @cached_property
+    def _crlf(self) -> list[int]:
+        """Where in the view a newline stands that is two characters in the raw text."""
+        positions: list[int] = []
+        position = self.raw.find("\r\n")
+        while position >= 0:
+            positions.append(position - len(positions))
+            position = self.raw.find("\r\n", position + 2)
+        return positions
+
+    def _raw(self, position: int) -> int:
+        return position + bisect_left(self._crlf, position)
+
+
+def is_mixed(text: str) -> bool:
+    return 0 < text.count("\r\n") < text.count("\n")
+
+
+def _line_by_line(replaced: str, text: str) -> Iterator[str]:
+    """Where both endings occur, a line keeps its own, and one that replaces another takes its."""
+    raw_lines, new_lines = split_lines(replaced), split_lines(text)
+    fallback = majority_ending(replaced)
+    reached = 0
+    for change in find_changes([to_lf(line) for line in raw_lines], new_lines):
+        yield from raw_lines[reached : change.old_start]
+        replaced_lines = raw_lines[change.old_start : change.old_end]
+        inserted = new_lines[change.new_start : change.new_end]
+        endings: list[Ending] = [fallback] * len(inserted)
+        if len(replaced_lines) == len(inserted):
+            endings = [
+                "\r\n" if line.endswith("\r\n") else "\n" if line.endswith("\n") else fallback
+                for line in replaced_lines
+            ]
+        for line, ending in zip(inserted, endings, strict=True):
+            yield line.replace("\n", ending)
+        reached = change.old_end
+    yield from raw_lines[reached:]

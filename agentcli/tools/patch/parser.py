@@ -1,0 +1,225 @@
+"""The text of a patch as the changes it asks for, file by file.
+
+`patch_grammar.lark` says the same for models that can be held to it. What was not held to it is
+taken only where a single thing can be meant; the rest is refused by its line.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from agentcli.system.text import printable, to_lf
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import ErrorKind
+
+BEGIN = "*** Begin Patch"
+END = "*** End Patch"
+ADD = "*** Add File: "
+DELETE = "*** Delete File: "
+UPDATE = "*** Update File: "
+MOVE = "*** Move to: "
+AT_END = "*** End of File"
+HEADING = "@@"
+KEPT, REMOVED, ADDED = " ", "-", "+"
+
+SHOWN_CHARS = 80
+
+_FILES = (ADD, DELETE, UPDATE)
+_NUMBERED = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
+"""How other kinds of patches head a hunk. The numbers say nothing that is relied on."""
+
+
+class PatchLine(NamedTuple):
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hunk:
+    headings: tuple[str, ...]
+    """Lines of the file that lead to the place, from the outside in."""
+    lines: tuple[PatchLine, ...]
+    at_end: bool
+    """The file ends with what it describes."""
+    number: int
+    """The line of the patch it begins at."""
+
+    @property
+    def old(self) -> list[str]:
+        return [line.text for line in self.lines if line.mark != ADDED]
+
+    @property
+    def new(self) -> list[str]:
+        return [line.text for line in self.lines if line.mark != REMOVED]
+
+    @property
+    def changes_something(self) -> bool:
+        return any(line.mark != KEPT for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Add:
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    path: str
+    move_to: str | None
+    hunks: tuple[Hunk, ...]
+
+
+FileChange: TypeAlias = Add | Delete | Update
+
+
+class _Row(NamedTuple):
+    number: int
+    text: str
+
+
+def parse_patch(text: str) -> tuple[FileChange, ...]:
+    """ToolError, by the line that is wrong."""
+    numbered = enumerate(to_lf(text).split("\n"), start=1)
+    rows = _trim([_Row(number, line) for number, line in numbered])
+    if not rows:
+        raise _invalid(f'the patch is empty. It begins with "{BEGIN}" and ends with "{END}".')
+    if rows[0].text.rstrip() != BEGIN:
+        raise _wrong(rows[0], f'A patch begins with "{BEGIN}"')
+    if rows[-1].text.rstrip() != END:
+        raise _wrong(rows[-1], f'A patch ends with "{END}"')
+    changes = tuple(_change(section) for section in _sections(rows[1:-1]))
+    _check(changes)
+    return changes
+
+
+def _trim(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """Without the blank lines at both ends."""
+    filled = [index for index, row in enumerate(rows) if row.text.strip()]
+    return rows[filled[0] : filled[-1] + 1] if filled else []
+
+
+def _sections(rows: Sequence[_Row]) -> list[list[_Row]]:
+    """One for each file, which its first row names."""
+    sections: list[list[_Row]] = []
+    for row in rows:
+        if row.text.startswith(_FILES):
+            sections.append([row])
+        elif sections:
+            sections[-1].append(row)
+        elif row.text.strip():
+            expected = ", ".join(f'"{marker}PATH"' for marker in _FILES)
+            raise _wrong(row, f"Each file begins with one of {expected}")
+    return sections
+
+
+def _change(section: Sequence[_Row]) -> FileChange:
+    head, body = section[0], _trim_end(section[1:])
+    if head.text.startswith(ADD):
+        return Add(path=_path(head, ADD), text=_read_added(body))
+    if head.text.startswith(DELETE):
+        for row in body:
+            raise _wrong(row, "Nothing follows the name of a file that is deleted")
+        return Delete(path=_path(head, DELETE))
+    move_to = None
+    if body and body[0].text.startswith(MOVE):
+        move_to = _path(body[0], MOVE)
+        body = body[1:]
+    hunks = _hunks(body)
+    if not hunks and move_to is None:
+        raise _wrong(head, f'What changes in it follows, in hunks that begin with "{HEADING}"')
+    return Update(path=_path(head, UPDATE), move_to=move_to, hunks=hunks)
+
+
+def _trim_end(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """Without the blank lines that only keep the next file apart."""
+    last = len(rows)
+    while last and not rows[last - 1].text:
+        last -= 1
+    return rows[:last]
+
+
+def _path(row: _Row, marker: str) -> str:
+    path = row.text.removeprefix(marker).strip()
+    if not path:
+        raise _wrong(row, f'A path follows "{marker}"')
+    return path
+
+
+def _read_added(rows: Sequence[_Row]) -> str:
+    for row in rows:
+        if not row.text.startswith(ADDED):
+            raise _wrong(row, f'Every line of a file that is added begins with "{ADDED}"')
+    return "".join(f"{row.text[1:]}\n" for row in rows)
+
+
+def _hunks(rows: Iterable[_Row]) -> tuple[Hunk, ...]:
+    hunks: list[Hunk] = []
+    for group in _groups(rows):
+        headings = tuple(_heading(row) for row in group if row.text.startswith(HEADING))
+        lines = [row for row in group if not row.text.startswith(HEADING)]
+        at_end = bool(lines) and lines[-1].text.rstrip() == AT_END
+        hunk = Hunk(
+            headings=tuple(filter(None, headings)),
+            lines=tuple(map(_line, lines[:-1] if at_end else lines)),
+            at_end=at_end,
+            number=group[0].number,
+        )
+        if not hunk.changes_something:
+            raise _wrong(group[0], 'This hunk has no line that begins with "+" or "-"')
+        hunks.append(hunk)
+    return tuple(hunks)
+
+
+def _groups(rows: Iterable[_Row]) -> list[list[_Row]]:
+    """A hunk is over where a heading follows a line, and after the mark of the file's end."""
+    groups: list[list[_Row]] = []
+    is_open = False
+    for row in rows:
+        is_heading = row.text.startswith(HEADING)
+        if not is_open or (is_heading and not groups[-1][-1].text.startswith(HEADING)):
+            groups.append([])
+        groups[-1].append(row)
+        is_open = row.text.rstrip() != AT_END
+    return groups
+
+
+def _heading(row: _Row) -> str:
+    numbered = _NUMBERED.fullmatch(row.text)
+    return (numbered[1] if numbered else row.text.removeprefix(HEADING)).strip()
+
+
+def _line(row: _Row) -> PatchLine:
+    if not row.text:
+        return PatchLine(KEPT, "")  # a blank line of the file, without the blank that marks it
+    if row.text[0] not in (KEPT, REMOVED, ADDED):
+        raise _wrong(row, 'Every line of a hunk begins with " ", "-" or "+"')
+    return PatchLine(row.text[0], row.text[1:])
+
+
+def _check(changes: Sequence[FileChange]) -> None:
+    if not changes:
+        raise _invalid("the patch names no file.")
+    seen: set[str] = set()
+    for change in changes:
+        target = change.move_to if isinstance(change, Update) else None
+        for path in filter(None, (change.path, target)):
+            if path in seen:
+                raise _invalid(f"{printable(path)} is named twice. Put its hunks together.")
+            seen.add(path)
+
+
+def _wrong(row: _Row, expected: str) -> ToolError:
+    shown = printable(row.text)
+    shown = shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]}…"
+    return _invalid(f'line {row.number} of the patch is "{shown}". {expected}.')
+
+
+def _invalid(reason: str) -> ToolError:
+    return ToolError(reason, kind=ErrorKind.INVALID_INPUT)

@@ -1,0 +1,179 @@
+"""Lines of a file too large for memory: only the way to them is read, and a bounded one.
+
+Counted from the end, lines are numbered from the end, as the number of all lines is not known.
+"""
+
+import codecs
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from agentcli.system.text import SNIFFED_BYTES, Encoding, NotText, sniff
+from agentcli.tools.read.excerpt import LINE_CHARS, FileExcerpt, past_end_error, shorten_line
+from agentcli.types.errors import ToolError
+
+BLOCK_BYTES = 1 << 20
+SCANNED_BYTES = 1 << 30
+TAIL_BYTES = 1 << 16
+LONGEST_TAIL_BYTES = 1 << 22
+LONGEST_LINE_CHARS = 1 << 26
+
+_ONE_BYTE = Encoding(codec="windows-1252")
+
+
+def read_big_excerpt(file: BinaryIO, *, size_bytes: int, offset: int, limit: int) -> FileExcerpt:
+    """NotText for a binary one; ToolError when the lines are not there, or too far."""
+    encoding = sniff(file.read(SNIFFED_BYTES))
+    if not encoding.codec.startswith("utf"):
+        encoding = _ONE_BYTE
+    if offset < 0:
+        return _from_end(file, encoding, size_bytes=size_bytes, count=-offset, limit=limit)
+    try:
+        return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
+    except UnicodeDecodeError:
+        encoding = _fallback_encoding(encoding)
+        return _from_start(file, encoding, offset=max(offset, 1), limit=limit)
+
+
+def _fallback_encoding(encoding: Encoding) -> Encoding:
+    """When a file only began like it."""
+    if encoding.codec != "utf-8":
+        raise NotText(f"it begins like {encoding.codec} but is not")
+    return _ONE_BYTE
+
+
+def _from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) -> FileExcerpt:
+    file.seek(len(encoding.bom))
+    collected = _LineCollector(offset, limit)
+    for text in _texts(file, encoding):
+        collected.feed(text)
+        if collected.is_full:
+            break
+    else:
+        collected.finish()
+    if not collected.lines:
+        raise past_end_error(collected.number - 1, offset)
+    return FileExcerpt(
+        lines=collected.lines,
+        first=offset,
+        total=None if collected.is_full else collected.number - 1,
+        has_more=collected.is_full,
+        encoding=encoding,
+    )
+
+
+def _texts(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
+    decoder = None if encoding is _ONE_BYTE else codecs.getincrementaldecoder(encoding.codec)()
+    for _ in range(SCANNED_BYTES // BLOCK_BYTES):
+        block = file.read(BLOCK_BYTES)
+        yield decoder.decode(block, not block) if decoder else encoding.decode(block)
+        if not block:
+            return
+    raise ToolError(
+        "Those lines are more than 1 GB into the file. Use a negative offset to read from its "
+        "end, or bash (grep, sed -n) to get there."
+    )
+
+
+class _LineCollector:
+    """Lines from one on, until there are enough; of a long line only its beginning is held."""
+
+    def __init__(self, first: int, limit: int) -> None:
+        self.lines: list[str] = []
+        self.number = 1
+        """Of the line that comes next."""
+        self.is_full = False
+        """There is more than was wanted."""
+        self._first = first
+        self._limit = limit
+        self._begun = ""
+        self._length = 0
+
+    def feed(self, text: str) -> None:
+        missing = self._first - self.number
+        if missing > 0:
+            newlines = text.count("\n")
+            self.number += min(newlines, missing)
+            if newlines < missing:
+                if text:
+                    self._length = len(text) - text.rfind("\n") - 1
+                return
+            self._length = 0
+            text = text.split("\n", missing)[missing]
+        *ended, rest = text.split("\n", self._limit - len(self.lines))
+        for piece in ended:
+            self._append(piece)
+            self._end_line()
+        self._append(rest)
+        if len(self.lines) == self._limit:
+            self.is_full = bool(rest)
+        elif self._length > LONGEST_LINE_CHARS:
+            self._end_line("more than ")
+            self.is_full = True
+
+    def finish(self) -> None:
+        if self._length and self.number < self._first:
+            self.number += 1
+        elif self._length:
+            self._end_line()
+
+    def _append(self, piece: str) -> None:
+        self._length += len(piece)
+        self._begun += piece[: LINE_CHARS + 1 - len(self._begun)]
+
+    def _end_line(self, about: str = "") -> None:
+        line = self._begun.removesuffix("\r") if self._length <= LINE_CHARS + 1 else self._begun
+        self.lines.append(shorten_line(line, length=self._length, about=about))
+        self._begun, self._length = "", 0
+        self.number += 1
+
+
+def _from_end(
+    file: BinaryIO, encoding: Encoding, *, size_bytes: int, count: int, limit: int
+) -> FileExcerpt:
+    tail_bytes = TAIL_BYTES
+    while True:
+        start = max(size_bytes - tail_bytes, len(encoding.bom))
+        lines, encoding = _tail(file, encoding, start=start)
+        if len(lines) >= count or start == len(encoding.bom):
+            break
+        if tail_bytes >= LONGEST_TAIL_BYTES:
+            raise ToolError(
+                f"The last {LONGEST_TAIL_BYTES >> 20} MB of the file have less than {count} lines. "
+                "Ask for fewer, or count from the beginning."
+            )
+        tail_bytes *= 4
+    kept = lines[-count:]
+    return FileExcerpt(
+        lines=[shorten_line(line.removesuffix("\r")) for line in kept[:limit]],
+        first=-len(kept),
+        total=None,
+        has_more=limit < len(kept),
+        encoding=encoding,
+    )
+
+
+def _tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str], Encoding]:
+    """The whole lines after a position. It may lie within a character, whose line is left out."""
+    newline = b"\n" if encoding is _ONE_BYTE else "\n".encode(encoding.codec)
+    start -= (start - len(encoding.bom)) % len(newline)
+    file.seek(start)
+    data = file.read()
+    if start > len(encoding.bom):
+        first = _find_aligned(data, newline)
+        if first < 0:
+            return [], encoding
+        data = data[first + len(newline) :]
+    try:
+        text = encoding.decode(data)
+    except UnicodeDecodeError:
+        encoding = _fallback_encoding(encoding)
+        text = encoding.decode(data)
+    return text.removesuffix("\n").split("\n"), encoding
+
+
+def _find_aligned(data: bytes, newline: bytes) -> int:
+    """Where the first newline begins a character; below zero: nowhere."""
+    found = data.find(newline)
+    while found % len(newline) and found >= 0:
+        found = data.find(newline, found + 1)
+    return found

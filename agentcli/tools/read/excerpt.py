@@ -1,0 +1,124 @@
+"""A stretch of lines of a file, as much of it read as is needed to know them.
+
+A file within the limit is read as a whole: its lines are counted, its bytes are known.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from agentcli.system.text import Encoding, decode
+from agentcli.types.errors import ToolError
+
+LINE_CHARS = 2000
+PART_CHARS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileExcerpt:
+    lines: list[str]
+    """Without newlines, and cut where they are very long."""
+    first: int
+    """The number of the first; below zero: counted from the end."""
+    total: int | None
+    """How many lines the file has, where that is known."""
+    has_more: bool
+    encoding: Encoding
+    ending: str = ""
+    """What lines end with, where it is not a newline."""
+    has_final_newline: bool = True
+    cut: frozenset[int] = frozenset()
+    """Which of the lines are cut, counted from 0; not told of a file that is too large."""
+
+
+def read_excerpt(data: bytes, *, offset: int, limit: int) -> FileExcerpt:
+    """From all of a file. NotText for a binary one; ToolError when the lines are not there."""
+    text, encoding = decode(data)
+    has_final_newline = not text or text.endswith("\n")
+    newlines = [*accumulate(text.count("\n", *part) for part in _parts(text))]
+    total = (newlines[-1] if newlines else 0) + (not has_final_newline)
+    start = first_index(offset, total)
+    if start >= total > 0:
+        raise past_end_error(total, offset)
+    lines = _lines(text, newlines, start=start, count=min(limit, total - start))
+    lines = [line.removesuffix("\r") for line in lines]
+    return FileExcerpt(
+        lines=[shorten_line(line) for line in lines],
+        first=start + 1,
+        total=total,
+        has_more=start + limit < total,
+        encoding=encoding,
+        ending=_ending(text),
+        has_final_newline=has_final_newline,
+        cut=frozenset(at for at, line in enumerate(lines) if len(line) > LINE_CHARS),
+    )
+
+
+def _parts(text: str) -> Iterator[tuple[int, int]]:
+    return ((at, at + PART_CHARS) for at in range(0, len(text), PART_CHARS))
+
+
+def _lines(text: str, newlines: Sequence[int], *, start: int, count: int) -> list[str]:
+    """`newlines`: up to the end of each part. Only the parts that hold these lines are split."""
+    first = bisect_left(newlines, start)
+    last = bisect_left(newlines, start + count)
+    skipped = start - (newlines[first - 1] if first else 0)
+    part = text[first * PART_CHARS : (last + 1) * PART_CHARS]
+    return part.split("\n", skipped + count)[skipped : skipped + count]
+
+
+def first_index(offset: int, total: int) -> int:
+    """Of what an offset means, counted from 0. It may be past the end."""
+    return max(offset, 1) - 1 if offset >= 0 else max(total + offset, 0)
+
+
+def past_end_error(total: int, offset: int) -> ToolError:
+    lines = "1 line" if total == 1 else f"{total} lines"
+    return ToolError(f"The file has {lines}; offset {offset} is past the end.")
+
+
+def shorten_line(line: str, *, length: int | None = None, about: str = "") -> str:
+    """Where only its beginning is known, `length` is how long the line is, or `about` so long."""
+    length = len(line) if length is None else length
+    if length <= LINE_CHARS:
+        return line
+    return f"{line[:LINE_CHARS]}… [line has {about}{length} characters]"
+
+
+def _ending(text: str) -> str:
+    crlf = text.count("\r\n") if "\r" in text else 0
+    if not crlf:
+        return ""
+    return "CRLF" if crlf == text.count("\n") else "mixed CRLF and LF"
+
+
+# What a binary file is by its first bytes, in words.
+
+
+_BINARIES = (
+    (b"\x7fELF", "ELF executable"),
+    (b"MZ", "Windows executable"),
+    (b"\xfe\xed\xfa", "Mach-O executable"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O executable"),
+    (b"\xca\xfe\xba\xbe", "Java class or Mach-O executable"),
+    (b"\0asm", "WebAssembly module"),
+    (b"%PDF-", "PDF document: use bash with pdftotext"),
+    (b"PK\x03\x04", "zip archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ\0", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"7z\xbc\xaf\x27\x1c", "7z archive"),
+    (b"SQLite format 3\0", "SQLite database"),
+    (b"BM", "bitmap image"),
+    (b"\0\0\x01\0", "icon"),
+    (b"OggS", "Ogg media"),
+    (b"ID3", "MP3 audio"),
+    (b"wOFF", "web font"),
+    (b"wOF2", "web font"),
+)
+
+
+def name_binary(head: bytes) -> str | None:
+    return next((name for magic, name in _BINARIES if head.startswith(magic)), None)

@@ -1,0 +1,182 @@
+"""The rules of .gitignore and its kin: which paths a search leaves out.
+
+Lines are read as ripgrep reads them. A rule is kept as the components of its glob, relative to the
+directory it applies in, so that it can be carried down into a directory below: `/src/*.log` means
+`/*.log` for what is in src.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from agentcli.tools.search import globs
+
+IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
+"""What a directory may hold. A later kind has the last word over an earlier one."""
+
+SIZE_LIMIT_BYTES = 250_000
+
+_GITDIR = "gitdir:"
+_EXCLUDES_FILE = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRule:
+    components: tuple[str, ...]
+    keeps: bool
+    """A `!` rule: what it matches is not left out."""
+    directories_only: bool
+    needed: bytes
+    """What a path must contain to match; it spares most paths the regular expression."""
+
+    @property
+    def line(self) -> str:
+        """The rule as a line of an ignore file."""
+        sign = "!/" if self.keeps else "/"
+        return sign + "/".join(self.components) + ("/" if self.directories_only else "")
+
+    def matches(self, path: bytes, *, is_dir: bool) -> bool:
+        if self.needed not in path or (self.directories_only and not is_dir):
+            return False
+        return globs.compile_glob("/".join(self.components)).fullmatch(path) is not None
+
+    def within(self, name: bytes) -> Iterable["IgnoreRule"]:
+        """What is left of the rule for the paths inside the directory `name`."""
+        head, *rest = self.components
+        if head == "**":
+            yield self
+            if rest:
+                yield from replace(self, components=tuple(rest)).within(name)
+        elif rest and globs.compile_glob(head).fullmatch(name):
+            yield replace(self, components=tuple(rest))
+
+
+def judge_path(rules: Sequence[IgnoreRule], path: bytes, *, is_dir: bool) -> bool | None:
+    """Whether the last rule that matches leaves the path out; None where none matches."""
+    for rule in reversed(rules):
+        if rule.matches(path, is_dir=is_dir):
+            return not rule.keeps
+    return None
+
+
+def parse_rules(line: str) -> tuple[IgnoreRule, ...]:
+    """A line's rules: none for a comment or a glob that means nothing, several for braces."""
+    if line.startswith("#"):
+        return ()
+    text = line if line.endswith("\\ ") else line.rstrip()
+    keeps = text.startswith("!")
+    text = text.removeprefix("!")
+    if not keeps and text.startswith(("\\!", "\\#")):
+        text = text[1:]
+    anchored = text.startswith("/")
+    body = text.removeprefix("/").removesuffix("/")
+    if not body:
+        return ()
+    try:
+        return tuple(
+            _rule(glob, anchored=anchored, keeps=keeps, directories_only=text.endswith("/"))
+            for glob in globs.expand_braces(body)
+        )
+    except globs.GlobError:
+        return ()
+
+
+def _rule(glob: str, *, anchored: bool, keeps: bool, directories_only: bool) -> IgnoreRule:
+    components = glob.split("/")
+    if not anchored and len(components) == 1 and glob != "**":
+        components = ["**", glob]
+    if len(components) > 1 and components[-1] == "**":
+        components.append("*")  # all that is in the directory, but not the directory
+    globs.translate_glob("/".join(components))  # raises for what is no glob
+    return IgnoreRule(
+        tuple(components), keeps, directories_only, globs.find_literal_part(components[-1]).encode()
+    )
+
+
+def read_rules(path: Path) -> tuple[IgnoreRule, ...]:
+    """The rules in a file, up to a line that is not UTF-8; none if there is no such file."""
+    rules: list[IgnoreRule] = []
+    for line in _read(path).split(b"\n"):
+        try:
+            rules += parse_rules(line.decode())
+        except UnicodeDecodeError:
+            break
+    return tuple(rules)
+
+
+def read_git_excludes(directory: Path) -> tuple[IgnoreRule, ...]:
+    """The rules in the `info/exclude` of a repository, also where `directory` is a worktree."""
+    git = directory / ".git"
+    pointer = _first_line(git)
+    if pointer.startswith(_GITDIR):
+        private = directory / pointer.removeprefix(_GITDIR).strip()
+        git = private / _first_line(private / "commondir")
+    return read_rules(git / "info" / "exclude")
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path's raises where it may not look
+
+
+def _first_line(path: Path) -> str:
+    return os.fsdecode(_read(path).partition(b"\n")[0].strip())
+
+
+def _read(path: Path) -> bytes:
+    """A file that should be small; nothing of one that cannot be read or is a pipe."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(SIZE_LIMIT_BYTES)
+    except OSError:
+        return b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InheritedRules:
+    """What the directories above one say about it."""
+
+    ignored: bool
+    """One of them leaves it out."""
+    rules: tuple[IgnoreRule, ...]
+    """What they say about the paths in it, the least important first."""
+
+
+def inherit_rules(directory: Path, *, workspace: Path) -> InheritedRules:
+    """Follows the rules from the top of the file system down to `directory`.
+
+    Rules of git do not reach into another repository, and rules from outside the workspace that
+    would leave out the whole workspace do not count.
+    """
+    by_git: list[IgnoreRule] = []
+    by_hand: list[IgnoreRule] = []
+    ignored = False
+    steps = [*reversed(directory.parents), directory]
+    for above, below in pairwise(steps):
+        if _is_there(above / ".git"):
+            by_git = [*read_git_excludes(above)]
+        by_git += read_rules(above / ".gitignore")
+        for kind in IGNORE_FILES[1:]:
+            by_hand += read_rules(above / kind)
+        name = below.name.encode("utf-8", "surrogateescape")
+        ignored = ignored or bool(judge_path([*by_git, *by_hand], name, is_dir=True))
+        by_git = [rest for rule in by_git for rest in rule.within(name)]
+        by_hand = [rest for rule in by_hand for rest in rule.within(name)]
+        if ignored and below == workspace:
+            by_git, by_hand, ignored = [], [], False
+    if _is_there(directory / ".git"):
+        by_git = [*read_git_excludes(directory)]
+    return InheritedRules(ignored=ignored, rules=(*by_git, *by_hand))
+
+
+def read_global_rules(home: Path, config: Path) -> tuple[IgnoreRule, ...]:
+    """The rules a person has set for all repositories: `core.excludesFile` of git."""
+    for settings in (home / ".gitconfig", config / "git" / "config"):
+        found = _EXCLUDES_FILE.search(os.fsdecode(_read(settings)))
+        if found:
+            return read_rules(Path(found[1].replace("~", str(home), 1)))
+    return read_rules(config / "git" / "ignore")

@@ -1,0 +1,194 @@
+"""What a search covers: a file or a directory, and the glob that narrows it.
+
+A glob only narrows. Given to ripgrep as `--glob` it would bring back files that ignore rules leave
+out, so ripgrep gets a filter of file names that is at least as wide, and `admits` decides.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentcli.system.home import config_home, home
+from agentcli.system.text import printable
+from agentcli.system.workspace import Workspace, WorkspacePath
+from agentcli.tools.search import globs
+from agentcli.tools.search.ignore import inherit_rules, read_global_rules
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import ErrorKind
+
+_TYPE = "wanted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchScope:
+    where: str
+    """What is searched, in words."""
+    root: Path
+    """What the search must not leave."""
+    cwd: Path
+    """Where the search program runs, so that its globs and rules are relative to it."""
+    target: str
+    """What it searches there."""
+    prefix: str
+    """What makes its paths into paths for the model."""
+    arguments: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    """Ignore rules of the directories above, and of the person."""
+    wanted: re.Pattern[str] | None = None
+    """What paths below `cwd` must match; None: all."""
+    hides: Callable[[Path], bool] | None = None
+    """What must not be read; None: nothing is hidden."""
+
+    def admits(self, found: bytes) -> bool:
+        path = _relative(found)
+        if self.wanted is not None and not self.wanted.fullmatch(path):
+            return False
+        return self.hides is None or not self.hides(self.cwd / path)
+
+    def display(self, found: bytes) -> str:
+        path = self.prefix + _relative(found)
+        return "/".join(map(printable, path.split("/")))
+
+    def without_ignores(self) -> "SearchScope":
+        """The same, with ignored files and in any case."""
+        wanted = self.wanted and re.compile(self.wanted.pattern, self.wanted.flags | re.IGNORECASE)
+        kept = tuple(one for one in self.arguments if not one.startswith("--type"))
+        return replace(self, arguments=(*kept, "--no-ignore"), rules=(), wanted=wanted)
+
+
+def is_directory(path: Path) -> bool:
+    """Also of names that no file can have, at which `Path.is_dir` raises."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _relative(found: bytes) -> str:
+    return os.fsdecode(found).removeprefix("./")
+
+
+def build_scope(workspace: Workspace, *, path: str, glob: str | None) -> SearchScope:
+    """Raises ToolError for what is not there, is outside, or is not a glob."""
+    place = workspace.locate(path)
+    found = workspace.stat(place)
+    if found is None:
+        raise workspace.no_such_file(place)
+    if not os.access(place.path, os.R_OK):
+        raise ToolError(f"{place.given}: permission denied.")
+    if stat.S_ISREG(found.st_mode):
+        return _scope_file(workspace, place)
+    if not stat.S_ISDIR(found.st_mode):
+        raise ToolError(f"{place.given} is neither a file nor a directory.")
+    try:
+        return _scope_directory(workspace, place, glob)
+    except globs.GlobError as error:
+        raise ToolError(
+            f"{printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
+        ) from None
+
+
+def _scope_file(workspace: Workspace, path: WorkspacePath) -> SearchScope:
+    """A file named outright is searched whatever it is and whatever ignores it."""
+    return SearchScope(
+        where=path.given,
+        root=path.root,
+        cwd=path.path.parent,
+        target=f"./{path.path.name}",
+        prefix=_prefix(path).removesuffix(f"{path.path.name}/"),
+        arguments=("--no-ignore", "--text"),
+        hides=workspace.hides,
+    )
+
+
+def _scope_directory(workspace: Workspace, path: WorkspacePath, glob: str | None) -> SearchScope:
+    where = "the workspace" if path.path == workspace.root else path.given
+    wanted: list[str] = []
+    arguments: list[str] = []
+    if glob and glob.startswith("!"):
+        arguments += (f"--glob=!{one}" for one in _exclude(glob))
+    elif glob:
+        path, wanted = _narrow(workspace, path, glob)
+        arguments += _name_filter(wanted)
+    rules: tuple[str, ...] = ()
+    if path.writable:
+        outer = inherit_rules(path.path, workspace=workspace.root)
+        if not outer.ignored:
+            rules = tuple(
+                rule.line for rule in (*read_global_rules(home(), config_home()), *outer.rules)
+            )
+        arguments += ["--no-ignore"] if outer.ignored else []
+    else:
+        arguments += ["--no-ignore", "--text"]
+    pattern = "|".join(map(globs.translate_glob, wanted))
+    return SearchScope(
+        where=where,
+        root=path.root,
+        cwd=path.path,
+        target=".",
+        prefix=_prefix(path),
+        arguments=tuple(arguments),
+        rules=rules,
+        wanted=re.compile(pattern, re.DOTALL) if wanted else None,
+        hides=workspace.hides,
+    )
+
+
+def _prefix(path: WorkspacePath) -> str:
+    """How paths below a place begin: relative in the workspace, absolute elsewhere."""
+    if not path.writable:
+        return f"{path.path}/"
+    return "" if path.relative == "." else f"{path.relative}/"
+
+
+def _exclude(glob: str) -> list[str]:
+    excluded = globs.expand_braces(glob.removeprefix("!").removeprefix("./"))
+    for one in excluded:
+        if not one.strip("/"):
+            raise globs.GlobError("nothing stands after the !")
+        globs.translate_glob(one)
+    return excluded
+
+
+def _narrow(
+    workspace: Workspace, path: WorkspacePath, glob: str
+) -> tuple[WorkspacePath, list[str]]:
+    """The deepest directory the glob spells out, and what the glob means in it.
+
+    A glob with a slash is relative to the place; where that leads nowhere, to the workspace.
+    """
+    if glob.startswith(f"{workspace.root}/"):
+        path, glob = workspace.locate("."), glob.removeprefix(f"{workspace.root}/")
+    glob = glob.removeprefix("./").removeprefix("/")
+    wanted = [
+        one.split("/") for one in globs.expand_braces(glob + "**" if glob.endswith("/") else glob)
+    ]
+    if any(".." in components for components in wanted):
+        raise globs.GlobError("it cannot go up with ..; set path instead")
+    spelled = _find_leading(wanted)
+    for base in (path.path, workspace.root) if spelled else ():
+        inner = workspace.locate(str(base.joinpath(*spelled)))
+        if is_directory(inner.path) and inner.path.is_relative_to(path.path):
+            path = inner
+            wanted = [components[len(spelled) :] for components in wanted]
+            break
+    else:
+        wanted = [one if len(one) > 1 else ["**", *one] for one in wanted]
+    return path, ["/".join(components) for components in wanted]
+
+
+def _find_leading(wanted: list[list[str]]) -> list[str]:
+    """The leading directories that all of the globs have, without wildcards."""
+    shared: list[str] = []
+    for names in zip(*(components[:-1] for components in wanted), strict=False):
+        if len(set(names)) > 1 or not globs.is_literal(names[0]):
+            break
+        shared.append(names[0])
+    return shared
+
+
+def _name_filter(wanted: list[str]) -> list[str]:
+    names = [globs.widen_glob(one.rpartition("/")[2]) for one in wanted]
+    if "*" in names or any(name.startswith("include:") for name in names):
+        return []
+    return [*(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"]

@@ -1,0 +1,95 @@
+"""How a tool changes one file: worked out, written under the file's lock, known as seen after."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from agentcli.system.process import run_to_completion
+from agentcli.system.text import UTF8, Encoding, NotText, decode
+from agentcli.system.workspace import Workspace, WorkspacePath
+from agentcli.tools.seen import Seen, sha256
+from agentcli.types.errors import ToolError
+from agentcli.types.tools import Diff, KnownFile, LineRanges, Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRewrite:
+    """What a call would do, before anything is written."""
+
+    before: bytes | None
+    """None: there is no such file yet."""
+    after: bytes
+    summary: str
+    """For the model, once it is done."""
+    diff: Diff
+    lines: LineRanges
+    """That the model knows whole afterwards."""
+
+
+Plan: TypeAlias = Callable[[WorkspacePath], FileRewrite]
+"""Reads and decides, in a thread of its own. Raises ToolError where nothing can be done."""
+
+
+async def preview_rewrite(path: str, plan: Plan, *, workspace: Workspace) -> Diff:
+    """Raises ToolError where it would be refused."""
+    return (await asyncio.to_thread(plan, workspace.locate(path))).diff
+
+
+async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: Seen) -> Output:
+    place = workspace.locate(path)
+
+    def apply() -> tuple[FileRewrite, tuple[str, ...]]:
+        rewrite = plan(place)
+        if rewrite.before == rewrite.after:
+            return rewrite, ()
+        return rewrite, workspace.replace(place, rewrite.after, expected=rewrite.before).notes
+
+    async with seen.lock(place.path):
+        # Whoever cancels it must not find it done later, beside another edit.
+        rewrite, notes = await run_to_completion(asyncio.to_thread(apply))
+    digest = sha256(rewrite.after)
+    known = KnownFile(path=place.given, sha256=digest, lines=rewrite.lines)
+    notes += rewrite.diff.notes
+    details = replace(rewrite.diff, notes=notes, sha256=digest, known=(known,))
+    return Output.of(rewrite.summary, details=details)
+
+
+# A text file as a whole, within the size that tools take into memory.
+
+
+LIMIT_BYTES = 10 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFile:
+    data: bytes
+    text: str
+    encoding: Encoding
+
+
+def load_text(workspace: Workspace, path: WorkspacePath) -> TextFile:
+    """ToolError where there is no text file, or too large a one."""
+    with os.fdopen(workspace.open_file(path), "rb") as file:
+        data = file.read(LIMIT_BYTES + 1)
+    if len(data) > LIMIT_BYTES:
+        raise ToolError(f"{path.given} is larger than 10 MB, too large to change as text.")
+    try:
+        text, encoding = decode(data)
+    except NotText as reason:
+        raise ToolError(f"{path.given} is binary: {reason}.") from None
+    return TextFile(data=data, text=text, encoding=encoding)
+
+
+def encode_text(text: str, *, encoding: Encoding = UTF8, path: WorkspacePath) -> bytes:
+    try:
+        data = encoding.encode(text)
+    except UnicodeEncodeError as error:
+        char = error.object[error.start].encode("utf-8", "backslashreplace").decode()
+        raise ToolError(
+            f'{path.given} is {encoding.name}, and "{char}" cannot be written in it.'
+        ) from None
+    if len(data) > LIMIT_BYTES:
+        raise ToolError(f"Not written: {path.given} would be larger than 10 MB.")
+    return data

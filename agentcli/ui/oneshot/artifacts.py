@@ -1,0 +1,342 @@
+"""The files a run leaves behind: the answer, the patch, reports, and all of it in one directory.
+
+Whether they can be written is found out before a model is asked; they are written however the run
+ended.
+"""
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from agentcli.session.session import Session
+from agentcli.settings import Settings
+from agentcli.system.folder import Folder
+from agentcli.system.snapshot import WorkspaceSnapshot
+from agentcli.types.errors import SettingsError, UsageError
+from agentcli.ui.oneshot.reports import (
+    CollectFindings,
+    RunSummary,
+    render_junit,
+    render_markdown,
+    render_sarif,
+    write_job_files,
+)
+from agentcli.ui.oneshot.runner import RunState
+from agentcli.ui.streams import write_err
+from agentcli.ui.tally import Tally
+
+# Files that a run writes at its end, opened before the model can do anything.
+
+
+_PROBE = ".agentcli-probe"
+
+
+class OutputFile:
+    def __init__(self, path: Path) -> None:
+        """What is in the file stays until `put`. Raises UsageError."""
+        try:
+            self._handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {path}: {error.strerror}", hint="name a file that can be written"
+            ) from None
+
+    def write(self, text: str) -> None:
+        """Raises OSError."""
+        try:
+            if stat.S_ISREG(os.fstat(self._handle).st_mode):
+                os.ftruncate(self._handle, 0)
+            _write_whole(self._handle, text)
+        finally:
+            os.close(self._handle)
+
+
+class OutputFolder:
+    def __init__(self, path: Path) -> None:
+        """Makes it where it is not. Raises UsageError."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._folder = Folder.open(path.resolve())
+            self.check_writable()
+        except OSError as error:
+            raise UsageError(
+                f"cannot write to the output directory {path}: {error.strerror}",
+                hint="name one that can be written: --output-dir DIR",
+            ) from None
+
+    def check_writable(self) -> None:
+        """Raises OSError where nothing could be put."""
+        self.write(_PROBE, "")
+        self._folder.unlink(_PROBE)
+
+    def write(self, name: str, text: str) -> None:
+        """In place of whatever has that name. Raises OSError."""
+        with suppress(FileNotFoundError):
+            self._folder.unlink(name)
+        handle = self._folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            _write_whole(handle, text)
+        finally:
+            os.close(handle)
+
+
+def _write_whole(handle: int, text: str) -> None:
+    data = text.encode("utf-8", "replace")
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+class ReportFormat(StrEnum):
+    JUNIT = "junit"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+    SARIF = "sarif"
+
+
+GITHUB = frozenset({ReportFormat.GITHUB})
+_DIRECTORY_FORMATS = (ReportFormat.JUNIT, ReportFormat.MARKDOWN, ReportFormat.SARIF)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactOptions:
+    patch: Path | None = None
+    last_message: Path | None = None
+    directory: Path | None = None
+    reports: frozenset[ReportFormat] = frozenset()
+
+    @property
+    def wants_patch(self) -> bool:
+        has_page = bool(self.reports & {ReportFormat.MARKDOWN, ReportFormat.GITHUB})
+        return bool(self.patch or self.directory or has_page)
+
+    def open_files(self) -> "ArtifactFiles":
+        """Raises UsageError where something of it could not be written."""
+        for form in _DIRECTORY_FORMATS:
+            if form in self.reports and self.directory is None:
+                raise UsageError(
+                    f"--report {form} needs a directory to write to", hint="add --output-dir DIR"
+                )
+        return ArtifactFiles(
+            directory=OutputFolder(self.directory) if self.directory else None,
+            patch=OutputFile(self.patch) if self.patch else None,
+            last_message=OutputFile(self.last_message) if self.last_message else None,
+            reports=self.reports,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactFiles:
+    """The same, ready to be written to."""
+
+    directory: OutputFolder | None = None
+    patch: OutputFile | None = None
+    last_message: OutputFile | None = None
+    reports: frozenset[ReportFormat] = frozenset()
+
+    def write_named_files(self, *, answer: str, patch: str) -> None:
+        """The files that have a name of their own. Raises SettingsError, also where the directory
+        takes nothing any more: that is to be known before the log is closed."""
+        with _report_write_errors("the answer or the patch"):
+            if self.last_message is not None:
+                self.last_message.write(answer.rstrip("\n") + "\n")
+            if self.patch is not None:
+                self.patch.write(patch)
+        with _report_write_errors("to the output directory"):
+            if self.directory is not None:
+                self.directory.check_writable()
+
+    def write(self, summary: RunSummary, *, settings: Settings | None, log: Path | None) -> None:
+        """Raises SettingsError where the disk no longer takes what it did before."""
+        with _report_write_errors("what the run leaves"):
+            if self.directory is not None:
+                for name, text in self._render_files(summary, settings, log):
+                    self.directory.write(name, text)
+        if ReportFormat.GITHUB in self.reports:
+            self._write_job_files(summary)
+
+    def _write_job_files(self, summary: RunSummary) -> None:
+        """Its files are the runner's: that they cannot be written is no failure of the run."""
+        try:
+            write_job_files(summary)
+        except OSError as error:
+            write_err(f"warning: the job was not told: {error.filename}: {error.strerror}\n")
+
+    def _render_files(
+        self, summary: RunSummary, settings: Settings | None, log: Path | None
+    ) -> Iterator[tuple[str, str]]:
+        result = {
+            "v": 1,
+            "session": summary.tally.session,
+            **summary.tally.build_result(summary.outcome),
+        }
+        yield "result.json", _format_json(result)
+        yield "answer.md", summary.answer.rstrip("\n") + "\n"
+        yield "patch.diff", summary.patch
+        if settings is not None:
+            yield "settings.json", _format_json(build_settings_json(settings))
+        if log is not None:
+            yield "log.jsonl", log.read_text(encoding="utf-8", errors="replace")
+        for form in _DIRECTORY_FORMATS:
+            if form in self.reports:
+                yield _FILE_NAMES[form], _render_report(form, summary)
+
+
+@contextmanager
+def _report_write_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write {what}: {error.strerror}",
+            hint="write to a place that has room and that the run leaves alone",
+        ) from error
+
+
+_FILE_NAMES = {
+    ReportFormat.JUNIT: "junit.xml",
+    ReportFormat.MARKDOWN: "report.md",
+    ReportFormat.SARIF: "report.sarif",
+}
+
+
+def parse_reports(texts: Iterable[str]) -> frozenset[ReportFormat]:
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    known = ", ".join(ReportFormat)
+    for name in names:
+        if name not in list(ReportFormat):
+            raise UsageError(f"there is no report {name!r}", hint=f"--report takes {known}")
+    return frozenset(map(ReportFormat, names))
+
+
+def build_settings_json(settings: Settings) -> dict[str, Any]:
+    """The effective settings. No key is among them; addresses lose what may be a password."""
+    return {field.name: _to_plain(getattr(settings, field.name)) for field in fields(settings)}
+
+
+def _render_report(form: ReportFormat, summary: RunSummary) -> str:
+    match form:
+        case ReportFormat.JUNIT:
+            return render_junit(summary)
+        case ReportFormat.SARIF:
+            return render_sarif(summary)
+        case _:
+            return render_markdown(summary)
+
+
+def _format_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def _to_plain(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return _without_userinfo(value)
+        case tuple() | list():
+            return [_to_plain(item) for item in value]
+        case frozenset():
+            return sorted(map(str, value))
+        case Path():
+            return str(value)
+        case _:
+            return {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def _without_userinfo(text: str) -> str:
+    if "://" not in text or "@" not in text:
+        return text
+    parts = urlsplit(text)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+# What a run leaves behind, from the state before its first request to the last file it writes.
+
+
+SNAPSHOT = "snapshot.git"
+"""In the session's directory, while the run lasts."""
+
+
+class Artifacts:
+    def __init__(
+        self,
+        read_options: Callable[[], ArtifactOptions],
+        *,
+        get_answer: Callable[[Tally], str],
+        collect_findings: CollectFindings,
+    ) -> None:
+        self._read_options = read_options
+        self._get_answer = get_answer
+        self._options = ArtifactOptions()
+        self._files: ArtifactFiles | None = None
+        self._collect_findings = collect_findings
+        self._session: Session | None = None
+        self._snapshot: WorkspaceSnapshot | None = None
+        self._patch = ""
+        self._is_collected = False
+
+    def check(self) -> None:
+        """Raises UsageError where it could not be left; then nothing will be."""
+        self._options = self._read_options()
+        self._files = self._options.open_files()
+
+    async def begin(self, session: Session) -> None:
+        self._session = session
+        if not self._options.wants_patch:
+            return
+        directory: Path = session.paths.directory / SNAPSHOT
+        try:
+            self._snapshot = await asyncio.to_thread(
+                WorkspaceSnapshot, session.settings.workspace, directory
+            )
+        except SettingsError:
+            if self._options.patch is not None:
+                raise
+            # Nobody insists on a patch: the reports show what the tools recorded.
+
+    def collect(self, tally: Tally) -> None:
+        """Writes the files that were asked for by name. Raises SettingsError."""
+        if self._files is None or self._is_collected:
+            return
+        self._is_collected = True
+        fault = self._collect_patch(tally)
+        self._files.write_named_files(answer=self._get_answer(tally), patch=self._patch)
+        if fault is not None and self._files.patch is not None:
+            raise fault
+
+    def write(self, run: RunState) -> None:
+        """Writes what tells of the outcome, too. Raises SettingsError."""
+        if self._files is None:
+            return
+        self.collect(run.tally)
+        outcome, tally = run.outcome, run.tally
+        account = RunSummary(
+            outcome=outcome,
+            tally=tally,
+            findings=tuple(self._collect_findings(tally, outcome)),
+            answer=self._get_answer(tally),
+            patch=self._patch,
+        )
+        settings = run.task.settings if run.task else None
+        self._files.write(account, settings=settings, log=run.log)
+
+    def _collect_patch(self, tally: Tally) -> SettingsError | None:
+        """All that has changed; or what the tools have recorded of it, and why it is no more."""
+        self._patch = "".join(diff.unified for diff in tally.diffs)
+        if self._session is None or self._snapshot is None:
+            return None
+        try:
+            self._patch = self._session.clean(self._snapshot.patch())
+        except SettingsError as fault:
+            return fault
+        finally:
+            self._snapshot.close()
+        return None

@@ -1,0 +1,332 @@
+"""One shot for programs: every event as a line of JSON, or the final result alone.
+
+`result` is the last line, exactly once, whatever happened. Readers ignore types and fields they do
+not know. The published form is `docs/reference/stream-json.schema.json`.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from agentcli.system import clock
+from agentcli.types.deltas import CallProgress, RetryDelta, TextDelta
+from agentcli.types.errors import RunOutcome
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Compacted,
+    ContextNote,
+    Event,
+    FileAttached,
+    HookRan,
+    ModelChanged,
+    ModelReplied,
+    ResultsTrimmed,
+    ServerAsked,
+    SessionResumed,
+    SessionStarted,
+    TokensSpent,
+    Verified,
+    Warned,
+)
+from agentcli.types.messages import ToolCall
+from agentcli.types.spending import compute_spending
+from agentcli.types.tools import Command, Diff, ErrorKind, ToolResult
+from agentcli.ui.oneshot.request import OutputFormat
+from agentcli.ui.streams import write_out
+from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
+
+VERSION = 1
+
+JsonRow: TypeAlias = dict[str, Any]
+
+
+class JsonRenderer:
+    def __init__(
+        self,
+        *,
+        stream: bool,
+        partial: bool = False,
+        get_window: Callable[[str], int | None] = lambda model: None,
+    ) -> None:
+        """`stream`: every event, not the result alone. `partial`: deltas, too.
+
+        `window_of`: tokens that a model takes, where it is known."""
+        self._stream = stream
+        self._get_window = get_window
+        self._model = ""
+        self._partial = partial
+        self._seq = 0
+        self._session = ""
+        self._turn = 0
+        self._replies = 0
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, SessionStarted | SessionResumed):
+            self._session = event.session
+        if isinstance(event, SessionStarted | SessionResumed | ModelChanged):
+            self._model = event.model
+        if self._stream:
+            self._render_event(event)
+
+    def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        result = tally.build_result(outcome)
+        if self._stream:
+            self._write_line(result)
+        else:
+            self._write_json({"v": VERSION, "session": self._session, **result})
+
+    def _render_event(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                if self._partial:
+                    self._begin_turn(self._replies + 1)
+                    self._write_line({"type": "message.delta", "turn": self._turn, "text": text})
+            case ModelReplied() | TokensSpent() | Compacted():
+                self._begin_turn(self._replies + 1)
+                self._render_usage(event)
+            case CallProgress():
+                if self._partial:
+                    self._write_line(_build_output(event))
+            case _:
+                for row in _build_rows(event):
+                    self._write_line(row)
+
+    def _render_usage(self, event: ModelReplied | TokensSpent | Compacted) -> None:
+        if not isinstance(event, ModelReplied):
+            self._write_line(_build_usage(event, self._turn))
+            return
+        self._replies += 1
+        for row in _build_reply(event, self._turn, self._get_window(self._model)):
+            self._write_line(row)
+
+    def _begin_turn(self, turn: int) -> None:
+        if turn != self._turn:
+            self._turn = turn
+            self._write_line({"type": "turn.started", "turn": turn})
+
+    def _write_line(self, fields: JsonRow) -> None:
+        self._seq += 1
+        head = {"v": VERSION, "seq": self._seq, "ts": clock.now(), "session": self._session}
+        self._write_json({**head, **fields})
+
+    def _write_json(self, record: JsonRow) -> None:
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        # A CI that looks for commands in what it is shown finds them inside a line, too.
+        write_out(text.replace("##[", "#\\u0023[") + "\n", encoding="utf-8")
+
+
+def _build_rows(event: Event) -> list[JsonRow]:
+    """The lines of an event that stands for itself."""
+    match event:
+        case SessionStarted():
+            return [_build_session_start(event)]
+        case SessionResumed(repaired=repaired):
+            return [
+                {
+                    **_build_session_start(event),
+                    "type": "session.resumed",
+                    "repaired": list(repaired),
+                }
+            ]
+        case CallJudged():
+            return _build_approval(event)
+        case CallFinished(result=result, duration_s=duration_s):
+            return [_build_tool_result(result, duration_s)]
+        case RetryDelta():
+            return [_build_retry(event)]
+        case Verified():
+            return [_build_check(event)]
+        case _:
+            return _build_remarks(event)
+
+
+def _build_remarks(event: Event) -> list[JsonRow]:
+    match event:
+        case ContextNote(text=text, why=why):
+            return [{"type": "told", "text": text, "why": why}]
+        case Warned(code=code, message=message):
+            return [{"type": "warning", "code": code, "message": message}]
+        case HookRan():
+            return [_build_hook(event)]
+        case ResultsTrimmed(results=results, freed_tokens=freed_tokens):
+            ids = [result.call_id for result in results]
+            return [{"type": "shortened", "results": ids, "freed_tokens": freed_tokens}]
+        case FileAttached(name=name, origin=origin, size_bytes=size_bytes):
+            return [{"type": "attached", "name": name, "origin": origin, "bytes": size_bytes}]
+        case ServerAsked():
+            return [_build_server_question(event)]
+        case _:
+            return []
+
+
+def _build_server_question(event: ServerAsked) -> JsonRow:
+    return {
+        "type": "server.asked",
+        "server": event.server,
+        "kind": event.kind,
+        "message": event.message,
+        "answer": event.answer,
+        "fields": list(event.fields),
+    }
+
+
+def _build_hook(event: HookRan) -> JsonRow:
+    return {
+        "type": "hook",
+        "event": event.event,
+        "id": event.call_id or None,
+        "hook": event.hook,
+        "decision": event.decision,
+        "reason": event.reason,
+    }
+
+
+def _build_session_start(event: SessionStarted | SessionResumed) -> JsonRow:
+    return {
+        "type": "session.started",
+        "cwd": event.workspace,
+        "model": event.model,
+        "provider": event.model.partition("/")[0],
+        "mode": event.mode,
+        "tools": list(event.tools),
+        "version": event.version,
+    }
+
+
+def _build_reply(event: ModelReplied, turn: int, window_tokens: int | None) -> list[JsonRow]:
+    message = event.message
+    said = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
+    filled = message.usage.prompt_tokens + message.usage.output_tokens
+    share_pct = round(100 * filled / window_tokens, 1) if window_tokens else None
+    return [
+        *said,
+        {**_build_usage(event, turn), "context_pct": share_pct},
+        *map(_build_tool_request, message.tool_calls),
+    ]
+
+
+_USAGE_SOURCES = {"model_replied": "reply", "compacted": "summary"}
+
+
+def _build_usage(event: ModelReplied | TokensSpent | Compacted, turn: int) -> JsonRow:
+    spent = compute_spending(event)
+    return {
+        "type": "usage",
+        "turn": turn,
+        "of": event.why if isinstance(event, TokensSpent) else _USAGE_SOURCES[event.type],
+        **build_usage_json(spent.usage),
+        **build_cost_json(spent),
+        "context_pct": None,
+    }
+
+
+def _build_tool_request(call: ToolCall) -> JsonRow:
+    row: JsonRow = {"type": "tool.requested", "id": call.id, "tool": call.name, "input": call.input}
+    return {**row, "caller": call.caller} if call.caller else row
+
+
+def _build_approval(event: CallJudged) -> list[JsonRow]:
+    verdict, call_id = event.verdict, event.call.id
+    allowed = verdict.decision in ("allow", "modify")
+    approval: JsonRow = {
+        "type": "approval",
+        "id": call_id,
+        "decision": "allow" if allowed else "deny",
+        "by": verdict.by,
+        "rule": verdict.rule,
+        "reason": verdict.reason,
+    }
+    if verdict.decision == "modify":
+        approval["input"] = verdict.input
+    rows = [approval, {"type": "tool.started", "id": call_id}] if allowed else [approval]
+    return [_build_tool_request(event.call), *rows] if event.call.caller else rows
+
+
+def _build_check(run: Verified) -> JsonRow:
+    return {
+        "type": "verify",
+        "cmd": run.command,
+        "attempt": run.attempt,
+        "exit_code": run.exit_code,
+        "duration_ms": round(run.duration_s * 1000),
+        "output": run.output,
+        "log": run.log_path or None,
+    }
+
+
+def _build_output(event: CallProgress) -> JsonRow:
+    return {"type": "tool.output", "id": event.call_id, "stream": "stdout", "text": event.text}
+
+
+_STATUS: dict[ErrorKind, str] = {
+    ErrorKind.DENIED: "denied",
+    ErrorKind.TIMEOUT: "timeout",
+    ErrorKind.CANCELLED: "interrupted",
+}
+
+
+def _build_tool_result(result: ToolResult, duration_s: float) -> JsonRow:
+    status = "ok" if result.error is None else _STATUS.get(result.error, "failed")
+    fields: JsonRow = {
+        "type": "tool.finished",
+        "id": result.call_id,
+        "status": status,
+        "error": result.error,
+        "duration_ms": round(duration_s * 1000),
+        "model_text": result.text,
+        "truncated": result.truncated,
+    }
+    if result.origin:
+        fields["origin"] = result.origin
+    match result.details:
+        case Command() as command:
+            fields |= {
+                "exit_code": command.exit_code,
+                "log": command.log_path,
+                "display": {"kind": "command", "lines": command.output_lines},
+            }
+        case Diff() as diff:
+            fields["display"] = {
+                "kind": "diff",
+                "path": diff.path,
+                "added": diff.added,
+                "removed": diff.removed,
+                "unified": diff.unified,
+            }
+        case None:
+            pass
+        case other:
+            fields["display"] = {"kind": other.type}
+    return fields
+
+
+def _build_retry(event: RetryDelta) -> JsonRow:
+    return {
+        "type": "retry",
+        "reason": event.reason,
+        "http": event.status,
+        "wait_s": event.wait_s,
+        "attempt": event.attempt,
+        "of": event.attempts,
+    }
+
+
+# The JSON result of a run that was refused before it was understood: its options are words yet.
+
+
+def write_refusal(outcome: RunOutcome, arguments: Sequence[str]) -> None:
+    """Only where the arguments ask for JSON: the last `-o` among them counts."""
+    form = [OutputFormat.TEXT.value, *_parse_outputs(arguments)][-1]
+    if form in (OutputFormat.JSON, OutputFormat.STREAM_JSON):
+        JsonRenderer(stream=form == OutputFormat.STREAM_JSON).finish(outcome, Tally())
+
+
+def _parse_outputs(arguments: Sequence[str]) -> Iterator[str]:
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word in ("-o", "--output"):
+            yield following
+        elif word.startswith("--output="):
+            yield word.removeprefix("--output=")
+        elif word.startswith("-o"):
+            yield word.removeprefix("-o").removeprefix("=")

@@ -1,0 +1,240 @@
+"""One shot in plain words: the story on stderr, one line an event, and the answer on stdout."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from agentcli.system.plain_text import show_controls
+from agentcli.types.answers import AnswerParts
+from agentcli.types.deltas import RetryDelta
+from agentcli.types.errors import Exit, RunOutcome
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    ClaimsChecked,
+    Compacted,
+    ContextNote,
+    Ending,
+    Event,
+    FileAttached,
+    ModelReplied,
+    NoteReason,
+    ResultsTrimmed,
+    SessionResumed,
+    SessionStarted,
+    Verified,
+    Warned,
+)
+from agentcli.types.messages import ToolCall
+from agentcli.types.spending import NO_SPENDING
+from agentcli.types.tools import Command, Diff, FileView, Matches
+from agentcli.ui.render.wording import (
+    describe_shortening,
+    format_call,
+    format_duration,
+    format_target,
+)
+from agentcli.ui.streams import out_is_terminal, write_err, write_out
+from agentcli.ui.tally import Tally
+
+BODY_INDENT = "    "
+
+
+class ProgressSink(Protocol):
+    """Where a story is written. Everything it is given is printable already."""
+
+    def write_line(self, text: str) -> None: ...
+
+    def write_card(self, title: str, body: Sequence[str]) -> None:
+        """What one call or check came to, with its details, where they are wanted."""
+        ...
+
+
+class StderrSink:
+    def __init__(self, *, bodies: bool) -> None:
+        self._bodies = bodies
+
+    def write_line(self, text: str) -> None:
+        write_err(text + "\n")
+
+    def write_card(self, title: str, body: Sequence[str]) -> None:
+        self.write_line(title)
+        for line in body if self._bodies else ():
+            self.write_line(f"{BODY_INDENT}{line}".rstrip())
+
+
+class ProgressRenderer:
+    def __init__(self, sink: ProgressSink, *, quiet: bool = False, timed: bool = True) -> None:
+        """`quiet`: errors only; `timed`: a line says when it was written."""
+        self._sink = sink
+        self._quiet = quiet
+        self._is_timed = timed
+        self._began = self._last_line_at = time.monotonic()
+        self._said = AnswerParts()
+        self._calls: dict[str, ToolCall] = {}
+        self._running: dict[str, tuple[ToolCall, float]] = {}
+
+    def __call__(self, event: Event) -> None:
+        self._said(event)
+        match event:
+            case SessionStarted() | SessionResumed():
+                self._render_session_start(event)
+            case ModelReplied(message=message):
+                self._calls.update((call.id, call) for call in message.tool_calls)
+                if message.tool_calls and (said := self._said.whole.strip()):
+                    self._say(show_controls(said))
+            case CallJudged(call=call):
+                self._calls.setdefault(call.id, call)
+                self._running[call.id] = (call, time.monotonic())
+            case CallFinished(result=result):
+                self._running.pop(result.call_id, None)
+                self._render_call(event)
+            case ResultsTrimmed() | Compacted():
+                self._say(describe_shortening(event))
+            case Verified():
+                self._write_card(_format_check(event), event.output)
+            case _:
+                self._render_remark(event)
+
+    def report_alive(self, every_s: float) -> None:
+        """A sign of life, where nothing else was said for so long."""
+        now = time.monotonic()
+        if now - self._last_line_at < every_s:
+            return
+        if not self._running:
+            self._say("still working: waiting for the model")
+            return
+        call, since = list(self._running.values())[-1]
+        self._say(
+            f"still working: {call.name} {format_target(call)}, "
+            f"{format_duration(now - since)} so far"
+        )
+
+    def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        if tally.spending != NO_SPENDING:
+            self._say(_format_summary(tally))
+        if outcome.exit_code is Exit.DONE:
+            return
+        if tally.answer.strip():
+            self._say(show_controls(tally.answer.strip()))
+        if outcome.ending is Ending.INTERNAL:
+            return  # a bug is told where it ends up, with the report to send
+        print_error(outcome.message or outcome.ending, outcome.hint, write=self._sink.write_line)
+
+    def _render_session_start(self, event: SessionStarted | SessionResumed) -> None:
+        self._say(f"agentcli {event.version} · {event.model} · {event.mode} mode")
+        again = f", session {event.session} resumed" if isinstance(event, SessionResumed) else ""
+        self._say(f"workspace {show_controls(event.workspace)}{again}")
+        for repair in event.repaired if isinstance(event, SessionResumed) else ():
+            self._say(f"repaired: {show_controls(repair)}")
+
+    def _render_remark(self, event: Event) -> None:
+        match event:
+            case ContextNote(text=text, why=why) if (
+                why != NoteReason.ENVIRONMENT
+            ):  # that is no news to a person
+                first, *more = text.strip().split("\n")
+                self._say(f"told the model ({why}): {show_controls(first)}{' …' if more else ''}")
+            case Warned(message=message):
+                self._say(f"warning: {show_controls(message)}")
+            case FileAttached(name=name, size_bytes=size_bytes):
+                self._say(f"attached {show_controls(name)} ({size_bytes} bytes)")
+            case ClaimsChecked(claims=claims):
+                for claim in claims:
+                    if claim.verdict == "not_supported":
+                        self._say(show_controls(f"not supported: {claim.text!r}: {claim.evidence}"))
+            case RetryDelta():
+                self._say(
+                    f"{show_controls(event.reason)}: retrying in {event.wait_s:.1f} s, "
+                    f"try {event.attempt} of {event.attempts}"
+                )
+            case _:
+                pass
+
+    def _render_call(self, event: CallFinished) -> None:
+        result = event.result
+        unknown = ToolCall(id=result.call_id, name=result.name, input=None)
+        call = self._calls.get(result.call_id, unknown)
+        if call.caller and isinstance(result.details, FileView | Matches):
+            return  # a program looks around: its own line counts its calls
+        line = format_call(call, result, event.duration_s)
+        match result.details:
+            case Diff(unified=unified):
+                self._write_card(line, unified)
+            case Command(head=head, tail=tail):
+                self._write_card(line, head + (f"\n…\n{tail}" if tail else ""))
+            case _:
+                self._write_card(line, "")
+
+    def _say(self, line: str) -> None:
+        self._last_line_at = time.monotonic()
+        if not self._quiet:
+            self._sink.write_line(self._add_time(line))
+
+    def _write_card(self, title: str, body: str) -> None:
+        self._last_line_at = time.monotonic()
+        if not self._quiet:
+            lines = show_controls(body).rstrip("\n").split("\n") if body else []
+            self._sink.write_card(self._add_time(title), lines)
+
+    def _add_time(self, line: str) -> str:
+        return f"[{time.monotonic() - self._began:.1f}s] {line}" if self._is_timed else line
+
+
+class TextAnswer:
+    """The final answer alone, and only where there is one."""
+
+    def __init__(
+        self,
+        get_answer: Callable[[Tally], str] | None = None,
+        *,
+        draw: Callable[[str], str] = show_controls,
+    ) -> None:
+        """`draw`: how it looks on a terminal."""
+        self._get_answer = get_answer or format_answer
+        self._draw = draw
+
+    def __call__(self, event: Event) -> None:
+        """The answer is known at the end."""
+
+    def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        if outcome.exit_code is not Exit.DONE:
+            return
+        answer = self._get_answer(tally).rstrip("\n")
+        is_drawn = out_is_terminal() and tally.structured is None
+        shown = self._draw(answer).rstrip("\n") if is_drawn else answer
+        write_out(shown + "\n")
+
+
+def format_answer(tally: Tally) -> str:
+    """What the model said at last; as data, where it was asked for data."""
+    if tally.structured is None:
+        return tally.answer
+    return json.dumps(tally.structured, ensure_ascii=False, indent=2)
+
+
+def print_error(
+    message: str, hint: str = "", *, write: Callable[[str], None] | None = None
+) -> None:
+    """What happened and how to fix it: two lines, the one form of an error on a terminal."""
+    say = write or StderrSink(bodies=False).write_line
+    say(f"error: {show_controls(message)}")
+    if hint:
+        say(f"  fix: {show_controls(hint)}")
+
+
+def _format_check(run: Verified) -> str:
+    how = "passed" if run.passed else f"exit {run.exit_code}" if run.exit_code else "did not end"
+    command = " ".join(show_controls(run.command).split())
+    return f"verify {command}: {how} ({format_duration(run.duration_s)})"
+
+
+def _format_summary(tally: Tally) -> str:
+    usage = tally.usage
+    cached = f" ({usage.cache_read_tokens} cached)" if usage.cache_read_tokens else ""
+    thought = f" ({usage.reasoning_tokens} thinking)" if usage.reasoning_tokens else ""
+    return (
+        f"{tally.spending.request_summary} · {usage.prompt_tokens} tokens in{cached}, "
+        f"{usage.output_tokens} out{thought} · {tally.spending.cost_text}"
+    )

@@ -1,0 +1,161 @@
+"""What a run is asked to do: words from the command line, a file or a pipe, and what is piped in.
+
+Nothing here waits for a person, and nothing that cannot be a prompt reaches a model.
+"""
+
+import json
+import os
+import select
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentcli.system.output import cap
+from agentcli.types.errors import UsageError
+from agentcli.types.messages import Image, Json
+from agentcli.ui.images import NOT_ATTACHED, attach_mentioned_images, load_named_images
+
+PROMPT_LIMIT_BYTES = 1024 * 1024
+STDIN_LIMIT_BYTES = 256 * 1024
+READ_LIMIT_BYTES = 64 * 1024 * 1024
+"""Of a pipe: its end is shown to the model, so it is read as far as it can be held."""
+FIRST_BYTE_S = 3.0
+"""How long a pipe may take to begin: a pipe that was only inherited never does."""
+
+_EXAMPLE = "agentcli run 'fix the failing test'"
+
+
+def read_prompt(prompt: str | None, file: Path | None) -> str:
+    """Raises UsageError where there is none, or none that could be meant."""
+    if prompt is not None and file is not None:
+        raise UsageError("the prompt was given twice", hint=f"{_EXAMPLE}   or: -f FILE")
+    if file is not None:
+        return _decode_prompt(_read_file(file), f"the prompt file {file}")
+    if prompt == "-":
+        return _decode_prompt(_read_piped_prompt(), "the prompt on stdin")
+    if prompt is None:
+        raise UsageError("there is no prompt", hint=f"{_EXAMPLE}   or: -f FILE   or: -")
+    return _decode_prompt(prompt.encode("utf-8", "replace"), "the prompt")
+
+
+def read_stdin_attachment() -> tuple[str, ...]:
+    """What is piped in besides a prompt, within limits, or nothing. Raises UsageError."""
+    if not _is_piped() or not _wait_for_input():
+        return ()
+    data = _read_all(sys.stdin.buffer.fileno())
+    if not data:
+        return ()
+    if b"\0" in data:
+        raise UsageError(
+            "what is piped in is not text: it has NUL bytes in it",
+            hint="put it into a file in the workspace, and name it in the prompt",
+        )
+    text, was_cut = cap(data.decode("utf-8", "replace"), STDIN_LIMIT_BYTES)
+    if was_cut:
+        sys.stderr.write(
+            f"warning: of {len(data):,} bytes on stdin the model gets the first and the last, "
+            f"{STDIN_LIMIT_BYTES // 1024} KB in all\n"
+        )
+    return (f"<stdin>\n{text}\n</stdin>",)
+
+
+def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[str | Image, ...]:
+    """Those that are named must be there; those that the prompt mentions are, where they can."""
+    mentioned = attach_mentioned_images(prompt, workspace)
+    for note in mentioned.notes:
+        if note.startswith(NOT_ATTACHED):
+            sys.stderr.write(f"warning: {note}\n")
+    return (*mentioned.parts, *load_named_images(named))
+
+
+def read_schema(file: Path) -> Json:
+    """JSON that may be a JSON Schema; whether it is one is not asked here."""
+    data = _read_file(file)
+    try:
+        schema: Json = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the schema {file} is not JSON: {error}", hint=f"edit {file}") from None
+    return schema
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(PROMPT_LIMIT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {path}: {reason}", hint="name a file you can read") from None
+
+
+def _read_piped_prompt() -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError(
+            "- reads the prompt from stdin, and nothing is piped into it",
+            hint="echo 'fix the failing test' | agentcli run -",
+        )
+    try:
+        return sys.stdin.buffer.read(PROMPT_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read stdin: {error.strerror}", hint="pipe the prompt in"
+        ) from error
+
+
+def _decode_prompt(data: bytes, what: str) -> str:
+    if len(data) > PROMPT_LIMIT_BYTES:
+        limit = f"{PROMPT_LIMIT_BYTES // 1024} KB"
+        raise UsageError(
+            f"{what} is larger than {limit}", hint="name files in the prompt; the agent reads them"
+        )
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{what} is not UTF-8 text", hint="write it in words") from None
+    if "\0" in text:
+        raise UsageError(f"{what} is not text: it has NUL bytes in it", hint="write it in words")
+    if not text.strip():
+        raise UsageError(f"{what} is empty", hint=_EXAMPLE)
+    return text
+
+
+def _is_piped() -> bool:
+    """A pipe, a socket or a file: not a terminal, not /dev/null, not closed."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _wait_for_input() -> bool:
+    if sys.platform == "win32":
+        return True  # pipes cannot be waited for there
+    readable, _, _ = select.select([sys.stdin.fileno()], [], [], FIRST_BYTE_S)
+    if not readable:
+        sys.stderr.write(
+            f"warning: nothing came from stdin within {FIRST_BYTE_S:g} s, so it is not attached; "
+            "without this wait: < /dev/null\n"
+        )
+    return bool(readable)
+
+
+def _read_all(descriptor: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := _read_some(descriptor):
+        size += len(piece)
+        if size > READ_LIMIT_BYTES:
+            raise UsageError(
+                f"more than {READ_LIMIT_BYTES // 1024 // 1024} MB were piped in",
+                hint="put it into a file in the workspace, and name it in the prompt",
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _read_some(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1024 * 1024)
+    except OSError as error:
+        raise UsageError(f"cannot read stdin: {error.strerror}", hint="< /dev/null") from error

@@ -1,0 +1,288 @@
+"""One order, one run, one exit code: opens a session, tells the faces, never waits for a person.
+
+However it ends, by itself, by a signal or by a bug, its outcome is said exactly once, at the end.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentcli.log.paths import SessionPaths
+from agentcli.session.builder import open_session
+from agentcli.session.requirements import RunRequirements
+from agentcli.session.session import Session
+from agentcli.settings import Settings
+from agentcli.types.errors import AgentError, Exit, RunOutcome
+from agentcli.types.events import Ending, Event
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.messages import Image
+from agentcli.ui.oneshot.plain import print_error
+from agentcli.ui.streams import OutputClosed
+from agentcli.ui.tally import Tally
+
+# A sign of life now and then: a CI that hears nothing for long takes a job for dead.
+
+
+EVERY_S = 30.0
+
+
+@asynccontextmanager
+async def run_heartbeat(
+    report_alive: Callable[[float], None] | None, *, every_s: float = EVERY_S
+) -> AsyncIterator[None]:
+    """Calls `beat` every so often while the body runs; None: not at all."""
+    if report_alive is None:
+        yield
+        return
+    task = asyncio.ensure_future(_report_regularly(report_alive, every_s))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _report_regularly(report_alive: Callable[[float], None], every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s / 2)
+        report_alive(every_s)
+
+
+class RunRenderer(Protocol):
+    """Shows a run while it happens, and has a last word."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def finish(self, outcome: RunOutcome, tally: Tally) -> None:
+        """Called exactly once, after the last event, however the run ended."""
+        ...
+
+
+class ArtifactWriter(Protocol):
+    """What is left behind by a run that has ended, besides what its faces say."""
+
+    async def begin(self, session: Session) -> None:
+        """Before the first request. Raises AgentError where it could not be left later."""
+        ...
+
+    def collect(self, tally: Tally) -> None:
+        """After the last turn, while the log is still open: a failure is the outcome then."""
+        ...
+
+    def write(self, run: "RunState") -> None:
+        """Raises AgentError where something could not be left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneShotTask:
+    """One task, with what it must leave behind."""
+
+    settings: Settings
+    prompt: str
+    attachments: tuple[str | Image, ...] = ()
+    requirements: RunRequirements = field(default_factory=RunRequirements)
+    resume: SessionPaths | None = None
+    beat: Callable[[float], None] | None = None
+    """A sign of life, called now and then."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RunState:
+    """What has become of an order so far."""
+
+    task: OneShotTask | None = None
+    outcome: RunOutcome = field(default_factory=lambda: RunOutcome(ending=Ending.INTERNAL))
+    tally: Tally = field(default_factory=Tally)
+    log: Path | None = None
+
+
+class InterruptedBySignal(AgentError):
+    """A signal ended the run; what was done until then is recorded."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"interrupted by {name}")
+        self.ending = _ENDING_OF_SIGNAL[name]
+
+
+_ENDING_OF_SIGNAL = {
+    "SIGINT": Ending.CANCELLED,
+    "SIGTERM": Ending.TERMINATED,
+    "SIGHUP": Ending.HUNG_UP,
+}
+
+
+def run_once(
+    build_task: Callable[[], OneShotTask],
+    renderers: Sequence[RunRenderer],
+    artifacts: ArtifactWriter | None = None,
+) -> Exit:
+    """`order_of`: raises AgentError where there is nothing to be done, which is an outcome, too."""
+    run = RunState()
+    _raise_on_signals()
+    try:
+        run.task = build_task()
+        run.outcome = asyncio.run(_TaskRunner(run, renderers, artifacts).run(run.task))
+    except AgentError as error:
+        run.outcome = error.outcome
+    except KeyboardInterrupt:
+        run.outcome = InterruptedBySignal("SIGINT").outcome
+    except BaseException as bug:
+        run.outcome = RunOutcome(
+            ending=Ending.INTERNAL, message=f"internal error: {type(bug).__name__}"
+        )
+        _finish(run, renderers, artifacts)
+        raise
+    return _finish(run, renderers, artifacts)
+
+
+def _finish(
+    run: RunState, renderers: Sequence[RunRenderer], artifacts: ArtifactWriter | None
+) -> Exit:
+    _ignore_first_signal()
+    try:
+        if artifacts is not None:
+            artifacts.write(run)
+    except AgentError as error:
+        run.outcome = _merge_outcome(run.outcome, error)
+    try:
+        for face in renderers:
+            face.finish(run.outcome, run.tally)
+    except OutputClosed as left:
+        return left.exit_code
+    except AgentError as error:
+        print_error(str(error), error.hint)
+        return error.exit_code
+    return run.outcome.exit_code
+
+
+def _merge_outcome(outcome: RunOutcome, error: AgentError) -> RunOutcome:
+    """What could not be left is the outcome only of a run that had no other trouble."""
+    if outcome.exit_code is Exit.DONE:
+        return error.outcome
+    print_error(str(error), error.hint)
+    return outcome
+
+
+class _TaskRunner:
+    """An order on its way, and the signals that may stop it."""
+
+    def __init__(
+        self, state: RunState, renderers: Sequence[RunRenderer], artifacts: ArtifactWriter | None
+    ) -> None:
+        self._state = state
+        self._renderers = renderers
+        self._artifacts = artifacts
+        self._session: Session | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._interruption: Exception | None = None
+        self._is_closing = False
+
+    async def run(self, task: OneShotTask) -> RunOutcome:
+        self._task = asyncio.current_task()
+        self._handle_signals()
+        session = self._session = open_session(
+            task.settings,
+            listeners=(
+                self._state.tally,
+                *(partial(self._notify, face) for face in self._renderers),
+            ),
+            resume=task.resume,
+            requirements=task.requirements,
+        )
+        self._state.log = session.paths.log
+        outcome = RunOutcome(ending=Ending.INTERNAL)
+        try:
+            outcome = await self._run_turn(session, task)
+        except AgentError as error:
+            outcome = error.outcome
+        finally:
+            self._is_closing = True
+            outcome = await self._collect_artifacts(outcome)
+            await session.close(outcome.exit_code, outcome=outcome)
+        return outcome
+
+    async def _collect_artifacts(self, outcome: RunOutcome) -> RunOutcome:
+        if self._artifacts is None:
+            return outcome
+        try:
+            await asyncio.to_thread(self._artifacts.collect, self._state.tally)
+        except AgentError as error:
+            return _merge_outcome(outcome, error)
+        return outcome
+
+    async def _run_turn(self, session: Session, task: OneShotTask) -> RunOutcome:
+        try:
+            if self._artifacts is not None:
+                await self._artifacts.begin(session)
+            if session.mode != "plan" and session.plan_tracker.proposed:
+                # Who goes on in another mode, and cannot be asked, agrees to the plan.
+                session.accept_plan(session.plan_tracker.proposed, mode=session.mode)
+            async with run_heartbeat(task.beat):
+                attached = (*task.attachments, *task.requirements.notes)
+                ended = await session.run_turn(task.prompt, attachments=attached)
+        except asyncio.CancelledError:
+            if self._interruption is None:
+                raise
+            raise self._interruption from None
+        if (
+            self._interruption is not None
+        ):  # it was too late to interrupt anything, but not to be told
+            raise self._interruption
+        return RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
+
+    def _notify(self, renderer: RunRenderer, event: Event) -> None:
+        try:
+            renderer(event)
+        except Exception as lost:  # noqa: BLE001 - nobody reads, or a bug: it cannot tell the end
+            self._stop(lost)
+
+    def _stop(self, why: Exception) -> None:
+        if self._interruption is not None:
+            if self._session is not None:
+                self._session.kill_commands()  # asked twice: no more patience
+            return
+        self._interruption = why
+        if not self._is_closing and self._task is not None:
+            self._task.cancel()
+
+    def _handle_signals(self) -> None:
+        if sys.platform == "win32":
+            return  # there is only the keyboard, and asyncio.run listens to it
+        loop = asyncio.get_running_loop()
+        for name in _list_handled_signals():
+            loop.add_signal_handler(signal.Signals[name], self._stop, InterruptedBySignal(name))
+
+
+def _list_handled_signals() -> list[str]:
+    """What `nohup` or a shell in the background has told us to ignore stays ignored."""
+    return [
+        name
+        for name in _ENDING_OF_SIGNAL
+        if hasattr(signal, name) and signal.getsignal(signal.Signals[name]) is not signal.SIG_IGN
+    ]
+
+
+def _raise_on_signals() -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise InterruptedBySignal(signal.Signals(number).name)
+
+    for name in _list_handled_signals():
+        signal.signal(signal.Signals[name], interrupt)
+
+
+def _ignore_first_signal() -> None:
+    """The first signal is too late to change anything; the second one ends us at once."""
+
+    def wait(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+
+    for name in _list_handled_signals():
+        signal.signal(signal.Signals[name], wait)

@@ -1,0 +1,294 @@
+"""One finished call as one line of plain words, from its typed details alone."""
+
+import json
+import locale
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.system.home import home
+from agentcli.system.plain_text import show_controls
+from agentcli.types.events import Compacted, ResultsTrimmed
+from agentcli.types.messages import Json, ToolCall, Usage
+from agentcli.types.spending import Spending
+from agentcli.types.tools import (
+    ChildTurn,
+    Command,
+    Details,
+    Diff,
+    ErrorKind,
+    FileView,
+    Matches,
+    Raw,
+    ToolResult,
+)
+from agentcli.types.verdicts import Delegation
+from agentcli.types.words import pluralize
+from agentcli.ui.tally import Tally
+
+if TYPE_CHECKING:
+    from agentcli.ui.render.paint import Paint
+
+
+TARGET_CHARS = 72
+TASK_CHARS = 300
+REASON_CHARS = 200
+USER_SAID_NO = "the person said no"
+USER_SAID_INSTEAD = f"{USER_SAID_NO}, and: "
+"""Before what they want to be done instead."""
+
+_SUBJECT_ARGUMENTS = ("command", "path", "pattern", "glob")
+"""Arguments that say by themselves what a call is about."""
+
+
+def format_call(call: ToolCall, result: ToolResult, duration_s: float) -> str:
+    return (
+        f"{call.name} {format_target(call)}: {_format_outcome(result)} "
+        f"({format_duration(duration_s)})"
+    )
+
+
+def format_target(call: ToolCall) -> str:
+    """What the call is about, on one line, shortened in the middle."""
+    return shorten_middle(show_controls(read_subject(call)), TARGET_CHARS)
+
+
+def format_child_name(child: Delegation) -> str:
+    """Of the child agent that asks, in its role."""
+    return f"child agent {show_controls(child.role)}" if child.role else "child agent"
+
+
+def format_child_task(child: Delegation) -> str:
+    """What it was sent to do, on one line."""
+    return shorten_middle(show_controls(" ".join(child.task.split())), TASK_CHARS)
+
+
+def read_subject(call: ToolCall) -> str:
+    """What the call is about, on one line: the argument that says it, or all of them.
+
+    As it was written: what would act on a terminal is still in it.
+    """
+    given = call.input
+    text = ""
+    if isinstance(given, dict):
+        first = next(
+            (given[key] for key in _SUBJECT_ARGUMENTS if isinstance(given.get(key), str)), None
+        )
+        text = str(first) if first is not None else " ".join(map(_format_argument, given.items()))
+    elif isinstance(given, str):
+        text = given
+    return " ".join(text.split())
+
+
+def shorten_middle(text: str, limit_chars: int) -> str:
+    if len(text) <= limit_chars:
+        return text
+    half = limit_chars // 2
+    return f"{text[:half]}…{text[-half + 1 :]}"
+
+
+def _format_argument(argument: tuple[str, Json]) -> str:
+    key, value = argument
+    is_word = isinstance(value, str) and value and not any(map(str.isspace, value))
+    return f"{key}={value if is_word else json.dumps(value, ensure_ascii=False)}"
+
+
+def format_duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    return f"{int(seconds // 60)}m {int(seconds % 60):02}s"
+
+
+def _format_outcome(result: ToolResult) -> str:
+    if result.error is not None and not isinstance(result.details, Command):
+        word = _WORDS.get(result.error, "failed")
+        return f"{word}: {_first_line(result.unlabelled_text.removeprefix('Denied: '))}"
+    return "ok" if result.details is None else _format_size(result.details)
+
+
+def _format_size(details: Details) -> str:
+    match details:
+        case Diff() as diff:
+            return f"{'new file, ' if diff.created else ''}+{diff.added} -{diff.removed}"
+        case Command() as command:
+            return _format_command(command)
+        case FileView() as view:
+            return format_view_size(view)
+        case Matches() as found:
+            return format_match_count(found)
+        case ChildTurn() as child:
+            return format_child_size(child)
+        case Raw(text=text):
+            return _first_line(text)
+
+
+def format_child_size(child: ChildTurn) -> str:
+    tokens = child.usage.prompt_tokens + child.usage.output_tokens
+    return f"{pluralize(child.calls, 'call')}, {tokens} tokens"
+
+
+def format_view_size(view: FileView) -> str:
+    if view.media != "text":
+        return view.media
+    return pluralize(view.last_line - view.first_line + 1 if view.last_line else 0, "line")
+
+
+def format_match_count(found: Matches) -> str:
+    more = ", there are more" if found.more else ""
+    files = pluralize(found.files, "file")
+    if found.matches == found.files:
+        return files + more
+    return f"{pluralize(found.matches, 'match', 'matches')} in {files}{more}"
+
+
+def _format_command(command: Command) -> str:
+    ending = format_command_ending(command)
+    if command.background_pid is not None:
+        return ending
+    return f"{ending}, {pluralize(command.output_lines, 'line')}"
+
+
+def format_command_ending(command: Command) -> str:
+    if command.background_pid is not None:
+        by_whom = "moved to the background by you" if command.was_moved else "in the background"
+        return f"{by_whom}, pid {command.background_pid}"
+    if command.timed_out:
+        return "timed out"
+    if command.signal is None and command.exit_code is None:
+        return "interrupted"
+    return f"killed by {command.signal}" if command.signal else f"exit {command.exit_code}"
+
+
+def shorten_home(path: Path) -> str:
+    """With ~ for the home directory."""
+    own = home()
+    if not path.is_relative_to(own) or own == Path("/"):
+        return str(path)
+    return f"~/{path.relative_to(own)}" if path != own else "~"
+
+
+def _first_line(text: str) -> str:
+    line = show_controls(text.strip().split("\n", 1)[0])
+    return line if len(line) <= REASON_CHARS else line[:REASON_CHARS] + "…"
+
+
+_WORDS: dict[ErrorKind, str] = {
+    ErrorKind.DENIED: "denied",
+    ErrorKind.TIMEOUT: "timed out",
+    ErrorKind.CANCELLED: "interrupted",
+    ErrorKind.NOT_RUN: "not run",
+}
+
+
+def describe_shortening(event: ResultsTrimmed | Compacted) -> str:
+    """Return what was taken out of what the model is sent, to make room in its window."""
+    if isinstance(event, Compacted):
+        return f"conversation shortened: a summary takes the place of {event.tokens_before} tokens"
+    results = pluralize(len(event.results), "result")
+    return f"conversation shortened: {results} left out or cut, {event.freed_tokens} tokens less"
+
+
+# The figures of a turn and of a session in the few words people read: time, tokens, money.
+
+
+QUIET_TURN_S = 5.0
+
+
+def is_ascii() -> bool:
+    """Whether the locale has no more than ASCII to show."""
+    return "utf" not in locale.getpreferredencoding(False).lower()
+
+
+def format_tokens(count: int) -> str:
+    """321, 12.3k, 49k, 210k, 1.4M."""
+    if count < 1_000:
+        return str(count)
+    if count < 99_950:
+        return f"{count / 1_000:.1f}k".replace(".0k", "k")
+    if count < 999_500:
+        return f"{count / 1_000:.0f}k"
+    return f"{count / 1_000_000:.1f}M".replace(".0M", "M")
+
+
+def format_traffic(usage: Usage, *, ascii: bool = False) -> str:
+    sent, received = ("in ", "out ") if ascii else ("↑", "↓")
+    return (
+        f"{sent}{format_tokens(usage.prompt_tokens)} {received}{format_tokens(usage.output_tokens)}"
+    )
+
+
+def format_cost(spending: Spending) -> str:
+    """What is known of it: two digits, four where two would say nothing."""
+    usd = spending.known_usd
+    digits = 2 if usd == 0 or usd >= 0.005 else 4
+    return f"{spending.estimate_prefix}${usd:.{digits}f}"
+
+
+def format_elapsed(seconds: float) -> str:
+    """Whole units: 38s, 1m 04s, 18m, 2h 05m."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 1:
+        return f"{rest}s"
+    if minutes < 10:
+        return f"{minutes}m {rest:02}s"
+    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
+
+
+def render_turn_summary(paint: "Paint", tally: Tally, *, tools: int, duration_s: float) -> str:
+    """`done in 38s · 3 tools · ↑49k ↓1.3k · $0.12`, or nothing after a short turn without tools."""
+    if duration_s <= QUIET_TURN_S and not tools:
+        return ""
+    facts = [f"done in {format_elapsed(duration_s)}"]
+    if tools:
+        facts.append(pluralize(tools, "tool"))
+    facts += _list_spending(tally, ascii=paint.ascii)
+    return paint.apply_style(paint.dot.join(facts), paint.theme.dim) + "\n"
+
+
+def render_exit_summary(
+    tally: Tally,
+    *,
+    turns: int,
+    duration_s: float,
+    stopped: int = 0,
+    resume: str = "",
+    log_path: str = "",
+    ascii: bool = False,
+) -> list[str]:
+    """At most four plain lines. `stopped`: commands that were running; `resume`: how to go on."""
+    dot = " - " if ascii else " · "
+    first = [f"session {tally.session}" if tally.session else "session", pluralize(turns, "turn")]
+    lines = [
+        dot.join(
+            (*first, format_elapsed(duration_s), *_list_spending(tally, ascii=ascii, cached=True))
+        )
+    ]
+    did = []
+    if tally.changed:
+        added, removed = map(sum, zip(*tally.changed.values(), strict=True))
+        minus = "-" if ascii else "−"
+        did.append(f"{pluralize(len(tally.changed), 'file')} changed +{added} {minus}{removed}")
+    if stopped:
+        did.append(f"{pluralize(stopped, 'command')} still running {_was_or_were(stopped)} stopped")
+    if did:
+        lines.append(dot.join(did))
+    if resume:
+        lines.append(f"resume: {resume}")
+    if log_path:
+        lines.append(f"log:    {log_path}")
+    return lines
+
+
+def _list_spending(tally: Tally, *, ascii: bool, cached: bool = False) -> list[str]:
+    usage = tally.usage
+    if not usage.prompt_tokens and not usage.output_tokens:
+        return []
+    flow = format_traffic(usage, ascii=ascii)
+    if cached and usage.cache_read_tokens:
+        flow += f" (cache {100 * usage.cache_read_tokens // usage.prompt_tokens} %)"
+    return [flow] + ([format_cost(tally.spending)] if tally.spending.cost_usd else [])
+
+
+def _was_or_were(count: int) -> str:
+    return "was" if count == 1 else "were"

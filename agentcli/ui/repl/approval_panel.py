@@ -1,0 +1,388 @@
+"""An open question as rows of the live region: what would happen, why it is asked, the answers.
+
+All of the command and all of the diff, wrapped and never clipped; where that does not fit, its
+beginning and its end, and the question knows that something is not shown.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from agentcli.settings import get_rules_file
+from agentcli.types.messages import Json
+from agentcli.types.tools import Command, Diff
+from agentcli.types.verdicts import Question
+from agentcli.ui.render.diff import render_diff
+from agentcli.ui.render.paint import Paint, escape, fold, style_escaped, wrap
+from agentcli.ui.render.wording import format_child_name, format_child_task, format_target
+from agentcli.ui.repl.approval import LETTERS, PLAN_LETTERS, Letter, PendingApproval, PendingPlan
+
+# The answers to an open question as rows: the same letters in the same order for every tool.
+
+
+Density = Literal["rows", "flowing", "short"]
+"""A row for each; one behind the other; those that can be given now, in few words."""
+
+_ANSWER_LABELS: dict[Letter, str] = {
+    "y": "yes, once",
+    "s": "yes, this session",
+    "a": "always",
+    "n": "no, and continue",
+    "e": "no, tell the agent what to do instead",
+    "v": "view all",
+    "m": "modify before running",
+}
+_SHORT_LABELS: dict[Letter, str] = {
+    "y": "yes",
+    "s": "yes, session",
+    "a": "yes, always",
+    "n": "no",
+    "e": "no, instead",
+    "v": "view",
+    "m": "modify",
+}
+_SERVER_LABELS = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
+_SINGLE_ROW_LETTERS: tuple[Letter, ...] = ("v", "m")
+_CONFIRM = "press Enter, "
+"""Before what a selected answer stores."""
+_NOTE_INDENT = 6
+_NOTE_ROWS = 3
+"""Rules that take more are shown in full by `v`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AnswerRows:
+    """As rows of terminal codes, and how wide the last of them is."""
+
+    rows: list[str]
+    cells: int
+
+
+def render_answers(pending: PendingApproval, paint: Paint, density: Density) -> list[str]:
+    if density == "short":
+        offered = (one for one in pending.letters if pending.offers(one))
+        return _flow_answers(
+            (_render_answer(pending, one, paint, is_short=True) for one in offered), paint
+        )
+    answers = {one: _render_answer(pending, one, paint, is_short=False) for one in pending.letters}
+    if density == "flowing":
+        return _flow_answers(answers.values(), paint)
+    above = [row for one in answers if one not in _SINGLE_ROW_LETTERS for row in answers[one].rows]
+    return [
+        "",
+        *above,
+        *_flow_answers((answers[one] for one in _SINGLE_ROW_LETTERS if one in answers), paint),
+    ]
+
+
+def shows_rules(pending: PendingApproval, paint: Paint, density: Density) -> bool:
+    """Whether all of what the lasting answers would store is among the rows."""
+    notes = (
+        _wrap_note(_CONFIRM + _render_stored_rule(pending, letter), paint) for letter in LETTERS
+    )
+    return density != "short" and all(len(rows) <= _NOTE_ROWS for rows in notes)
+
+
+def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:
+    """As many in a row as fit."""
+    rows: list[str] = []
+    used = paint.width
+    for answer in answers:
+        if len(answer.rows) == 1 and used + 1 + answer.cells <= paint.width:
+            rows[-1] += f" {answer.rows[0]}"
+            used += 1 + answer.cells
+        else:
+            rows += answer.rows
+            used = answer.cells if len(answer.rows) == 1 else paint.width
+    return rows
+
+
+def _render_answer(
+    pending: PendingApproval, letter: Letter, paint: Paint, *, is_short: bool
+) -> _AnswerRows:
+    is_wide = cell_len(f"  [{letter}] {_ANSWER_LABELS[letter]}") > paint.width
+    words = (_SHORT_LABELS if is_short or is_wide else _ANSWER_LABELS)[letter]
+    if letter == "y" and pending.question.form is not None:
+        words = _SERVER_LABELS[pending.question.form.kind]
+    if is_short and letter == "v" and not pending.was_viewed:
+        words += " for more answers"
+    note = "" if is_short else _render_note(pending, letter)
+    is_selected = pending.selected is not None and LETTERS[pending.selected] == letter
+    if is_selected and pending.awaits_enter:
+        words += ": press Enter" if is_short else ""
+        note = f"{_CONFIRM}{note}" if note else ""
+    cells = cell_len(f"  [{letter}] {words}")
+    dim = paint.theme.dim
+    if pending.offers(letter):
+        key = paint.apply_style(f"[{letter}]", paint.theme.strong)
+        first = f"{'>' if is_selected else ' '} {key} {words}"
+    else:
+        first = paint.apply_style(f"  [{letter}] {words}", dim)
+    if not note:
+        return _AnswerRows([first], cells)
+    if cells + 2 + cell_len(note) <= paint.width:
+        return _AnswerRows([f"{first}  {paint.apply_style(note, dim)}"], cells + 2 + cell_len(note))
+    below = _wrap_note(note, paint)
+    if len(below) > _NOTE_ROWS:
+        below = [*below[: _NOTE_ROWS - 1], f"{paint.ellipsis} all of it: v"]
+    indent = " " * min(_NOTE_INDENT, max(0, paint.width - 8))
+    return _AnswerRows([first, *(indent + paint.apply_style(row, dim) for row in below)], cells)
+
+
+def _wrap_note(note: str, paint: Paint) -> list[str]:
+    room = max(8, paint.width - _NOTE_INDENT)
+    return [row.plain for row in Text(note).wrap(paint.build_console(), room)]
+
+
+def _render_note(pending: PendingApproval, letter: Letter) -> str:
+    if why_not := pending.offer.find_obstacle(letter):
+        return f"not offered: {escape(why_not)}"
+    if not pending.offers(letter):
+        return "" if letter in _SINGLE_ROW_LETTERS else "view it first"
+    return _render_stored_rule(pending, letter)
+
+
+def _render_stored_rule(pending: PendingApproval, letter: Letter) -> str:
+    """What a lasting answer would store."""
+    if letter == "s":
+        return escape(pending.offer.session)
+    if letter != "a" or not pending.offer.rules:
+        return ""
+    return escape(f"saves: allow {', '.join(pending.offer.rules)} in {get_rules_file().name}")
+
+
+BODY_SHARE = 0.6
+WHY_ROWS = 3
+ENDS_ROWS = 3
+"""Of a call that does not fit: its beginning, how much is not shown, its end."""
+DENSITIES: tuple[Density, ...] = ("rows", "flowing", "short")
+ROOMY_COLUMNS = 60
+"""Columns that are enough to say more than that a question waits."""
+WAITING_NOTE = "keys go to your message; tab to answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandContext:
+    """Where a command would run, for the line that says so."""
+
+    workspace: str
+    sandbox: str
+
+
+def render_panel(
+    pending: PendingApproval, paint: Paint, *, context: CommandContext, rows: int, takes_keys: bool
+) -> list[str]:
+    """At most `rows` rows. Notes in `asked` what of the question is not among them.
+
+    The answers make room for the call: they stand closer together rather than hide a line of it.
+    """
+    head, body = (
+        _render_panel_header(pending, paint, takes_keys=takes_keys),
+        render_call(pending, paint),
+    )
+    pending.is_cut = False
+    why = _render_why(pending.question, paint, context)
+    for density in DENSITIES:
+        pending.hides_rules = not shows_rules(pending, paint, density)
+        foot = _render_footer(pending, paint, why, density)
+        if len(body) <= _limit_rows(paint, rows - len(head) - len(foot)):
+            return [*head, *body, *foot]
+    pending.is_cut = True
+    for density in DENSITIES:
+        pending.hides_rules = not shows_rules(pending, paint, density)
+        foot = _render_footer(pending, paint, why, density)
+        room = _limit_rows(paint, rows - len(head) - len(foot))
+        if room >= ENDS_ROWS:
+            break
+    else:
+        foot = render_answers(pending, paint, density)
+        room = _limit_rows(paint, rows - len(head) - len(foot))
+    body = _render_ends(body, max(1, room), paint, was_viewed=pending.was_viewed)
+    return [*head, *body, *foot][:rows]
+
+
+def _limit_rows(paint: Paint, rows: int) -> int:
+    return min(int(BODY_SHARE * paint.rows), rows)
+
+
+def _render_footer(
+    pending: PendingApproval, paint: Paint, why: list[str], density: Density
+) -> list[str]:
+    if density == "short" and len(why) > 1:
+        why = [why[0] + _apply_dim(paint, paint.ellipsis)]
+    return [*why, *render_answers(pending, paint, density)]
+
+
+def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
+    """All of what would be done, wrapped."""
+    match pending.question.preview:
+        case Diff() as diff:
+            return render_diff(diff, paint, whole=True).rstrip("\n").split("\n")
+        case Command(command=command):
+            return _render_command(command, pending, paint)
+        case _:
+            shown = "\n".join(f"{key}={value}" for key, value in _list_arguments(pending.question))
+            return _wrap_rows(
+                style_escaped(shown, paint.theme.strong, escape_style=paint.theme.escaped), paint
+            )
+
+
+def render_question(pending: PendingApproval, paint: Paint) -> str:
+    head = _render_panel_header(pending, paint, takes_keys=True)
+    return (
+        "\n".join([*head, *_render_task(pending.question, paint), *render_call(pending, paint)])
+        + "\n"
+    )
+
+
+def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
+    """For a pager: with what the lasting answers would store."""
+    lasting = [
+        _apply_dim(paint, f"  [{letter}] {what}")
+        for letter, what in (("s", pending.offer.session), ("a", ", ".join(pending.offer.rules)))
+        if what
+    ]
+    return render_question(pending, paint) + "".join(f"\n{row}\n" for row in lasting)
+
+
+def _render_panel_header(pending: PendingApproval, paint: Paint, *, takes_keys: bool) -> list[str]:
+    """On a second row what does not fit in the first."""
+    call = pending.question.call
+    index, count = pending.position
+    needed = "needs an answer" if pending.question.form else "needs approval"
+    note = needed if takes_keys else WAITING_NOTE if paint.width >= ROOMY_COLUMNS else "not yet"
+    note += f"  {index} of {count}" if count > 1 else ""
+    shown = Text.assemble(("?", paint.theme.warning), " ", (call.name, paint.theme.strong))
+    if pending.question.form is not None:
+        shown.append(" asks you")
+    elif not isinstance(pending.question.preview, Command):
+        shown.append(f" {escape(format_target(call))}")
+    if pending.question.child is not None:
+        shown.append(f"  {format_child_name(pending.question.child)}", paint.theme.strong)
+    shown.append(f"  {note}", paint.theme.dim)
+    return [paint.render_lines([row]).rstrip("\n") for row in wrap(shown, paint.width)]
+
+
+def _render_command(command: str, pending: PendingApproval, paint: Paint) -> list[str]:
+    shown = Text("$ ") + style_escaped(
+        command, paint.theme.strong, escape_style=paint.theme.escaped
+    )
+    for part in pending.offer.uncovered:
+        at = shown.plain.find(part)
+        if at >= 0 and part != command.strip():
+            shown.stylize("underline", at, at + len(part))
+    return _wrap_rows(shown, paint)
+
+
+def _wrap_rows(text: Text, paint: Paint) -> list[str]:
+    rows = []
+    for index, line in enumerate(text.split("\n", allow_blank=True)):
+        for number, piece in enumerate(fold(line, max(4, paint.width - 6))):
+            indent = "  " if index == 0 and number == 0 else "    "
+            rows.append(indent + paint.render_lines([piece]).rstrip("\n"))
+    return rows
+
+
+def _render_ends(body: list[str], rows: int, paint: Paint, *, was_viewed: bool) -> list[str]:
+    if len(body) <= rows:
+        return body
+    last = (rows - 1) // 2
+    first = max(0, rows - 1 - last)
+    hidden = len(body) - first - last
+    count = f"  {paint.ellipsis} {hidden} of {len(body)} lines not shown: "
+    says = "viewed" if was_viewed else "press v to view, then y/s/a become active"
+    if cell_len(count + says) > paint.width:
+        count, says = f"  {paint.ellipsis} {hidden} more: ", "viewed" if was_viewed else "v"
+    note = count + says
+    return [*body[:first], paint.apply_style(note, paint.theme.warning), *body[len(body) - last :]]
+
+
+def _render_why(question: Question, paint: Paint, context: CommandContext) -> list[str]:
+    rows = _wrap_prose(f"why: {escape(question.verdict.reason)}", paint)
+    if len(rows) > WHY_ROWS:
+        rows = [*rows[: WHY_ROWS - 1], f"       {paint.ellipsis}"]
+    if isinstance(question.preview, Command):
+        given = question.call.input
+        timeout = given.get("timeout", 120) if isinstance(given, dict) else 120
+        where = paint.dot.join((escape(context.workspace), context.sandbox, f"timeout {timeout}s"))
+        rows += _wrap_prose(f"in:  {where}", paint)
+    return [*(_apply_dim(paint, row) for row in rows), *_render_task(question, paint)[:WHY_ROWS]]
+
+
+def _render_task(question: Question, paint: Paint) -> list[str]:
+    """What the child agent that asks was sent to do; none where no child asks."""
+    if question.child is None:
+        return []
+    return [
+        _apply_dim(paint, row)
+        for row in _wrap_prose(f"task: {format_child_task(question.child)}", paint)
+    ]
+
+
+def _wrap_prose(text: str, paint: Paint) -> list[str]:
+    wrapped = Text(text).wrap(paint.build_console(), max(8, paint.width - 7))
+    return [f"  {'' if index == 0 else '     '}{row.plain}" for index, row in enumerate(wrapped)]
+
+
+def _list_arguments(question: Question) -> list[tuple[str, Json]]:
+    given = question.call.input
+    return list(given.items()) if isinstance(given, dict) else [("input", given)]
+
+
+def _apply_dim(paint: Paint, text: str) -> str:
+    return paint.apply_style(text, paint.theme.dim)
+
+
+# The question about a plan as rows of the live region; the plan itself stands above them.
+
+
+_PLAN_LABELS: dict[Letter, str] = {
+    "y": "yes, follow it and ask before each change",
+    "a": "yes, follow it and edit files without asking",
+    "n": "no, keep planning",
+    "e": "no, tell the agent what to change",
+    "m": "modify it first, in $EDITOR",
+}
+_SHORT_PLAN_LABELS: dict[Letter, str] = {
+    "y": "ask",
+    "a": "auto-edit",
+    "n": "no",
+    "e": "change",
+    "m": "edit",
+}
+
+
+def render_plan_panel(
+    pending: PendingPlan, paint: Paint, *, rows: int, takes_keys: bool
+) -> list[str]:
+    note = "follow it?" if takes_keys else WAITING_NOTE
+    head = (
+        f"{paint.apply_style('?', paint.theme.warning)} "
+        f"{paint.apply_style('plan', paint.theme.strong)}"
+    )
+    head += f"  {paint.apply_style(note, paint.theme.dim)}"
+    answers = [_render_plan_answer(pending, letter, paint) for letter in PLAN_LETTERS]
+    is_narrow = any(
+        len(f"  [{letter}] {words}") > paint.width for letter, words in _PLAN_LABELS.items()
+    )
+    if is_narrow or len(answers) >= rows:
+        short = " ".join(f"[{letter}]{words}" for letter, words in _SHORT_PLAN_LABELS.items())
+        answers = [
+            row.plain for row in Text(short).wrap(paint.build_console(), max(8, paint.width - 2))
+        ]
+    shown = [head, *answers]
+    return shown if len(shown) <= rows else answers[:rows]
+
+
+def _render_plan_answer(pending: PendingPlan, letter: Letter, paint: Paint) -> str:
+    is_selected = pending.selected is not None and LETTERS[pending.selected] == letter
+    key = paint.apply_style(f"[{letter}]", paint.theme.strong)
+    enter = (
+        paint.apply_style("  press Enter", paint.theme.dim)
+        if is_selected and pending.awaits_enter
+        else ""
+    )
+    return f"{'>' if is_selected else ' '} {key} {_PLAN_LABELS[letter]}{enter}"

@@ -1,0 +1,92 @@
+"""Resources and prompts of servers in the menus of the input.
+
+Before a colon stand the servers' names, which cost nothing; after it what the server itself lists.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from agentcli.system.plain_text import show_controls
+
+if TYPE_CHECKING:
+    from agentcli.features.mcp.attachments import ServerMenu
+
+
+# How well a few typed letters fit a name: all of them, in order, the closer together the better.
+
+
+T = TypeVar("T")
+
+
+def find_best(
+    query: str, items: Iterable[T], *, text: Callable[[T], str] = str, limit: int = 50
+) -> list[T]:
+    """The items that fit, best first; among equals the shorter, then as they came."""
+    wanted = query.lower()
+    scored = []
+    for index, item in enumerate(items):
+        name = text(item)
+        fit = score_match(wanted, name)
+        if fit is not None:
+            scored.append((fit, len(name), index, item))
+    scored.sort(key=lambda one: one[:3])
+    return [item for *_, item in scored[:limit]]
+
+
+def score_match(query: str, name: str) -> tuple[int, int] | None:
+    """Lower is better, None is no fit. First counts where it fits, then how scattered it is."""
+    lowered = name.lower()
+    base = lowered.rstrip("/").rfind("/") + 1
+    at = lowered.find(query, base)
+    if at >= 0:
+        return (0 if at == base else 1, at - base)
+    if (scatter := _count_gaps(query, lowered[base:])) is not None:
+        return (2, scatter)
+    if (at := lowered.find(query)) >= 0:
+        return (3, at)
+    scatter = _count_gaps(query, lowered)
+    return None if scatter is None else (4, scatter)
+
+
+def _count_gaps(query: str, name: Sequence[str] | str) -> int | None:
+    """How many letters lie between those that were typed."""
+    position, first = -1, None
+    for letter in query:
+        position = str(name).find(letter, position + 1)
+        if position < 0:
+            return None
+        first = position if first is None else first
+    return position - (first or 0)
+
+
+class ServerCompletions:
+    def __init__(self, get_menu: "Callable[[], ServerMenu | None]") -> None:
+        """None: there are no servers, or it is too early to know."""
+        self._get_menu = get_menu
+
+    async def complete_prompts(self, typed: str) -> list[tuple[str, str]]:
+        """For a line that is a slash and a word: what could stand there, and what it is."""
+        menu = self._get_menu()
+        if menu is None or " " in typed:
+            return []
+        server, colon, name = typed[1:].partition(":")
+        if not colon:
+            found = find_best(server, menu.names)
+            return [(f"/{one}:", f"prompts of the MCP server {one}") for one in found]
+        prompts = find_best(name, await menu.list_prompts(server), text=lambda one: one.name)
+        return [
+            (f"/{server}:{show_controls(one.name)}", f"{one.usage}  {one.about}".strip())
+            for one in prompts
+        ]
+
+    async def complete_resources(self, typed: str) -> list[tuple[str, str]]:
+        """For what is typed behind an @."""
+        menu = self._get_menu()
+        if menu is None or not typed:
+            return []
+        server, colon, uri = typed.partition(":")
+        if not colon:
+            found = find_best(server, menu.names)
+            return [(f"{one}:", f"resources of the MCP server {one}") for one in found]
+        resources = find_best(uri, await menu.list_resources(server), text=lambda one: one.uri)
+        return [(f"{server}:{show_controls(one.uri)}", one.about) for one in resources]

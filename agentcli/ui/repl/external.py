@@ -1,0 +1,134 @@
+"""What gets the terminal for a while: an editor, a pager, a question that is answered by a line."""
+
+import asyncio
+import os
+import select
+import shlex
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from agentcli.system import own_process
+
+# Lines from a terminal in its own line mode, read without stopping the event loop.
+
+
+READ_BYTES = 65536
+
+
+class LineReader:
+    """One reader at a time. What was typed ahead is kept for the next."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+        self._is_closed = False
+
+    async def read_line(self) -> str | None:
+        """Without its newline; None: there will be no more."""
+        while b"\n" not in self._buffer and not self._is_closed:
+            await self._read_more()
+        if not self._buffer:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    def take_waiting(self) -> list[str]:
+        """Return the whole lines that were typed before now, without waiting for any."""
+        while sys.platform != "win32" and not self._is_closed:
+            if not select.select([self._descriptor], [], [], 0)[0]:
+                break
+            self._append_data(self._read())
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
+
+    async def _read_more(self) -> None:
+        if sys.platform == "win32":
+            self._append_data(await asyncio.to_thread(self._read))
+            return
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        loop.add_reader(self._descriptor, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+        self._append_data(self._read())
+
+    def _read(self) -> bytes:
+        with suppress(OSError):
+            return os.read(self._descriptor, READ_BYTES)
+        return b""
+
+    def _append_data(self, data: bytes) -> None:
+        self._buffer += data
+        self._is_closed = not data
+
+
+EDITORS = ("VISUAL", "EDITOR")
+
+
+async def edit_text(text: str, *, suffix: str, workspace: Path) -> str | None:
+    """The text as the editor left it; None: there is no editor, or it failed."""
+    return await asyncio.to_thread(_run_editor, text, suffix, workspace)
+
+
+async def ask_line(question: str) -> str:
+    """What the person answers on a line of its own; empty: nothing."""
+    # What is written to `sys.stdout` waits until the terminal is handed back.
+    os.write(1, f"{question} ".encode("utf-8", "replace"))
+    return (await LineReader(sys.stdin.fileno()).read_line() or "").strip()
+
+
+async def page_text(text: str, *, workspace: Path) -> None:
+    await asyncio.to_thread(_run_pager, text, workspace)
+
+
+def _run_editor(text: str, suffix: str, workspace: Path) -> str | None:
+    command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "vi")
+    with tempfile.TemporaryDirectory(prefix="agentcli-") as directory:
+        path = Path(directory) / f"message{suffix}"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            editor = own_process.start(
+                [*shlex.split(command), path],
+                beside=workspace,
+                env=own_process.user_environment(workspace),
+                stdin=None,
+                stdout=None,
+                stderr=None,
+            )
+            code = editor.wait()
+            return path.read_text(encoding="utf-8", errors="replace") if code == 0 else None
+        except (OSError, ValueError):
+            return None
+
+
+def _run_pager(text: str, workspace: Path) -> None:
+    command = os.environ.get("PAGER") or "less"
+    environ = {
+        **own_process.user_environment(workspace),
+        "LESS": os.environ.get("LESS", "-R"),
+        "LESSCHARSET": "utf-8",
+    }
+    try:
+        pager = own_process.start(
+            shlex.split(command),
+            beside=workspace,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=None,
+            stderr=None,
+        )
+        # A pager that is left before its end closes the pipe.
+        pager.communicate(text.encode("utf-8", "replace"))
+    except (OSError, ValueError):
+        _page_by_hand(text)
+
+
+def _page_by_hand(text: str) -> None:
+    """Where there is no pager: all of it, and a key to go on."""
+    os.write(1, text.encode("utf-8", "replace") + b"\n[Enter goes on]")
+    os.read(0, 1024)

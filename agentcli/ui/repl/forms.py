@@ -1,0 +1,287 @@
+"""A server's form, filled in line by line on a plain terminal.
+
+Nothing is filled in beforehand: what the server proposes stands in brackets, and only an empty line
+takes it. Nothing is sent before the person has seen all of it and said yes.
+"""
+
+import asyncio
+import math
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import date, datetime
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from agentcli.system.parsing import parse_whole_number
+from agentcli.system.plain_text import show_controls
+from agentcli.types.messages import Json
+from agentcli.types.verdicts import FieldKind, FormField, FormValues, ServerForm, Verdict
+from agentcli.ui.repl.external import LineReader
+
+# What a person typed into a field of a form, as the value that the field wants.
+
+
+Value = str | int | float | bool | list[str]
+
+_YES = ("y", "yes", "true")
+_NO = ("n", "no", "false")
+
+
+def parse_value(field: FormField, typed: str) -> Value:
+    """Raises ValueError, which says what would be right."""
+    return _PARSERS[field.kind](field, typed.strip())
+
+
+def parse_default(field: FormField) -> Value | None:
+    """The server's proposal, as far as it is one that the field itself would take."""
+    default: Json = field.default
+    if isinstance(default, list):
+        default = ", ".join(map(str, default))
+    if default is None or isinstance(default, dict):
+        return None
+    typed = str(default).lower() if isinstance(default, bool) else str(default)
+    try:
+        return parse_value(field, typed)
+    except ValueError:
+        return None
+
+
+def format_value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def describe_input(field: FormField) -> str:
+    """What can be typed, in a few words."""
+    match field.kind:
+        case "boolean":
+            return "yes or no"
+        case "choice":
+            return "one of these, by its number"
+        case "choices":
+            return "any of these, by their numbers, with commas between"
+        case "text":
+            return field.format or "text"
+        case _:
+            return "a whole number" if field.kind == "integer" else "a number"
+
+
+def _parse_text(field: FormField, typed: str) -> str:
+    _check_limits(field, len(typed), "characters")
+    if field.format and not _FORMATS[field.format](typed):
+        raise ValueError(f"that is no {field.format}")
+    return typed
+
+
+def _parse_number(field: FormField, typed: str) -> float:
+    try:
+        number = float(typed)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError("that is no number")
+    _check_limits(field, number, "")
+    return number
+
+
+def _parse_integer(field: FormField, typed: str) -> int:
+    number = _parse_number(field, typed)
+    if number != int(number):
+        raise ValueError("that is no whole number")
+    return int(number)
+
+
+def _parse_boolean(field: FormField, typed: str) -> bool:
+    if typed.lower() in (*_YES, *_NO):
+        return typed.lower() in _YES
+    raise ValueError("write yes or no")
+
+
+def _parse_choice(field: FormField, typed: str) -> str:
+    number = parse_whole_number(typed) or 0
+    if 1 <= number <= len(field.choices):
+        return field.choices[number - 1][0]
+    for value, name in field.choices:
+        if typed in (value, name):
+            return value
+    raise ValueError(f"write a number from 1 to {len(field.choices)}")
+
+
+def _parse_choices(field: FormField, typed: str) -> list[str]:
+    taken = [_parse_choice(field, one.strip()) for one in typed.split(",") if one.strip()]
+    _check_limits(field, len(taken), "of them")
+    return list(dict.fromkeys(taken))
+
+
+def _check_limits(field: FormField, size: float, unit: str) -> None:
+    if field.least is not None and size < field.least:
+        raise ValueError(f"at least {field.least:g} {unit}".strip())
+    if field.most is not None and size > field.most:
+        raise ValueError(f"at most {field.most:g} {unit}".strip())
+
+
+def _is_date(typed: str) -> bool:
+    try:
+        date.fromisoformat(typed)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_time(typed: str) -> bool:
+    try:
+        datetime.fromisoformat(typed)
+    except ValueError:
+        return False
+    return "T" in typed.upper() or " " in typed
+
+
+def _is_address(typed: str) -> bool:
+    try:
+        return bool(urlsplit(typed).scheme) and " " not in typed
+    except ValueError:
+        return False
+
+
+def _is_email(typed: str) -> bool:
+    name, _, host = typed.rpartition("@")
+    return bool(name and "." in host.strip(".")) and " " not in typed
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "date": _is_date,
+    "date-time": _is_time,
+    "uri": _is_address,
+    "email": _is_email,
+}
+_PARSERS: Mapping[FieldKind, Callable[[FormField, str], Value]] = {
+    "text": _parse_text,
+    "number": _parse_number,
+    "integer": _parse_integer,
+    "boolean": _parse_boolean,
+    "choice": _parse_choice,
+    "choices": _parse_choices,
+}
+
+
+Say = Callable[[str], None]
+ReadLine = Callable[[], Awaitable[str | None]]
+"""None: there will be no more."""
+
+HELP = "An empty line takes what stands in [brackets], or leaves an optional field out."
+
+
+async def fill_in(form: ServerForm, *, say: Say, read_line: ReadLine) -> FormValues | None:
+    """None: the person gave up."""
+    say(f"\nThe MCP server {show_controls(form.server)} asks: {show_controls(form.message)}\n")
+    say(f"{HELP} ctrl+d gives up.\n")
+    values: FormValues = {}
+    for field in form.fields:
+        _explain(field, say)
+        if not await _fill_in_field(field, values, say=say, read_line=read_line):
+            return None
+    say(f"\nTo be sent to {show_controls(form.server)}:\n")
+    for name, value in values.items():
+        say(f"  {show_controls(name)}: {_format_answer(value)}\n")
+    say("Send it? [y/n] ")
+    return values if _is_yes(await read_line()) else None
+
+
+async def fill_in_on_terminal(form: ServerForm) -> FormValues | None:
+    """On the terminal itself, which has to be in its own line mode."""
+    return await fill_in(form, say=_say, read_line=LineReader(sys.stdin.fileno()).read_line)
+
+
+async def fill_in_until_answered(
+    filling: Awaitable[FormValues | None], answer: "asyncio.Future[Verdict]"
+) -> FormValues | None:
+    """Until the question is answered otherwise: an interrupt does not wait for a line."""
+    work = asyncio.ensure_future(filling)
+    either: set[asyncio.Future[Any]] = {work, answer}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if work.done():
+        return work.result()
+    work.cancel()
+    await asyncio.wait({work})  # it has to let go of the keyboard before somebody else takes it
+    _say("\n")
+    return None
+
+
+async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdict:
+    """The whole question, where everything is asked in lines."""
+    while True:
+        say("y yes, n no, c give no answer: ")
+        answer = await read_line()
+        match (answer or "").strip().lower():
+            case "n" | "no":
+                return Verdict(decision="deny", by="person", reason="the person said no")
+            case "c" | "cancel":
+                return _build_no_answer()
+            case "" if answer is None:
+                return _build_no_answer()
+            case "y" | "yes" if not form.fields:
+                return Verdict(decision="allow", by="person", reason="the person agreed once")
+            case "y" | "yes":
+                values = await fill_in(form, say=say, read_line=read_line)
+                if values is not None:
+                    return Verdict(
+                        decision="modify",
+                        by="person",
+                        reason="the person filled it in",
+                        input=cast("Json", values),
+                    )
+
+
+def _build_no_answer() -> Verdict:
+    return Verdict(decision="ask", by="person", reason="the person gave no answer")
+
+
+def _explain(field: FormField, say: Say) -> None:
+    name = field.title or field.name
+    say(f"\n{show_controls(name)}{'' if field.is_required else ' (optional)'}\n")
+    if field.description:
+        say(f"  {show_controls(field.description)}\n")
+    for number, (value, title) in enumerate(field.choices, 1):
+        say(f"  {number}. {show_controls(title or value)}\n")
+
+
+async def _fill_in_field(
+    field: FormField, values: FormValues, *, say: Say, read_line: ReadLine
+) -> bool:
+    """False: the person gave up."""
+    default = parse_default(field)
+    brackets = "" if default is None else f" [{show_controls(format_value(default))}]"
+    while True:
+        say(f"{describe_input(field)}{brackets}: ")
+        typed = await read_line()
+        if typed is None:
+            return False
+        try:
+            value = parse_value(field, typed) if typed.strip() else _take_default(field, default)
+        except ValueError as error:
+            say(f"{error}\n")
+            continue
+        if value is not None:
+            values[field.name] = value
+        return True
+
+
+def _take_default(field: FormField, default: Value | None) -> Value | None:
+    if default is None and field.is_required:
+        raise ValueError("this one is needed")
+    return default
+
+
+def _format_answer(value: object) -> str:
+    return show_controls(format_value(value)) if isinstance(value, str | int | float | list) else ""
+
+
+def _is_yes(answer: str | None) -> bool:
+    return (answer or "").strip().lower() in ("y", "yes")
+
+
+def _say(text: str) -> None:
+    """To the terminal itself: what is written to `sys.stdout` waits until it is handed back."""
+    os.write(1, text.encode("utf-8", "replace"))

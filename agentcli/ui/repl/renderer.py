@@ -1,0 +1,205 @@
+"""Everything that lays out text for the session, made once the first prompt is on the screen."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rich.color import ColorType
+from rich.style import Style
+
+from agentcli.session.session import Session
+from agentcli.settings import Settings
+from agentcli.types.events import TurnStarted
+from agentcli.types.tools import Diff
+from agentcli.ui.render.colour import Colour
+from agentcli.ui.render.diff import render_diff
+from agentcli.ui.render.markdown import MarkdownStream
+from agentcli.ui.render.paint import Paint, escape
+from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme, choose_theme
+from agentcli.ui.render.wording import format_target, is_ascii, render_exit_summary, shorten_home
+from agentcli.ui.repl import transcript_blocks
+from agentcli.ui.repl.approval import PendingApproval, PendingPlan
+from agentcli.ui.repl.approval_panel import (
+    CommandContext,
+    render_panel,
+    render_plan_panel,
+    render_question,
+    render_viewed_question,
+)
+from agentcli.ui.repl.status import Status
+from agentcli.ui.repl.transcript import LiveTranscript
+
+TerminalSize = tuple[int, int]
+"""Columns and rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalTraits:
+    """How the terminal is, as far as it was told before anything was drawn."""
+
+    background: Colour | None = None
+    color: ColorWhen = "auto"
+    accessible: bool = False
+
+
+class TranscriptRenderer:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        traits: TerminalTraits,
+        commit: Callable[[str], None],
+        size: Callable[[], TerminalSize],
+        status: Status,
+        context: CommandContext,
+    ) -> None:
+        self._traits = traits
+        self._size = size
+        self._context = context
+        self._diff_colors = settings.diff_colors
+        self._painted_for: tuple[TerminalSize, str] | None = None
+        self.theme_name: str = settings.theme
+        self.theme, self.depth = self._choose_theme()
+        self._paint = self._build_paint()
+        self.transcript = LiveTranscript(commit=commit, paint=lambda: self.paint, status=status)
+
+    @property
+    def paint(self) -> Paint:
+        """For the terminal as it is now."""
+        if self._painted_for != (self._size(), self.theme_name):
+            self._paint = self._build_paint()
+            if hasattr(self, "transcript"):
+                self.transcript.update_paint()
+        return self._paint
+
+    def use_theme(self, name: str) -> None:
+        self.theme_name = name
+        self.theme, self.depth = self._choose_theme()
+        self.transcript.update_paint()
+
+    def build_live_styles(self) -> dict[str, str]:
+        """The theme in prompt-toolkit's words, for what it draws itself."""
+        theme = self.theme
+        return {
+            "dim": _to_live_style(theme.dim),
+            "mode": _to_live_style(theme.strong),
+            "warning": _to_live_style(theme.warning),
+            "failed": _to_live_style(theme.failed),
+            "atom": _to_live_style(theme.accent),
+            "prompt": _to_live_style(theme.strong),
+        }
+
+    def apply_style(self, text: str, style: str) -> str:
+        return self.paint.apply_style(text, getattr(self.theme, style))
+
+    def render_prose(self, text: str, style: str = "") -> str:
+        shown = transcript_blocks.wrap_prose(self.paint, text)
+        return transcript_blocks.apply_style(self.paint, shown, style) if style else shown
+
+    def render_panel(
+        self, pending: PendingApproval | PendingPlan, *, rows: int, takes_keys: bool
+    ) -> list[str]:
+        if isinstance(pending, PendingPlan):
+            return render_plan_panel(pending, self.paint, rows=rows, takes_keys=takes_keys)
+        return render_panel(
+            pending, self.paint, context=self._context, rows=rows, takes_keys=takes_keys
+        )
+
+    def render_exit_summary(self, session: Session, seconds: float, *, stopped: int) -> list[str]:
+        turns = sum(isinstance(fact, TurnStarted) for fact in session.facts)
+        if not turns:
+            return []
+        place = session.paths
+        said = render_exit_summary(
+            replace(self.transcript.tally, session=place.id),
+            turns=turns,
+            duration_s=seconds,
+            stopped=stopped,
+            resume=f"agentcli --resume {place.id}",
+            log_path=shorten_home(place.log),
+            ascii=self.paint.ascii,
+        )
+        return ["", *said]
+
+    def render_patch(self, unified: str) -> str:
+        """A patch of several files, each under its name."""
+        paint, shown = self.paint, []
+        for piece in re.split(r"^(?=diff --git )", unified, flags=re.MULTILINE):
+            if not piece.strip():
+                continue
+            path = next(iter(re.findall(r"^\+\+\+ (?:b/)?(.+)$", piece, re.MULTILINE)), "")
+            hunks = piece[piece.index("--- ") :] if "--- " in piece else ""
+            name = piece.split("\n", 1)[0].rpartition(" b/")[2]
+            shown.append(paint.apply_style(escape(name), paint.theme.strong))
+            if hunks:
+                details = Diff(path=path, unified=hunks, added=0, removed=0)
+                shown.append(render_diff(details, paint, whole=True).rstrip("\n"))
+        return "\n".join(shown)
+
+    def render_markdown(self, text: str) -> str:
+        stream = MarkdownStream(self.paint)
+        return stream.feed(text) + stream.finish()
+
+    def describe_question(self, pending: PendingApproval | PendingPlan) -> str:
+        """What is asked about, in a few words."""
+        if isinstance(pending, PendingPlan):
+            return "the plan"
+        call = pending.question.call
+        return f"{call.name} {escape(format_target(call))}"
+
+    def render_question(self, pending: PendingApproval) -> str:
+        return render_question(pending, self.paint)
+
+    def render_viewed_question(self, pending: PendingApproval) -> str:
+        return render_viewed_question(pending, self.paint)
+
+    def _choose_theme(self) -> tuple[Theme, ColorDepth]:
+        return choose_theme(
+            self.theme_name,
+            self._traits.background,
+            os.environ,
+            True,
+            color=self._traits.color,
+            diff=self._diff_colors,
+        )
+
+    def _build_paint(self) -> Paint:
+        columns, rows = self._size()
+        self._painted_for = (self._size(), self.theme_name)
+        return Paint(
+            columns=columns,
+            rows=rows,
+            theme=self.theme,
+            color=self.depth,
+            ascii=is_ascii(),
+            accessible=self._traits.accessible,
+        )
+
+
+def _to_live_style(style: Style) -> str:
+    words = [word for word in ("bold", "dim", "underline") if getattr(style, word)]
+    if style.color is not None:
+        named = style.color.type is ColorType.STANDARD
+        words.append(f"ansi{style.color.name}" if named else style.color.get_truecolor().hex)
+    return " ".join(words)
+
+
+def build_renderer(
+    settings: Settings,
+    *,
+    background: Colour | None,
+    color: ColorWhen,
+    commit: Callable[[str], None],
+    size: Callable[[], TerminalSize],
+    status: Status,
+) -> TranscriptRenderer:
+    confinement = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
+    return TranscriptRenderer(
+        settings,
+        traits=TerminalTraits(background=background, color=color, accessible=settings.accessible),
+        commit=commit,
+        size=size,
+        status=status,
+        context=CommandContext(workspace=str(settings.workspace), sandbox=confinement),
+    )

@@ -1,0 +1,450 @@
+"""What happens, told on the screen: finished parts are committed, the rest is the live region.
+
+Loaded after the first paint: everything that lays out text comes with it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agentcli.system.plain_text import to_plain_text
+from agentcli.types.deltas import CallDelta, CallProgress, RetryDelta, TextDelta, ThinkingDelta
+from agentcli.types.events import (
+    CallFinished,
+    CallJudged,
+    Compacted,
+    ContextNote,
+    Ending,
+    Event,
+    Fact,
+    FileAttached,
+    ModelReplied,
+    NoteReason,
+    ResultsTrimmed,
+    ServerAsked,
+    TurnEnded,
+    TurnStarted,
+    TurnWithdrawn,
+    Warned,
+)
+from agentcli.types.messages import Text, ToolCall
+from agentcli.ui.render.cards import CHILD_TOOL, CardRenderer
+from agentcli.ui.render.markdown import MarkdownStream
+from agentcli.ui.render.paint import Paint, escape
+from agentcli.ui.render.wording import describe_shortening, format_target, render_turn_summary
+from agentcli.ui.repl import transcript_blocks
+from agentcli.ui.repl.status import Status
+from agentcli.ui.tally import Tally
+
+# The text a model is writing: finished blocks are put on the screen for good, the rest is a tail.
+
+
+RENDER_MIN_S, RENDER_MAX_S = 0.04, 0.5
+PAUSE_FACTOR = 10
+"""How much longer the pause between two layouts is than a layout."""
+
+
+class CommitBlock(Protocol):
+    def __call__(self, ansi: str, *, apart: bool) -> None:
+        """`apart`: after an empty row."""
+        ...
+
+
+class StreamingText:
+    def __init__(self, paint: Paint, *, commit_block: CommitBlock) -> None:
+        self._commit_block = commit_block
+        self._markdown = MarkdownStream(paint)
+        self._is_first = True
+        self._tail: list[str] = []
+        self._next_render_at = 0.0
+        self.is_open = False
+        """Whether more of a text may come."""
+
+    def begin(self, paint: Paint) -> None:
+        self._markdown = MarkdownStream(paint)
+        self.is_open = self._is_first = True
+
+    def add(self, text: str) -> None:
+        self._commit(self._markdown.feed(text))
+
+    def finish(self) -> None:
+        if self.is_open:
+            self._commit(self._markdown.finish())
+            self.is_open, self._tail = False, []
+
+    def set_paint(self, paint: Paint) -> None:
+        """For what comes from now on."""
+        self._markdown.set_paint(paint)
+        self._next_render_at = 0.0
+
+    def render_tail(self, rows: int) -> list[str]:
+        """The end of the text, never more than so many rows of it."""
+        if not self.is_open or rows <= 0:
+            return []
+        now = time.monotonic()
+        if now >= self._next_render_at:
+            self._tail = self._markdown.render_tail(rows).split("\n")
+            if self._is_first and any(self._tail):
+                self._tail.insert(0, "")
+            spent_s = time.monotonic() - now
+            self._next_render_at = now + min(
+                RENDER_MAX_S, max(RENDER_MIN_S, PAUSE_FACTOR * spent_s)
+            )
+        return self._tail[-rows:] if any(self._tail) else []
+
+    def _commit(self, ansi: str) -> None:
+        if ansi:
+            self._next_render_at = 0.0
+            self._commit_block(ansi, apart=self._is_first)
+            self._is_first = False
+
+
+RUNNING_ROWS = 4
+HIDDEN_NOTES = (NoteReason.SHELL, NoteReason.ENVIRONMENT, NoteReason.UNDO, NoteReason.REDO)
+"""What the person knows by themselves."""
+
+
+@dataclass(slots=True)
+class _RunningCall:
+    call: ToolCall
+    began: float = field(default_factory=time.monotonic)
+    output: str = ""
+
+
+class LiveTranscript:
+    def __init__(
+        self, *, commit: Callable[[str], None], paint: Callable[[], Paint], status: Status
+    ) -> None:
+        self._commit = commit
+        self._paint = paint
+        self._status = status
+        self.cards = CardRenderer(paint())
+        self.tally = Tally()
+        self._turn = Tally()
+        self._tools = 0
+        self._cards = 0
+        self.shows_thinking = False
+        self.context_tokens = 0
+        self._earlier: list[Fact] = []
+        self._committed: list[bytes | int] = []
+        """All that was committed; a number is a card, which can be shown whole. As bytes it takes
+        half the room, and is seldom looked at."""
+        self._streaming_text = StreamingText(paint(), commit_block=self._commit_block)
+        self._was_streamed = False
+        self._calls: dict[str, ToolCall] = {}
+        self._judged: dict[str, CallJudged] = {}
+        self.running: dict[str, _RunningCall] = {}
+        self._thinking_since: float | None = None
+        self._thought = ""
+        self.notes: dict[str, Sequence[str]] = {}
+        """On what goes with messages to the running turn, to be said when the model gets them."""
+
+    # What is told
+
+    def __call__(self, event: Event) -> None:
+        self.tally(event)
+        self._turn(event)
+        match event:
+            case TextDelta(text=text):
+                self._add_text(text)
+            case ThinkingDelta(text=text):
+                self._add_thinking(text)
+            case CallDelta(name=name, arguments=arguments):
+                self._stop_thinking()
+                self._status.add_received(f"Preparing {name}", arguments)
+            case CallProgress(call_id=call_id, text=text):
+                if call_id in self.running:
+                    self.running[call_id].output = text
+            case RetryDelta():
+                self._render_retry(event)
+            case _:
+                self._render_fact(event)
+
+    def _render_fact(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._turn, self._tools = Tally(), 0
+                self._turn(event)
+                self._status.set_verb("Waiting for model")
+            case ModelReplied():
+                self._finish_reply(event)
+            case CallJudged():
+                self._start_call(event)
+            case CallFinished():
+                self._finish_call(event)
+            case TurnEnded():
+                self._finish_turn(event)
+            case _:
+                self._render_remark(event)
+
+    def _render_remark(self, event: Event) -> None:
+        match event:
+            case ContextNote(text=text, why=why):
+                self._render_context_note(text, why)
+            case ResultsTrimmed() | Compacted():
+                self.add(self._apply_style(describe_shortening(event), "dim"))
+            case Warned(message=message):
+                self.say(transcript_blocks.render_warning(self._paint(), message))
+            case FileAttached() | ServerAsked():
+                self.add(transcript_blocks.render_server_event(self._paint(), event))
+            case _:
+                pass
+
+    # What is on the screen for good
+
+    def say(self, ansi: str) -> None:
+        """A block of its own: one empty line before it."""
+        self._flush()
+        self._commit_block(ansi, apart=True)
+
+    def add(self, ansi: str) -> None:
+        """Directly below what was said last."""
+        self._flush()
+        self._commit_block(ansi, apart=False)
+
+    def print_table(self, rows: Sequence[tuple[str, str]]) -> None:
+        self.say(transcript_blocks.render_table(self._paint(), rows))
+
+    def add_prompt(self, shown: str) -> None:
+        self.say(transcript_blocks.render_prompt(self._paint(), shown))
+
+    def add_error(self, message: str, hint: str = "") -> None:
+        self.say(
+            transcript_blocks.render_error(
+                self._paint(), message, transcript_blocks.adapt_hint(hint)
+            )
+        )
+
+    def add_interruption(self, seconds: float) -> None:
+        self.say(
+            transcript_blocks.render_interruption(
+                self._paint(), seconds, changed=len(self._turn.changed)
+            )
+        )
+
+    def add_card(self, judged: CallJudged, finished: CallFinished) -> None:
+        """Of something the person did."""
+        self._render_card(judged, finished)
+        self._flush()
+
+    @property
+    def answer(self) -> str:
+        """The latest that the model said, in all of its parts."""
+        return self.tally.said.last_said
+
+    def load_session(self, facts: Sequence[Fact]) -> None:
+        """Goes on with another session, by what was said last in it; the rest is in the transcript.
+
+        What was shown stays shown."""
+        self._flush()
+        self.tally, self.context_tokens = Tally(), 0
+        self._earlier = [*facts]
+        turns = _find_turns(facts)
+        for fact in facts:
+            self.tally(fact)
+            if isinstance(fact, ModelReplied):
+                self._update_context(fact)
+        if not turns:
+            return
+        more = len(turns) - 1
+        if more:
+            count = f"{more} earlier {'turn' if more == 1 else 'turns'}"
+            self.say(self._apply_style(f"… {count}, ctrl+o to read", "dim"))
+        self._render_facts(_slice_turn(facts, turns[-1]))
+
+    def _render_facts(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, TurnStarted):
+                said = fact.message.content[0]
+                self.add_prompt(said.text if isinstance(said, Text) else "[an image]")
+            elif isinstance(fact, ModelReplied | CallJudged | CallFinished):
+                self._render_fact(fact)
+        self._flush()
+
+    def render_full(self) -> str:
+        """Everything, with nothing left out of the cards."""
+        earlier = ""
+        if self._earlier:
+            before = LiveTranscript(commit=lambda ansi: None, paint=self._paint, status=Status())
+            before._render_facts(self._earlier)
+            earlier = before.render_full()
+        return earlier + "".join(
+            f"\n{self.cards.render_card(it)}"
+            if isinstance(it, int)
+            else it.decode("utf-8", "replace")
+            for it in self._committed
+        )
+
+    def render_plain(self) -> str:
+        return to_plain_text(self.render_full()).lstrip("\n")
+
+    # What is on the screen for now
+
+    def render_tail(self, rows: int) -> list[str]:
+        """The end of the text that is being written, never more than so many rows of it."""
+        return self._streaming_text.render_tail(rows)
+
+    def render_running(self, rows: int) -> list[str]:
+        """The calls that run, and what the newest of them says."""
+        return self._render_running_rows()[: max(0, min(RUNNING_ROWS, rows))]
+
+    def update_paint(self) -> None:
+        """What comes from now on fits the new size."""
+        paint = self._paint()
+        self.cards.paint = paint
+        self._streaming_text.set_paint(paint)
+
+    def _render_running_rows(self) -> list[str]:
+        now, rows = time.monotonic(), []
+        newest = next(reversed(self.running), "")
+        for call_id, one in self.running.items():
+            output = one.output if call_id == newest or one.call.name == CHILD_TOOL else ""
+            shown = self.cards.render_running(one.call, now - one.began, output)
+            rows += shown.rstrip("\n").split("\n")
+        held = self.cards.render_held()
+        return [*(held.rstrip("\n").split("\n") if held else []), *rows]
+
+    # How it got there
+
+    def _add_text(self, text: str) -> None:
+        self._stop_thinking()
+        self._status.add_received("Writing", text)
+        if not self._streaming_text.is_open:
+            self._flush()
+            self._was_streamed = True
+            self._streaming_text.begin(self._paint())
+        self._streaming_text.add(text)
+
+    def _add_thinking(self, text: str) -> None:
+        if self._thinking_since is None:
+            self._streaming_text.finish()
+            self._thinking_since = time.monotonic()
+        self._thought += text
+        self._status.add_received("Thinking", text)
+
+    def _stop_thinking(self) -> None:
+        if self._thinking_since is None:
+            return
+        seconds, self._thinking_since = time.monotonic() - self._thinking_since, None
+        text, self._thought = self._thought.strip(), ""
+        self.say(
+            transcript_blocks.render_thinking(
+                self._paint(), text, seconds, is_shown=self.shows_thinking
+            )
+        )
+
+    def _render_retry(self, retry: RetryDelta) -> None:
+        self._stop_thinking()
+        why = escape(retry.reason)
+        if retry.status == 429:
+            why = f"Rate limited ({retry.status})"
+        elif self._streaming_text.is_open and retry.status is None:
+            why = f"connection lost after {self._status.arriving_tokens} tok"
+        if self._streaming_text.is_open:
+            self._streaming_text.finish()
+            self._was_streamed = False
+            self.add(transcript_blocks.render_broken_off(self._paint(), why))
+        self._status.set_retry(
+            why, wait_s=retry.wait_s, attempt=retry.attempt, attempts=retry.attempts
+        )
+
+    def _finish_reply(self, event: ModelReplied) -> None:
+        message = event.message
+        self._stop_thinking()
+        if message.text.strip() and not self._was_streamed:
+            self._add_text(message.text)
+        self._streaming_text.finish()
+        self._was_streamed = False
+        self._calls.update((call.id, call) for call in message.tool_calls)
+        usage = message.usage
+        self._update_context(event)
+        self._status.add_usage(sent=usage.prompt_tokens, received=usage.output_tokens)
+        self._status.set_verb(_choose_verb(message.tool_calls))
+
+    def _update_context(self, event: ModelReplied) -> None:
+        usage = event.message.usage
+        if usage.prompt_tokens:
+            self.context_tokens = usage.prompt_tokens + usage.output_tokens
+
+    def _start_call(self, event: CallJudged) -> None:
+        self._judged[event.call.id] = event
+        if event.verdict.decision != "deny":
+            self._status.set_verb(f"Running {event.call.name} {format_target(event.call)}")
+            self.running[event.call.id] = _RunningCall(event.call)
+
+    def _finish_call(self, event: CallFinished) -> None:
+        call_id = event.result.call_id
+        self.running.pop(call_id, None)
+        self._tools += 1
+        judged = self._judged.pop(call_id, None)
+        self._render_card(judged, event)
+        if self._paint().accessible:
+            self._flush()  # in the order in which it happens, and not in fewer lines
+        if not self.running:
+            self._status.set_verb("Waiting for model")
+
+    def _render_card(self, judged: CallJudged | None, finished: CallFinished) -> None:
+        self._streaming_text.finish()
+        call = self._calls.pop(finished.result.call_id, None)
+        shown = self.cards.add_finished(judged, finished, call=call)
+        self._cards += 1
+        self._committed.append(self._cards)
+        self._commit_block(shown, apart=True, card=self._cards)
+
+    def _render_context_note(self, text: str, why: str) -> None:
+        if why == NoteReason.USER:
+            self.add_prompt(text)
+            for note in self.notes.pop(text, ()):
+                self.add(self._apply_style(f"  {note}", "dim"))
+        elif why not in HIDDEN_NOTES:
+            self.say(transcript_blocks.render_context_note(self._paint(), text))
+
+    def _finish_turn(self, event: TurnEnded) -> None:
+        self._flush()
+        self.running.clear()
+        if event.ending is Ending.DONE:
+            seconds = self._status.elapsed_s
+            line = render_turn_summary(
+                self._paint(), self._turn, tools=self._tools, duration_s=seconds
+            )
+            if line:
+                self._commit_block(line, apart=True)
+        elif event.ending is not Ending.CANCELLED:
+            self.add_error(event.message or event.ending.value, event.hint)
+
+    def _flush(self) -> None:
+        self._stop_thinking()
+        self._streaming_text.finish()
+        self._commit_block(self.cards.flush(), apart=True, card=self._cards)
+
+    def _commit_block(self, ansi: str, *, apart: bool, card: int | None = None) -> None:
+        if not ansi:
+            return
+        ansi = ("\n" if apart else "") + (ansi if ansi.endswith("\n") else ansi + "\n")
+        if card is None:
+            self._committed.append(ansi.encode("utf-8", "replace"))
+        self._commit(ansi)
+
+    def _apply_style(self, text: str, style: str) -> str:
+        return transcript_blocks.apply_style(self._paint(), text, style)
+
+
+def _find_turns(facts: Sequence[Fact]) -> list[int]:
+    """Where those begin that the person has not withdrawn."""
+    begun: list[int] = []
+    for at, fact in enumerate(facts):
+        if isinstance(fact, TurnStarted):
+            begun.append(at)
+        elif isinstance(fact, TurnWithdrawn) and begun:
+            begun.pop()
+    return begun
+
+
+def _slice_turn(facts: Sequence[Fact], begin: int) -> Sequence[Fact]:
+    later = (at for at in range(begin + 1, len(facts)) if isinstance(facts[at], TurnStarted))
+    return facts[begin : next(later, len(facts))]
+
+
+def _choose_verb(calls: Sequence[ToolCall]) -> str:
+    return f"Preparing {calls[0].name}" if calls else "Waiting for model"

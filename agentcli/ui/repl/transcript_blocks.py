@@ -1,0 +1,143 @@
+"""The blocks of the transcript that are neither Markdown nor cards, drawn for a given paint."""
+
+import re
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from agentcli.types.events import FileAttached, ServerAsked
+from agentcli.ui.render.paint import LAYOUT, Paint, escape
+from agentcli.ui.render.wording import format_elapsed
+from agentcli.ui.repl.status import shorten_end
+
+PROSE_CHARS = 4_000
+CONTINUE_HINT = " in settings.toml, then agentcli --continue"
+_OPTION = re.compile(
+    r"--(?P<name>max-(?:cost|tokens|turns|wait)|timeout|tool-timeout|strict-cost)"
+    r"(?: (?P<value>\d+))?"
+)
+_ANSWER_LABELS = {"accept": "you said yes", "decline": "you said no", "cancel": "no answer"}
+
+
+def apply_style(paint: Paint, text: str, style: str) -> str:
+    """Each row on its own: a style never reaches over the end of a line."""
+    return "\n".join(
+        paint.apply_style(row, getattr(paint.theme, style)) for row in text.split("\n")
+    )
+
+
+def wrap_prose(paint: Paint, text: str) -> str:
+    """Lines no wider than the screen: broken between words, and hanging where they begin."""
+    rows = []
+    for line in text.split("\n"):
+        begin = re.match(r" *(?:- )?", line)
+        hang = " " * (begin.end() if begin else 0)
+        first, *more = _wrap_line(paint, line, width=paint.width - len(hang))
+        rows += [first, *(hang + row for row in more)]
+    return "\n".join(rows)
+
+
+def render_prompt(paint: Paint, shown: str) -> str:
+    rows = [
+        row
+        for line in escape(shown).split("\n")
+        for row in _wrap_line(paint, line, width=paint.prose_width - 2)
+    ]
+    lines = [f"{'> ' if index == 0 else '  '}{row}" for index, row in enumerate(rows)]
+    return apply_style(paint, "\n".join(lines), "strong")
+
+
+def render_warning(paint: Paint, message: str) -> str:
+    return apply_style(paint, _wrap_hanging(paint, f"warning: {escape(message)}"), "warning")
+
+
+def render_server_event(paint: Paint, event: FileAttached | ServerAsked) -> str:
+    if isinstance(event, FileAttached):
+        said = f"attached {event.name} ({event.size_bytes} bytes)"
+    else:
+        said = f"{event.server} asked: {event.message} ({_ANSWER_LABELS[event.answer]})"
+    return apply_style(paint, _wrap_hanging(paint, f"  {escape(said)}"), "dim")
+
+
+def render_error(paint: Paint, message: str, hint: str) -> str:
+    """The fix is not wrapped: it may be a command to copy."""
+    text = _wrap_hanging(paint, f"error: {escape(message)}").removeprefix("error:")
+    said = paint.apply_style("error:", paint.theme.failed) + text
+    return f"{said}\n  fix: {escape(hint)}" if hint else said
+
+
+def adapt_hint(hint: str) -> str:
+    """In words for somebody in the session: what is an option of `agentcli run` is a setting here,
+    and neither that nor a variable that is set elsewhere reaches a program that runs already."""
+    if hint.startswith("export "):
+        return f"leave, {hint}, then go on: agentcli --continue"
+    within = _OPTION.sub(_format_setting, hint)
+    is_setting = within != hint
+    return re.sub(r"--model\b", "/model", f"{within}{CONTINUE_HINT}" if is_setting else within)
+
+
+def _format_setting(option: "re.Match[str]") -> str:
+    name, value = option["name"].replace("-", "_"), option["value"]
+    return f"{name} = {value}" if value else name
+
+
+def render_broken_off(paint: Paint, why: str) -> str:
+    """Below the half of a reply: it stays on the screen, and the model does not know of it."""
+    text = f"{paint.ellipsis} {why}; this half is dropped, the reply begins anew"
+    return apply_style(paint, "  " + _wrap_hanging(paint, text), "warning")
+
+
+def render_interruption(paint: Paint, seconds: float, *, changed: int) -> str:
+    text = f"{'STOP' if paint.ascii else '■'} interrupted after {format_elapsed(seconds)}"
+    if changed:
+        files = "1 file" if changed == 1 else f"{changed} files"
+        text += f"{paint.dot}{files} changed, /rewind to undo"
+    return apply_style(paint, _wrap_hanging(paint, text), "warning")
+
+
+def render_thinking(paint: Paint, text: str, seconds: float, *, is_shown: bool) -> str:
+    line = f"Thought for {format_elapsed(seconds)}{paint.dot}{len(text) // 4} tok"
+    return apply_style(paint, f"{line}\n{escape(text)}" if is_shown and text else line, "dim")
+
+
+def render_context_note(paint: Paint, text: str) -> str:
+    """What the model was told by the runtime: its first line says enough."""
+    first, _, more = escape(text).strip().partition("\n")
+    rest = f" (and {more.count(chr(10)) + 1} more lines)" if more else ""
+    line = shorten_end(f"told the model: {first}", max(8, paint.width - len(rest)))
+    return apply_style(paint, line + rest, "dim")
+
+
+def render_table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
+    """Names in one column, and what there is to say of them, wrapped, in another."""
+    width = min(max((cell_len(name) for name, _ in rows), default=0), max(8, paint.width // 2))
+    lines = []
+    for name, what in rows:
+        name, pad = escape(name), " " * max(0, width - cell_len(name))
+        text = what.lstrip(" ")
+        hang = " " * (len(what) - len(text))
+        wrapped = Text(escape(text)).wrap(LAYOUT, max(8, paint.width - width - 4 - len(hang)))
+        first, *more = [hang + row.plain.rstrip() for row in wrapped] or [""]
+        lines.append(f"  {paint.apply_style(name, paint.theme.strong)}{pad}  {first}".rstrip())
+        lines += [f"  {' ' * width}  {row}" for row in more]
+    return "\n".join(lines)
+
+
+def _wrap_hanging(paint: Paint, text: str) -> str:
+    """All rows but the first stand two columns in."""
+    width = paint.prose_width - 2
+    rows = [row for line in text.split("\n") for row in _wrap_line(paint, line, width=width)]
+    return "\n  ".join(rows)
+
+
+def _count_cells(line: str) -> int:
+    """Of most lines no more than their length: rich would keep thousands of them to know that."""
+    return len(line) if line.isascii() and line.isprintable() else cell_len(line)
+
+
+def _wrap_line(paint: Paint, line: str, *, width: int) -> list[str]:
+    """Between words. What is too long to be prose, the terminal may wrap."""
+    if len(line) > PROSE_CHARS or _count_cells(line) <= width:
+        return [line]
+    return [row.plain.rstrip() for row in Text(line).wrap(paint.build_console(), max(8, width))]

@@ -1,0 +1,114 @@
+import json
+from typing import Any
+
+import pytest
+
+from agentcli.features.mcp.entries import Entries, ServerEntry, parse_entries
+
+
+def parsed(document: Any, **environ: str) -> Entries:
+    return parse_entries(json.dumps(document), where="f", environ=environ)
+
+
+def test_common_shape_is_read() -> None:
+    document = {
+        "mcpServers": {
+            "files": {
+                "command": "npx",
+                "args": ["-y", "server", "${HOME}/docs"],
+                "env": {"KEY": "${KEY:-none}"},
+                "autoApprove": ["*"],
+            },
+            "web": {"type": "http", "url": "https://x/mcp", "headers": {"A": "Bearer ${TOKEN}"}},
+            "off": {"command": "x", "disabled": True},
+        }
+    }
+    assert parsed(document, HOME="/h", TOKEN="t") == Entries(
+        servers=(
+            ServerEntry(
+                name="files",
+                command="npx",
+                args=("-y", "server", "/h/docs"),
+                env=(("KEY", "none"),),
+                ignored=("autoApprove",),
+                where="f",
+                written="npx -y server ${HOME}/docs",
+            ),
+            ServerEntry(
+                name="web",
+                url="https://x/mcp",
+                headers=(("A", "Bearer t"),),
+                where="f",
+                written="https://x/mcp",
+            ),
+        )
+    )
+
+
+def test_what_agentcli_adds_to_the_shape_is_read() -> None:
+    entry = {
+        "command": "x",
+        "sandbox": False,
+        "network": False,
+        "writable": ["/d"],
+        "reads": ["get_*"],
+        "timeout_s": 5,
+        "start_timeout_s": 7,
+    }
+    (server,) = parsed({"own": entry}).servers
+    assert server == ServerEntry(
+        name="own",
+        command="x",
+        is_confined=False,
+        network=False,
+        writable=("/d",),
+        reads=("get_*",),
+        call_timeout_s=5.0,
+        start_timeout_s=7.0,
+        where="f",
+        written="x",
+    )
+    assert (server.only_reads("get_time"), server.only_reads("set_time")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (3, "it must be an object"),
+        ({}, 'either a "command" or a "url"'),
+        ({"command": "x", "url": "https://x"}, 'either a "command" or a "url"'),
+        ({"command": 3}, "command must be a text"),
+        ({"command": "x\0y"}, "command must be a text"),
+        ({"command": "x", "args": "y"}, "args must be a list of texts"),
+        ({"command": "x", "env": {"A": 1}}, "env must be an object of texts"),
+        ({"command": "x", "timeout_s": -1}, "timeout_s must be a number of seconds above 0"),
+        ({"command": "x", "network": "no"}, "network must be true or false"),
+        ({"command": "${GONE}"}, "the variable GONE is not set"),
+        ({"url": "ftp://x"}, "url must begin with https:// or http://"),
+        ({"url": "https://x", "type": "sse"}, "type 'sse' is not known"),
+    ],
+)
+def test_bad_entry_costs_one_sentence(entry: Any, why: str) -> None:
+    found = parsed({"bad": entry, "good": {"command": "x"}})
+    assert [server.name for server in found.servers] == ["good"]
+    (problem,) = found.problems
+    assert problem.startswith("f: server 'bad': ")
+    assert why in problem
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a__b", "_a", "a_", "é", "x" * 33, "a/b"])
+def test_name_that_could_be_taken_for_another_is_refused(name: str) -> None:
+    assert parsed({name: {"command": "x"}}).servers == ()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"mcpServers": []}', "[" * 100_000])
+def test_file_that_is_no_list_of_servers_is_a_problem(text: str) -> None:
+    found = parse_entries(text, where="f", environ={})
+    assert (found.servers, len(found.problems)) == ((), 1)
+
+
+def test_project_may_not_loosen() -> None:
+    text = '{"a": {"command": "x", "reads": ["*"]}, "b": {"command": "x", "network": false}}'
+    found = parse_entries(text, where="f", environ={}, may_loosen=False)
+    assert [server.name for server in found.servers] == ["b"]
+    assert len(found.problems) == 1

@@ -1,0 +1,313 @@
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from agentcli.log.checkpoint import capture, keep, scan
+from agentcli.log.checkpoint.keep import CheckpointKeeper
+from agentcli.log.checkpoint.scan import WorkspaceTooLarge
+from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
+from agentcli.log.checkpoint.trees import StoredEntry, find_differences
+from agentcli.session.ignore_rules import IgnoreRules
+from agentcli.types.events import Checkpointed
+
+
+class Ground:
+    def __init__(self, root: Path, kept: Path) -> None:
+        self.root = root
+        self.store = ObjectStore(kept)
+        self.keeper = self.new_keeper("s")
+
+    def new_keeper(self, session: str) -> CheckpointKeeper:
+        return CheckpointKeeper(
+            ObjectStore(self.store.directory),
+            session=session,
+            root=self.root,
+            scope=lambda: IgnoreRules.for_workspace(self.root),
+            outside=(self.store.directory,),
+        )
+
+    def write(self, name: str, text: str = "x\n") -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def state(self, tree: str) -> dict[bytes, StoredEntry]:
+        found = find_differences(self.store, EMPTY_TREE, tree)
+        return {one.path: one.after for one in found if one.after}
+
+    def changed(self, fact: Checkpointed | None) -> list[str]:
+        assert fact is not None
+        return [os.fsdecode(d.path) for d in find_differences(self.store, fact.before, fact.after)]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    root = tmp_path / "work"
+    root.mkdir()
+    made = Ground(root, tmp_path / "kept.git")
+    yield made
+    made.keeper.close()
+
+
+def test_call_that_changed_nothing_leaves_no_fact(ground: Ground) -> None:
+    ground.write("a")
+    before = ground.keeper.before("c", None)
+    assert ground.keeper.after(before) is None
+
+
+def test_named_files_alone_are_kept(ground: Ground) -> None:
+    ground.write("a")
+    ground.write("dir/b")
+    before = ground.keeper.before("c", [b"a", b"new/c"])
+    ground.write("a", "y\n")
+    ground.write("new/c")
+    ground.write("dir/b", "changed, but not by this call")
+    fact = ground.keeper.after(before)
+    assert ground.changed(fact) == ["a", "new", "new/c"]
+    assert fact is not None
+    assert (fact.paths, fact.paths_total, fact.not_kept) == (("a", "new", "new/c"), 3, ())
+
+
+def test_edits_between_two_calls_belong_to_neither(ground: Ground) -> None:
+    ground.write("a")
+    first = ground.keeper.before("1", None)
+    ground.write("b")
+    assert ground.changed(ground.keeper.after(first)) == ["b"]
+    ground.write("a", "by the person\n")
+    second = ground.keeper.before("2", None)
+    ground.write("c")
+    assert ground.changed(ground.keeper.after(second)) == ["c"]
+
+
+def test_same_size_and_time_do_not_hide_a_change(ground: Ground) -> None:
+    ground.write("a", "one\n")
+    found = (ground.root / "a").stat()
+    before = ground.keeper.before("c", None)
+    ground.write("a", "two\n")
+    os.utime(ground.root / "a", ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert ground.changed(ground.keeper.after(before)) == ["a"]
+
+
+def test_ignored_files_are_left_out_and_rules_count_from_the_next_call(ground: Ground) -> None:
+    ground.write(".gitignore", "*.log\nbuild/\n!keep.log\n")
+    ground.write("node_modules/x/index.js")
+    before = ground.keeper.before("1", None)
+    for name in ("x.log", "keep.log", "build/out", "sub/y.log", "node_modules/y", ".git/config"):
+        ground.write(name)
+    ground.write(".gitignore", "")
+    assert ground.changed(ground.keeper.after(before)) == [".gitignore", "keep.log", "sub"]
+    before = ground.keeper.before("2", None)
+    ground.write("x.log", "visible now\n")
+    assert ground.changed(ground.keeper.after(before)) == ["x.log"]
+
+
+def test_rule_that_goes_away_does_not_make_files_look_new(ground: Ground) -> None:
+    ground.write(".gitignore", "secret\n")
+    ground.write("secret", "the person's\n")
+    before = ground.keeper.before("1", None)
+    (ground.root / ".gitignore").unlink()
+    assert ground.changed(ground.keeper.after(before)) == [".gitignore"]
+
+
+def test_what_has_no_content_to_keep_is_named(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "LIMIT_BYTES", 10)
+    before = ground.keeper.before("c", None)
+    ground.write("large", "x" * 11)
+    ground.write("small", "x")
+    os.mkfifo(ground.root / "pipe")
+    fact = ground.keeper.after(before)
+    assert fact is not None
+    assert (fact.paths, fact.not_kept) == (("small",), ("large", "pipe"))
+
+
+def test_names_of_every_kind_are_kept(ground: Ground) -> None:
+    before = ground.keeper.before("c", None)
+    names = [b"new\nline", b"not utf-8 \xff", b"blank ", b"-rf", b"\xe2\x98\x83"]
+    for name in names:
+        (ground.root / os.fsdecode(name)).write_bytes(name)
+    fact = ground.keeper.after(before)
+    assert fact is not None
+    assert sorted(ground.state(fact.after)) == sorted(names)
+    assert all(path.isprintable() for path in fact.paths)
+
+
+def test_moved_directory_is_followed(ground: Ground) -> None:
+    ground.write("a/deep/file")
+    before = ground.keeper.before("1", None)
+    (ground.root / "a").rename(ground.root / "b")
+    ground.keeper.after(before)
+    before = ground.keeper.before("2", None)
+    ground.write("b/deep/file", "changed\n")
+    assert ground.changed(ground.keeper.after(before)) == ["b/deep/file"]
+
+
+def test_file_with_two_names_changes_under_both(ground: Ground) -> None:
+    ground.write("a/x")
+    (ground.root / "b").mkdir()
+    (ground.root / "b/x").hardlink_to(ground.root / "a/x")
+    before = ground.keeper.before("c", None)
+    ground.write("a/x", "changed\n")
+    assert ground.changed(ground.keeper.after(before)) == ["a/x", "b/x"]
+
+
+def test_without_a_watch_everything_is_looked_at(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "elsewhere")
+    ground.write("a/x")
+    before = ground.keeper.before("c", None)
+    ground.write("a/x", "changed\n")
+    ground.write("b/y")
+    assert ground.changed(ground.keeper.after(before)) == ["a/x", "b", "b/y"]
+
+
+def test_two_sessions_do_not_disturb_each_other(ground: Ground) -> None:
+    ground.write("a")
+    other = ground.new_keeper("other")
+    mine, theirs = ground.keeper.before("1", [b"a"]), other.before("1", [b"b"])
+    ground.write("a", "mine\n")
+    ground.write("b", "theirs\n")
+    assert ground.changed(other.after(theirs)) == ["b"]
+    assert ground.changed(ground.keeper.after(mine)) == ["a"]
+
+
+def test_workspace_that_is_too_large_is_refused_and_named_files_still_work(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "FILES_MAX", 3)
+    for number in range(5):
+        ground.write(f"f{number}")
+    with pytest.raises(WorkspaceTooLarge, match="it has more than 3 files"):
+        ground.keeper.before("1", None)
+    before = ground.keeper.before("2", [b"f1"])
+    ground.write("f1", "changed\n")
+    assert ground.changed(ground.keeper.after(before)) == ["f1"]
+
+
+def test_deeply_nested_directories_do_no_harm(ground: Ground) -> None:
+    where = ground.root
+    for _ in range(300):
+        where = where / "d"
+        where.mkdir()
+    before = ground.keeper.before("c", None)
+    ground.write("a")
+    assert ground.changed(ground.keeper.after(before)) == ["a"]
+
+
+def test_our_own_records_inside_the_workspace_are_not_part_of_it(tmp_path: Path) -> None:
+    here = Ground(tmp_path, tmp_path / "state" / "kept.git")
+    here.write("a")
+    before = here.keeper.before("c", None)
+    assert here.keeper.after(before) is None
+    here.keeper.close()
+
+
+@pytest.fixture
+def remembering(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    monkeypatch.setattr(keep, "WORTH_REMEMBERING", 0)
+    monkeypatch.setattr(scan, "_RACY_NS", -(10**12))  # as if everything had been written long ago
+    for name in ("a", "dir/b", "dir/c"):
+        ground.write(name)
+    ground.keeper.before("1", None)
+    return ground
+
+
+def test_later_session_does_not_read_again_what_is_kept(
+    remembering: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+
+    def noted(store: ObjectStore, path: bytes, root: bytes) -> capture.CapturedFile | None:
+        read.append(path)
+        return capture.capture(store, path, root)
+
+    remembering.write("dir/b", "changed between the sessions\n")
+    monkeypatch.setattr(scan, "capture", noted)
+    later = remembering.new_keeper("later")
+    before = later.before("1", None)
+    later.close()
+    assert read == [b"dir/b"]
+    state = remembering.state(before.tree)
+    assert remembering.store.get("blob", state[b"dir/b"].id) == b"changed between the sessions\n"
+    assert remembering.store.get("blob", state[b"a"].id) == b"x\n"
+
+
+@pytest.mark.parametrize("memory", ["", "[]", "{}", "[1, 2]", '[1, {"a": 3}]', "[2, {}]", "\0"])
+def test_memory_that_cannot_be_read_is_no_memory(remembering: Ground, memory: str) -> None:
+    (remembering.store.directory / "memory.json").write_text(memory)
+    later = remembering.new_keeper("later")
+    before = later.before("1", None)
+    later.close()
+    assert sorted(remembering.state(before.tree)) == [b"a", b"dir", b"dir/b", b"dir/c"]
+
+
+def test_sessions_that_keep_everything_at_once_do_not_disturb_each_other(ground: Ground) -> None:
+    for number in range(60):
+        ground.write(f"dir{number % 7}/f{number}", f"{number}\n")
+
+    def whole(number: int) -> str:
+        keeper = ground.new_keeper(f"s{number}")
+        try:
+            return keeper.before("1", None).tree
+        finally:
+            keeper.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        trees = set(threads.map(whole, range(8)))
+    assert len(trees) == 1
+    assert len(ground.state(trees.pop())) == 60 + 7
+
+
+def test_store_that_cannot_be_written_is_an_error_and_not_a_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    here = Ground(tmp_path / "work", tmp_path / "kept.git")
+    here.write("a")
+    (tmp_path / "kept.git" / "objects").mkdir(parents=True)
+    (tmp_path / "kept.git" / "objects" / "58").write_text("in the way of every id that begins so")
+    with pytest.raises(OSError, match="58"):
+        for number in range(1000):
+            here.write("a", str(number))
+            here.keeper.before("1", [b"a"])
+
+
+def test_directory_that_was_removed_and_made_again_is_watched_again(ground: Ground) -> None:
+    ground.write("dir/a")
+    first = ground.keeper.before("1", None)
+    for _ in range(3):  # file systems like to give the same number again
+        shutil.rmtree(ground.root / "dir")
+        ground.write("dir/a", "again\n")
+    ground.keeper.after(first)
+    second = ground.keeper.before("2", None)
+    ground.write("dir/b")
+    assert ground.changed(ground.keeper.after(second)) == ["dir/b"]
+
+
+def test_flood_of_changes_is_not_lost(ground: Ground) -> None:
+    ground.write("dir/a")
+    before = ground.keeper.before("1", None)
+    for number in range(6_000):  # four events each, more than the kernel keeps for us
+        path = ground.root / f"dir/flood{number % 7}"
+        path.write_bytes(b"%d" % number)
+        path.unlink()
+    ground.write("dir/b")
+    assert ground.changed(ground.keeper.after(before)) == ["dir/b"]
+    again = ground.keeper.before("2", None)
+    ground.write("dir/c")
+    assert ground.changed(ground.keeper.after(again)) == ["dir/c"]
+
+
+def test_place_that_a_sandbox_holds_is_no_change_of_a_command(ground: Ground) -> None:
+    ground.write("a")
+    first = ground.keeper.before("c", None)
+    (ground.root / ".agentcli").mkdir()
+    assert ground.keeper.after(first) is None
+    second = ground.keeper.before("d", None)
+    ground.write(".agentcli/settings.toml")
+    assert ground.changed(ground.keeper.after(second)) == [".agentcli", ".agentcli/settings.toml"]

@@ -1,0 +1,198 @@
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.explain import explain, parse_query
+from agentcli.permissions.policy import (
+    load_rules,
+    parse_rule_tables,
+    rules_from_options,
+    store_rule,
+)
+from agentcli.permissions.readonly import ReadProver
+from agentcli.permissions.rules import PermissionRule, RuleError
+from agentcli.permissions.subject import SubjectFactory
+from agentcli.types.errors import SettingsError, UsageError
+
+GOOD = """
+# mine
+[[rule]]
+decision = "allow"
+rule = "bash(pytest:*)"
+match = ["pytest -q", "pytest -q && pytest -x"]
+not_match = ["pytest; rm x", "pytest $(x)", "env pytest"]
+
+[[rule]]
+decision = "deny"
+rule = "bash(git push:*)"
+match = ["git push", "env git push"]
+not_match = ["git pull"]
+
+[[rule]]
+decision = "ask"
+rule = "edit(**/.env*)"
+match = [".env", "a/.env.local"]
+not_match = ["env.py"]
+reason = "has keys"
+
+[[rule]]
+decision = "allow"
+rule = "mcp(github:get_*)"
+match = ["github:get_issue"]
+not_match = ["github:close", "other:get_issue"]
+"""
+
+
+@pytest.fixture
+def rules_file(tmp_path: Path) -> Path:
+    return tmp_path / "rules.toml"
+
+
+def test_rules_know_where_they_stand(rules_file: Path) -> None:
+    rules_file.write_text(GOOD)
+
+    rules = load_rules(rules_file, source="user")
+
+    assert [(str(rule), rule.source, rule.where) for rule in rules] == [
+        ("allow bash(pytest:*)", "user", f"{rules_file}:3"),
+        ("deny bash(git push:*)", "user", f"{rules_file}:9"),
+        ("ask edit(**/.env*)", "user", f"{rules_file}:15"),
+        ("allow mcp(github:get_*)", "user", f"{rules_file}:22"),
+    ]
+
+
+def test_missing_file_has_no_rules_unless_it_was_asked_for(rules_file: Path) -> None:
+    assert load_rules(rules_file, source="user") == ()
+    with pytest.raises(SettingsError, match=r"rules\.toml cannot be read"):
+        load_rules(rules_file, source="policy", must_exist=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[rule]\n", "is not valid TOML.*line 1"),
+        ('[[rules]]\ndecision = "deny"\n', r"has no rules, only \[\[rule\]\]"),
+        ('rule = "bash"\n', r"written as \[\[rule\]\] tables"),
+        ("rule = [1]\n", r"written as \[\[rule\]\] tables"),
+        ('\n[[rule]]\ndecision = "permit"\nrule = "bash"\n', r":2: .*not \"permit\""),
+        ('[[rule]]\nrule = "bash"\n', ":1: decision must be allow, ask, deny or judge, not null"),
+        ('[[rule]]\ndecision = "deny"\n', ":1: rule is missing"),
+        ('[[rule]]\ndecision = "deny"\nrule = 3\n', ":1: rule is missing"),
+        ('[[rule]]\ndecision = "deny"\nrule = "bsh"\n', ":1: .*Did you mean bash"),
+        ('[[rule]]\ndecision = "deny"\nrule = "bash"\nmatches = []\n', "Did you mean match"),
+        ('[[rule]]\ndecision = "deny"\nrule = "bash"\nmatch = "x"\n', "match is a list"),
+        (
+            '[[rule]]\ndecision = "deny"\nrule = "bash(rm:*)"\nmatch = ["ls"]\n',
+            ":1: deny bash.rm:.. does not match its own example 'ls' in match",
+        ),
+        (
+            '[[rule]]\ndecision = "allow"\nrule = "bash(ls:*)"\nnot_match = ["ls -l"]\n',
+            "matches its own example 'ls -l' in not_match",
+        ),
+        ('[[rule]]\ndecision = "allow"\nrule = "bash(env:*)"\n', "env runs whatever follows"),
+    ],
+)
+def test_broken_file_is_refused_with_its_line(text: str, message: str, rules_file: Path) -> None:
+    rules_file.write_text(text)
+
+    with pytest.raises(SettingsError, match=message) as caught:
+        load_rules(rules_file, source="user")
+
+    assert str(rules_file) in str(caught.value)
+    assert caught.value.hint
+
+
+def test_unreadable_file_is_refused(rules_file: Path) -> None:
+    rules_file.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_rules(rules_file, source="user")
+
+
+def test_project_file_may_not_allow(rules_file: Path) -> None:
+    rules_file.write_text('[[rule]]\ndecision="deny"\nrule="bash(a:*)"\n' + GOOD)
+
+    with pytest.raises(SettingsError, match=r"rules\.toml:6: a project may only add ask and deny"):
+        load_rules(rules_file, source="project")
+
+
+def test_rules_may_stand_in_a_settings_file(rules_file: Path) -> None:
+    document = {"model": "x", "rule": [{"decision": "deny", "rule": "bash"}]}
+
+    rules = parse_rule_tables(
+        document, "model = 'x'\n[[rule]]\n", path=rules_file, source="project"
+    )
+
+    assert [rule.where for rule in rules] == [f"{rules_file}:2"]
+
+
+def test_options_become_rules() -> None:
+    rules = rules_from_options(allow=["edit", "bash(pytest:*)"], deny=["bash(git push:*)"])
+
+    assert [(str(rule), rule.where) for rule in rules] == [
+        ("deny bash(git push:*)", "--deny"),
+        ("allow edit", "--allow"),
+        ("allow bash(pytest:*)", "--allow"),
+    ]
+    with pytest.raises(UsageError, match=r"--allow bash.xargs:.*runs whatever follows it"):
+        rules_from_options(allow=["bash(xargs:*)"])
+    with pytest.raises(UsageError, match=r"--deny .*is not a rule"):
+        rules_from_options(deny=["bash(("])
+
+
+def test_stored_rule_is_loaded_again_and_stored_once(tmp_path: Path) -> None:
+    path = tmp_path / "new/rules.toml"
+    for text in ("bash(pytest:*)", "bash(git commit -m 'a \"b\"')", "bash(pytest:*)", "edit(é/**)"):
+        store_rule(path, text)
+
+    assert [rule.text for rule in load_rules(path, source="user")] == [
+        "bash(pytest:*)",
+        "bash(git commit -m 'a \"b\"')",
+        "edit(é/**)",
+    ]
+    with pytest.raises(RuleError):
+        store_rule(path, "bash(env:*)")
+
+
+def test_storing_keeps_what_the_file_says(rules_file: Path) -> None:
+    rules_file.write_text(GOOD.rstrip())
+    store_rule(rules_file, "bash(make:*)")
+
+    text = rules_file.read_text()
+
+    assert text.startswith(GOOD.rstrip())
+    assert [rule.text for rule in load_rules(rules_file, source="user")][-1] == "bash(make:*)"
+
+
+def test_explanation_tells_verdict_and_what_would_allow_it(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+
+    def explained(query: str, *rules: PermissionRule) -> tuple[str, str, tuple[str, ...]]:
+        prover = ReadProver(
+            workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root
+        )
+        answer = explain(
+            *parse_query(query),
+            decider=PolicyDecider(rules=rules, prover=prover, is_confined=True),
+            subjects=SubjectFactory(workspace=root, cwd=lambda: root),
+            mode="ask",
+        )
+        rule_texts = answer.suggestion.rules if answer.suggestion else ()
+        return answer.verdict.decision, answer.verdict.reason, rule_texts
+
+    deny = rules_from_options(deny=["bash(git push:*)"])
+    assert explained("bash: git push") == ("ask", "no rule matches git push", ("bash(git push:*)",))
+    assert explained("bash: git push", *deny) == (
+        "deny",
+        "rule deny bash(git push:*) (--deny) forbids it",
+        (),
+    )
+    assert explained("bash: ls -l | wc -l") == ("allow", "ask mode allows reading", ())
+    assert explained("edit_file: src/a.py") == ("ask", "no rule matches", ("edit(src/**)",))
+    assert explained("read_file: src/a.py") == ("allow", "ask mode allows reading", ())
+
+
+@pytest.mark.parametrize("query", ["git push", "bash:", "frob: x", ""])
+def test_query_that_is_no_call_is_refused(query: str) -> None:
+    with pytest.raises(UsageError):
+        parse_query(query)

@@ -1,0 +1,365 @@
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.command_patterns import Likeness
+from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.readonly import ReadProver
+from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, parse_rule
+from agentcli.permissions.subject import SubjectFactory
+from agentcli.types.tools import Effect
+from agentcli.types.verdicts import Verdict
+from tests.unit.permissions import work
+from tests.unit.permissions.attacks import DOING_MORE
+from tests.unit.permissions.reads import READING
+
+READER_RULES = [
+    f"bash({name}:*)"
+    for name in (
+        *["ls", "cat", "head", "tail", "wc", "grep", "rg", "find", "sort", "uniq", "sed", "awk"],
+        *["date", "tree", "printf", "echo", "test", "file", "jq", "xxd", "cut", "tr", "diff"],
+        *["stat", "du", "hostname", "ps", "base64", "cd", "pwd", "which", "type", "true", "sleep"],
+        *["git diff", "git log", "git show", "git status", "git grep", "git blame", "git ls-files"],
+        *["git rev-parse", "git cat-file"],
+    )
+]
+
+
+def _rule(text: str, decision: RuleDecision = "allow") -> PermissionRule:
+    return parse_rule(text, decision, source="user")
+
+
+class _Bench:
+    """Rules and a workspace, to put lines before."""
+
+    def __init__(self, root: Path, rules: list[PermissionRule], *, cwd: Path | None = None) -> None:
+        self.root = root
+        place = cwd or root
+        prover = ReadProver(
+            workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: place
+        )
+        self.subjects = SubjectFactory(workspace=root, cwd=lambda: place)
+        self.decider = PolicyDecider(rules=rules, prover=prover, is_confined=True)
+
+    def bash(self, line: str) -> Verdict:
+        subject = self.subjects.build("bash", {"command": line})
+        return self.decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+
+    def edit(self, path: str, tool: str = "edit_file") -> str:
+        subject = self.subjects.build(tool, {"path": path})
+        return self.decider.decide(subject, effect=Effect.WRITE, mode="ask").decision
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    return tmp_path.resolve()
+
+
+def test_everyday_work_is_allowed_by_its_rules(root: Path) -> None:
+    bench = _Bench(root, [_rule(text) for text in work.RULES])
+
+    verdicts = {line: bench.bash(line) for line in work.ALLOWED}
+
+    assert {line: v.reason for line, v in verdicts.items() if v.decision != "allow"} == {}
+
+
+def test_no_line_slips_past_the_rules_for_work(root: Path) -> None:
+    bench = _Bench(root, [_rule(text) for text in work.RULES])
+
+    verdicts = {line: bench.bash(line) for line in work.BEYOND}
+
+    assert {line: v.rule for line, v in verdicts.items() if v.decision != "ask"} == {}
+
+
+def test_no_line_slips_past_the_rules_for_whole_programs(root: Path) -> None:
+    bench = _Bench(root, [_rule(text) for text in work.WHOLE_PROGRAMS])
+
+    slipped = [line for line in work.BEYOND_WHOLE_PROGRAMS if bench.bash(line).decision != "ask"]
+    stopped = [line for line in work.WITH_WHOLE_PROGRAMS if bench.bash(line).decision != "allow"]
+
+    assert (slipped, stopped) == ([], [])
+
+
+def test_no_line_slips_past_the_rules_for_readers(root: Path) -> None:
+    bench = _Bench(root, [_rule(text) for text in READER_RULES])
+
+    assert [line for line in DOING_MORE if bench.bash(line).decision != "ask"] == []
+    assert [line for line in READING if bench.bash(line).decision != "allow"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["bash(env:*)", "bash(nice:*)", "bash(timeout 60:*)", "bash(xargs:*)", "bash(sudo:*)"],
+        *["bash(sh -c:*)", "bash(bash -c:*)", "bash(python -c:*)", "bash(python3.12 -c:*)"],
+        *["bash(node -e:*)", "bash(perl -e:*)", "bash(eval:*)", "bash(exec:*)", "bash(source:*)"],
+        *["bash(.:*)", "bash(command:*)", "bash(builtin:*)", "bash(export:*)", "bash(alias:*)"],
+        *["bash(ssh:*)", "bash(watch:*)", "bash(npx:*)", "bash(uv run:*)", "bash(uv run --with:*)"],
+        *["bash(docker run:*)", "bash(python -m:*)", "bash(git bisect run:*)", "bash(vim:*)"],
+        *["bash(git remote-ext origin:*)", "bash(git submodule -q foreach:*)"],
+        *["bash(find . -exec:*)", "bash(/usr/bin/env:*)", "bash(tar --to-command:*)"],
+    ],
+)
+def test_allow_rule_that_would_allow_anything_is_refused(text: str) -> None:
+    with pytest.raises(RuleError, match=r"instead|name the program"):
+        _rule(text)
+    assert _rule(text, "deny").decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not a rule"),
+        ("bash(", "is not a rule"),
+        ("bash(pytest:*", "is not a rule"),
+        ("Bash(pytest:*)", "Did you mean bash"),
+        ("bsh(pytest:*)", "Did you mean bash"),
+        ("frobnicate", "there is no tool frobnicate"),
+        ("bash()", "empty command"),
+        ("bash(npm run *)", r"as in bash\(npm run:\*\)"),
+        ("bash(git * main)", "only at the end"),
+        ("bash(ls; rm x)", "one rule for each part"),
+        ("bash(ls | wc)", "one rule for each part"),
+        ("bash(echo $HOME)", r"variable \$… cannot be part"),
+        ("bash(echo x > y)", "redirection > cannot be part"),
+        ("edit()", "the path is empty"),
+        ("edit(../x)", "a path with .. is not understood"),
+        ("edit(a{b,c})", "braces"),
+        ("delegate(x)", "takes no pattern"),
+        ("mcp(:x)", "write mcp"),
+        ("mcp(a:)", "write mcp"),
+    ],
+)
+def test_rule_that_means_nothing_is_refused_with_the_fix(text: str, message: str) -> None:
+    with pytest.raises(RuleError, match=message):
+        _rule(text, "deny")
+
+
+@pytest.mark.parametrize("begin", ["git -C", "git -C src", "git -c a=b", "git --no-pager"])
+def test_rule_for_git_names_the_command_of_git(begin: str) -> None:
+    with pytest.raises(RuleError, match="can be followed by any command"):
+        _rule(f"bash({begin}:*)")
+    assert _rule("bash(git -C src status:*)").decision == "allow"
+
+
+def test_project_may_not_allow() -> None:
+    with pytest.raises(RuleError, match="a project may only add ask and deny rules"):
+        parse_rule("bash(pytest:*)", "allow", source="project")
+    assert parse_rule("bash(pytest:*)", "deny", source="project").source == "project"
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "likeness"),
+    [
+        ("git push:*", "git push", Likeness.YES),
+        ("git push:*", "git push origin main", Likeness.YES),
+        ("git push:*", "ls && git push", Likeness.YES),
+        ("git push:*", "git -C sub push", Likeness.YES),
+        ("git push:*", "git -c a=b --no-pager push", Likeness.YES),
+        ("git push:*", "/usr/bin/git push", Likeness.YES),
+        ("git push:*", "GIT push", Likeness.YES),
+        ("git push:*", "env GIT_DIR=x git push", Likeness.YES),
+        ("git push:*", "timeout 5 git push", Likeness.YES),
+        ("git push:*", "sudo -u x git push", Likeness.YES),
+        ("git push:*", "xargs git push", Likeness.YES),
+        ("git push:*", "echo push | xargs git", Likeness.MAYBE),
+        ("git push:*", "find . -exec git push ';'", Likeness.YES),
+        ("git push:*", "sh -c 'git push'", Likeness.YES),
+        ("git push:*", "bash -lc 'cd x && git push'", Likeness.YES),
+        ("git push:*", "sh -c 'g\"\"it push'", Likeness.MAYBE),
+        ("git push:*", "eval git push", Likeness.YES),
+        ("git push:*", "eval 'git push'", Likeness.YES),
+        ("git push:*", "ssh host 'git push'", Likeness.YES),
+        ("git push:*", "uv run git push", Likeness.YES),
+        ("git push:*", 'python -c \'run(["git", "push"])\'', Likeness.YES),
+        ("git push:*", "python -c 'print(1)'", Likeness.NO),
+        ("git push:*", "echo 'git push' | sh", Likeness.YES),
+        ("git push:*", 'echo \'run(["git", "push"])\' | python3 -', Likeness.YES),
+        ("git push:*", "cat x | base64 -d | bash -s", Likeness.MAYBE),
+        ("git push:*", "cat x | bash /dev/stdin", Likeness.MAYBE),
+        ("git push:*", "bash build.sh", Likeness.NO),
+        ("git push:*", "cat x | python3 count.py", Likeness.NO),
+        ("git push:*", "sed -n '1e git push' x", Likeness.YES),
+        ("git push:*", "awk 'BEGIN{system(\"git push\")}'", Likeness.YES),
+        ("git push:*", "git -c alias.q='!git push' q", Likeness.YES),
+        ("git push:*", 'perl -e \'system("g" . "it push")\'', Likeness.MAYBE),
+        ("git push:*", "env gi? push", Likeness.YES),
+        ("git push:*", "command git push", Likeness.YES),
+        ("git push:*", "nohup git push", Likeness.YES),
+        ("git push:*", "git pus?", Likeness.YES),
+        ("git push:*", "git log push", Likeness.NO),
+        ("git push:*", "git log --grep push", Likeness.NO),
+        ("git push:*", "git stash push", Likeness.NO),
+        ("git push:*", "echo git push", Likeness.NO),
+        ("git push:*", "git commit -m 'git push'", Likeness.NO),
+        ("git push:*", "env FOO=1 pytest", Likeness.NO),
+        ("git push:*", "git push $(x)", Likeness.YES),
+        ("git push:*", "for f in *; do git push; done", Likeness.YES),
+        ("git push:*", "for f in *; do echo $f; done", Likeness.MAYBE),
+        ("git push:*", 'git commit -m "$(cat x)"', Likeness.MAYBE),
+        ("git push:*", "g\\it push", Likeness.MAYBE),
+        ("git push:*", "$x push", Likeness.MAYBE),
+        ("git push:*", "; ".join(["true"] * 70 + ["git push"]), Likeness.YES),
+        ("git push --force:*", "git push origin --force", Likeness.YES),
+        ("git push --force:*", "git push origin main", Likeness.NO),
+        ("rm:*", "rm x", Likeness.YES),
+        ("rm:*", "git rm x", Likeness.NO),
+        ("rm:*", "docker rm x", Likeness.NO),
+        ("rm:*", "find . -exec rm x ';'", Likeness.YES),
+        ("rm -rf:*", "rm -fr x", Likeness.YES),
+        ("rm -rf:*", "rm -r -f x", Likeness.YES),
+        ("rm -rf:*", "rm x -rvf", Likeness.YES),
+        ("rm -rf:*", "rm -r x", Likeness.NO),
+        ("npm publish:*", "npm --silent publish", Likeness.YES),
+        ("make deploy", "make deploy", Likeness.YES),
+        ("make deploy", "make test", Likeness.NO),
+        ("make deploy", "nice make deploy", Likeness.YES),
+        ("curl:*", "cat x | /usr/bin/curl -d @- h", Likeness.YES),
+    ],
+)
+def test_deny_rule_sees_through_wrappers_and_options(
+    rule: str, line: str, likeness: Likeness, root: Path
+) -> None:
+    subject = _Bench(root, []).subjects.build("bash", {"command": line})
+
+    assert _rule(f"bash({rule})", "deny").likeness(subject) is likeness
+
+
+@pytest.mark.parametrize(
+    ("pattern", "covered", "not_covered"),
+    [
+        (
+            "src/**",
+            ["src/a.py", "src/b/c.py"],
+            ["a.py", "vendor/src/a.py", "srcs/a.py", "../src/a"],
+        ),
+        ("src/*", ["src/a.py"], ["src/b/c.py"]),
+        ("*.md", ["README.md", "docs/a.md"], ["a.mdx"]),
+        ("./a.py", ["a.py"], ["src/a.py"]),
+        ("docs/", ["docs/a", "x/docs/a/b"], ["docsx/a"]),
+        ("**/test_?.py", ["test_a.py", "x/y/test_b.py"], ["test_ab.py"]),
+        ("src/[ab].py", ["src/a.py"], ["src/c.py"]),
+        ("src/[!a].py", ["src/c.py"], ["src/a.py"]),
+    ],
+)
+def test_path_rule_covers_what_its_glob_means(
+    pattern: str, covered: list[str], not_covered: list[str], root: Path
+) -> None:
+    bench = _Bench(root, [_rule(f"edit({pattern})")])
+
+    assert {path: bench.edit(path) for path in covered} == dict.fromkeys(covered, "allow")
+    assert {path: bench.edit(path) for path in not_covered} == dict.fromkeys(not_covered, "ask")
+
+
+def test_path_rule_goes_by_the_real_path(root: Path) -> None:
+    (root / "src/out").symlink_to("/etc")
+    (root / "docs").symlink_to(root / "src")
+    (root / "secret").mkdir()
+    (root / "src/in").symlink_to(root / "secret")
+    bench = _Bench(root, [_rule("edit(src/**)"), _rule("edit(secret/**)", "deny")])
+
+    paths = ["src/a", "src/out/passwd", "docs/a", "src/in/a", "src/../secret/a", "secret"]
+    assert [bench.edit(path) for path in paths] == [
+        *["allow", "ask", "allow"],
+        *["deny", "deny", "deny"],
+    ]
+
+
+def test_deny_rule_for_paths_minds_neither_case_nor_depth(root: Path) -> None:
+    bench = _Bench(
+        root, [_rule("edit"), _rule("edit(**/.env*)", "deny"), _rule("edit(k/)", "deny")]
+    )
+
+    paths = [".env", "a/.ENV.local", ".env.d/x", "k", "K/x/y", "a/k/b", "env"]
+    assert [bench.edit(path) for path in paths] == ["deny"] * 6 + ["allow"]
+
+
+def test_words_for_groups_of_tools(root: Path) -> None:
+    bench = _Bench(root, [_rule("edit(a)"), _rule("write_file(b)", "deny")])
+    patch = {"patch": "*** Begin Patch\n*** Update File: a\n*** Add File: c\n*** End Patch"}
+
+    assert [bench.edit("a", tool) for tool in ("edit_file", "write_file")] == ["allow", "allow"]
+    assert [bench.edit("b", tool) for tool in ("edit_file", "write_file")] == ["ask", "deny"]
+    subject = bench.subjects.build("apply_patch", patch)
+    assert bench.decider.decide(subject, effect=Effect.WRITE, mode="ask").decision == "ask"
+
+
+def test_rule_about_reading_holds_for_commands_that_name_the_path(root: Path) -> None:
+    bench = _Bench(root, [_rule("read(**/.env*)", "deny"), _rule("edit(lock)", "deny")])
+
+    lines = ["cat .env", "head -3 src/.env.local", "git show HEAD:.env", "grep x --file=.env"]
+    assert [bench.bash(line).decision for line in lines] == ["deny"] * 4
+    assert [bench.bash(line).decision for line in ("cat lock", "rm lock", "ls")] == [
+        *["allow", "deny", "allow"]
+    ]
+    assert _Bench(root, [_rule("read(src/k)", "deny")], cwd=root / "src").bash(
+        "cat k"
+    ).decision == ("deny")
+
+
+def test_mcp_rules_are_about_servers_and_their_tools(root: Path) -> None:
+    bench = _Bench(root, [_rule("mcp(github:get_*)"), _rule("mcp(mail)", "deny")])
+
+    def decision(name: str, source: str) -> str:
+        subject = bench.subjects.build(name, {}, source=source)
+        return bench.decider.decide(subject, effect=Effect.EXECUTE, mode="ask").decision
+
+    assert decision("mcp__github__get_issue", "mcp github") == "allow"
+    assert decision("github_get_issue", "mcp github") == "allow"
+    assert decision("get_issue", "mcp github") == "allow"
+    assert decision("mcp__github__close_issue", "mcp github") == "ask"
+    assert decision("mcp__github__get_issue", "mcp other") == "ask"
+    assert decision("mcp__mail__send", "mcp mail") == "deny"
+    assert decision("get_issue", "built-in") == "ask"
+
+
+def test_tool_of_a_server_cannot_pass_for_our_own(root: Path) -> None:
+    bench = _Bench(root, [_rule("bash"), _rule("edit")])
+
+    for name, args in (("bash", {"command": "ls"}), ("edit_file", {"path": "a"})):
+        subject = bench.subjects.build(name, args, source="mcp evil")
+        verdict = bench.decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+        assert verdict.decision == "ask"
+
+
+def test_bare_rule_is_about_every_command(root: Path) -> None:
+    for text in ("bash", "bash(*)", "bash(:*)"):
+        bench = _Bench(root, [_rule(text)])
+        assert bench.bash("for f in *; do rm $f; done").decision == "allow"
+    assert _Bench(root, [_rule("bash", "deny")]).bash("ls").decision == "deny"
+
+
+def test_relative_program_is_the_one_in_the_root(root: Path) -> None:
+    rules = [_rule("bash(./run.sh:*)")]
+
+    assert _Bench(root, rules).bash("./run.sh x").decision == "allow"
+    assert _Bench(root, rules, cwd=root / "src").bash("./run.sh x").decision == "ask"
+
+
+def test_program_of_the_workspace_is_not_what_a_rule_means(root: Path) -> None:
+    prover = ReadProver(workspace=root, resolve=lambda name: root / "bin" / name, cwd=lambda: root)
+    decider = PolicyDecider(rules=[_rule("bash(pytest:*)")], prover=prover, is_confined=True)
+    subject = SubjectFactory(workspace=root, cwd=lambda: root).build(
+        "bash", {"command": "pytest -q"}
+    )
+
+    verdict = decider.decide(subject, effect=Effect.EXECUTE, mode="ask")
+
+    assert (verdict.decision, verdict.reason) == (
+        "ask",
+        "pytest is a file of the workspace, not the installed program",
+    )
+
+
+def test_reason_says_which_part_no_rule_matches(root: Path) -> None:
+    bench = _Bench(root, [_rule("bash(pytest:*)"), _rule("bash(git log:*)")])
+
+    assert bench.bash("pytest && make").reason == "no rule matches make"
+    assert bench.bash("git log --output=x").reason == (
+        "rule allow bash(git log:*) does not reach that far: "
+        "git is not known to only read with option --output"
+    )
+    assert bench.bash("ls $(pwd)").reason == (
+        "command substitution $(…) cannot be matched by a rule, so it always asks"
+    )

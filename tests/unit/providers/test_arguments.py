@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from agentcli.providers.arguments import LIMIT_DEPTH, object_arguments, parse_arguments
+from agentcli.types.messages import Json
+
+
+def test_object_is_parsed() -> None:
+    assert parse_arguments('{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_no_text_is_no_arguments(text: str) -> None:
+    assert parse_arguments(text) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": ',
+        "[1]",
+        '"text"',
+        "null",
+        "3",
+        '{"a": NaN}',
+        '{"a": Infinity}',
+        '{"a": ' + "9" * 5000 + "}",
+        '{"a": 1} {"b": 2}',
+        '{"a": ' + "[" * LIMIT_DEPTH + "]" * LIMIT_DEPTH + "}",
+        "[" * 200_000,
+    ],
+)
+def test_what_is_no_object_stays_text(text: str) -> None:
+    assert parse_arguments(text) == text
+
+
+def test_nesting_below_the_limit_is_parsed() -> None:
+    text = '{"a": ' + "[" * (LIMIT_DEPTH - 1) + "]" * (LIMIT_DEPTH - 1) + "}"
+    assert json.dumps(parse_arguments(text)) == text
+
+
+def test_half_characters_are_replaced() -> None:
+    assert parse_arguments(r'{"\ud800k": "\ud83d\ude00 \udc00"}') == {"\ufffdk": "😀 \ufffd"}
+    assert parse_arguments('{"\ud800') == '{"\ufffd'
+
+
+def test_large_arguments_are_parsed() -> None:
+    text = json.dumps({"content": "é" * 1_000_000})
+    assert parse_arguments(text) == {"content": "é" * 1_000_000}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"a": 1}, {"a": 1}),
+        ("{", {"malformed_arguments": "{"}),
+        ([1], {"malformed_arguments": [1]}),
+        (None, {"malformed_arguments": None}),
+    ],
+)
+def test_echoed_arguments_are_an_object(value: Json, expected: Json) -> None:
+    assert object_arguments(value) == expected

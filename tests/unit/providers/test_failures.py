@@ -1,0 +1,92 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agentcli.providers.failures import (
+    LIMIT_CHARS,
+    kind_of_status,
+    make_http_error,
+    read_wait_s,
+    summarize_body,
+)
+from agentcli.types.errors import ProviderErrorKind
+from agentcli.types.messages import Json
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, ProviderErrorKind.REJECTED),
+        (401, ProviderErrorKind.CREDENTIALS),
+        (403, ProviderErrorKind.CREDENTIALS),
+        (404, ProviderErrorKind.MODEL),
+        (408, ProviderErrorKind.UNAVAILABLE),
+        (409, ProviderErrorKind.UNAVAILABLE),
+        (413, ProviderErrorKind.OVERFLOW),
+        (422, ProviderErrorKind.REJECTED),
+        (429, ProviderErrorKind.RATE_LIMITED),
+        (500, ProviderErrorKind.UNAVAILABLE),
+        (529, ProviderErrorKind.UNAVAILABLE),
+    ],
+)
+def test_status_has_a_kind(status: int, kind: ProviderErrorKind) -> None:
+    assert kind_of_status(status) is kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": " 0.5 "}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "9" * 400}, None),
+        ({"retry-after": "nan"}, None),
+    ],
+)
+def test_wait_is_read_from_the_headers(headers: dict[str, str], expected: float | None) -> None:
+    assert read_wait_s(headers) == expected
+
+
+def test_wait_until_a_date_is_counted_from_now() -> None:
+    date = datetime.now(UTC) + timedelta(seconds=100)
+    wait = read_wait_s({"retry-after": date.strftime("%a, %d %b %Y %H:%M:%S GMT")})
+    assert wait is not None
+    assert 90 < wait <= 100
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ({"error": {"message": "no\n  way"}}, "no way"),
+        ({"error": "plain"}, "plain"),
+        ({"message": "flat"}, "flat"),
+        ({"detail": "fast"}, "fast"),
+        ([{"error": {"message": "listed"}}], "listed"),
+        ("text", "text"),
+        ("", ""),
+        (None, ""),
+        ({}, ""),
+        ([], ""),
+        ({"error": {"code": 3}}, '{"error": {"code": 3}}'),
+        ("<!DOCTYPE html><html><TITLE>\n 502 </TITLE>", "a web page came back: 502"),
+        ("  <html><body>x", "a web page came back"),
+        ("half \ud800", "half \ufffd"),
+    ],
+)
+def test_body_of_any_shape_is_one_line(body: Json, line: str) -> None:
+    assert summarize_body(body) == line
+
+
+def test_line_is_bounded() -> None:
+    assert summarize_body("x" * 10_000_000) == "x" * LIMIT_CHARS + "…"
+    assert len(summarize_body("<html>" + "<title>" * 2_000_000)) < 100
+
+
+def test_error_says_what_was_said_and_the_status() -> None:
+    error = make_http_error(503, {"retry-after": "2"}, said="Loading")
+    assert (str(error), error.status, error.retry_after_s) == ("Loading (HTTP 503)", 503, 2.0)
+    assert str(make_http_error(503, {}, said="")) == "HTTP 503"

@@ -1,0 +1,294 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentcli.providers.dialect import Model
+from agentcli.providers.openai.chat import decoder, encode, headers, path
+from agentcli.types.errors import ProviderError, ProviderErrorKind
+from agentcli.types.messages import (
+    AssistantMessage,
+    Echo,
+    Image,
+    Json,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
+from agentcli.types.provider import Message, Request
+from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
+
+MODEL = Model(provider="ollama", name="qwen3", protocol="openai-chat", strict_tools=False)
+GPT = Model(provider="openai-chat", name="gpt-5.4", protocol="openai-chat", thinking=True)
+PROMPT = UserMessage(content=(Text(text="Hi"),))
+IMAGE = Image(media_type="image/png", data="aGk=")
+SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+READ = ToolSpec(
+    name="read_file",
+    description="Read.",
+    schema={
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+        "required": ["path"],
+        "additionalProperties": False,
+    },
+)
+
+
+def asked(*messages: Message, model: Model = MODEL, **fields: Any) -> dict[str, Any]:
+    request = Request(model=model.name, system="", messages=messages or (PROMPT,))
+    return encode(replace(request, **fields), model)
+
+
+def sent(*messages: Message, model: Model = MODEL) -> list[Any]:
+    return list(asked(*messages, model=model)["messages"])
+
+
+def replied(*blocks: Text | Thinking | ToolCall) -> AssistantMessage:
+    return AssistantMessage(content=blocks, stop="end", protocol="openai-chat", model=MODEL.name)
+
+
+def own(data: Json) -> Echo:
+    return Echo(protocol="openai-chat", model=MODEL.name, data=data)
+
+
+def test_least_request_holds_nothing_that_is_optional() -> None:
+    assert asked() == {
+        "model": "qwen3",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_server_that_knows_no_tally_is_not_asked_for_one() -> None:
+    model = replace(MODEL, quirks=frozenset({"no_stream_usage"}))
+    assert "stream_options" not in asked(model=model)
+
+
+@pytest.mark.parametrize(
+    ("quirks", "name"),
+    [(frozenset(), "max_completion_tokens"), (frozenset({"max_tokens"}), "max_tokens")],
+)
+def test_output_limit_goes_by_the_name_the_server_knows(quirks: frozenset[str], name: str) -> None:
+    body = asked(model=replace(MODEL, quirks=quirks), output_limit_tokens=50)
+    limits = {key: value for key, value in body.items() if key.startswith("max")}
+    assert limits == {name: 50}
+
+
+@pytest.mark.parametrize(
+    ("model", "tools", "effort"),
+    [
+        (GPT, (), "high"),
+        (GPT, (READ,), "high"),
+        (replace(GPT, name="gpt-5.6-sol"), (READ,), "none"),
+        (replace(GPT, name="gpt-5.6-sol"), (), "high"),
+        (replace(GPT, name="gpt-6-luna-2026-09-01"), (READ,), "none"),
+        (replace(GPT, name="gpt-10"), (READ,), "none"),
+        (replace(GPT, name="gpt-4o"), (READ,), "high"),
+        (replace(GPT, name="openai/gpt-6-luna"), (READ,), "high"),
+        (replace(GPT, name="gpt-oss-120b"), (READ,), "high"),
+        (MODEL, (READ,), None),
+    ],
+)
+def test_effort_is_none_where_tools_are_refused_otherwise(
+    model: Model, tools: tuple[ToolSpec, ...], effort: str | None
+) -> None:
+    assert asked(model=model, tools=tools, effort="high").get("reasoning_effort") == effort
+
+
+@pytest.mark.parametrize(
+    ("choice", "forced", "field"),
+    [
+        ("auto", True, None),
+        ("none", True, "none"),
+        ("required", True, "required"),
+        ("required", False, None),
+        ("read_file", True, {"type": "function", "function": {"name": "read_file"}}),
+        ("read_file", False, None),
+    ],
+)
+def test_tool_choice_is_left_out_where_it_says_nothing(
+    choice: str, forced: bool, field: Json
+) -> None:
+    model = replace(MODEL, forced_tool_choice=forced)
+    assert asked(model=model, tools=(READ,), tool_choice=choice).get("tool_choice") == field
+
+
+def test_tool_is_strict_only_where_the_server_holds_the_model_to_it() -> None:
+    (loose,) = asked(tools=(READ,), parallel=False)["tools"]
+    (strict,) = asked(model=GPT, tools=(READ,))["tools"]
+    assert loose == {
+        "type": "function",
+        "function": {"name": "read_file", "description": "Read.", "parameters": READ.schema},
+    }
+    assert strict["function"]["strict"] is True
+    assert strict["function"]["parameters"]["required"] == ["path", "limit"]
+
+
+def test_parallel_calls_are_spoken_of_only_to_forbid_them() -> None:
+    assert "parallel_tool_calls" not in asked(tools=(READ,))
+    assert asked(tools=(READ,), parallel=False)["parallel_tool_calls"] is False
+    assert "parallel_tool_calls" not in asked(parallel=False)
+
+
+def test_results_stand_together_and_their_images_follow() -> None:
+    calls = [ToolCall(id=f"c{n}", name="read_file", input={"path": f"{n}"}) for n in (1, 2, 3)]
+    contents = [(Text(text="one"), IMAGE), (Text(text="no such file"),), (IMAGE, IMAGE)]
+    results = tuple(
+        ToolResult(
+            call_id=call.id,
+            name=call.name,
+            status="error" if call.id == "c2" else "ok",
+            content=content,
+        )
+        for call, content in zip(calls, contents, strict=True)
+    )
+    assert sent(replied(*calls), ToolMessage(results=results))[1:] == [
+        {"role": "tool", "tool_call_id": "c1", "content": "one"},
+        {"role": "tool", "tool_call_id": "c2", "content": "Error: no such file"},
+        {"role": "tool", "tool_call_id": "c3", "content": "(see the image below)"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "From read_file:"},
+                SHOWN,
+                {"type": "text", "text": "From read_file:"},
+                SHOWN,
+                SHOWN,
+            ],
+        },
+    ]
+
+
+def test_prompt_is_a_string_unless_it_holds_an_image() -> None:
+    texts = UserMessage(content=(Text(text="a"), Text(text="b")))
+    mixed = UserMessage(content=(Text(text="a"), IMAGE))
+    assert sent(texts, mixed) == [
+        {"role": "user", "content": "a\n\nb"},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, SHOWN]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        (ToolCall(id="c", name="f", input={"a": "ä"}), '{"a":"ä"}'),
+        (
+            ToolCall(id="c", name="f", input={"a": 1}, echo=own({"arguments": '{"a": 1}'})),
+            '{"a": 1}',
+        ),
+        (ToolCall(id="c", name="f", input='{"a": '), "{}"),
+        (ToolCall(id="c", name="f", input=[1]), "{}"),
+    ],
+)
+def test_arguments_go_back_as_written_or_as_an_object(call: ToolCall, arguments: str) -> None:
+    (message,) = sent(replied(call))
+    assert message == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+        ],
+    }
+
+
+def test_reasoning_goes_back_with_calls_and_not_with_the_last_word() -> None:
+    thought = Thinking(text="Hm.", echo=own({"reasoning": "Hm."}))
+    call = ToolCall(id="c", name="f", input={})
+    quiet = replace(MODEL, quirks=frozenset({"no_reasoning_back"}))
+    assert sent(replied(thought, call))[0]["reasoning"] == "Hm."
+    assert "reasoning" not in sent(replied(thought, call), model=quiet)[0]
+    assert sent(replied(thought, Text(text="Yes."))) == [{"role": "assistant", "content": "Yes."}]
+
+
+def test_reply_that_says_nothing_is_left_out() -> None:
+    assert sent(PROMPT, replied(Thinking(text="Hm.", echo=own({"reasoning": "Hm."})))) == [
+        {"role": "user", "content": "Hi"}
+    ]
+
+
+def choice(finish: str | None = None, **delta: Json) -> dict[str, Json]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+@pytest.mark.parametrize("finish", ["error", "abort", "insufficient_system_resource"])
+def test_finish_reason_that_is_a_failure_is_one(finish: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        decoder(MODEL).feed(choice(finish))
+    assert caught.value.kind is ProviderErrorKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"choices": "no"},
+        {"choices": [None, 3]},
+        {"choices": [{"delta": "no"}]},
+        {"choices": [{"delta": {"content": 3, "tool_calls": [None, {"function": "no"}]}}]},
+        {"choices": [{"delta": {"tool_calls": [{"index": "0", "id": 3, "function": {}}]}}]},
+        {"choices": [{"delta": {"reasoning": {}, "reasoning_details": [3, {"type": 3}]}}]},
+        {"usage": {"prompt_tokens": "no", "prompt_tokens_details": None}},
+    ],
+)
+def test_event_that_makes_no_sense_breaks_nothing(event: dict[str, Json]) -> None:
+    fed = decoder(MODEL)
+    fed.feed(event)
+    fed.feed(choice("stop", content="ok"))
+    assert (fed.message().text, fed.message().tool_calls) == ("ok", ())
+
+
+def test_tokens_told_with_every_chunk_are_not_added_up() -> None:
+    fed = decoder(MODEL)
+    for tokens in (1, 2, 3):
+        usage: Json = {"prompt_tokens": 9, "completion_tokens": tokens}
+        fed.feed({**choice(content="x"), "usage": usage})
+    fed.feed(choice("stop"))
+    assert (fed.message().usage.input_tokens, fed.message().usage.output_tokens) == (9, 3)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+call_deltas = st.fixed_dictionaries(
+    {},
+    optional={
+        "index": st.sampled_from([0, 1, None, "0"]),
+        "id": st.sampled_from(["a", "b", "", None]),
+        "function": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": st.sampled_from(["f", "g", "", None]),
+                "arguments": st.sampled_from(["", "{}", '{"a":', "1}", None, "}", "{"])
+                | json_values,
+            },
+        ),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(call_deltas, max_size=2), max_size=5), st.sampled_from(["stop", "length"]))
+def test_whatever_calls_come_each_has_an_id_of_its_own(
+    chunks: list[list[Any]], finish: str
+) -> None:
+    fed = decoder(MODEL)
+    for calls in chunks:
+        fed.feed(choice(tool_calls=calls))
+    fed.feed(choice(finish))
+    made = fed.message().tool_calls
+    assert len({call.id for call in made}) == len(made)
+    assert all(call.id for call in made)
+    if finish == "length":
+        assert all(isinstance(call.input, dict) for call in made)
+
+
+def test_address_and_key() -> None:
+    assert path(MODEL) == "/v1/chat/completions"
+    assert (headers("k"), headers(None)) == ({"authorization": "Bearer k"}, {})

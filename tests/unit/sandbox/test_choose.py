@@ -1,0 +1,150 @@
+import errno
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentcli.sandbox import landlock_rules
+from agentcli.sandbox.choose import (
+    LayerFinding,
+    SandboxScope,
+    _find_bubblewrap,
+    choose_sandbox,
+    describe_layers,
+)
+from agentcli.sandbox.remedies import (
+    Remedy,
+    bubblewrap_failed,
+    landlock_missing,
+    list_landlock_gaps,
+    workspace_unwritable,
+)
+from agentcli.types.errors import SettingsError
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are those of Linux")
+
+
+def ground(base: Path) -> SandboxScope:
+    (base / "ws").mkdir(exist_ok=True)
+    return SandboxScope(workspace=base / "ws", private=base / "private")
+
+
+def test_layer_that_does_not_exist_is_not_replaced_by_another(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no command is run"):
+        choose_sandbox(ground(tmp_path), only="none")
+
+
+def test_root_directory_is_no_workspace(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="root directory"):
+        choose_sandbox(SandboxScope(workspace=Path("/"), private=tmp_path))
+
+
+@linux
+def test_chosen_layer_is_the_first_that_works(tmp_path: Path) -> None:
+    findings = describe_layers(ground(tmp_path))
+    assert [finding.layer for finding in findings] == ["bubblewrap", "landlock"]
+    working = [finding.layer for finding in findings if finding.works]
+    if not working:
+        pytest.skip("no layer works here")
+    sandbox = choose_sandbox(ground(tmp_path))
+    sandbox.close()
+    assert sandbox.name == working[0]
+    assert list((tmp_path / "ws").iterdir()) == []
+
+
+@linux
+def test_every_finding_says_what_is_wrong_or_what_is_open(tmp_path: Path) -> None:
+    for finding in describe_layers(ground(tmp_path)):
+        match finding:
+            case LayerFinding(works=True, reason="", fix="", gaps=open_gaps):
+                assert bool(open_gaps) == (finding.layer == "landlock")
+            case LayerFinding(works=False, reason=reason):
+                assert reason.endswith(".")
+
+
+def test_bubblewrap_is_never_taken_from_the_workspace(tmp_path: Path) -> None:
+    for directory in (tmp_path / "ws/bin", tmp_path / "tools"):
+        directory.mkdir(parents=True)
+        (directory / "bwrap").write_text("#!/bin/sh\n")
+        (directory / "bwrap").chmod(0o755)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/bwrap").symlink_to(tmp_path / "ws/bin/bwrap")
+    path = f"{tmp_path}/ws/bin:.:bin:{tmp_path}/linked:{tmp_path}/tools"
+    found = _find_bubblewrap({"PATH": path}, tmp_path / "ws")
+    assert found is not None and tmp_path / "ws" not in found.resolve().parents
+    assert found in (tmp_path / "tools/bwrap", Path("/usr/bin/bwrap"), Path("/usr/local/bin/bwrap"))
+
+
+def settings(base: Path, **values: str) -> Path:
+    for name, value in values.items():
+        path = base / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{value}\n")
+    return base
+
+
+def test_apparmor_is_named_with_the_command_that_helps(tmp_path: Path) -> None:
+    sysctl = settings(tmp_path, kernel__apparmor_restrict_unprivileged_userns="1")
+    remedy = bubblewrap_failed("bwrap: x", Path("/usr/bin/bwrap"), settings=sysctl)
+    assert "AppArmor does not let bubblewrap make user namespaces" in remedy.reason
+    assert "profile bwrap /usr/bin/bwrap flags=(unconfined)" in remedy.fix
+    assert "sudo apparmor_parser -r /etc/apparmor.d/bwrap" in remedy.fix
+
+
+def test_kernel_settings_are_named_with_the_command_that_helps(tmp_path: Path) -> None:
+    clone = settings(tmp_path / "a", kernel__unprivileged_userns_clone="0")
+    most = settings(tmp_path / "b", user__max_user_namespaces="0")
+    fixes = [
+        bubblewrap_failed("", Path("/usr/bin/bwrap"), settings=path).fix for path in (clone, most)
+    ]
+    assert fixes == [
+        "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        "sudo sysctl -w user.max_user_namespaces=15000",
+    ]
+
+
+def test_unknown_failure_is_told_in_its_own_words(tmp_path: Path) -> None:
+    remedy = bubblewrap_failed("a\nbwrap: no luck\n", Path("/bin/bwrap"), settings=tmp_path)
+    assert "bwrap: no luck" in remedy.reason
+
+
+def test_workspace_without_room_is_told_as_that(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "ws/.agentcli"))
+    assert workspace_unwritable(full, tmp_path / "ws") == Remedy(
+        f"The workspace cannot be written: No space left on device ({tmp_path}/ws/.agentcli).",
+        f"df -h {tmp_path}/ws && df -i {tmp_path}/ws  # and make room there",
+    )
+    assert workspace_unwritable(full, tmp_path / "other") is None
+    assert workspace_unwritable(OSError(errno.ENOSPC, "x"), tmp_path) is None
+
+
+def test_old_landlock_is_told_from_none() -> None:
+    assert landlock_missing(0, 4) == Remedy(
+        "This kernel has no Landlock, or it is not switched on (lsm=landlock,...)."
+    )
+    assert "version 3; 4 is needed" in landlock_missing(3, 4).reason
+
+
+@linux
+def test_gaps_are_named_as_far_as_they_are_open() -> None:
+    everything = list_landlock_gaps(has_view=False, has_network=False, is_home=True)
+    least = list_landlock_gaps(has_view=True, has_network=True, is_home=False)
+    assert set(least) < set(everything)
+    assert "Commands can change modes and times of your files anywhere." in everything
+    is_open = "Commands can signal your other programs." in least
+    assert is_open == (landlock_rules.version() < landlock_rules.SCOPE_VERSION)
+
+
+@linux
+def test_stronger_layer_that_fails_is_told(tmp_path: Path) -> None:
+    usual = ground(tmp_path)
+    if {"bubblewrap", "landlock"} - {one.layer for one in describe_layers(usual) if one.works}:
+        pytest.skip("both layers have to work here")
+    broken: list[LayerFinding] = []
+    choose_sandbox(usual, broken=broken.append).close()
+    assert broken == []
+    without = replace(usual, readable=(tmp_path / "missing",))
+    chosen = choose_sandbox(without, broken=broken.append)
+    chosen.close()
+    assert (chosen.name, [one.layer for one in broken]) == ("landlock", ["bubblewrap"])

@@ -1,0 +1,54 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.sandbox.git_settings import is_harmless
+
+HARMFUL = {
+    "a monitor": "[core]\n\tfsmonitor = ./evil\n",
+    "other hooks": "[core]\n\thooksPath = evil\n",
+    "a pager": "[core]\n\tpager = evil\n",
+    "an alias": "[alias]\n\tst = !evil\n",
+    "an include": "[include]\n\tpath = ../evil\n",
+    "a conditional include": '[includeIf "gitdir:/"]\n\tpath = ../evil\n',
+    "a filter": '[filter "x"]\n\tclean = evil\n',
+    "a diff": "[diff]\n\texternal = evil\n",
+    "ssh": "[core]\n\tsshCommand = evil\n",
+    "a helper": "[credential]\n\thelper = !evil\n",
+    "a worktree elsewhere": "[core]\n\tworktree = /\n",
+    "a remote that runs": '[remote "o"]\n\turl = ext::sh -c evil\n',
+    "a remote with an option": '[remote "o"]\n\tuploadpack = evil\n',
+    "a local remote": '[remote "o"]\n\turl = /tmp/evil\n',
+    "an entry in the header's line": "[core] fsmonitor = evil\n",
+    "a continued line": "[core]\n\tbare = fal\\\nse\n\tfsmonitor = evil\n",
+    "a line continued into another": "[user]\n\tname = a\\\n",
+    "an old section style": "[remote.o]\n\turl = https://example.org/x\n",
+    "an entry before any section": "fsmonitor = evil\n",
+    "a wrong case": "[CORE]\n\tFSMONITOR = evil\n",
+    "nothing readable": "\x00\x01",
+}
+
+
+@pytest.mark.parametrize("what", HARMFUL)
+def test_settings_that_run_something_are_not_harmless(what: str) -> None:
+    assert not is_harmless(HARMFUL[what])
+
+
+def test_settings_of_a_new_repository_are_harmless(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    for key, value in (
+        ("user.name", "A Person"),
+        ("user.email", "a@example.org"),
+        ("remote.origin.url", "https://example.org/a/b.git"),
+        ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),
+        ("branch.main.remote", "origin"),
+        ("branch.main.merge", "refs/heads/main"),
+    ):
+        subprocess.run(["git", "-C", tmp_path, "config", key, value], check=True)
+    assert is_harmless((tmp_path / ".git/config").read_text())
+
+
+def test_comments_and_empty_lines_are_harmless() -> None:
+    assert is_harmless("")
+    assert is_harmless("# a\n; b\n\n[core]\n\tbare = true\n")

@@ -1,0 +1,105 @@
+import os
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.sandbox import kernel
+from agentcli.sandbox.launcher import Launcher, LauncherAhead
+
+
+def start(launcher: Launcher, *argv: str) -> "subprocess.Popen[bytes]":
+    return launcher.start(argv, cwd=Path("/"), env={}, stdout=subprocess.DEVNULL)
+
+
+def test_processes_are_started_by_the_thread_that_gave_up_its_rights() -> None:
+    threads = []
+    launcher = Launcher(lambda: threads.append(threading.current_thread()), name="launcher")
+    assert [start(launcher, "/bin/true").wait() for _ in range(3)] == [0, 0, 0]
+    assert [thread.name for thread in threads] == ["launcher_0"]
+    launcher.close()
+
+
+def test_nothing_is_started_when_rights_could_not_be_given_up() -> None:
+    def refuse() -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    launcher = Launcher(refuse, name="launcher")
+    for _ in range(2):
+        with pytest.raises(PermissionError):
+            start(launcher, "/bin/true")
+    launcher.close()
+
+
+def test_thread_goes_first_where_its_process_is_to_be() -> None:
+    went = []
+
+    def go() -> None:
+        went.append(threading.current_thread().name)
+
+    def refuse() -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    launcher = Launcher(lambda: None, name="launcher")
+    words: dict[str, Any] = {"cwd": Path("/"), "env": {}, "stdout": subprocess.DEVNULL}
+    assert launcher.start(["/bin/true"], enter=go, **words).wait() == 0
+    with pytest.raises(PermissionError):
+        launcher.start(["/bin/true"], enter=refuse, **words)
+    assert went == ["launcher_0"]
+    launcher.close()
+
+
+def test_missing_program_is_told() -> None:
+    launcher = Launcher(lambda: None, name="launcher")
+    with pytest.raises(FileNotFoundError):
+        start(launcher, "/no/such/program")
+    assert start(launcher, "/bin/true").wait() == 0
+    launcher.close()
+
+
+def test_process_has_its_own_session_and_no_input() -> None:
+    launcher = Launcher(lambda: None, name="launcher")
+    process = start(launcher, "/bin/sh", "-c", "read line || exec sleep 60")
+    assert os.getsid(process.pid) == process.pid
+    process.kill()
+    process.wait()
+    launcher.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="rights of a thread are those of Linux")
+def test_rights_are_given_up_by_one_thread_only() -> None:
+    launcher = Launcher(kernel.forbid_new_privileges, name="launcher")
+    reader, writer = os.pipe()
+    launcher.start(
+        ["/bin/grep", "NoNewPrivs", "/proc/self/status"], cwd=Path("/"), env={}, stdout=writer
+    ).wait()
+    os.close(writer)
+    with os.fdopen(reader) as output:
+        assert output.read() == "NoNewPrivs:\t1\n"
+    assert "NoNewPrivs:\t0\n" in Path("/proc/self/status").read_text()
+    launcher.close()
+
+
+def test_launcher_made_ahead_is_taken_once_and_only_for_the_same_rights() -> None:
+    made = []
+
+    def first() -> None:
+        made.append("first")
+
+    def second() -> None:
+        made.append("second")
+
+    ahead = LauncherAhead(partial(Launcher, name="launcher"), name="launcher")
+    ahead.prepare(first)
+    ahead.prepare(second)
+    for wanted in (first, first, second):
+        launcher = ahead.take(wanted)
+        assert start(launcher, "/bin/true").wait() == 0
+        launcher.close()
+    ahead.prepare(first)
+    ahead.close()
+    assert made[:3] == ["first", "first", "second"]

@@ -1,0 +1,131 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentcli.sandbox.mounts import MountView
+from agentcli.sandbox.paths import SandboxPaths
+from agentcli.sandbox.protect import GuardedPath, Protection
+from agentcli.types.verdicts import Grants
+
+NEW = (0, 11, 0)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> SandboxPaths:
+    for name in ("ws/.git", "private", "kept", "tools/bin", "granted"):
+        (tmp_path / name).mkdir(parents=True)
+    return SandboxPaths(
+        workspace=tmp_path / "ws",
+        private=tmp_path / "private",
+        readable=(tmp_path / "kept",),
+        system=(Path("/usr"),),
+        hidden=(Path("/usr/secret"),),
+        protected=(),
+        records=(),
+        toolchains=(tmp_path / "tools/bin",),
+        variables={},
+        is_home=False,
+        rejected=tmp_path / "rejected",
+        needs_override=False,
+    )
+
+
+def view(places: SandboxPaths, *guarded: GuardedPath, version: tuple[int, ...] = NEW) -> MountView:
+    return MountView(places, protection=Protection(guarded=guarded), version=version)
+
+
+def mounted(options: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Which option put what at which place, in order."""
+    binds = ("--bind", "--ro-bind")
+    return [(options[at], options[at + 2]) for at in range(len(options)) if options[at] in binds]
+
+
+def test_guarded_places_are_mounted_over_the_workspace_with_their_parents(
+    places: SandboxPaths,
+) -> None:
+    ws = places.workspace
+    made = mounted(view(places, GuardedPath(ws / ".git/hooks", "directory")).options(Grants()))
+    inside = [(option, at) for option, at in made if at.startswith(str(ws))]
+    assert inside == [
+        ("--bind", str(ws)),
+        ("--bind", str(ws / ".git")),
+        ("--ro-bind", str(ws / ".git/hooks")),
+    ]
+
+
+def test_parents_are_mounted_before_what_is_below(places: SandboxPaths) -> None:
+    ws = places.workspace
+    guarded = [
+        GuardedPath(ws / "a/b/.git/hooks", "directory"),
+        GuardedPath(ws / ".agentcli", "directory"),
+    ]
+    made = [at for _, at in mounted(view(places, *guarded).options(Grants()))]
+    for number, at in enumerate(made):
+        assert not any(Path(later) in Path(at).parents for later in made[number + 1 :])
+
+
+def test_only_granted_places_are_writable(places: SandboxPaths, tmp_path: Path) -> None:
+    base = {str(places.workspace), str(places.shared), "/tmp", "/var/tmp"}
+    granted = Grants(writable=(tmp_path / "granted", tmp_path / "missing", Path("/")))
+    for confinement, more in ((Grants(), set()), (granted, {str(tmp_path / "granted")})):
+        made = mounted(view(places).options(confinement))
+        assert {at for option, at in made if option == "--bind"} == base | more
+
+
+def test_hidden_places_are_covered_by_nothing(places: SandboxPaths) -> None:
+    options = view(places).options(Grants())
+    at = options.index("/usr/secret")
+    assert options[at - 2 : at] == ("--ro-bind", str(places.empty_file))
+
+
+def test_network_is_unshared_unless_granted(places: SandboxPaths) -> None:
+    assert "--unshare-net" in view(places).options(Grants())
+    assert "--unshare-net" not in view(places).options(Grants(network=True))
+
+
+def test_old_bubblewrap_gets_only_options_it_knows(places: SandboxPaths) -> None:
+    old = view(places, version=(0, 4, 1)).options(Grants())
+    assert not {"--disable-userns", "--size"} & set(old)
+    new = view(places).options(Grants())
+    assert {"--disable-userns", "--size"} <= set(new)
+
+
+def test_temporary_directory_is_where_nothing_else_is_mounted(places: SandboxPaths) -> None:
+    elsewhere = Path("/srv/agentcli")
+    moved = replace(
+        places, workspace=elsewhere, private=elsewhere / "p", readable=(), toolchains=()
+    )
+    assert view(moved).temporary == Path("/tmp")
+    in_tmp = replace(moved, workspace=Path("/tmp/x/ws"))
+    assert view(in_tmp).temporary == Path("/var/tmp")
+    in_both = replace(in_tmp, readable=(Path("/var/tmp/x/y"),))
+    assert view(in_both).temporary == in_both.temporary
+
+
+def test_directories_on_the_way_in_tmp_are_fresh_and_sealed(places: SandboxPaths) -> None:
+    in_tmp = replace(places, workspace=Path("/tmp/x/y/ws"))
+    options = view(in_tmp).options(Grants())
+    assert options[options.index("/tmp/x") - 1] == "--tmpfs"
+    sealed = [options[at + 1] for at, word in enumerate(options) if word == "--remount-ro"]
+    assert {"/dev", "/tmp/x"} <= set(sealed)
+    assert sealed[-2:] == ["/", "/proc"]
+
+
+def test_room_has_all_mounts_below_its_view_and_a_command_there_only_its_own(
+    places: SandboxPaths,
+) -> None:
+    guarded = GuardedPath(places.workspace / ".git/hooks", "directory")
+    made = view(places, guarded)
+    alone, in_room = mounted(made.options(Grants())), mounted(made.room(Grants()))
+    assert [(option, f"/view{at}") for option, at in alone] == in_room[-len(alone) :]
+    options = made.options_in_room(Grants())
+    assert mounted(options) == []
+    assert options[options.index("--dev-bind") :][:3] == ("--dev-bind", "/view", "/")
+    assert set(made.options(Grants())) >= set(options) - {"--dev-bind", "/view"}
+
+
+def test_root_keeps_one_right_in_the_files_of_others(places: SandboxPaths) -> None:
+    assert "CAP_DAC_OVERRIDE" not in view(places).options(Grants())
+    options = view(replace(places, needs_override=True)).options(Grants())
+    assert "CAP_DAC_OVERRIDE" in options and "--unshare-user" not in options

@@ -1,0 +1,76 @@
+from pathlib import Path
+
+from agentcli.sandbox.paths import survey_paths
+from agentcli.sandbox.seatbelt import SeatbeltSandbox, build_profile, only_reading
+from agentcli.types.verdicts import Grants
+
+
+def rules(network: bool = False) -> tuple[str, dict[str, str]]:
+    return build_profile(
+        read=[Path("/usr")],
+        change=[Path('/ws") (allow default')],
+        hide=[Path("/ws/.ssh")],
+        guard=[Path("/ws/.git/hooks")],
+        pinned=[Path("/ws/.git")],
+        network=network,
+    )
+
+
+def test_everything_is_denied_first() -> None:
+    text, _ = rules()
+    assert text.splitlines()[:2] == ["(version 1)", "(deny default)"]
+
+
+def test_paths_are_parameters_and_never_part_of_the_rules() -> None:
+    text, parameters = rules()
+    assert parameters == {
+        "READ_0": "/usr",
+        "CHANGE_0": '/ws") (allow default',
+        "HIDE_0": "/ws/.ssh",
+        "GUARD_0": "/ws/.git/hooks",
+        "PIN_0": "/ws/.git",
+    }
+    assert "/ws" not in text and text.count("(") == text.count(")")
+
+
+def test_guarded_places_come_after_what_allows_writing() -> None:
+    text, _ = rules()
+    assert text.splitlines()[-5:] == [
+        '(allow file-read* (subpath (param "READ_0")))',
+        '(allow file-read* file-write* (subpath (param "CHANGE_0")))',
+        '(deny file-read* file-write* (subpath (param "HIDE_0")))',
+        '(deny file-write* (subpath (param "GUARD_0")))',
+        '(deny file-write-unlink (literal (param "PIN_0")))',
+    ]
+
+
+def test_network_is_denied_unless_granted() -> None:
+    assert "(deny network*)" in rules()[0]
+    assert "(allow network*)" in rules(network=True)[0]
+
+
+def test_command_line_defines_every_parameter(tmp_path: Path) -> None:
+    (tmp_path / "ws/.git").mkdir(parents=True)
+    places = survey_paths(
+        workspace=tmp_path / "ws",
+        private=tmp_path / "private",
+        readable=(tmp_path / "kept",),
+        protected=(),
+        environ={"HOME": str(tmp_path / "home")},
+    )
+    words = SeatbeltSandbox(places).prefix(Grants(writable=(tmp_path,)))
+    assert words[:2] == ["/usr/bin/sandbox-exec", "-p"]
+    defined = dict(word.split("=", 1) for word in words[4::2])
+    assert set(words[3::2]) == {"-D"}
+    assert all(f'"{name}"' in words[2] for name in defined)
+    assert {str(tmp_path / "ws"), str(tmp_path / "ws/.agentcli"), str(tmp_path)} <= set(
+        defined.values()
+    )
+
+
+def test_program_that_only_reads_may_change_nothing() -> None:
+    program, option, text, *words = only_reading([Path("/ws")])
+    assert (program, option) == ("/usr/bin/sandbox-exec", "-p")
+    assert "CHANGE" not in text and "(deny network*)" in text
+    assert words[-1].endswith("=/ws") and "READ_0=/usr" in words
+    assert not [word for word in words if word.endswith("=/private/etc")]

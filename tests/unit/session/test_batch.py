@@ -1,0 +1,135 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.features.batch.engine import TaskTrees
+from agentcli.features.batch.tasks import BadLine, Task, read_tasks
+from agentcli.types.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / ".cache"))
+
+
+def file_of(tmp_path: Path, *lines: str | bytes) -> Path:
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(b"\n".join(it if isinstance(it, bytes) else it.encode() for it in lines))
+    return path
+
+
+def test_line_is_a_task_with_its_options(tmp_path: Path) -> None:
+    line = (
+        '{"id": "a", "prompt": "go", "mode": "auto", "max_cost": 0.5, "max_turns": 3,'
+        ' "allow": ["edit", "bash(ls:*)"], "verify": "pytest -q"}'
+    )
+    assert read_tasks(file_of(tmp_path, f"\ufeff{line}", "", '{"prompt": "go on"}\r')).tasks == (
+        Task(
+            id="a",
+            prompt="go",
+            options=(
+                "--mode=auto",
+                "--max-turns=3",
+                "--max-cost=0.5",
+                "--allow=edit",
+                "--allow=bash(ls:*)",
+                "--verify=pytest -q",
+            ),
+        ),
+        Task(id="task-3", prompt="go on"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"\xff\xfe", "not JSON: 'utf-8' codec can't decode byte 0xff in position 0"),
+        ("[" * 100_000, "not JSON: "),
+        ("7", "not a JSON object"),
+        ("{}", "it has no prompt"),
+        ('{"prompt": " "}', "it has no prompt"),
+        ('{"prompt": 7}', "it has no prompt"),
+        ('{"prompt": "x", "colour": 1}', "a task has no 'colour', only id, prompt, model"),
+        ('{"prompt": "x", "id": "../up"}', "'../up' is no id: letters, digits"),
+        ('{"prompt": "x", "id": 5}', "5 is no id"),
+        ('{"prompt": "x", "id": "Good"}', "another task is called Good, too"),
+        ('{"prompt": "x", "max_cost": true}', "max_cost must be a text or a number, not true"),
+        ('{"prompt": "x", "allow": [1]}', "allow must be a text or several, not [1]"),
+        ('{"prompt": "x", "verify": {"a": 1}}', 'verify must be a text or several, not {"a": 1}'),
+    ],
+)
+def test_wrong_line_costs_its_own_task_alone(
+    line: str | bytes, message: str, tmp_path: Path
+) -> None:
+    file = read_tasks(file_of(tmp_path, '{"id": "good", "prompt": "x"}', line))
+    assert file.tasks == (Task(id="good", prompt="x"),)
+    (bad,) = file.bad
+    assert bad == BadLine(number=2, message=bad.message)
+    assert bad.message.startswith(message)
+
+
+def test_file_without_a_task_is_an_error(tmp_path: Path) -> None:
+    for path in (file_of(tmp_path, "", " "), tmp_path / "none", tmp_path):
+        with pytest.raises(UsageError):
+            read_tasks(path)
+
+
+def git(cwd: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    return subprocess.run(
+        ["git", *identity, *arguments], cwd=cwd, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def repository(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    (work / "sub" / "a.txt").write_text("one\n")
+    git(work, "init", "--quiet")
+    git(work, "add", ".")
+    git(work, "commit", "--quiet", "--message", "one")
+    return work
+
+
+def test_tree_is_a_worktree_of_the_commit(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    trees = TaskTrees(work / "sub", out=tmp_path / "out")
+    assert not trees.lacks_changes
+    (work / "sub" / "a.txt").write_text("two\n")
+    assert trees.lacks_changes
+    for _ in range(2):  # the second time in the place of the first
+        tree = trees.make("a")
+        assert [path.name for path in tree.iterdir()] == ["a.txt"]
+        assert (tree / "a.txt").read_text() == "one\n"
+        (tree / "a.txt").write_text("three\n")
+        (tree / "new").touch()
+    assert (work / "sub" / "a.txt").read_text() == "two\n"
+    trees.remove("a")
+    assert (tree.exists(), git(work, "worktree", "list").count("\n")) == (False, 1)
+
+
+def test_tree_without_git_is_a_copy_without_what_the_batch_writes(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "out").mkdir(parents=True)
+    (work / "a.txt").write_text("one\n")
+    (work / "link").symlink_to("nowhere")
+    os.mkfifo(work / "pipe")
+    trees = TaskTrees(work, out=work / "out")
+    tree = trees.make("a")
+    assert sorted(path.name for path in tree.iterdir()) == ["a.txt", "link"]
+    (tree / "a.txt").write_text("two\n")
+    assert (trees.commit, trees.lacks_changes) == ("", False)
+    assert (work / "a.txt").read_text() == "one\n"
+    trees.remove("a")
+    assert not tree.exists()
+
+
+def test_directory_that_the_commit_does_not_have_is_copied(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    (work / "new").mkdir()
+    (work / "new" / "b.txt").touch()
+    tree = TaskTrees(work / "new", out=tmp_path / "out").make("a")
+    assert [path.name for path in tree.iterdir()] == ["b.txt"]

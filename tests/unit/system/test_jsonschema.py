@@ -1,0 +1,78 @@
+import socket
+
+import pytest
+
+from agentcli.system.jsonschema import build_validator, find_schema_fault
+from agentcli.types.messages import Json
+
+POINT: Json = {
+    "type": "object",
+    "properties": {
+        "x": {"type": "integer"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        POINT,
+        {},
+        {"properties": {"a": {}}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"},
+        {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}},
+    ],
+)
+def test_schema_of_an_object_can_be_the_form_of_an_answer(schema: Json) -> None:
+    assert find_schema_fault(schema) == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "fault"),
+    [
+        ([], "it is not an object"),
+        (True, "it is not an object"),
+        ({"type": "array"}, "its \"type\" is 'array', and an answer is always an object"),
+        ({"type": "objekt"}, "its \"type\" is 'objekt', and an answer is always an object"),
+        ({"properties": 3}, "$.properties: 3 is not of type 'object'"),
+        ({"$ref": "#/nowhere"}, "the reference '#/nowhere' leads nowhere"),
+        ({"$ref": "http://example.com/x"}, "the reference 'http://example.com/x' leads nowhere"),
+        ({"properties": {"a": {"$ref": "#/no"}}}, "the reference '#/no' leads nowhere"),
+    ],
+)
+def test_what_cannot_be_is_named(schema: Json, fault: str) -> None:
+    assert find_schema_fault(schema) == fault
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"x": 1}, ""),
+        ({"x": 1, "tags": ["a"]}, ""),
+        ({"x": "1"}, "$.x: '1' is not of type 'integer'"),
+        ({"x": 1, "tags": ["a", 2]}, "$.tags[1]: 2 is not of type 'string'"),
+        ({}, "$: 'x' is a required property"),
+        ({"x": 1, "y": 2}, "$: Additional properties are not allowed ('y' was unexpected)"),
+        (None, "$: None is not of type 'object'"),
+    ],
+)
+def test_value_is_held_against_the_schema(value: Json, problem: str) -> None:
+    assert build_validator(POINT)(value) == problem
+
+
+def test_long_value_is_not_repeated_in_full() -> None:
+    assert len(build_validator(POINT)({"x": "a" * 10_000})) < 200
+
+
+def test_reference_is_never_fetched() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        port = server.getsockname()[1]
+        schema: Json = {"properties": {"a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
+        assert "leads nowhere" in find_schema_fault(schema)
+        assert "cannot be applied" in build_validator(schema)({"a": 1})
+        with pytest.raises(TimeoutError):
+            server.accept()
