@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Command(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command of the program, and where it is."""
 
     summary: str
@@ -18,12 +18,12 @@ class Command(NamedTuple):
     """The name of the typer application in the module."""
 
 
-def _in_feature(name: str, summary: str, app: str = "app") -> Command:
-    return Command(summary, f"agentcli.features.{name}.command", app)
+def _in_feature(name: str, summary: str, app: str = "app") -> CommandEntry:
+    return CommandEntry(summary, f"agentcli.features.{name}.command", app)
 
 
-COMMANDS: Mapping[str, Command] = {
-    "run": Command(
+COMMANDS: Mapping[str, CommandEntry] = {
+    "run": CommandEntry(
         "Do one task and leave. The answer goes to stdout, the progress to stderr.",
         "agentcli.cli.run",
     ),

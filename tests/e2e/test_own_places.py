@@ -65,6 +65,7 @@ def test_missing_settings_and_trust_are_not_made(layer: str, home: Path) -> None
     assert (home / "beside").exists()
 
 
+@pytest.mark.layer("bubblewrap")
 def test_records_are_held_where_the_kernel_can(home: Path) -> None:
     sessions = home / ".local/state/agentcli/sessions"
     command = f"for log in {sessions}/*/log.jsonl; do echo evil-line >> $log; rm -f $log; done"

@@ -76,18 +76,19 @@ def test_secret_reaches_no_sink(layer: str, form: str, home: Path, workspace: Pa
     assert "PASSED_TOKEN=***" in starred(logs[0].read_text(errors="replace"))
 
 
-def test_passed_variable_reaches_the_command_and_others_do_not(home: Path, workspace: Path) -> None:
+@pytest.mark.parametrize("layer", (*LAYERS, "off"))
+def test_passed_variable_reaches_the_command_and_others_do_not(
+    home: Path, workspace: Path, layer: str
+) -> None:
     command = 'test ${#PASSED_TOKEN} = 21 && test -z "$OTHER_TOKEN$ANTHROPIC_API_KEY" && touch ok'
     model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "ok"])
-    for layer in (*LAYERS, "off"):
-        ran = agentcli(
-            *("run", "-C", workspace, "--mode", "auto", "--sandbox", layer, "--model", model),
-            *("--pass-env", "PASSED_TOKEN", "x"),
-            home=home,
-            env={"PASSED_TOKEN": SECRET, "OTHER_TOKEN": "x" * 20, "ANTHROPIC_API_KEY": "y" * 20},
-        )
-        assert (ran.code, (workspace / "ok").exists()) == (0, True), layer
-        (workspace / "ok").unlink()
+    ran = agentcli(
+        *("run", "-C", workspace, "--mode", "auto", "--sandbox", layer, "--model", model),
+        *("--pass-env", "PASSED_TOKEN", "x"),
+        home=home,
+        env={"PASSED_TOKEN": SECRET, "OTHER_TOKEN": "x" * 20, "ANTHROPIC_API_KEY": "y" * 20},
+    )
+    assert (ran.code, (workspace / "ok").exists()) == (0, True)
 
 
 def test_masked_variables_are_chosen_by_name_or_glob(home: Path, workspace: Path) -> None:

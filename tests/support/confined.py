@@ -16,8 +16,8 @@ from agentcli.sandbox.limits import CommandLimits
 from agentcli.sandbox.processes import kill_tree
 from agentcli.types.errors import SettingsError
 from agentcli.types.verdicts import Grants, Sandbox
+from tests.support.layers import LAYERS as LAYERS
 
-LAYERS = ("bubblewrap", "landlock")
 LIMIT_S = 60.0
 ALONE = Grants()
 

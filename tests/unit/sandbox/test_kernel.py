@@ -9,7 +9,7 @@ import pytest
 LOOK = """
 import sys
 from pathlib import Path
-from agentcli.guard.sandbox import kernel
+from agentcli.sandbox import kernel
 
 top = Path(sys.argv[1])
 view = kernel.make_read_only_view([top / "workspace", top / "fixed"])
