@@ -1,7 +1,8 @@
-"""Every page of `--help`, written ahead: typer takes longer to lay one out than Python to start.
+"""The pages of `--help`, rendered ahead of time.
 
-The pages are made from the commands themselves by `python -m tests.support.contracts`, and a house
-test holds them to them. They are laid out for `COLUMNS`; a narrower terminal has one laid out anew.
+Typer takes longer to lay out a page than Python takes to start.
+`python -m tests.support.contracts` makes the pages from the commands, and a house test keeps both
+equal. They are laid out for `COLUMNS`. For a narrower terminal the page is laid out again.
 """
 
 import os
@@ -12,12 +13,12 @@ _PAGES = f"{os.path.dirname(__file__)}/help"  # noqa: PTH120 - pathlib takes as 
 
 
 def build_page_name(path: Sequence[str]) -> str:
-    """Of the page for a command: `agentcli-mcp-add.txt` for `agentcli mcp add`."""
+    """Return the file name of a command's page: `agentcli-mcp-add.txt` for `agentcli mcp add`."""
     return "-".join(("agentcli", *path)) + ".txt"
 
 
 def read_help_page(arguments: Sequence[str]) -> str | None:
-    """None: that is not what they ask for, or there is none that fits."""
+    """Return the help page, or None if the arguments ask for something else or no page fits."""
     *path, last = arguments or ("",)
     if (
         last not in ("--help", "-h")
@@ -33,7 +34,7 @@ def read_help_page(arguments: Sequence[str]) -> str | None:
 
 
 def _terminal_columns() -> int:
-    """As the laid out page has it: what COLUMNS says, or the terminal, or enough where neither."""
+    """Return `COLUMNS` of the environment, else the terminal's width, else enough for a page."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
         return int(said)

@@ -1,4 +1,4 @@
-"""`agentcli` without a command: picks the face of the interactive session and opens it."""
+"""`agentcli` without a command: chooses the front end of the interactive session and opens it."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractiveOptions:
-    """The options of the command line, as they were given."""
+    """The options of the command line, unchanged."""
 
     workspace: Path
     model: str | None
@@ -38,7 +38,7 @@ class InteractiveOptions:
     mcp_config: str | None
 
     def build_run_arguments(self) -> list[str]:
-        """The same as `agentcli run -`, for a prompt that is piped in."""
+        """Return the same options for `agentcli run -`, for a prompt that is piped in."""
         arguments = ["run", "-", "-C", str(self.workspace)]
         for name in ("model", "mode", "policy", "sandbox", "resume", "mcp_config"):
             if (value := getattr(self, name)) is not None:
@@ -51,7 +51,7 @@ class InteractiveOptions:
 
 
 def interact(options: InteractiveOptions, *, run: Callable[[Sequence[str]], int]) -> int:
-    """`run`: what runs another command line in its place."""
+    """Open the interactive session. `run` runs another command line instead of it."""
     if options.yolo:
         options = _apply_yolo(options)
     if not sys.stdin.isatty():
@@ -104,7 +104,10 @@ def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
 
 
 def _is_container() -> bool:
-    """By the marks that container programs leave: there is no better way to know."""
+    """Return whether this is a container, by the files and variables that container programs set.
+
+    There is no better way to know.
+    """
     marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
     named = ("container", "KUBERNETES_SERVICE_HOST")
     return any(mark.exists() for mark in marks) or any(map(os.environ.get, named))
@@ -153,7 +156,7 @@ def _pick_session(workspace: Path) -> str:
 
 
 def _ask_trust(settings: "Settings") -> None:
-    """Asked once, before anything of the project is read as settings."""
+    """Ask once whether to trust the project, before anything of it is read as settings."""
     from agentcli.session.project import find_root
 
     if find_root(settings.workspace) is None or settings.trust_project:
@@ -175,7 +178,7 @@ def _find_default_model() -> str:
 
 
 def _load_late_imports() -> "LateImports":
-    """What the session needs after its first prompt is on the screen."""
+    """Load what the session needs after its first prompt is on the screen."""
     from agentcli.session.builder import open_session
     from agentcli.ui.repl.commands.table import build_registry
     from agentcli.ui.repl.renderer import build_renderer

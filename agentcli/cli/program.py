@@ -1,4 +1,4 @@
-"""The program's commands by name. One is imported when it is called: help needs only this table."""
+"""The program's commands by name. A command is imported when called: help needs only this table."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -35,7 +35,7 @@ from agentcli.ui.arguments import (
 )
 
 WITH_JSON_RESULT = ("run", "review")
-"""Where `-o json` asks for a result however it ends, a command line that is wrong included."""
+"""The commands where `-o json` asks for a result however it ends, even for a wrong command line."""
 
 
 class CommandGroup(TyperGroup):
@@ -123,7 +123,10 @@ def _main(
 
 
 def _refuse_session_options(context: typer.Context) -> None:
-    """Before a command they would say nothing, and whoever wrote `--deny` relies on it."""
+    """Raise UsageError for session options before a command.
+
+    They would have no effect there, and a user who wrote `--deny` relies on it.
+    """
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if source and source.name == "COMMANDLINE" and option.name != "debug":
@@ -134,7 +137,10 @@ def _refuse_session_options(context: typer.Context) -> None:
 
 
 def _insert_empty_resume(arguments: list[str]) -> list[str]:
-    """`--resume` alone asks for a list: options with a value that may be missing are not known."""
+    """Insert an empty value after a bare `--resume`, which asks for a list.
+
+    Typer has no options whose value may be missing.
+    """
     if "--resume" not in arguments or any(word in COMMANDS for word in arguments):
         return arguments
     at = arguments.index("--resume") + 1
@@ -149,7 +155,7 @@ def _build_unknown_command_error(name: str) -> UsageError:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Runs one command line. Every error a person can act on becomes two lines and an exit code."""
+    """Run one command line. Every error a user can act on becomes two lines and an exit code."""
     try:
         code = app(list(arguments), prog_name="agentcli", standalone_mode=False)
     except typer.exceptions.TyperException as error:

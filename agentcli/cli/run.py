@@ -1,4 +1,4 @@
-"""`agentcli run`: one task, without a person to ask."""
+"""`agentcli run`: one task, without a user to ask."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,8 +1,8 @@
-"""Command patterns of rules, `git push:*` or one whole command, and their two ways of matching.
+"""Command patterns of rules (`git push:*` or one whole command) and their two ways of matching.
 
-What is to be allowed must match strictly: the same words, in a form whose words after the pattern
-cannot make it run or write something else. What is to be asked about or denied matches widely: by
-whatever path, wrapper or order of options, and where that cannot be told, perhaps.
+Allow rules match strictly: the same words, in a form where the words after the pattern cannot make
+the command run or write something else. Ask and deny rules match widely: with any path, wrapper or
+order of options. If the line does not show what runs, they match as `MAYBE`.
 """
 
 import re
@@ -23,14 +23,14 @@ _TAKE_WORDS_FROM_ELSEWHERE = ("xargs", "gxargs", "parallel")
 _BETWEEN_WORDS = re.compile(r"[\s;&|<>(){}\[\]`'\"$\\=,!:]+")
 _CODE = re.compile(r"[\s;&|<>()`$\\]")
 _STARTS_PROGRAMS = re.compile(r"system|exec|popen|spawn|subprocess|getline|\de |[!`|]|\$\(")
-"""In code of other languages: what may hide a command."""
+"""Text in code of other languages that may hide a command."""
 _LONGEST_CLUSTER = 5
 
 
 class Likeness(IntEnum):
     NO = 0
     MAYBE = 1
-    """It cannot be told from the line."""
+    """The line does not show whether it matches."""
     YES = 2
 
 
@@ -41,7 +41,7 @@ class CommandPattern:
 
     @staticmethod
     def parse(text: str) -> "CommandPattern":
-        """Raises ValueError with what is wrong, as the end of a sentence."""
+        """Parse a pattern. Raise ValueError whose message is the end of a sentence."""
         text = text.strip()
         begin = text.removesuffix(ANY_WORDS)
         line = parse_line(begin)
@@ -56,7 +56,7 @@ class CommandPattern:
         return CommandPattern(part.argv, is_prefix=begin != text)
 
     def why_not_allowable(self) -> str | None:
-        """Why an allow rule with this pattern would allow anything at all; None: it would not."""
+        """Return why an allow rule with this pattern would allow anything; None if it would not."""
         if not self.is_prefix:
             return None
         program, launcher = self.words[0], programs.find_launcher(self.words)
@@ -80,16 +80,16 @@ class CommandPattern:
         return None
 
     def begins(self, part: ShellPart) -> bool:
-        """Whether the words are the same as far as the pattern goes."""
+        """Return whether the part has the same words as far as the pattern goes."""
         begin = part.words[: len(self.words)]
         same = tuple(word.text for word in begin) == self.words
         whole = self.is_prefix or len(part.words) == len(self.words)
         return same and whole and not any(word.is_glob for word in begin)
 
     def why_not_covered(self, part: ShellPart, *, alone: bool) -> str | None:
-        """For a part that begins alike: what in it goes beyond the pattern; None: nothing.
+        """Return what goes beyond the pattern in a part that begins like it; None if nothing does.
 
-        `alone`: it is the whole line, so nothing is piped into it.
+        `alone` means that the part is the whole line, so nothing is piped into it.
         """
         argv, launcher = part.argv, programs.find_launcher(part.argv)
         if not self.is_prefix:
@@ -107,7 +107,7 @@ class CommandPattern:
         return why_no_reading_form(part) if _has_only_reading_forms(part) else None
 
     def likeness(self, line: ShellLine, text: str) -> Likeness:
-        """Whether the line may run what the pattern names."""
+        """Return whether the line may run what the pattern names."""
         if isinstance(line, OpaqueLine):
             return Likeness.YES if self._is_mentioned(text) else Likeness.MAYBE
         found = max(map(self._part_likeness, line.parts))
@@ -117,7 +117,7 @@ class CommandPattern:
         return max(found, Likeness.MAYBE) if any(map(_runs_shell_code, fed)) else found
 
     def _is_mentioned(self, text: str) -> bool:
-        """Whether its words stand in the text in this order, in whatever surroundings."""
+        """Return whether the pattern's words are in the text in this order, in any context."""
         mentioned = iter(map(programs.get_program_name, _BETWEEN_WORDS.split(text)))
         return all(programs.get_program_name(word) in mentioned for word in self.words)
 
@@ -129,7 +129,7 @@ class CommandPattern:
         return max([Likeness.NO, *self._inner_likenesses(part)])
 
     def _inner_likenesses(self, part: ShellPart) -> Iterator[Likeness]:
-        """Of what a wrapper runs: the rest of its words, or code inside one of them."""
+        """Yield the likeness of what a wrapper runs: the rest of its words, or code inside one."""
         codes = [word.text for word in part.words[1:] if _CODE.search(word.text)]
         if (
             any(self._runs_from(part.words[index:]) for index in range(1, len(part.words)))
@@ -177,7 +177,7 @@ def _names_git_command(words: Sequence[str]) -> bool:
 
 
 def _has_only_reading_forms(part: ShellPart) -> bool:
-    """Whether reading is all that this program, or this command of git, is there for."""
+    """Return whether this program, or this git command, is only meant for reading."""
     if part.program == "git":
         return len(part.words) > 1 and part.words[1].text in git_reads.PURE
     return part.program == "cd" or part.program in READERS.keys() - VERSION_ONLY
@@ -201,7 +201,7 @@ def _same(word: ShellWord, text: str) -> bool:
 
 
 def _has_option(words: Sequence[ShellWord], option: str) -> bool:
-    """Anywhere among the words, also as letters of several: `-rf` is in `-f x -r`."""
+    """Return whether the words have the option, also spread over several: `-rf` in `-f x -r`."""
     if any(_same(word, option) for word in words):
         return True
     letters = {
@@ -215,7 +215,7 @@ def _has_option(words: Sequence[ShellWord], option: str) -> bool:
 
 
 def _follow(words: Sequence[ShellWord], wanted: Sequence[str]) -> bool:
-    """Whether `wanted` come in this order, with nothing between but options and their values."""
+    """Return whether `wanted` come in this order, with only options and their values between."""
     starts = {0}
     for text in wanted:
         for index, word in enumerate(words):

@@ -1,7 +1,7 @@
-"""How far allow rules reach over a command line: part by part, and every part must be covered.
+"""Coverage of a command line by allow rules, part by part. Every part must be covered.
 
-A part is covered when it is proven to only read, or when a rule allows it. A line that is not plain
-has no parts that could be told, and no rule covers it.
+A part is covered if it is proven to only read, or if a rule allows it. A line that is not plain
+cannot be split into parts, so no rule covers it.
 """
 
 import os
@@ -26,13 +26,13 @@ class RuleCoverage:
     def __init__(
         self, rules: Sequence[PermissionRule], *, prover: ReadProver, reads_alone: bool
     ) -> None:
-        """`reads_alone`: a proven read needs no rule."""
+        """`reads_alone` means that a proven read needs no rule."""
         self._rules = [rule for rule in rules if rule.decision == "allow" and rule.command]
         self._prover = prover
         self._reads_alone = reads_alone
 
     def find_uncovered(self, line: PlainLine, subject: CallSubject) -> list[UncoveredPart]:
-        """The parts that would still have to be allowed."""
+        """Return the parts that still need to be allowed."""
         needing = self._find_parts_needing_rule(line)
         found = [
             UncoveredPart(part, reason)
@@ -42,17 +42,17 @@ class RuleCoverage:
         return [*found, *_find_leaving_workspace(line, subject)] if needing else []
 
     def rules_used(self, line: PlainLine) -> list[PermissionRule]:
-        """Of a line that is covered."""
+        """Return the first rule that covers each part of a covered line."""
         return [rules[0] for rules in self._find_covering(line)]
 
     def compute_grants(self, line: PlainLine) -> Grants:
-        """What a line that is covered gets: no part of it gets what only another one was given."""
+        """Return the grants of a covered line. No part gets what only another part was granted."""
         return intersect_grants([unite_grants(rules) for rules in self._find_covering(line)])
 
     def explain_parts(
         self, line: PlainLine, subject: CallSubject
     ) -> Iterator[tuple[str, bool, str]]:
-        """Each part, whether it only reads, and who allows it or what keeps it from being so."""
+        """Yield each part, whether it only reads, and what allows it or why it is not allowed."""
         reads = self._prover.why_not_each(line)
         uncovered = {id(one.part): one.reason for one in self.find_uncovered(line, subject)}
         alone = len(line.parts) == 1
@@ -65,7 +65,7 @@ class RuleCoverage:
             yield part.source, why_not is None, uncovered.get(id(part)) or allowed
 
     def _find_covering(self, line: PlainLine) -> list[list[PermissionRule]]:
-        """For each part that needs a rule, all that cover it."""
+        """Return all covering rules for each part that needs a rule."""
         alone = len(line.parts) == 1
         return [
             [rule for rule, beyond in self._find_matching(part, alone=alone) if beyond is None]
@@ -99,7 +99,7 @@ class RuleCoverage:
     def _find_matching(
         self, part: ShellPart, *, alone: bool
     ) -> Iterator[tuple[PermissionRule, str | None]]:
-        """The rules that begin like the part, each with what in the part goes beyond it."""
+        """Yield the rules that begin like the part, each with what in the part goes beyond it."""
         for rule in self._rules:
             if rule.command is not None and rule.command.begins(part):
                 yield rule, rule.command.why_not_covered(part, alone=alone)
@@ -124,7 +124,7 @@ def intersect_grants(grants: Sequence[Grants]) -> Grants:
 
 
 def _find_leaving_workspace(line: PlainLine, subject: CallSubject) -> Iterator[UncoveredPart]:
-    """A rule is about commands in this workspace: what runs after `cd /` is something else."""
+    """Yield each `cd` that leaves the workspace. Rules are about commands inside it."""
     place = subject.cwd
     for part in line.parts:
         if part.program == "cd" and len(part.words) == 2:

@@ -1,7 +1,7 @@
-"""What rules and mode say about a call, before any hook or person is asked.
+"""The verdict of rules and mode on a call, before any hook or the user is asked.
 
 The order is the guarantee: deny rules, then plan mode, ask rules, judge rules, allow rules, and
-last what the mode does by default. Nothing later can lift what an earlier step has refused.
+last the mode's default. No later step can lift what an earlier step has refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,8 +32,9 @@ class PolicyDecider:
         is_confined: bool,
         is_untrusted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_confined`: commands run in a sandbox. Where they do not, none runs by itself.
-        `is_untrusted`: text from outside the workspace is in the conversation."""
+        """`is_confined` means that commands run in a sandbox. If they do not, none runs without
+        approval. `is_untrusted` tells whether text from outside the workspace is in the
+        conversation."""
         self._rules = list(rules)
         self._prover = prover
         self._is_confined = is_confined
@@ -41,7 +42,7 @@ class PolicyDecider:
 
     @property
     def session_rules(self) -> tuple[PermissionRule, ...]:
-        """What was added in this session."""
+        """The rules added in this session."""
         return tuple(rule for rule in self._rules if rule.source == "session")
 
     def add(self, rule: PermissionRule) -> None:
@@ -49,9 +50,9 @@ class PolicyDecider:
             self._rules.append(rule)
 
     def decide(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict:
-        """Allow, ask or deny, with who says so and why.
+        """Return allow, ask or deny, with who decided and why.
 
-        An `ask` by the evaluator stands until a model has been asked for its opinion."""
+        An `ask` by the evaluator is provisional: it holds until the model has been asked."""
         return (
             self.refuse(subject, effect=effect, mode=mode)
             or self.asks(subject)
@@ -62,30 +63,30 @@ class PolicyDecider:
         )
 
     def refuse(self, subject: CallSubject, *, effect: Effect, mode: Mode) -> Verdict | None:
-        """A denial that neither a hook nor a person can lift."""
+        """Return a denial that neither a hook nor the user can lift, or None."""
         return self._deny(subject) or self._deny_in_plan(subject, effect, mode=mode)
 
     def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:
-        """For tools that go over many files: whether a rule denies to read this one."""
+        """Return whether a rule denies reading this path. For tools that go over many files."""
         return (
             self._deny(CallSubject(tool="read_file", root=root, cwd=root, paths=(path,)))
             is not None
         )
 
     def find_uncovered(self, subject: CallSubject) -> list[UncoveredPart]:
-        """The parts of a plain command line that would have to be allowed."""
+        """Return the parts of a plain command line that still need to be allowed."""
         if not isinstance(subject.line, PlainLine):
             return []
         return self._coverage().find_uncovered(subject.line, subject)
 
     def explain_parts(self, subject: CallSubject) -> list[tuple[str, bool, str]]:
-        """Of a plain command line: each part, whether it only reads, and what is said of it."""
+        """Return each part of a plain command line, whether it only reads, and the reason given."""
         if not isinstance(subject.line, PlainLine):
             return []
         return list(self._coverage().explain_parts(subject.line, subject))
 
     def locate_rule(self, verdict: Verdict) -> str:
-        """Where the rule stands that gave the verdict."""
+        """Return the file and line, or the option, of the rule that gave the verdict."""
         named = (verdict.rule or "").split(", ")
         return next((rule.where for rule in self._rules if str(rule) in named), "")
 
@@ -102,14 +103,14 @@ class PolicyDecider:
         return Verdict(decision="deny", by="mode", reason=f"plan mode only reads, and {why_not}")
 
     def asks(self, subject: CallSubject) -> Verdict | None:
-        """What must be put to a person, whatever allow rules and mode say."""
+        """Return the `ask` for a call that the user must see, even if rules or mode allow it."""
         for rule in self._rules_with("ask"):
             if rule.likeness(subject) is Likeness.YES:
                 return _make_verdict(rule, subject, decision="ask", says="asks about it")
         return _asks_about_reserved(subject)
 
     def _may_be_meant(self, subject: CallSubject) -> Verdict | None:
-        """A command that hides what it runs is asked about where some commands are not wanted."""
+        """Return an `ask` if the command hides what it runs and a deny or ask rule may match it."""
         if self._was_seen(subject):
             return None
         for rule in (*self._rules_with("deny"), *self._rules_with("ask")):
@@ -120,11 +121,11 @@ class PolicyDecider:
         return None
 
     def _was_seen(self, subject: CallSubject) -> bool:
-        """Whether a person has seen this very line, and allowed it."""
+        """Return whether the user has seen exactly this line and allowed it."""
         return any(rule.line == subject.command for rule in self._rules_with("allow") if rule.line)
 
     def judges(self, subject: CallSubject) -> Verdict | None:
-        """What a model is asked about, whatever allow rules and mode say."""
+        """Return the `ask` for a call that a model must judge, even if rules or mode allow it."""
         if self._was_seen(subject):
             return None
         for rule in self._rules_with("judge"):
@@ -140,7 +141,7 @@ class PolicyDecider:
     def _allow(self, subject: CallSubject) -> Verdict | None:
         permitting = [rule for rule in self._rules_with("allow") if rule.permits_call(subject)]
         if subject.line is not None and not self._is_confined:
-            # Rules count on the sandbox. What a person has seen to the letter is their own yes.
+            # Rules rely on the sandbox. An exact line that the user has seen is their own approval.
             permitting = [rule for rule in permitting if rule.line is not None]
         elif isinstance(subject.line, PlainLine) and not permitting:
             return self._allow_by_parts(subject, subject.line)
@@ -176,7 +177,7 @@ class PolicyDecider:
         return self._prover.why_not(subject.command)
 
     def _why_mode_asks(self, subject: CallSubject, effect: Effect, *, mode: Mode) -> str | None:
-        """What keeps the mode from allowing it; None: nothing does."""
+        """Return why the mode does not allow the call; None if it does."""
         if subject.line is not None:
             if not self._is_confined:
                 return NO_SANDBOX
@@ -205,7 +206,7 @@ class PolicyDecider:
 
 
 def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
-    """Neither a mode nor a rule for many files is a yes to a file that runs later."""
+    """Return an `ask` for a file that runs later. No mode and no rule for many files allows it."""
     if subject.tool not in EDITING or subject.server:
         return None
     reserved = find_reserved(subject.root)

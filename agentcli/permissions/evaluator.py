@@ -1,9 +1,9 @@
-"""A model's opinion on one call, where a rule says `judge`.
+"""A model's evaluation of one call, where a rule says `judge`.
 
-It sees the call and nothing of the conversation, has no tools, and answers with one object. Its
-word can allow, ask or deny; whatever else comes back, or nothing, is a wish to ask. What the call
-contains may try to speak to it, so it is never the last line: deny rules come before it, the
-sandbox after.
+The model sees the call and nothing of the conversation. It has no tools and answers with one
+object. It can allow, ask or deny. Any other answer, or none, counts as `ask`. The text of the call
+may try to influence it, so it is never the last defense: deny rules come before it, the sandbox
+after it.
 """
 
 import asyncio
@@ -47,19 +47,19 @@ _DECISIONS: dict[str, Literal["allow", "ask", "deny"]] = {
 
 
 class NoEvaluation(Exception):
-    """There is no answer that means something; the message says why."""
+    """No usable answer; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRequest:
-    """What an opinion is wanted on."""
+    """A call that a model is asked to evaluate."""
 
     call: ToolCall
     effect: Effect
     workspace: str
     mode: Mode
     verdict: Verdict
-    """The `ask` that holds when there is no opinion, with the rule that wants one."""
+    """The `ask` that holds if there is no evaluation, with the rule that wants one."""
 
 
 class ModelEvaluator:
@@ -71,14 +71,14 @@ class ModelEvaluator:
         clean: Callable[[str], str] = str,
         session: str = "",
     ) -> None:
-        """`clean` takes secrets out of what the model is told."""
+        """`clean` removes secrets from what is sent to the model."""
         self._wire = provider
         self._model = model
         self._clean = clean
         self._session = session
 
     async def __call__(self, request: EvaluationRequest) -> Verdict:
-        """Allow, ask or deny. Raises nothing but cancellation."""
+        """Return allow, ask or deny. Raise nothing but cancellation."""
         try:
             told = _describe(request)
             async with asyncio.timeout(TIMEOUT_S):

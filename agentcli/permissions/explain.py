@@ -1,4 +1,4 @@
-"""What would happen to a call, and why: the verdict, part by part, and what would allow it."""
+"""Explanations of verdicts: what would happen to a call, part by part, and what would allow it."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from agentcli.types.verdicts import Mode, Verdict
 
 _MCP = "mcp__"
 _IN_RULES = {"edit": "edit_file", "read": "read_file"}
-"""How rules name tools of a kind, and the one of them that an example is about."""
+"""Names of tool groups in rules, each with the tool that stands for it in an example."""
 _HOW = """write: bash: git push   or: edit_file: src/a.py   or: bash: {"command": "git push"}"""
 
 
@@ -24,14 +24,14 @@ class PartView:
 
     source: str
     reads: bool
-    """Proven to only read."""
+    """True if it is proven to only read."""
     why: str
-    """Which rule allows it, or what keeps it from being allowed."""
+    """The rule that allows it, or why it is not allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What would happen to a call if nobody changed anything."""
+    """What would happen to a call under the current rules and mode."""
 
     tool: str
     input: Json
@@ -40,12 +40,12 @@ class Explanation:
     where: str
     """The file and line, or the option, of the rule that decides."""
     suggestion: RuleSuggestion | None
-    """What would allow it; None: it is allowed, or nothing can allow it."""
+    """Rules that would allow it; None if it is allowed already or nothing can allow it."""
     parts: tuple[PartView, ...] = ()
     not_plain: str = ""
-    """What keeps a command line from being taken apart."""
+    """The reason why a command line cannot be split into parts."""
     why_not_read: str | None = None
-    """None: it only reads."""
+    """The reason why it does not only read; None if it only reads."""
 
 
 def explain(
@@ -69,7 +69,7 @@ def explain(
 
 
 def parse_query(query: str) -> tuple[str, Json]:
-    """`bash: git push`, or with arguments in JSON, as a tool and its input. Raises UsageError."""
+    """Parse `bash: git push`, or a tool with JSON arguments. Raise UsageError."""
     tool, colon, rest = (part.strip() for part in query.partition(":"))
     is_foreign = tool.startswith(_MCP)
     if not colon or not (rest or is_foreign):
@@ -91,14 +91,14 @@ def _arguments(text: str) -> Json:
 
 
 def build_input(tool: str, text: str) -> Json:
-    """The arguments that a text in an example or a query stands for."""
+    """Return the arguments that the text of an example or a query stands for."""
     if tool == "bash":
         return {"command": text}
     return {"patch": f"*** Update File: {text}"} if tool == "apply_patch" else {"path": text}
 
 
 def _source(tool: str) -> str:
-    """`mcp__github__create` is the name of a server's tool as a model gets it."""
+    """Return the source of a tool. `mcp__github__create` is a server's tool as models name it."""
     server, separator, _ = tool.removeprefix(_MCP).partition("__")
     return f"mcp {server}" if tool.startswith(_MCP) and separator else "built-in"
 

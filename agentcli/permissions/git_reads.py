@@ -1,7 +1,7 @@
 """The forms of git that only read.
 
-Git itself runs programs that a repository's configuration names, whatever the command: whether
-this repository has any is for `git_repository` to say.
+Git itself runs programs that a repository's configuration names, whatever the command.
+`git_repository` checks whether a repository has any.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ _READS = {
 }
 
 PURE = frozenset(_READS)
-"""Subcommands whose whole purpose is to read: more than that is never what was meant."""
+"""Subcommands that only exist to read. A rule for one never means more than that."""
 
 _BRANCH = """-arviq --all --remotes --list --verbose --show-current --contains? --no-contains?
     --merged? --no-merged? --points-at: --sort: --format: --color? --no-color --column? --no-column
@@ -124,7 +124,11 @@ def git(words: Sequence[ShellWord]) -> None:
 
 
 def after_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """From the subcommand on. Options that only say where or how to print may stand before it."""
+    """Return the words from the subcommand on.
+
+    Options before it that only say where to run or how to print are skipped. Raise Unproven if
+    `-C` has no plain directory.
+    """
     rest = list(words)
     while rest and rest[0].text in ("--no-pager", "-P", "--no-optional-locks", "-C"):
         if rest.pop(0).text == "-C":
@@ -135,7 +139,7 @@ def after_global_options(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
 
 
 def directories(words: Sequence[ShellWord]) -> list[str]:
-    """What `-C` says, in order: git goes there first."""
+    """Return the directories of `-C`, in order. Git changes to them first."""
     texts = [word.text for word in words[: len(words) - len(after_global_options(words))]]
     return [place for option, place in pairwise(texts) if option == "-C"]
 
@@ -146,7 +150,7 @@ def _options(notation: str) -> ReaderOptions:
 
 
 def _branch(words: Sequence[ShellWord]) -> None:
-    """A name without a listing option is a branch to be created."""
+    """Raise Unproven for a name without a listing option: git would create that branch."""
     operands = _options(_BRANCH).operands(words)
     lists = any(word.text.partition("=")[0] in _BRANCH_LISTS for word in words)
     if operands and not lists:

@@ -1,9 +1,9 @@
-"""Whether git, called in a directory, runs nothing but itself.
+"""The check that git, called in a directory, runs no other program.
 
 A repository can name programs for git to run: a file system monitor, filters, external diffs,
-hooks. Its configuration may come from whoever made the workspace, so it is read here by an
-allow-list of keys, and a repository that sets anything else is not inert. What the person's own
-global configuration names is theirs to decide; in a sandbox commands have another one.
+hooks. Its configuration may come from whoever made the workspace. So it is checked against an
+allow-list of keys, and a repository that sets anything else is not inert. The user's own global
+configuration is theirs to decide; commands in a sandbox have a different one.
 """
 
 import re
@@ -30,7 +30,7 @@ _INERT_KEYS = {
     "lfs": split_names("repositoryformatversion"),
     "http": split_names("extraheader postbuffer version sslverify"),
 }
-"""By section: the keys that name no program and lead to no other file."""
+"""Keys by section that name no program and include no other file."""
 
 _OF_A_USER = (".gitconfig", ".config/git/config")
 
@@ -38,7 +38,7 @@ _INERT_SECTIONS = split_names(
     """advice alias branch color commit credential fetch gc gui index init maintenance merge pack
     pull push rebase receive rerere safe status tag transfer user"""
 )
-"""Whatever they set plays no part in reading."""
+"""Sections whose settings have no effect on reading."""
 
 _LFS_FILTER = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?|true")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
@@ -47,13 +47,13 @@ _LARGEST_FILE_BYTES = 50_000_000
 
 
 class _Runs(Exception):
-    """Carries out what may run something."""
+    """Something that may run a program; the message names it."""
 
 
 def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
-    """What in the repository around `directory` may make git run a program; None: nothing.
+    """Return what in the repository around `directory` may make git run a program, or None.
 
-    `home`: where settings of a user stand that commands can change."""
+    `home` is a home directory whose git settings commands can change."""
     try:
         for name in _OF_A_USER if home else ():
             if home and _check_settings(_bytes(home / name)):
@@ -79,9 +79,10 @@ def _has_submodules(index: Path) -> bool:
 
 @lru_cache(maxsize=8)
 def _names_submodules(index: Path, stamp: tuple[int, ...]) -> bool:
-    """Of a large repository it takes long to read, and every command line with git asks.
+    """Return whether the index may list submodules.
 
-    The mode of a submodule's entry, found by chance in another place, costs one question."""
+    Cached, since a large index is slow to read and every git command line asks. The bytes of a
+    submodule's mode may occur elsewhere by chance; that costs only one question."""
     return _SUBMODULE_MODE in _bytes(index)
 
 
@@ -96,7 +97,7 @@ def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
 
 
 def _git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
-    """The working tree, its own git directory and the one shared with other working trees."""
+    """Return the working tree, its git directory, and the one shared with other working trees."""
     for place in (directory, *directory.parents):
         mark = place / ".git"
         if mark.exists():
@@ -105,7 +106,7 @@ def _git_directory(directory: Path) -> tuple[Path, Path, Path] | None:
                 own = (place / _text(mark).removeprefix("gitdir:").strip()).resolve()
             return place, own, (own / _text(own / "commondir").strip()).resolve()
         if (place / "HEAD").exists() and (place / "objects").exists():
-            # Any folder can look like this, and git would take its configuration for the real one.
+            # Any folder can look like this, and git would use its configuration.
             raise _Runs(f"{place.name} looks like a git directory itself")
     return None
 
@@ -123,7 +124,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _check_settings(content: bytes) -> str:
-    """Raises for what may run something; returns the hooks directory where one is set."""
+    """Raise _Runs if a setting may run a program. Return the hooks directory if one is set."""
     section, hooks = "", ""
     for line in map(str.strip, content.decode("utf-8", errors="replace").splitlines()):
         if header := _SECTION.match(line):

@@ -1,8 +1,8 @@
-"""What a hook's exit code and output mean: the form that hooks have in this field.
+"""The meaning of a hook's exit code and output, in the format that is common for agent hooks.
 
-Exit code 2 refuses, with stderr as the reason. Exit code 0 agrees to nothing by itself: an object
-on stdout may decide, change or add something, any other text is context where a prompt or a
-session begins and otherwise nothing. Every other exit code is a failure of the hook.
+Exit code 2 refuses, with stderr as the reason. Exit code 0 approves nothing by itself: an object
+on stdout may decide, change or add something. Other text is context when a prompt or a session
+begins, and otherwise ignored. Every other exit code is a failure of the hook.
 """
 
 import json
@@ -27,7 +27,7 @@ DENIED_EXIT_CODE = 2
 NO_REASON = "it gave no reason"
 REASON_BYTES = 4_000
 CONTEXT_BYTES = 20_000
-"""Of what goes to the model: a hook may print more, and most of it is not meant for it."""
+"""The limit of the text for the model. A hook may print more, mostly not meant for it."""
 
 _WORDS: dict[str, HookDecision] = {
     "allow": "allow",
@@ -42,28 +42,28 @@ _OUTPUT_FIELDS = ("updatedToolOutput", "updatedMCPToolOutput")
 
 
 class HookFailure(HookProblem):
-    """It ran to its end and says itself that it failed."""
+    """A hook that ran to its end and reported its own failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What a hook said, before anybody looked at what it was asked."""
+    """What a hook said, before it is applied to the call it was asked about."""
 
     decision: HookDecision = "none"
     reason: str = ""
     input: dict[str, Json] | None = None
-    """With PreToolUse: the arguments to run instead, in the words the hook was told."""
+    """Arguments to run instead (PreToolUse), under the names the hook was given."""
     output: str | None = None
-    """With PostToolUse: what the model gets instead."""
+    """Text that the model gets instead (PostToolUse)."""
     context: str = ""
-    """What it wants the model to know."""
+    """Text that the hook adds for the model."""
     message: str = ""
-    """What it wants the person to know."""
+    """Text that the hook shows to the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookResult:
-    """What one hook made of one event."""
+    """The outcome of one hook for one event."""
 
     hook: str
     event: HookEvent
@@ -71,17 +71,20 @@ class HookResult:
     call_id: str = ""
     reason: str = ""
     input: Json = None
-    """The arguments to run instead; None: unchanged."""
+    """The arguments to run instead; None if unchanged."""
     output: str | None = None
     context: str = ""
     message: str = ""
     is_broken: bool = False
-    """With `failed`: it did not even say so itself."""
+    """True if the hook failed without reporting it itself; then `decision` is `failed`."""
     duration_s: float = 0.0
 
 
 def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
-    """Raises HookProblem for what means nothing. All text in the answer is clean and bounded."""
+    """Parse a hook's answer. All text in it is clean and bounded.
+
+    Raise HookProblem if the output has no meaning.
+    """
     if ran.exit_code == DENIED_EXIT_CODE:
         reason = ran.stderr or ran.stdout or NO_REASON
         return HookAnswer(decision="deny", reason=_text(reason, clean, REASON_BYTES))
@@ -96,7 +99,7 @@ def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
 
 
 def _objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the answer, and what stands in its `hookSpecificOutput`."""
+    """Return the answer and its `hookSpecificOutput`."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -124,7 +127,7 @@ def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]
     )
     if _goes_on(outer) and _goes_on(inner):
         return answer
-    if event == "Stop":  # it is to stop, whatever else the hook wants of it
+    if event == "Stop":  # the agent stops, whatever else the hook wants
         return replace(answer, decision="none")
     reason = fields.get("stopReason") or reason or "it said not to continue"
     return replace(answer, decision="deny", reason=str(reason))
@@ -138,7 +141,7 @@ def _goes_on(fields: dict[str, Any]) -> bool:
 
 
 def _decision(fields: dict[str, Any]) -> HookDecision:
-    """The strictest word where there are two."""
+    """Return the stricter decision if there are two."""
     words = [fields.get("permissionDecision"), fields.get("decision")]
     return max(map(_meaning, words), key=STRICTNESS.index)
 
@@ -177,7 +180,7 @@ def _text(text: str, clean: Clean, limit_bytes: int) -> str:
     return cap(clean(to_plain_text(text)), limit_bytes)[0]
 
 
-# A tool's result as hooks are told of it, and what a hook's answer makes of it.
+# A tool's result as hooks get it, and the effect of a hook's answer on it
 
 
 def read_text(output: Output) -> str:
@@ -185,9 +188,9 @@ def read_text(output: Output) -> str:
 
 
 def build_response(output: Output, said: str, *, file_path: Json) -> Json:
-    """In the form that existing hooks look for, as far as it is ours to give.
+    """Return the result in the format that existing hooks expect, as far as we can fill it.
 
-    `file_path`: the one file that the hook was told of; empty: there is none."""
+    `file_path` is the one file that the hook was told about, or empty if there is none."""
     is_error = output.error is not None
     response: dict[str, Json] = {"content": said, "is_error": is_error, "success": not is_error}
     match output.details:
@@ -202,14 +205,17 @@ def build_response(output: Output, said: str, *, file_path: Json) -> Json:
 
 
 def join_reactions(before: Reaction | None, now: Reaction) -> Reaction:
-    """Of one hook that was told of a call in parts: nothing that came of a part is lost."""
+    """Join the reactions of one hook that saw a call in parts, so that none is lost."""
     if before is None or now.decision in ("transformed", "rejected"):
         return now
     return now if before.decision == "observed" else before
 
 
 def build_reaction(result: HookResult, output: Output) -> Reaction:
-    """A hook that broke may have been there to take something out: then nothing is let through."""
+    """Return the reaction to a hook's result.
+
+    A broken hook may have been there to remove something, so its failure rejects the output.
+    """
     if result.decision == "deny" or result.is_broken:
         return Reaction(hook=result.hook, decision="rejected", reason=result.reason)
     if result.decision == "failed":

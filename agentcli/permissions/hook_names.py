@@ -1,7 +1,7 @@
-"""Calls in the names that hooks of this field are written for, and changes back in ours.
+"""Translation of calls into the names that common agent hooks use, and of changes back into ours.
 
-A hook is told of a call in the common names: `Bash`, `Edit`, `file_path`, `mcp__SERVER__TOOL`. Only
-one whose matcher was written for our name and for no common one is told in ours. A patch is told
+A hook gets a call under the common names: `Bash`, `Edit`, `file_path`, `mcp__SERVER__TOOL`. It gets
+our names only if its matcher was written for our name and for no common one. A patch is passed
 once for each file, since a hook looks at one path.
 """
 
@@ -16,7 +16,7 @@ from agentcli.permissions.hook_process import HookProblem
 from agentcli.permissions.subject import KNOWN_TOOLS, find_patched_paths
 from agentcli.types.messages import Json
 
-# Which names a hook's matcher means, by the rule that is common in this field.
+# Matchers: which names they match, by the common rule
 
 
 _EVERY_NAME = ("", "*")
@@ -29,7 +29,10 @@ def is_catch_all(matcher: str) -> bool:
 
 
 def fits(matcher: str, name: str) -> bool:
-    """Raises re.error for a matcher that is no regular expression."""
+    """Return whether the matcher matches the name.
+
+    Raise re.error if the matcher is not a regular expression.
+    """
     if is_catch_all(matcher):
         return True
     if _LIST.fullmatch(matcher):
@@ -38,7 +41,7 @@ def fits(matcher: str, name: str) -> bool:
 
 
 def names_all_of(matcher: str, name: str) -> bool:
-    """Whether the matcher was written for this very name, and not for every one."""
+    """Return whether the matcher was written for exactly this name, and not for every name."""
     if is_catch_all(matcher):
         return False
     if _LIST.fullmatch(matcher):
@@ -47,7 +50,7 @@ def names_all_of(matcher: str, name: str) -> bool:
 
 
 def may_ever_fit(matcher: str, names: Iterable[str]) -> bool:
-    """Whether it fits one of the names, or may fit a tool of a server that is not known yet."""
+    """Return whether it matches one of the names, or may match a tool of a server not known yet."""
     if any(fits(matcher, name) for name in names):
         return True
     if _LIST.fullmatch(matcher):
@@ -70,7 +73,9 @@ COMMON_NAMES: Mapping[str, Sequence[str]] = {
     "delegate": ("Task", "Agent"),
     "exit": ("prompt_input_exit",),
 }
-"""Of tools, and of how a session ended; the first is told unless the matcher means another."""
+"""Common names of tools and of ways a session ends. The first is used unless the matcher names
+another.
+"""
 
 COMMON_MODES: Mapping[str, str] = {
     "ask": "default",
@@ -97,20 +102,20 @@ _WITHOUT_MEANING: Mapping[str, Sequence[str]] = {
     "bash": ("description",),
     "delegate": ("description",),
 }
-"""What a hook may hand back beside the arguments, for people."""
+"""Fields for people that a hook may return beside the arguments. They are ignored."""
 _FILES_MODE = ("files", "files_with_matches")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedFile:
-    """What a patch does to one file."""
+    """The change that a patch makes to one file."""
 
     path: str
     old_text: str = ""
     new_text: str = ""
     is_whole: bool = False
-    """Whether the new text is all that will be there."""
+    """True if the new text is the whole content of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +124,16 @@ class OwnCall:
 
     tool: str
     input: Json
-    """Under the tool's own names, whatever names the model used."""
+    """The arguments under the tool's own names, whatever names the model used."""
     server: str = ""
-    """Of MCP; empty for our own tools."""
+    """The MCP server; empty for our own tools."""
     server_tool: str = ""
     files: Sequence[TouchedFile] = ()
-    """Of a patch."""
+    """The files of a patch."""
 
     @property
     def common_names(self) -> Sequence[str]:
-        """Empty: other agents have no such tool."""
+        """The names that other agents use for this tool; empty if they have no such tool."""
         if not self.server:
             return COMMON_NAMES.get(self.tool, ())
         parts = (_NOT_IN_NAMES.sub("_", part) for part in (self.server, self.server_tool))
@@ -137,13 +142,13 @@ class OwnCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookCallView:
-    """A call in the words one hook uses."""
+    """A call under the names that one hook uses."""
 
     call: OwnCall
     tool_name: str
     tool_input: Json
     takes_changes: bool = True
-    """Whether what it was told is all of the call, so that it can hand back another."""
+    """True if the hook got the whole call, so that it can return a changed one."""
 
     @property
     def is_in_our_names(self) -> bool:
@@ -151,11 +156,17 @@ class HookCallView:
 
     @property
     def file_path(self) -> Json:
-        """Empty: it is not about one file, or it is told in our names."""
+        """The one file that the call is about.
+
+        Empty if it is not about one file, or if the hook gets our names.
+        """
         return self.tool_input.get("file_path", "") if isinstance(self.tool_input, dict) else ""
 
     def translate_back(self, changed: dict[str, Json]) -> dict[str, Json]:
-        """Return arguments that the hook handed back, under our names. Raises HookProblem."""
+        """Return the hook's changed arguments under our names.
+
+        Raise HookProblem if an argument is given twice.
+        """
         if self.is_in_our_names or self.call.server:
             return changed
         tool = self.call.tool
@@ -180,7 +191,7 @@ class HookCallView:
 
 
 def tell_call(matcher: str, call: OwnCall, *, root: Path) -> Sequence[HookCallView]:
-    """Return the call in the words of a hook with this matcher; empty: it does not mean it."""
+    """Return the call under the names of a hook with this matcher; empty if it does not match."""
     meant = [name for name in call.common_names if fits(matcher, name)]
     if _means_ours(matcher, call, meant):
         return [HookCallView(call=call, tool_name=call.tool, tool_input=call.input)]
@@ -192,12 +203,12 @@ def tell_call(matcher: str, call: OwnCall, *, root: Path) -> Sequence[HookCallVi
 
 
 def fits_subject(matcher: str, subject: str) -> bool:
-    """Whether a matcher means this beginning or end of a session."""
+    """Return whether a matcher matches this beginning or end of a session."""
     return any(fits(matcher, name) for name in (subject, *COMMON_NAMES.get(subject, ())))
 
 
 def fits_some_tool(matcher: str, names: Iterable[str]) -> bool:
-    """Whether it means any tool there is, `names` being those beside our own."""
+    """Return whether it matches any tool. `names` are the tools besides our own."""
     own = {*KNOWN_TOOLS, *names}
     common = (name for tool in own for name in COMMON_NAMES.get(tool, (f"mcp__{tool}",)))
     return may_ever_fit(matcher, (*own, *common))
@@ -241,7 +252,7 @@ def _tell_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[Hoo
 
 
 def _files_of_text(tool_input: Json, patch: str) -> Sequence[TouchedFile]:
-    """Of a patch that its tool does not understand: it is shown all the same."""
+    """Return the files of a patch that its tool cannot parse. Hooks see it anyway."""
     paths = find_patched_paths(tool_input) or [""]
     return [TouchedFile(path=path, new_text=patch) for path in paths]
 
@@ -257,7 +268,7 @@ def _common_value(tool: str, own: str, value: Json, root: Path) -> Json:
 
 
 def _own_value(tool: str, own: str, value: Json) -> Json:
-    """What cannot be translated is left to the tool to refuse."""
+    """Translate a value. One that cannot be translated is left for the tool to refuse."""
     if (tool, own) == ("bash", "timeout") and isinstance(value, int | float):
         return math.ceil(value / 1000) if math.isfinite(value) else value
     if (tool, own) == ("grep", "mode") and value == _FILES_MODE[1]:

@@ -1,8 +1,8 @@
-"""One run of a hook's command: words in, exit code and output out, within limits.
+"""One run of a hook's command: input in, exit code and output out, within limits.
 
-Nobody waits for a grandchild that keeps a stream open, a hook that does not read its input blocks
-nothing, and one that prints without end is killed before it costs memory or disk. What runs out of
-its time is killed with everything that came of it, whatever session that has moved to.
+Nobody waits for a grandchild that keeps a stream open. A hook that does not read its input blocks
+nothing. One that prints without end is killed before it costs memory or disk. A hook that exceeds
+its time limit is killed with all its descendants, whatever session they have moved to.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ class HookRun:
 
 
 class HookProblem(Exception):
-    """It did not look at what it was shown: not started, not ended, or not understood."""
+    """A hook that did not check what it was given: not started, not ended, or not understood."""
 
 
 def build_hook_environment(
     environ: Mapping[str, str], *, pass_env: Iterable[str], secret: Iterable[str], project: Path
 ) -> dict[str, str]:
-    """The person's own environment without its secrets, and with where the project is.
+    """Return the user's environment without secrets, and with the project's directory.
 
-    A hook runs outside of any sandbox, so no program is found in the project by its bare name.
+    A hook runs outside any sandbox, so no program in the project is found by its bare name.
 
-    `secret`: names, or globs for them, besides those that speak of a secret. Existing hooks find
-    their files by the second of the two names.
+    `secret` has names or globs of secret variables, besides those whose names say so.
+    CLAUDE_PROJECT_DIR is there because existing hooks find their files by it.
     """
     passed, hidden = set(pass_env), tuple(secret)
     kept = {
@@ -68,7 +68,7 @@ async def run_hook(
     env: Mapping[str, str],
     timeout_s: float,
 ) -> HookRun:
-    """Raises HookProblem."""
+    """Run a hook's command. Raise HookProblem if it cannot be run to its end within the limits."""
     mark = f"hook-{secrets.token_hex(8)}."
     flooded = asyncio.Event()
     stdout, stderr = _LimitedOutput(flooded), _LimitedOutput(flooded)
@@ -95,7 +95,7 @@ async def run_hook(
 
 
 class _LimitedOutput:
-    """The beginning of a stream; the flood is announced, and the rest is dropped."""
+    """The beginning of a stream. Too much output sets `flooded`, and the rest is dropped."""
 
     def __init__(self, flooded: asyncio.Event) -> None:
         self._flooded = flooded
@@ -107,7 +107,7 @@ class _LimitedOutput:
             self._flooded.set()
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to release."""
 
     def text(self) -> str:
         return self._content.decode("utf-8-sig", errors="replace").strip()

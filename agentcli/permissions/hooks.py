@@ -1,8 +1,8 @@
-"""The person's own commands around what the agent does: JSON in, a decision out.
+"""The user's own commands around what the agent does: JSON in, a decision out.
 
-A hook can refuse a call, change its arguments, ask for a person, or say that it needs none. It
-cannot lift what a rule refuses. One that fails, hangs or talks nonsense has not looked at the call:
-that is said, and before a tool runs it counts as a wish to ask.
+A hook can refuse a call, change its arguments, ask for the user's approval, or say that none is
+needed. It cannot lift what a rule refuses. A hook that fails, hangs or prints nonsense has not
+checked the call. That is reported, and before a tool runs it counts as `ask`.
 """
 
 import json
@@ -48,7 +48,7 @@ After: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
 
 ABOUT_TOOLS: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse")
 WITH_MATCHER: tuple[HookEvent, ...] = (*ABOUT_TOOLS, "SessionStart", "SessionEnd")
-"""Events that have something a matcher can be about: a tool, how a session began or ended."""
+"""Events with something to match: a tool, or how a session began or ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +57,12 @@ class Hook:
     command: str | tuple[str, ...]
     """A line for the shell, or the words of a program."""
     matcher: str = ""
-    """Names, or a regular expression for them; empty: every tool."""
+    """Names, or a regular expression for them; empty for every tool."""
     timeout_s: float = TIMEOUT_S
     where: str = ""
     """The file and line."""
     project: Path | None = None
-    """The root of the project that brought it; None: it is the person's own."""
+    """The root of the project that brought it; None if it is the user's own."""
 
     def __post_init__(self) -> None:
         if self.event not in get_args(HookEvent):
@@ -89,25 +89,25 @@ class Hook:
         return line if len(line) <= 60 else f"{line[:59]}…"
 
     def is_about(self, event: HookEvent, subject: str) -> bool:
-        """Whether it is to run for an event that is not about a tool."""
+        """Return whether the hook runs for an event that is not about a tool."""
         is_meant = event not in WITH_MATCHER or fits_subject(self.matcher, subject)
         return event == self.event and is_meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookVerdict:
-    """What all hooks together say before a call."""
+    """The joint decision of all hooks before a call."""
 
     decision: HookDecision = "none"
     hook: str = ""
     reason: str = ""
     input: Json = None
-    """The arguments to run instead; None: unchanged."""
+    """The arguments to run instead; None if unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookContext:
-    """What hooks run in, and what every one of them is told."""
+    """The environment of hooks, and the input that every hook gets."""
 
     session_id: str
     cwd: Path
@@ -115,11 +115,11 @@ class HookContext:
     transcript: Path | None = None
     mode: Callable[[], str] = lambda: ""
     clean: Clean = str
-    """Takes secrets out of what a hook says, and of what it is told a tool has said."""
+    """Removes secrets from what a hook says, and from tool output that it gets."""
     own_call: Callable[[str, Json], OwnCall] = lambda tool, given: OwnCall(tool=tool, input=given)
-    """A call as its tool understands it, from the tool's name and what the model gave it."""
+    """Returns a call as its tool understands it, from the tool's name and the model's arguments."""
     why_not: Callable[[Hook], str] = lambda hook: ""
-    """Why a hook may not run any more; empty: it may."""
+    """Returns why a hook may not run any more; empty if it may."""
 
     def build_input(self, event: HookEvent) -> dict[str, Json]:
         mode = self.mode()
@@ -141,13 +141,16 @@ class HookRunner:
         *,
         emit: Callable[[HookResult], None] = lambda result: None,
     ) -> None:
-        """`tell` hears of every result, also of those that decide nothing."""
+        """`emit` gets every result, also those that decide nothing."""
         self._hooks = tuple(hooks)
         self._ground = ground
         self._tell = emit
 
     async def run_before(self, call: ToolCall, child: Delegation | None = None) -> HookVerdict:
-        """Each hook sees the arguments as the one before left them; a denial ends it."""
+        """Run the PreToolUse hooks. Each sees the arguments as the one before left them.
+
+        A denial ends the run.
+        """
         said = HookVerdict()
         for hook in self._hooks:
             given = call.input if said.input is None else said.input
@@ -160,7 +163,7 @@ class HookRunner:
         return said
 
     def build_after(self, child: Delegation | None = None) -> Sequence[After]:
-        """One step for every hook that looks at results: of a child's calls, where one is named."""
+        """Return one step for every hook that looks at results, for calls of `child` if given."""
         return [
             partial(self._after, hook, child) for hook in self._hooks if hook.event == "PostToolUse"
         ]
@@ -168,7 +171,7 @@ class HookRunner:
     async def run_event(
         self, event: HookEvent, subject: str = "", **details: Json
     ) -> Sequence[HookResult]:
-        """At the start or the end of a session or turn, or when the person has written a prompt."""
+        """Run the hooks for the start or end of a session or turn, or for the user's new prompt."""
         results = []
         for hook in self._hooks:
             if hook.is_about(event, subject):
@@ -226,7 +229,7 @@ class HookRunner:
     async def _after(
         self, hook: Hook, child: Delegation | None, call: ToolCall, output: Output
     ) -> Reaction | None:
-        """None: the hook has nothing to do with this call."""
+        """Return the hook's reaction; None if the call does not concern it."""
         reaction: Reaction | None = None
         for telling in self._describe_call(hook, "PostToolUse", call.name, call.input):
             details = self._details(call, telling, child)
@@ -291,7 +294,7 @@ def _apply_change(
 
 
 def _join_decisions(said: HookVerdict, result: HookResult) -> HookVerdict:
-    """The stricter of the two decides; the last change of the arguments holds."""
+    """Join two decisions: the stricter one wins, and the last change of the arguments holds."""
     changed = said.input if result.input is None else result.input
     if STRICTNESS.index(result.decision) <= STRICTNESS.index(said.decision):
         hook = result.hook if result.input is not None else said.hook

@@ -1,8 +1,8 @@
-"""Hooks as they stand in `hooks.json`: the form that is common in this field.
+"""Hooks as written in `hooks.json`, in the format that is common for agent hooks.
 
-What would lose a check stops the program: a file that is no JSON, a hook of a deciding event that
-cannot be run as it is written. Everything else that is not understood is a warning. Both name the
-file and the line.
+Anything that would lose a check stops the program: a file that is not JSON, or a hook of a deciding
+event that cannot run as written. Everything else that is not understood is a warning. Both name
+the file and the line.
 """
 
 import json
@@ -20,13 +20,13 @@ from agentcli.types.errors import SettingsError
 
 LONGEST_TIMEOUT_S = 3600
 LAST_TIMEOUT_S = 5.0
-"""Unless the file says otherwise: at the end of a session somebody waits for the program to go."""
+"""The default time limit at the end of a session, where the user waits for the program to exit."""
 EVENTS: dict[str, HookEvent] = {event: event for event in get_args(HookEvent)}
 DECIDING: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")
-"""A hook of these that does not run is a check that nobody makes."""
+"""Events whose hooks are checks. If such a hook does not run, the check is lost."""
 
 _MISSPELT = 0.85
-"""From this likeness on, an unknown event was meant to be one that decides."""
+"""The similarity from which an unknown event is taken for a misspelt deciding event."""
 _TOP = ("hooks", "description", "$schema")
 _GROUP = ("matcher", "hooks", "description")
 _ENTRY = ("type", "command", "shell", "timeout", "description", "statusMessage")
@@ -42,11 +42,11 @@ _FIX = "correct it: until then no hook is used, and nothing runs"
 class HooksFile:
     hooks: tuple[Hook, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What is in the file and has no effect, each with its line."""
+    """Entries of the file that have no effect, each with its line."""
 
 
 def parse_hooks(text: str, path: Path, *, project: Path | None = None) -> HooksFile:
-    """Raises SettingsError. `project`: the root of the project whose file it is."""
+    """Parse a hooks file. Raise SettingsError. `project` is the root of the project that has it."""
     try:
         document = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
@@ -89,7 +89,7 @@ class _HooksParser:
                     yield hook
 
     def _matcher(self, event: HookEvent, group: Mapping[str, Any]) -> str | None:
-        """None: nobody can tell what it means."""
+        """Return the matcher; None if it has no clear meaning."""
         matcher = group.get("matcher") or ""
         if event not in WITH_MATCHER:
             return ""
@@ -156,7 +156,7 @@ class _HooksParser:
                 self._warn(f"{what} has {name}, which has no effect here{hint}", name)
 
     def _refuse_misspelt(self, event: str) -> None:
-        """Raises SettingsError where an event that decides was meant; warns of any other."""
+        """Raise SettingsError if a deciding event was meant; warn about any other."""
         plain = {re.sub("[^a-z]", "", known.lower()): known for known in DECIDING}
         written = re.sub("[^a-z]", "", event.lower())
         meant = get_close_matches(written, plain, n=1, cutoff=_MISSPELT)
@@ -166,7 +166,7 @@ class _HooksParser:
         self._warn(f"{message} here, so its hooks do not run: there are {', '.join(EVENTS)}", event)
 
     def _complain(self, event: HookEvent, message: str, near: object) -> None:
-        """Raises SettingsError where a check would be lost."""
+        """Raise SettingsError if a check would be lost; otherwise warn."""
         if event in DECIDING:
             raise self._error(message, near)
         self._warn(f"{message}; it does not run", near)
@@ -181,6 +181,6 @@ class _HooksParser:
         return f"{self.path}:{self._line(near)}: {message}"
 
     def _line(self, word: object) -> int:
-        """Where the word first stands; the first line where it cannot be found."""
+        """Return the line where the word first occurs; the first line if it is not found."""
         at = self.text.find(json.dumps(word))
         return self.text.count("\n", 0, max(at, 0)) + 1

@@ -1,7 +1,7 @@
-"""The judge of every call: rules and mode, then hooks, a model, a person, and one verdict.
+"""The judge of every call: rules and mode, then hooks, a model, the user, and one verdict.
 
-What rules or plan mode refuse stays refused: nobody else is even asked. Arguments that a hook or a
-person changed are judged again before they may run.
+What rules or plan mode refuse stays refused: nobody else is even asked. Arguments that a hook or
+the user changed are judged again before they may run.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ Evaluate: TypeAlias = Callable[[EvaluationRequest], Awaitable[Verdict]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JudgedCall:
-    """One call, and what is known about it."""
+    """One call and everything known about it."""
 
     call: ToolCall
     tool: Tool
     effect: Effect
     subject: CallSubject
     preview: Preview | None
-    """None: the arguments were changed, so what was prepared is no longer true."""
+    """None if the arguments were changed, since the prepared preview is then out of date."""
     child: Delegation | None
 
 
@@ -57,8 +57,8 @@ class PolicyJudge:
         hooks: HookRunner | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
-        """`asker` None: nobody can be asked, and what would be asked is denied.
-        `opinion`: of a model, where a rule wants one; None: then a person is asked."""
+        """If `ask_user` is None, nobody can be asked, and what would be asked is denied.
+        `evaluate` asks a model where a rule wants it; if it is None, the user is asked."""
         self.mode = mode
         self._decider = decider
         self._subjects = subjects
@@ -78,7 +78,7 @@ class PolicyJudge:
         preview: Preview,
         child: Delegation | None = None,
     ) -> Verdict:
-        """`child`: the agent that makes the call, where it is not the session's own."""
+        """Return the verdict. `child` is the calling agent, if it is not the session's own."""
         case = self._case(call, tool=tool, effect=effect, preview=preview, child=child)
         if refusal := self._refuse(case):
             return refusal
@@ -97,7 +97,7 @@ class PolicyJudge:
         return replace(verdict, decision="modify", input=said.input, reason=reason)
 
     def suggest(self, call: ToolCall) -> RuleSuggestion:
-        """What to offer for "this session" and "always", exactly as it would be stored."""
+        """Return what to offer for "this session" and "always", exactly as it would be stored."""
         subject = self._asked_about.get(call.id) or self._subjects.build(call.name, call.input)
         asks = self._decider.asks(subject) or self._decider.judges(subject)
         return RuleSuggestion(reason=asks.reason) if asks else suggest_rules(subject, self._decider)
@@ -120,7 +120,7 @@ class PolicyJudge:
         )
 
     def _change_input(self, case: _JudgedCall, new_input: Json, *, by: By) -> _JudgedCall | Verdict:
-        """The case with other arguments, or the refusal they meet."""
+        """Return the case with other arguments, or the refusal of these arguments."""
         call = replace(case.call, input=new_input)
         try:
             effect = case.tool.effect(case.tool.parse(new_input))
@@ -142,7 +142,7 @@ class PolicyJudge:
         if self._asker is None:
             return self._deny_unattended(case, verdict)
         async with self._one_question_at_a_time:
-            # An answer to the question before may have been "for the whole session".
+            # The answer to the previous question may have been "for the whole session".
             now = self._decide(case, said)
             return await self._ask(case, verdict) if now.decision == "ask" else now
 
@@ -184,15 +184,15 @@ class PolicyJudge:
         finally:
             del self._asked_about[case.call.id]
         if answer.confinement == NO_GRANTS:
-            # A yes to a question is a yes to what the rule that asks would give.
+            # Approval of a call includes the grants of the rule that asks.
             answer = replace(answer, confinement=verdict.confinement)
         return self._apply_answer(case, answer)
 
     async def _preview(self, case: _JudgedCall) -> Details | None:
-        """Raises ToolError where it cannot be done: then nobody is asked.
+        """Return the preview. Raise ToolError if it cannot be made: then nobody is asked.
 
-        Why it cannot be done may tell what is in a file. Where reading that would be asked about
-        or denied, the question comes first."""
+        The reason of the error may reveal what is in a file. If reading that file would be asked
+        about or denied, return None instead, so that the question comes first."""
         try:
             return await case.preview() if case.preview else None
         except ToolError:
@@ -203,7 +203,7 @@ class PolicyJudge:
             return None
 
     def _apply_answer(self, case: _JudgedCall, answer: Verdict) -> Verdict:
-        """The person's answer, as far as it can be: what a rule refuses they cannot type either."""
+        """Return the user's answer as far as rules permit: typed arguments can be refused, too."""
         if answer.decision == "modify":
             changed = self._change_input(case, answer.input, by="person")
             return changed if isinstance(changed, Verdict) else answer
@@ -223,7 +223,7 @@ class PolicyJudge:
             self._decider.add(make_session_rule(case.subject.command))
 
     def _deny_unattended(self, case: _JudgedCall, verdict: Verdict) -> Verdict:
-        """A denial that says what would have permitted it."""
+        """Return a denial that says what would have permitted the call."""
         suggestion = suggest_rules(case.subject, self._decider)
         remedy, way = "", ""
         if verdict.by != "mode":

@@ -1,9 +1,9 @@
-"""Every event without secrets, as the log, the screen and later requests get it.
+"""Masking of secrets in every event, for the log, the screen and later requests.
 
-Whatever kind of event it is, all text in it is masked but ids and pictures. What has to stay as it
-is, to the byte, is a provider's own data, of which only known secrets are taken out: what merely
-looks like one may be part of a signature. Where its own text was masked, a block loses that data,
-which would vouch for another text.
+All text of every kind of event is masked, except ids and images. A provider's own data must stay
+the same to the byte, so only known secrets are removed from it: what merely looks like one may be
+part of a signature. If a block's own text was masked, the block loses that data, because it would
+vouch for a different text.
 """
 
 from collections.abc import Iterator
@@ -20,22 +20,22 @@ from agentcli.types.messages import Echo, Image, Opaque
 _NO_TEXT = frozenset(("type", "id", "call_id", "role", "protocol", "session"))
 
 _WITHOUT_TEXT = frozenset((bool, int, float, type(None)))
-"""Most values are of these kinds, or plain text: for them it must be known quickly."""
+"""Types without text. Most values have one of these or are plain text, so this check is fast."""
 
 Piece = TextDelta | ThinkingDelta | CallDelta
 
 
 class EventMasking:
-    """One per session: it knows what of a reply has arrived."""
+    """The masking of one session. It keeps track of the part of a reply that has arrived."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._stream: RedactedStream | None = None
         self._latest: Piece | None = None
-        """Of the text that is arriving."""
+        """The latest piece of the text that is arriving."""
 
     def __call__(self, event: Event) -> Iterator[Event]:
-        """The event, masked; before it what was held back of a text that it ends."""
+        """Yield the event, masked. If it ends a text, yield the held-back rest of that first."""
         match event:
             case TextDelta() | ThinkingDelta() | CallDelta():
                 yield from self._piece(event)
@@ -46,7 +46,7 @@ class EventMasking:
                 yield self.mask_value(event)
 
     def mask_value(self, value: Any) -> Any:
-        """The value itself where nothing had to be masked."""
+        """Return the value, masked; the same object if nothing had to be masked."""
         if (kind := type(value)) in _WITHOUT_TEXT:
             return value
         if kind is str:

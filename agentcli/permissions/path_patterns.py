@@ -1,7 +1,7 @@
-"""A path pattern followed character by character, in time that does not explode.
+"""Matching of path patterns character by character, in bounded time.
 
 A repository's rules are used without trust, and a regular expression with many wildcards can take
-forever on a name made for it. This takes as long as pattern times name, whatever they are.
+forever on a crafted name. This takes at most time proportional to pattern length times name length.
 """
 
 import re
@@ -17,14 +17,14 @@ ANYTHING = "**"
 IN_A_NAME = "*"
 
 _State = tuple[int, bool]
-"""How many steps are done, and whether it stands within a folder's name."""
+"""The number of steps done, and whether the match is inside a folder's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobStep:
     token: str
     one: re.Pattern[str] | None
-    """Of the one character it takes; None for the wildcards of any length."""
+    """The pattern of the one character it takes; None for the wildcards of any length."""
 
 
 def is_matched(steps: Sequence[GlobStep], name: str) -> bool:
@@ -39,7 +39,7 @@ def is_matched(steps: Sequence[GlobStep], name: str) -> bool:
 
 
 def _close_states(steps: Sequence[GlobStep], states: Iterable[_State]) -> set[_State]:
-    """With all that is reached by letting wildcards be empty."""
+    """Add all states that are reached if wildcards are empty."""
     reached: set[_State] = set()
     for done, inside in states:
         reached.add((done, inside))
@@ -67,7 +67,7 @@ def _advance(steps: Sequence[GlobStep], state: _State, char: str) -> list[_State
     return [(done, True)]
 
 
-# Path patterns of rules: `src/**`, `**/.env*`, `*.md`.
+# Path patterns of rules: `src/**`, `**/.env*`, `*.md`
 
 
 FEW_WILDCARDS = 2
@@ -82,11 +82,11 @@ _TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?[^\]/]+\]|.", re.DOTALL)
 @dataclass(frozen=True, slots=True)
 class PathPattern:
     glob: str
-    """As a whole: with `**/` in front where it holds at any depth."""
+    """The whole pattern, with `**/` in front if it holds at any depth."""
 
     @staticmethod
     def parse(text: str) -> "PathPattern":
-        """Raises ValueError with what is wrong, as the end of a sentence."""
+        """Parse a pattern. Raise ValueError whose message is the end of a sentence."""
         glob = text.strip()
         if glob.startswith("~/"):
             glob = Path(glob).expanduser().as_posix()
@@ -101,19 +101,22 @@ class PathPattern:
         return PathPattern(f"**/{whole}" if holds_anywhere else whole.removeprefix("./"))
 
     def covers(self, path: Path, root: Path) -> bool:
-        """Strictly: for what is to be allowed."""
+        """Return whether the path matches strictly. For allow rules."""
         name = self._name(path, root)
         return name is not None and _strict(self.glob)(name)
 
     def touches(self, path: Path, root: Path) -> bool:
-        """Widely: for what is to be asked about or denied."""
+        """Return whether the path or a folder above it matches, ignoring case. For ask and deny."""
         name = self._name(path, root)
         if name is None and self.glob.startswith("**"):
             name = _normal(path.as_posix()).lstrip("/")
         return name is not None and any(map(_wide(self.glob), _with_folders(name)))
 
     def _name(self, path: Path, root: Path) -> str | None:
-        """The path as this pattern sees it: whole, or from the root; None: it is not under it."""
+        """Return the path as this pattern sees it: absolute, or relative to the root.
+
+        None if the pattern is relative and the path is not below the root.
+        """
         whole, base = path.as_posix(), root.as_posix().rstrip("/")
         if self.glob.startswith("/"):
             return _normal(whole)
@@ -123,7 +126,7 @@ class PathPattern:
 
 
 def _with_folders(name: str) -> Iterator[str]:
-    """`a`, `a/b` and `a/b/c` of `a/b/c`."""
+    """Yield `a`, `a/b` and `a/b/c` for `a/b/c`."""
     slash = name.find("/", 1)
     while slash >= 0:
         yield name[:slash]
@@ -138,13 +141,13 @@ def _strict(glob: str) -> Matches:
 
 @lru_cache(maxsize=512)
 def _wide(glob: str) -> Matches:
-    # What is below a folder is out of reach only if the folder itself is.
+    # What is below a folder is out of reach only if the folder itself is, so match that, too.
     itself, folder = (_matcher(one, re.IGNORECASE) for one in (glob, glob.removesuffix("/**")))
     return lambda name: itself(name) or folder(name)
 
 
 def _matcher(glob: str, flags: re.RegexFlag) -> Matches:
-    """By a regular expression, as long as it cannot take forever."""
+    """Return a matcher for the glob: a regular expression, unless that could take forever."""
     tokens = _TOKEN.findall(_REPEATED.sub(r"\1\2", _normal(glob)))
     if sum(token in _WILDCARDS for token in tokens) <= FEW_WILDCARDS:
         expression = re.compile("".join(map(_token_expression, tokens)), flags)

@@ -1,4 +1,4 @@
-"""Where rules come from: the person's files, the project's, `--policy`, `--allow` and `--deny`.
+"""Sources of rules: the user's files, the project's, `--policy`, `--allow` and `--deny`.
 
 A rule file that cannot be understood as a whole stops the program: with half of the rules, a
 refusal could be missing. Every error names the file, the line where possible, and the fix.
@@ -43,7 +43,7 @@ def load_rules(
     must_exist: bool = False,
     tools: Collection[str] = KNOWN_TOOLS,
 ) -> tuple[PermissionRule, ...]:
-    """The rules of a file that holds nothing else. Raises SettingsError."""
+    """Load a file that has only rules. Raise SettingsError."""
     if not path.exists() and not must_exist:
         return ()
     try:
@@ -59,7 +59,7 @@ def load_rules(
 def parse_rules(
     data: bytes, path: Path, *, source: Source, tools: Collection[str] = KNOWN_TOOLS
 ) -> tuple[PermissionRule, ...]:
-    """The rules of a file that was read already. Raises SettingsError."""
+    """Parse the content of a file that has only rules. Raise SettingsError."""
     try:
         text = data.decode("utf-8")
         document = tomllib.loads(text)
@@ -81,7 +81,7 @@ def parse_rule_tables(
     source: Source,
     tools: Collection[str] = KNOWN_TOOLS,
 ) -> tuple[PermissionRule, ...]:
-    """The `[[rule]]` tables of a settings file that was read already."""
+    """Parse the `[[rule]]` tables of a parsed settings file. Raise SettingsError."""
     tables = document.get("rule", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SettingsError(f"{path}: rules are written as [[rule]] tables", hint=_HOW)
@@ -99,7 +99,7 @@ def parse_rule_tables(
 def rules_from_options(
     *, allow: Iterable[str] = (), deny: Iterable[str] = (), tools: Collection[str] = KNOWN_TOOLS
 ) -> tuple[PermissionRule, ...]:
-    """Of `--allow` and `--deny`. Raises UsageError."""
+    """Return the rules of `--allow` and `--deny`. Raise UsageError."""
     given: list[tuple[RuleDecision, str]] = [("deny", text) for text in deny]
     given += [("allow", text) for text in allow]
     rules = []
@@ -138,7 +138,7 @@ def _parse_rule_table(
 
 
 def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
-    """What commands get besides; a repository cannot give it to itself."""
+    """Return what commands are granted besides. A repository cannot grant itself anything."""
     network, writable = table.get("network", False), table.get("writable", [])
     if not isinstance(network, bool):
         raise RuleError(f"network must be true or false, not {json.dumps(network)}")
@@ -178,7 +178,7 @@ def _examples(table: dict[str, Any], field: str) -> Sequence[str]:
 
 
 def _matches(rule: PermissionRule, example: str) -> bool:
-    """As in a call: strictly for allow, widely for ask and deny."""
+    """Return whether the rule matches as in a call: strictly for allow, widely for ask and deny."""
     root = Path("/workspace")
     subjects = SubjectFactory(workspace=root, cwd=lambda: root, real_path=lambda path: path)
     if rule.effects:
@@ -203,7 +203,7 @@ def _matches(rule: PermissionRule, example: str) -> bool:
 
 
 def store_rule(path: Path, text: str, decision: RuleDecision = "allow") -> None:
-    """Adds a rule to the person's own file, once. Raises RuleError, OSError or SettingsError."""
+    """Add a rule to the user's own file, once. Raise RuleError, OSError or SettingsError."""
     parse_rule(text, decision, source="user")
     if any(
         (rule.text, rule.decision) == (text, decision) for rule in load_rules(path, source="user")

@@ -1,8 +1,8 @@
-"""Programs that run other programs: what a rule for them would really allow.
+"""Programs that run other programs, and what a rule for them would really allow.
 
-An allow rule names a program by the first words of a command. Where those words are a wrapper, an
-interpreter or a launcher, what runs stands in the words after them, so such a rule has to reach
-further, or the command has to be allowed as a whole.
+An allow rule names a program by the first words of a command. If those words are a wrapper, an
+interpreter or a launcher, the words after them say what runs. So the rule must include more words,
+or the command must be allowed as a whole.
 """
 
 import re
@@ -19,14 +19,14 @@ WRAPPERS = split_names(
     vim nvim view ex ed emacs nano less more man info gawk mawk nawk m4 rlwrap cpulimit prlimit
     numactl setarch setpriv capsh xvfb-run dbus-run-session fakeroot proot sqlite3 psql mysql"""
 )
-"""They run what stands in their words or what is typed into them."""
+"""Programs that run what their words name or what is typed into them."""
 
 SHELL_STATE = split_names(
     """eval exec source . command builtin trap alias unalias set shopt export declare typeset
     readonly local unset hash enable bind complete compgen mapfile readarray read let pushd popd
     umask ulimit fc history"""
 )
-"""Builtins that run their words, or change what the commands after them mean."""
+"""Builtins that run their words, or change the meaning of later commands."""
 
 SHELLS = split_names("sh bash dash ash zsh ksh mksh fish csh tcsh pwsh")
 
@@ -34,7 +34,7 @@ INTERPRETERS = SHELLS | split_names(
     """python pypy node nodejs deno bun perl ruby php lua luajit Rscript julia tclsh osascript
     groovy scala jshell elixir swift guile racket tsx ts-node"""
 )
-"""They run the script they are given, and code from options or standard input."""
+"""Programs that run a script file, and code from options or standard input."""
 
 LAUNCHERS = tuple(
     tuple(launcher.split())
@@ -53,7 +53,7 @@ LAUNCHERS = tuple(
         *("python -m", "deno run", "deno eval", "bun run", "corepack", "hyperfine"),
     )
 )
-"""The word after these is a program."""
+"""Commands that run the program named by the next word."""
 
 _RUNNING_OPTIONS = split_names(
     """exec exec-batch rsh rsync-path pre to-command use-compress-program compress-program
@@ -75,10 +75,10 @@ _RUNNING_OPTIONS_OF = {
     "pip": split_names("python"),
     "tar": split_names("files-from"),
 }
-"""For one program each: what makes it run a file that the words name."""
+"""Options, by program, that make it run a file named in the words."""
 _RUNNING_LETTERS = {"tar": "IFT", "rsync": "e", "fd": "xX", "fdfind": "xX", "wget": "e", "zip": "T"}
 _GIT_RUNNING_COMMANDS = split_names("remote-ext remote-fd instaweb for-each-repo")
-"""What they run may stand in any of the words."""
+"""Git commands where any word may name what they run."""
 _GIT_RUNNING_LETTERS = {"rebase": "x", "clone": "uc", "difftool": "x", "archive": "o"}
 _COMPILER = re.compile(
     r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|gfortran)(?:-[0-9.]+)?", re.ASCII
@@ -86,19 +86,21 @@ _COMPILER = re.compile(
 _RUNNING_WORD_OF_COMPILER = re.compile(
     r"-B|@|--?(?:wrapper|specs|fplugin|iplugindir|Xclang|ld-path|fuse-ld=.*/)|-.*-plugin"
 )
-"""It takes its parts, or code to load, from there; what a file holds may say so, too."""
+"""Options that tell a compiler where to find its own parts or code to load. The content of a file
+can have the same effect.
+"""
 _HAVE_STRATEGIES = split_names("merge pull rebase cherry-pick revert")
 _SIGN_OFF_BY_S = split_names("cherry-pick revert")
 _OWN_STRATEGIES = split_names("ort recursive resolve octopus ours subtree")
 _STRATEGY = re.compile(r"(?:-[a-ln-rt-zA-EG-RT-WYZ]*s|--strategy(?:=|$))(.*)")
-"""Not behind a letter that takes the rest of its word for a value, as in `-Xours`."""
+"""The strategy option, not after a letter that takes the rest of its word as a value: `-Xours`."""
 _TAKE_CODE = split_names("find fd fdfind sed awk make tar")
 _ABBREVIATE_OPTIONS = split_names("tar gtar wget git zip")
 _SHORTEST_ABBREVIATION = 4
 
 
 def get_program_name(word: str) -> str:
-    """The program behind a word: without its directory, and `python` for `python3.12`."""
+    """Return the program's name without its directory, and `python` for `python3.12`."""
     name = (word.rstrip("/").rpartition("/")[2] or word).removesuffix(".exe")
     return name.rstrip("0123456789.") if name.startswith(("python", "pypy", "lua")) else name
 
@@ -109,7 +111,7 @@ def runs_others(program: str) -> bool:
 
 
 def may_run_others(argv: Sequence[str]) -> bool:
-    """Whether some of these words may name a program, or be code for one."""
+    """Return whether some of these words may name a program, or be code for one."""
     return (
         runs_others(argv[0])
         or get_program_name(argv[0]) in _TAKE_CODE
@@ -120,14 +122,17 @@ def may_run_others(argv: Sequence[str]) -> bool:
 
 
 def find_launcher(argv: Sequence[str]) -> tuple[str, ...] | None:
-    """The launcher that these words begin with."""
+    """Return the launcher that these words begin with, or None."""
     begin = (get_program_name(argv[0]), *argv[1:])
     lengths = (_measure_launcher(one, begin) for one in LAUNCHERS if one[0] == begin[0])
     return next((begin[:length] for length in lengths if length), None)
 
 
 def _measure_launcher(launcher: Sequence[str], words: Sequence[str]) -> int:
-    """How many words it takes, with options between its own that may have a value; 0: not it."""
+    """Return how many words the launcher takes; 0 if the words do not begin with it.
+
+    Options between its own words count, also with a value.
+    """
     at = 0
     for expected in launcher:
         while words[at : at + 1] != (expected,):
@@ -142,7 +147,7 @@ def _measure_launcher(launcher: Sequence[str], words: Sequence[str]) -> int:
 
 
 def find_running_option(argv: Sequence[str], *, after: int) -> str | None:
-    """An option from the word number `after` on that makes the program run another one."""
+    """Return an option from word number `after` on that makes the program run another one."""
     program = get_program_name(argv[0])
     if _COMPILER.fullmatch(program):
         return next(filter(_RUNNING_WORD_OF_COMPILER.match, argv[after:]), None)
@@ -171,7 +176,7 @@ def _running_word(program: str, argv: Sequence[str], after: int) -> str | None:
 
 
 def _running_in_git(command: str = "", *words: str) -> str | None:
-    """A command that runs others, or a strategy: one that is not git's own is a program."""
+    """Return a git command that runs others, or a strategy that is not git's own but a program."""
     if command in _GIT_RUNNING_COMMANDS:
         return command
     if command not in _HAVE_STRATEGIES:
@@ -185,7 +190,10 @@ def _running_in_git(command: str = "", *words: str) -> str | None:
 
 
 def _runs_without_dash(word: str, *, is_first: bool) -> bool:
-    """`tar cfI x program y`, and `tar xf host:x`, which is fetched by a program."""
+    """Return whether a word of tar without a dash runs a program.
+
+    `tar cfI x program y` does, and so does `tar xf host:x`, which a program fetches.
+    """
     if word.startswith("-"):
         return False
     return ":" in word or (is_first and any(letter in word for letter in _RUNNING_LETTERS["tar"]))
@@ -200,11 +208,11 @@ def _is_running_option(name: str, program: str) -> bool:
 
 
 def is_script(word: str) -> bool:
-    """Whether an interpreter takes this word for a script in a file, and not for anything else."""
+    """Return whether an interpreter takes this word for a script file, and for nothing else."""
     return not word.startswith(("-", "/dev/", "/proc/"))
 
 
 def reads_code(argv: Sequence[str]) -> bool:
-    """Whether this is an interpreter that takes its program from standard input."""
+    """Return whether this is an interpreter that reads its program from standard input."""
     is_interpreter = get_program_name(argv[0]) in INTERPRETERS
     return is_interpreter and not any(is_script(word) for word in argv[1:])

@@ -1,8 +1,8 @@
-"""What a repository brings along for agentcli: `.agentcli` and the scripts its commands name.
+"""The files a repository brings for agentcli: `.agentcli` and the scripts its commands name.
 
-It is read once, by handles that follow no link, and whoever uses a file of it uses these bytes: the
-hash that a person trusted is of exactly what runs. Rules are kept apart, since they can only refuse
-and need no trust.
+They are read once, through handles that follow no link, and all code uses these bytes: the hash
+that the user trusted is of exactly what runs. Rules are kept apart, since they can only
+refuse and need no trust.
 """
 
 import hashlib
@@ -50,14 +50,14 @@ _ROOT_NAME = re.compile(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFiles:
     root: Path
-    """The real path of the directory that `.agentcli` is in."""
+    """The real path of the directory that contains `.agentcli`."""
     files: Mapping[str, bytes]
-    """What executes or redirects, by name below `.agentcli`."""
+    """Files that execute or redirect, by name below `.agentcli`."""
     rules: bytes | None
     scripts: Mapping[str, str]
     """Files of the repository that commands name, with the hash of each."""
     problems: tuple[str, ...] = ()
-    """Why it cannot be trusted as it is."""
+    """Reasons why the project cannot be trusted in its current state."""
 
     @property
     def fingerprint(self) -> str:
@@ -75,7 +75,10 @@ class ProjectFiles:
 
 
 def read_project(root: Path) -> ProjectFiles | None:
-    """None: there is nothing in this directory. OSError when it cannot even be looked at."""
+    """Return the project's files; None if it has none.
+
+    Raise OSError if the directory cannot be examined.
+    """
     reading = _ProjectReader()
     try:
         with descend(root, [DIRECTORY]) as folder:
@@ -141,7 +144,7 @@ class _ProjectReader:
             self.problems.append(f"{DIRECTORY}/{printable(path)} {what}")
 
     def scripts(self, root: Path) -> dict[str, str]:
-        """By name: what the commands of hooks and servers would run of the repository itself."""
+        """Return the repository's own scripts that hooks and servers would run: name and hash."""
         found: dict[str, str] = {}
         for word, is_run in sorted(set(_words_of_commands(self.files))):
             place = Path(os.path.realpath(root / _ROOT_NAME.sub(str(root), word)))
@@ -159,7 +162,7 @@ class _ProjectReader:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether it executes, redirects or rules; skills and other texts are only ever read."""
+    """Return whether the file executes, redirects or has rules. Other texts are only read."""
     first, *rest = path.split("/")
     if first == COMMANDS:
         return not rest or path.endswith(".md")
@@ -167,9 +170,9 @@ def _is_ours(path: str) -> bool:
 
 
 def _words_of_commands(files: Mapping[str, bytes]) -> Iterator[tuple[str, bool]]:
-    """Every word that may be a path, and whether a program is named that would run it."""
+    """Yield every word that may be a path, and whether a program that would run it precedes it."""
     for name in (HOOKS, SERVERS):
-        with suppress(ValueError, RecursionError):  # whoever uses the file says what is wrong
+        with suppress(ValueError, RecursionError):  # the code that uses the file reports the error
             texts = _texts(json.loads(files.get(name, b"null")))
             yield from _with_runner(texts)
             for text in texts:
@@ -187,7 +190,7 @@ def _with_runner(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _looks_like_script(place: Path) -> bool:
-    """Data that a command writes or reads is named like a script is; only scripts count."""
+    """Return whether the file is a script. Data files may be named in commands, too."""
     with place.open("rb") as file:
         begins = file.read(2)
     return begins == b"#!" or os.access(place, os.X_OK) or place.suffix in _SCRIPT_SUFFIXES
@@ -205,14 +208,14 @@ def _texts(value: Any) -> Sequence[str]:
             return []
 
 
-# What a project's files would do, in words for the person who is asked to trust them.
+# Descriptions of a project's files, for the user who is asked to trust them
 
 
 _SHOWN_CHARS = 300
 
 
 def summarize_files(files: ProjectFiles) -> str:
-    """On one line: `settings.toml, 2 hooks, 1 server and 3 commands`."""
+    """Return a one-line summary: `settings.toml, 2 hooks, 1 server and 3 commands`."""
     counted = (
         (HOOKS, _hooks(files), "hook"),
         (SERVERS, _servers(files), "server"),
@@ -230,7 +233,7 @@ def summarize_files(files: ProjectFiles) -> str:
 
 
 def describe_files(files: ProjectFiles) -> Iterator[str]:
-    """One line for everything that would be used or run."""
+    """Yield one line for everything that would be used or run."""
     yield from (f"problem   {problem}" for problem in files.problems)
     yield from (f"setting   {_display(key)} = {_display(value)}" for key, value in _settings(files))
     yield from (f"hook      {line}" for line in _hooks(files))

@@ -1,8 +1,8 @@
-"""Where a tool's text comes from, as far as it is not the workspace: such text is told apart.
+"""The origin of a tool's text, if it is not the workspace. Such text is labelled.
 
-What is labelled: the tools of servers, commands that could reach the network, files outside of the
-workspace, and the kept output of any of these. It is a label and no proof: what a command saved in
-the workspace yesterday is a file of the workspace today.
+Labelled are tools of servers, commands that could reach the network, files outside the workspace,
+and the stored output of any of these. It is a label and no proof: what a command saved in the
+workspace yesterday is a file of the workspace today.
 """
 
 import re
@@ -18,8 +18,8 @@ NETWORK = "the network"
 OUTSIDE = "outside the workspace"
 
 NetworkReach = Literal["none", "granted", "unconfined"]
-"""What a command could reach of the network: nothing, what a rule gave it, or all, as nothing
-confines commands at all."""
+"""The network access of a command: none, granted by a rule, or unlimited because nothing confines
+commands."""
 
 _FETCHERS = re.compile(
     r"(?<![\w.-])(?:curl|wget|https?|xh|aria2c|lynx|w3m|e?links|gh|glab|ssh|scp|sftp|ftp|nc|ncat"
@@ -38,15 +38,16 @@ class OriginTracker:
         source: Callable[[str], str],
         facts: Iterable[Fact] = (),
     ) -> None:
-        """`own`: the session's kept outputs, and what the person has put there for the model.
-        `reach`: of a call, by its id. `source`: of a tool. `facts`: what happened before."""
+        """`own` are the session's stored outputs, and files that the user put there for the model.
+        `reach` returns the network reach of a call by its id, `source` the source of a tool by
+        name. `facts` are the earlier events of the session."""
         self._workspace = workspace
         self._own = own
         self._reach = reach
         self._source = source
         self._logs: dict[str, str] = {}
         self.is_untrusted = False
-        """Whether any text from elsewhere has been told to the model."""
+        """True if the model has seen any text from outside the workspace."""
         for fact in facts:
             if isinstance(fact, FileAttached):
                 self.is_untrusted = True
@@ -56,14 +57,14 @@ class OriginTracker:
                     self._logs[fact.result.details.log_path] = fact.result.origin
 
     def __call__(self, call: ToolCall, output: Output) -> str:
-        """The origin of a result; empty: the workspace."""
+        """Return the origin of a result; empty if it is the workspace."""
         origin = (
             output.origin or self._origin_of_server(call) or self._origin_of_details(call, output)
         )
         if origin and isinstance(output.details, Command):
             self._logs[output.details.log_path] = origin
             if output.details.background_pid is not None and not output.details.was_moved:
-                return ""  # nothing of it has been told yet
+                return ""  # the model has seen nothing of it yet
         self.is_untrusted = self.is_untrusted or bool(origin)
         return origin
 
@@ -87,7 +88,7 @@ class OriginTracker:
         return next((origin for log, origin in self._logs.items() if log and log in command), "")
 
     def _origin_of_path(self, path: str) -> str:
-        """By the path as it was given: a link in the workspace that leads out is never followed."""
+        """Return the origin by the path as given. A link out of the workspace is never followed."""
         place = self._workspace / path
         if place.is_relative_to(self._workspace):
             return ""

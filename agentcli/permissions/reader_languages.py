@@ -1,6 +1,7 @@
 """Readers whose words are a small language of their own: find, sed, awk, jq, test, printf, date.
 
-Each function raises Unproven unless every word is of the part of that language that only reads.
+Each function raises Unproven unless every word belongs to the part of that language that only
+reads.
 """
 
 import re
@@ -43,7 +44,7 @@ def find(words: Sequence[ShellWord]) -> None:
             raise Unproven(f"find {word}")
 
 
-# No backslash, bracket or delimiter in a pattern: where it ends must not be a matter of dialect.
+# No backslash, bracket or delimiter in a pattern: its end must not depend on the dialect.
 _SED_TEXT = r"[A-Za-z0-9 _.,:=+*^$@%\"'<>-]"
 _SED_ADDRESS = rf"(?:\d+|\$|/{_SED_TEXT}+/)"
 _SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?)?"
@@ -61,7 +62,7 @@ def sed(words: Sequence[ShellWord]) -> None:
 
 
 def _collect_values(words: Sequence[ShellWord], options: Sequence[str]) -> list[str]:
-    """Values given in a word of their own; other spellings of the option are unproven."""
+    """Return the values given in a separate word. Raise Unproven for other spellings."""
     values: list[str] = []
     for word, following in pairwise([*words, ShellWord("")]):
         if word.text in options:
@@ -95,7 +96,7 @@ _JQ_OPTIONS = ReaderOptions.parse(
 
 
 def jq(words: Sequence[ShellWord]) -> None:
-    """A jq filter cannot write or start anything; only its options need a look."""
+    """Check only the options: a jq filter cannot write or start anything."""
     refuse_unsafe_globs(words)
     rest, kept = list(words), list[ShellWord]()
     while rest:
@@ -114,7 +115,7 @@ _TEST_OPERATORS = split_names(
 
 
 def condition(words: Sequence[ShellWord]) -> None:
-    """Without -v and -R: those evaluate a subscript, and with it any command inside."""
+    """Refuse -v and -R: they evaluate a subscript, and with it any command inside."""
     refuse_globs(words)
     for word in words:
         is_operator = word.text in _TEST_OPERATORS or re.fullmatch(r"-\d*", word.text)
@@ -126,7 +127,7 @@ _PRINTF_FORMAT = re.compile(r"(?:[^%]|%%|%[-+ #0]*\d*(?:\.\d+)?[sdiouxXeEfgGcbq]
 
 
 def printf(words: Sequence[ShellWord]) -> None:
-    """Without -v and %n: those assign a variable."""
+    """Refuse -v and %n: they assign a variable."""
     if not words or words[0].is_glob or words[0].text.startswith("-"):
         raise Unproven("printf without a plain format")
     if not _PRINTF_FORMAT.fullmatch(words[0].text):

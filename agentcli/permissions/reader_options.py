@@ -1,6 +1,6 @@
-"""The options of a program that are known to only read, and a walk that accepts no others.
+"""The options of a program that are known to only read, and a parser that accepts no others.
 
-The lists name what is allowed. An option that is not listed, also an abbreviated one, is unproven.
+The lists name what is allowed. An option that is not listed is unproven, even an abbreviated one.
 """
 
 import re
@@ -17,25 +17,26 @@ def split_names(text: str) -> frozenset[str]:
 
 
 class Unproven(Exception):
-    """These words are not known to only read; the message says which of them."""
+    """Words that are not known to only read; the message names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
     flags: frozenset[str]
     valued: frozenset[str]
-    """Take a value, in the same word or in the next."""
+    """Options that take a value, in the same word or in the next."""
     attached: frozenset[str]
-    """May have a value, in the same word only."""
+    """Options that may have a value, in the same word only."""
     separate: frozenset[str]
-    """Take a value, in the next word only."""
+    """Options that take a value, in the next word only."""
     takes_numbers: bool
-    """`-20` is an option."""
+    """True if `-20` is an option."""
 
     @staticmethod
     def parse(notation: str) -> "ReaderOptions":
-        """`-ab` two flags, `-n:` takes a value, `-U?` may have one attached, `-#` any number.
+        """Parse the notation of the option lists.
 
+        `-ab` is two flags, `-n:` takes a value, `-U?` may have one attached, `-#` is any number.
         Long options likewise: `--all --lines: --color?`. With `-L!` the value is in the next word.
         """
         found: dict[str, set[str]] = {"": set(), ":": set(), "?": set(), "!": set()}
@@ -58,7 +59,7 @@ class ReaderOptions:
         )
 
     def operands(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """The words that are no options and no values of options. Raises Unproven."""
+        """Return the words that are neither options nor their values. Raise Unproven."""
         operands: list[ShellWord] = []
         rest = list(words)
         while rest:
@@ -72,7 +73,10 @@ class ReaderOptions:
         return operands
 
     def _wants_value(self, text: str) -> bool:
-        """Whether the next word is this option's value. Raises Unproven for what is not listed."""
+        """Return whether the next word is this option's value.
+
+        Raise Unproven if the option is not listed.
+        """
         if self.takes_numbers and _NUMBER.fullmatch(text):
             return False
         if text.startswith("--"):
@@ -103,13 +107,13 @@ def _take_value(option: str, rest: list[ShellWord]) -> None:
     if not rest:
         raise Unproven(f"option {option} without a value")
     value = rest.pop(0).text
-    # If some version of the program takes no value here, this word must not be an option of it.
+    # If some version of the program takes no value here, this word must not be an option.
     if value.startswith("-") and value != "-" and not _NUMBER.fullmatch(value):
         raise Unproven(f"option {option} with the value {value}")
 
 
 def refuse_unsafe_globs(words: Sequence[ShellWord], *, may_become_options: bool = False) -> None:
-    """File names that a glob stands for must not be taken for options: `*` may match `-o`."""
+    """Raise Unproven if a glob may match a file named like an option: `*` may match `-o`."""
     for word in words:
         first = word.text[:1]
         if word.is_glob and (first == "-" or (first in "*?[" and not may_become_options)):
@@ -117,7 +121,7 @@ def refuse_unsafe_globs(words: Sequence[ShellWord], *, may_become_options: bool 
 
 
 def refuse_globs(words: Sequence[ShellWord]) -> None:
-    """Where the number of words matters."""
+    """Raise Unproven for any glob. For programs where the number of words matters."""
     for word in words:
         if word.is_glob:
             raise Unproven(f"{word.text}, which may match several files")

@@ -1,6 +1,6 @@
-"""The programs that are known to read, each with the words it may have and still only read.
+"""The programs that are known to read, each with the words with which it still only reads.
 
-Reading may reach outside the workspace: what can be read at all is the sandbox's to say.
+Reading may reach outside the workspace: the sandbox decides what can be read at all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ from agentcli.permissions.shell import ShellWord
 
 @dataclass(frozen=True, slots=True)
 class ReaderForm:
-    """A program whose words are options and operands as usual."""
+    """A program whose words are ordinary options and operands."""
 
     options: str = ""
-    """In the notation of `Options.of`."""
+    """The options in the notation of `ReaderOptions.parse`."""
     most: int | None = None
-    """How many operands it may have: a second one of `uniq` is written to."""
+    """The largest number of operands. `uniq`, for example, writes to its second one."""
     harmless: bool = False
-    """No option of it can do anything but read, so a glob may match a name like an option."""
+    """True if no option can do more than read, so a glob may match a name like an option."""
 
     def __call__(self, words: Sequence[ShellWord]) -> None:
         if self.most is not None:
@@ -47,7 +47,7 @@ def _options(notation: str) -> ReaderOptions:
 
 
 def _any_words(words: Sequence[ShellWord]) -> None:
-    """It says or ignores its words, whatever they are."""
+    """Accept all words: the program only prints or ignores them."""
 
 
 def _numbers_only(words: Sequence[ShellWord]) -> None:
@@ -57,7 +57,7 @@ def _numbers_only(words: Sequence[ShellWord]) -> None:
 
 
 def _only(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
-    """Exactly one of these, and nothing else."""
+    """Return a check that accepts exactly one of these forms and nothing else."""
 
     def check(words: Sequence[ShellWord]) -> None:
         given = " ".join(word.text for word in words)
@@ -68,7 +68,7 @@ def _only(*forms: str) -> Callable[[Sequence[ShellWord]], None]:
 
 
 def _command(words: Sequence[ShellWord]) -> None:
-    """`command -v NAME` tells where a program is; `command NAME` runs it."""
+    """Accept `command -v NAME`, which shows where a program is. `command NAME` runs it."""
     if not words or words[0].text not in ("-v", "-V"):
         raise Unproven("command without -v")
     refuse_globs(words)
@@ -76,7 +76,7 @@ def _command(words: Sequence[ShellWord]) -> None:
 
 
 VERSION_ONLY = split_names("bash clang cmake g++ gcc make node perl python python3 ruby")
-"""They do all kinds of things, and telling their version is the one that reads."""
+"""Programs that do many things, of which only printing their version is reading."""
 
 _GREP = ReaderForm(
     """-EFGPabchHiIlLnoqrRsTUvVwxyZz -e: -f: -m: -A: -B: -C: -d: -D: -#
@@ -230,7 +230,7 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
     "sha512sum": _DIGEST,
     "shasum": ReaderForm("-bctq -a: --algorithm: --check"),
     "tree": ReaderForm(
-        # A letter that follows L is one more option for tree, not the value of L.
+        # For tree, a letter after L is one more option, not the value of L.
         "-adfilxpsugDFqNhCnJ -L! -P! -I! --du --dirsfirst --gitignore --noreport --prune --si"
     ),
     "seq": ReaderForm("-w -f: -s: -# --equal-width --format: --separator:"),
@@ -251,7 +251,7 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
     "python3": _only("--version", "-V"),
     "node": _only("--version", "-v"),
 }
-"""What stands behind a name raises Unproven unless the words after it are known to only read."""
+"""Checks by program name. Each raises Unproven unless the words are known to only read."""
 
 BUILT_IN = split_names(": [ cd command echo false printf pwd test true type")
-"""Bash runs these itself, whatever stands on PATH."""
+"""Builtins that bash runs itself, whatever is on PATH."""

@@ -1,8 +1,8 @@
-"""The proof that a command line only reads: every part a known reader, in a form known to read.
+"""The proof that a command line only reads: every part is a known reader in a form known to read.
 
-What is not proven may still be harmless; it is only asked about. The proof is about the words. It
-counts on the shell they run in to have no aliases, functions or CDPATH of its own, and on the
-sandbox to bound what can be read.
+What is not proven may still be harmless; the user is only asked about it. The proof is about the
+words. It relies on a shell without aliases, functions or CDPATH of its own, and on the sandbox to
+limit what can be read.
 """
 
 import os
@@ -18,7 +18,10 @@ _MOST_PLACES = 8
 
 
 def why_no_reading_form(part: ShellPart) -> str | None:
-    """None: by its words alone this part only reads, if its program is what its name says."""
+    """Return why the part's words do not prove that it only reads; None if they do.
+
+    This assumes that the program is what its name says.
+    """
     check = READERS.get(part.program)
     if check is None:
         return f"{part.program} is not known to only read"
@@ -30,9 +33,9 @@ def why_no_reading_form(part: ShellPart) -> str | None:
 
 
 def build_path_lookup(search_path: str) -> Callable[[str], Path | None]:
-    """Finds a program by its name as bash does on this PATH.
+    """Return a function that finds a program by name as bash does on this PATH.
 
-    A relative entry is another place in every directory: behind one, nothing can be told.
+    A relative entry differs in every directory, so the search ends there and finds nothing.
     """
 
     def resolve(name: str) -> Path | None:
@@ -40,7 +43,7 @@ def build_path_lookup(search_path: str) -> Callable[[str], Path | None]:
             if not Path(entry).is_absolute():
                 return None
             program = Path(entry, name)
-            # In this order: where it may not look, is_file raises.
+            # In this order, since `is_file` raises where access is not permitted.
             if os.access(program, os.X_OK) and program.is_file():
                 return program
         return None
@@ -57,32 +60,32 @@ class ReadProver:
         cwd: Callable[[], Path],
         home: Path | None = None,
     ) -> None:
-        """`resolve` finds a program as the shell would, `cwd` is where the next line will run.
-        `home` is that of commands, if they have one of their own and can change what is in it."""
+        """`resolve` finds a program as the shell would. `cwd` returns where the next line will run.
+        `home` is the home directory of commands, if it is their own and they can change it."""
         self._workspace = workspace.resolve()
         self._resolve = resolve
         self._cwd = cwd
         self._home = home
 
     def reads(self, line: str) -> bool:
-        """Whether the line only reads and leaves the shell where it is.
+        """Return whether the line only reads and does not change the shell's directory.
 
-        A line that goes elsewhere must not run beside others: they would be judged for one
-        directory and run in another.
+        A line that changes it must not run beside others: they would be judged for one directory
+        and run in another.
         """
         parsed = parse_line(line)
         stays = isinstance(parsed, PlainLine) and all(part.program != "cd" for part in parsed.parts)
         return stays and self.why_not(line) is None
 
     def why_not(self, line: str) -> str | None:
-        """None: the line only reads."""
+        """Return why the line is not known to only read; None if it only reads."""
         parsed = parse_line(line)
         if isinstance(parsed, OpaqueLine):
             return f"{parsed.reason} cannot be followed"
         return next(filter(None, self.why_not_each(parsed)), None)
 
     def why_not_each(self, line: PlainLine) -> list[str | None]:
-        """For every part: None, or why it is not known to only read."""
+        """Return for every part why it is not known to only read, or None."""
         places = {self._cwd()}
         reasons: list[str | None] = []
         for part in line.parts:
@@ -94,14 +97,17 @@ class ReadProver:
         return reasons
 
     def is_of_workspace(self, program: str) -> bool:
-        """Whether the shell would find this bare name inside the workspace."""
+        """Return whether the shell would find this bare name inside the workspace."""
         found = None if "/" in program or program in BUILT_IN else self._resolve(program)
         return found is not None and any(
             path.is_relative_to(self._workspace) for path in (found, found.resolve())
         )
 
     def _why_not_installed(self, program: str) -> str | None:
-        """None: the bare name stands for a program that nothing in the workspace can replace."""
+        """Return why the bare name may not be an installed program; None if it is one.
+
+        The program must be one that nothing in the workspace can replace.
+        """
         if "/" in program:
             return f"{program} is given by its path"
         if program in BUILT_IN:
@@ -126,11 +132,11 @@ class ReadProver:
         if not places:
             return "it is not known where git would run"
         inside = Path(*git_reads.directories(part.words[1:]))
-        # `cd link/..` goes by the name in bash and by the file system elsewhere: look at both.
+        # Bash resolves `cd link/..` by name, others by the file system: check both.
         for place in places | {Path(os.path.normpath(place)) for place in places}:
             directory = Path(os.path.realpath(place / inside))
             if not directory.is_relative_to(self._workspace):
-                # There may be more there for a command than for us: its own /tmp, its own HOME.
+                # A command may see more there than we do: its own /tmp, its own HOME.
                 return "git would run outside the workspace"
             if reason := git_repository.why_not_inert(directory, home=self._home):
                 return f"git may run a program here: {reason}"
@@ -138,7 +144,7 @@ class ReadProver:
 
 
 def _follow_cd(part: ShellPart, places: set[Path]) -> tuple[str | None, set[Path]]:
-    """A line goes on whether or not its `cd` worked: both places count from here."""
+    """Add the target of a `cd`. A line goes on if its `cd` failed, so both directories count."""
     operands = part.words[1:]
     if len(operands) != 1 or operands[0].is_glob or operands[0].text.startswith("-"):
         return "cd without one plain directory", set()

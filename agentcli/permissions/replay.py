@@ -1,7 +1,7 @@
-"""Past calls put before another policy: which would be judged otherwise, and which rule would help.
+"""Past calls judged by another policy: which verdicts would differ, and which rule would help.
 
-Only rules and mode are asked again. What a hook or a model's opinion decided may be decided so
-again, so it differs only where a rule now denies it.
+Only rules and mode are applied again. A hook or a model may decide again as it did, so such a call
+differs only if a rule now denies it.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ _MOST_SUGGESTIONS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastCall:
-    """A call as it was judged."""
+    """A call with the verdict it got."""
 
     session: str
     at: str
@@ -46,7 +46,7 @@ class PastCall:
 
     @property
     def was_refused(self) -> bool:
-        """By a person, a rule, a hook or a model; that nobody was there is no refusal."""
+        """True if the user, a rule, a hook or a model refused it. Nobody to ask is no refusal."""
         return self.verdict.decision == "deny" and self.verdict.by not in ("nobody", "mode")
 
     @property
@@ -69,14 +69,14 @@ class RejudgedCall:
 
 @dataclass(frozen=True, slots=True)
 class RuleProposal:
-    """Rules that would have spared the person questions."""
+    """Rules that would have spared the user questions."""
 
     rules: tuple[str, ...]
     questions: int
 
 
 DeciderOf = Callable[[PastCall], PolicyDecider]
-"""A fresh one, for the place of a call, that knows the policy under test."""
+"""Returns a new decider for the workspace of a call, with the policy under test."""
 
 
 def judge_again(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[RejudgedCall]:
@@ -84,7 +84,10 @@ def judge_again(pasts: Iterable[PastCall], decider_of: DeciderOf) -> list[Rejudg
 
 
 def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list[RuleProposal]:
-    """The fewest, narrowest rules for the most questions, none of which admits a past refusal."""
+    """Return the fewest and narrowest rules for the most questions.
+
+    None of them admits a call that was refused.
+    """
     open_ = [one.past for one in judged if one.would.decision == "ask" and one.would.by == "mode"]
     refused = [one.past for one in judged if one.past.was_refused]
     candidates = _candidates(open_, decider_of)

@@ -35,7 +35,7 @@ RuleDecision = Literal["allow", "ask", "deny", "judge"]
 DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny", "judge")
 
 When = Literal["always", "untrusted"]
-"""Untrusted: only while text from outside the workspace is in the conversation."""
+"""`untrusted` applies only while text from outside the workspace is in the conversation."""
 WHENS: tuple[When, ...] = ("always", "untrusted")
 
 Source = Literal["user", "project", "policy", "command line", "session"]
@@ -57,33 +57,33 @@ class RuleError(ValueError):
 class PermissionRule:
     decision: RuleDecision
     text: str
-    """As written: `bash(pytest:*)`."""
+    """The rule as written: `bash(pytest:*)`."""
     source: Source
     where: str = ""
     """The file and line, or the option."""
     tools: frozenset[str] = frozenset()
     command: CommandPattern | None = None
     line: str | None = None
-    """One whole command line, plain or not, to the letter: what a person said yes to."""
+    """One exact command line, plain or not, that the user approved."""
     path: PathPattern | None = None
     server: tuple[str, str] | None = None
     """Globs for an MCP server and its tool."""
     effects: frozenset[Effect] = frozenset()
     when: When = "always"
     grants: Grants = NO_GRANTS
-    """What a command that it allows gets beyond the workspace."""
+    """Grants beyond the workspace for a command that this rule allows."""
 
     def __str__(self) -> str:
         return f"{self.decision} {self.text}"
 
     @property
     def cited(self) -> str:
-        """With the place it stands at."""
+        """The rule with the file and line, or the option, that it comes from."""
         return f"{self} ({self.where})" if self.where else str(self)
 
     @property
     def is_bare(self) -> bool:
-        """About every call of its tools."""
+        """True if it is about every call of its tools."""
         return self.command is None and self.path is None and self.line is None
 
     def concerns(self, subject: CallSubject) -> bool:
@@ -98,7 +98,7 @@ class PermissionRule:
         return any(fnmatchcase(name, tool) for name in (subject.server_tool, known_as))
 
     def permits_call(self, subject: CallSubject) -> bool:
-        """Whether the call as a whole is allowed by this rule alone."""
+        """Return whether this rule alone allows the whole call."""
         if self.decision != "allow" or not self.concerns(subject):
             return False
         if self.line is not None:
@@ -110,7 +110,7 @@ class PermissionRule:
         return self.is_bare
 
     def likeness(self, subject: CallSubject) -> Likeness:
-        """Whether the call may be what this rule asks about or denies."""
+        """Return whether the call may be what this rule asks about or denies."""
         if self.concerns(subject):
             if self.command is not None and subject.line is not None:
                 return self.command.likeness(subject.line, subject.command)
@@ -130,7 +130,7 @@ class PermissionRule:
         return self.path.touches(reach.real, root) or self.path.touches(reach.written, root)
 
     def _likeness_of_words(self, subject: CallSubject) -> Likeness:
-        """A rule about reading or editing a path also holds for a command that names the path."""
+        """Return the likeness of a command. A rule for a path also holds for commands naming it."""
         if self.path is None or subject.line is None:
             return Likeness.NO
         if not isinstance(subject.line, PlainLine):
@@ -156,7 +156,7 @@ class PermissionRule:
 
 
 def _path_texts(word: str) -> Iterator[str]:
-    """The word, and what an option, an assignment or a revision in front of a path leaves of it."""
+    """Yield the word, and its text without an option, assignment or revision before a path."""
     candidates = {word, word[2:] if word.startswith("-") else word, *re.split("[=:@]", word)}
     return (text for text in candidates if text and "\0" not in text and len(text) < 4096)
 
@@ -169,7 +169,7 @@ def parse_rule(
     where: str = "",
     tools: Collection[str] = KNOWN_TOOLS,
 ) -> PermissionRule:
-    """Raises RuleError."""
+    """Parse a rule. Raise RuleError."""
     form = _FORM.fullmatch(text.strip())
     if form is None:
         raise RuleError(f"{text!r} is not a rule; write TOOL or TOOL(PATTERN), as bash(pytest:*)")
@@ -190,7 +190,7 @@ def parse_rule(
 
 
 def make_session_rule(command: str) -> PermissionRule:
-    """Allows one command line, to the letter, plain or not: a person has seen all of it."""
+    """Return a rule for one exact command line, plain or not: the user has seen all of it."""
     return PermissionRule(
         decision="allow",
         text=f"bash({command})",
@@ -241,7 +241,7 @@ def _server(pattern: str | None) -> tuple[str, str]:
 
 
 def _parse_plugin(pattern: str | None) -> str:
-    """Whether there is such a plugin is not asked: rules outlive what they are about."""
+    """Return the name of a plugin's tool. It need not exist: rules outlive plugins."""
     name = (pattern or "").strip()
     if not name or name in KNOWN_TOOLS:
         raise ValueError(f"write {name}" if name else "write plugin(TOOL)")

@@ -1,8 +1,8 @@
-"""Values that are secret by what stands beside them, and those that are too ordinary to hide.
+"""Values that are secret because of the text beside them, and values too ordinary to hide.
 
-Three places: `NAME=value` where the name speaks of a secret, the password of an address, and the
-secret access key of AWS, however its name is set off. Only that place is hidden, not the same value
-elsewhere. A candidate is found by a literal: most texts have none, and that is known quickly.
+There are three cases: `NAME=value` with a name that suggests a secret, the password in an address,
+and the secret access key of AWS in several notations. Only that occurrence is hidden, not the same
+value elsewhere. Candidates are found by a literal. Most texts have none, so the check is fast.
 """
 
 import re
@@ -14,7 +14,7 @@ from agentcli.system.environment import is_secret_name
 from agentcli.types.hidden import BEGIN
 
 CONTEXT_CHARS = 64
-"""Before a value, at most: what was read of a stream must be kept that far."""
+"""The longest context before a value. That much of a stream must be kept."""
 
 _SHORTEST = 6
 _LONGEST = 4096
@@ -42,7 +42,7 @@ _NAME_ENDS = {
     "key": ("key", "keys"),
     "pwd": ("pwd",),
 }
-"""In lower case, by what they have in common: most texts have none of that."""
+"""Endings of names in lower case, by a common part. Most texts contain none of these parts."""
 _USER = "[^/\\s:@\"'<>]{0,48}"
 _PASSWORD = "[^/\\s@\"'<>]"
 _ADDRESS = rf"://{_USER}:({_PASSWORD}{_MANY})@"
@@ -69,7 +69,7 @@ _AROUND_STAND_INS = (
 
 
 def is_ordinary(value: str) -> bool:
-    """Whether a value says nothing: one word, one number, one character, a vendor's example."""
+    """Return whether a value reveals nothing: one word, number or character, or an example key."""
     is_word = len(value) <= _LONGEST_WORD and value.isascii() and _is_run(value)
     return is_word or len(set(value)) == 1 or is_example(value)
 
@@ -79,7 +79,7 @@ def _is_run(value: str) -> bool:
 
 
 def spans(text: str, start: int) -> Iterator[Span]:
-    """Return where values are hidden that begin at `start` or after it."""
+    """Yield the spans of hidden values that begin at `start` or later."""
     after, lowered = max(0, start - CONTEXT_CHARS), _lower(text)
     found = [
         *_find_assigned(text, lowered, after),
@@ -92,7 +92,7 @@ def spans(text: str, start: int) -> Iterator[Span]:
 
 
 def open_from(text: str) -> int:
-    """Return from where on the text may be a value that is not complete; its length: nowhere."""
+    """Return where an incomplete value may begin; the text's length if there is none."""
     line = max(text.rfind("\n"), text.rfind("\r"), len(text) - _LONGEST - CONTEXT_CHARS - 1) + 1
     tail, lowered = text[line:], _lower(text[line:])
     found = [
@@ -105,18 +105,18 @@ def open_from(text: str) -> int:
 
 @cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    """When it is first needed, which is seldom."""
+    """Compile a pattern when it is first needed, which is rare."""
     return re.compile(pattern, re.ASCII)
 
 
 def _lower(text: str) -> str:
     lowered = text.lower()
-    # One letter of all becomes two in lower case.
+    # One letter becomes two in lower case.
     return lowered if len(lowered) == len(text) else text.replace("\u0130", "i").lower()
 
 
 def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
-    """Return the values of names that speak of a secret; `is_open`: those that end the text."""
+    """Yield the values of names that suggest a secret. With `is_open`, those that end the text."""
     ends = (end for root, ends in _NAME_ENDS.items() if root in lowered for end in ends)
     for end in (f"{end}=" for end in ends if f"{end}=" in lowered):
         reached = 0
@@ -127,7 +127,7 @@ def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False
             if found is None:
                 continue
             begin, stop = found.span(found.lastindex or 0)
-            # What is hidden already is not searched, nor is a run without end, again and again.
+            # Do not search inside a hidden value, nor again and again in a very long run.
             if stop - begin > _LONGEST_SEARCHED or not _is_harmless(text[begin:stop]):
                 reached = stop
             if stop - begin <= _LONGEST:
@@ -135,7 +135,7 @@ def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False
 
 
 def _match_value(text: str, equals: int, *, is_open: bool) -> re.Match[str] | None:
-    """Return the value after the `=` there, if a name before it speaks of a secret."""
+    """Match the value after the `=`, if the name before it suggests a secret."""
     name = _compile(_NAME).search(text, max(0, equals - _LONGEST_NAME), equals)
     if name is None or not _is_secret_name(name[0]):
         return None
@@ -158,7 +158,7 @@ def _find_aws(lowered: str, start: int, *, is_open: bool = False) -> Iterator[Sp
 
 @lru_cache(maxsize=1024)
 def _is_harmless(value: str) -> bool:
-    """Whether it is no value of its own: ordinary, a stand-in, a path, an expression, hidden."""
+    """Return whether it is no secret: ordinary, a placeholder, a path, code, or hidden already."""
     if is_ordinary(value) or value.startswith(_TEMPLATE) or "://" in value:
         return True
     if sum(map(str.isascii, value)) < _SHORTEST:  # the same for characters as for bytes
@@ -175,7 +175,7 @@ def _is_one_case(value: str) -> bool:
 
 
 def _is_stand_in(value: str) -> bool:
-    """Whether it tells the reader to put a value there: your-api-key-here, test-secret-1."""
+    """Return whether it is a placeholder for a value: your-api-key-here, test-secret-1."""
     words = set(re.findall("[a-z]+", value.lower()))
     digits = sum(char.isdigit() for char in value)
     if digits > 4 or not words <= set(_AROUND_STAND_INS.split()):

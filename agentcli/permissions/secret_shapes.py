@@ -1,8 +1,8 @@
-"""Keys that are known by their looks: where they stand in a text, and where one may have begun.
+"""Keys that are known by their shape: where they are in a text, and where one may have begun.
 
-Every search is linear: a shape begins with a literal, and where one fails to complete, its run of
-characters is not looked at again. Patterns are compiled when one is needed, which is seldom: this
-is imported on the way to the first request.
+Every search is linear: a shape begins with a literal, and if one is not completed, its run of
+characters is not searched again. Patterns are compiled when needed, which is rare: this module is
+imported on the way to the first request.
 """
 
 import re
@@ -13,14 +13,14 @@ Span = tuple[int, int]
 
 
 def is_example(value: str) -> bool:
-    """Whether it is a key from the documentation of AWS: all of those end alike."""
+    """Return whether it is an example key from the AWS documentation; these all end alike."""
     return value.endswith(("EXAMPLE", "EXAMPLEKEY"))
 
 
 class SecretShape(NamedTuple):
     prefix: str
     characters: str
-    """Those it may go on with, as a pattern."""
+    """The characters that may continue it, as a pattern."""
     rest: str
     """What must follow the prefix, as a pattern."""
 
@@ -64,11 +64,11 @@ _BEGUN_PREFIXES = frozenset(
 )
 _LONGEST_PREFIX = max(len(shape.prefix) for shape in SHAPES)
 
-# Between the lines of a key block, also where it was quoted or given line numbers.
+# Between the lines of a key block, also if it was quoted or has line numbers.
 _BREAK = r"(?:\s|\\[nr]|\d{1,6}[\t:|])"
 _KIND = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?"
 _HEADERS = rf"(?:{_BREAK}+[A-Za-z-]{{1,40}}: [^\n\\]{{0,200}})*"
-# Groups are not repeated possessively: the first releases of Python 3.11 lose their way in that.
+# Groups are not repeated possessively: the first releases of Python 3.11 get that wrong.
 _BLOCK = (
     rf"-----BEGIN {_KIND}-----{_HEADERS}((?:{_BREAK}+[A-Za-z0-9+/=]{{16,}}+)*"
     rf"(?:{_BREAK}+[A-Za-z0-9+/=]++(?={_BREAK}*-----END {_KIND}-----))?)"
@@ -87,7 +87,7 @@ _AS_RUNS = bytes(ord("k") if chr(code) in _TOKEN_CHARACTERS else 0 for code in r
 
 
 def _may_hold_token(text: str) -> bool:
-    """Most texts have no run of characters as long as the shortest key: this is told quickly."""
+    """Return whether a run of characters is as long as the shortest key: a fast first check."""
     return _SHORTEST_TOKEN in text.encode("utf-8", "surrogatepass").translate(_AS_RUNS)
 
 
@@ -98,19 +98,19 @@ def find_spans(text: str, start: int) -> Iterator[Span]:
     at = text.find(_BLOCK_BEGIN, start)
     while at >= 0:
         if block := re.compile(_BLOCK, re.ASCII).match(text, at):
-            # Each line by itself: what is shown has as many lines as what is hidden.
+            # Each line by itself, so that the masked text has as many lines as the original.
             lines = re.compile(_BLOCK_LINE, re.ASCII).finditer(text, *block.span(1))
             yield from (line.span(1) for line in lines)
         at = text.find(_BLOCK_BEGIN, block.end() if block else at + 1)
 
 
 def find_open_secret(text: str) -> int:
-    """From where on the text may be a key that is not complete yet; its length: nowhere."""
+    """Return where an incomplete key may begin; the text's length if there is none."""
     return min(_open_token(text), _open_block(text))
 
 
 def _open_token(text: str) -> int:
-    """Keys have no blanks in them: only the last run of their characters can go on."""
+    """Return where an incomplete key may begin. Keys have no blanks: only the last run counts."""
     start = len(text.rstrip(_TOKEN_CHARACTERS))
     run = text[start:]
     if not run:

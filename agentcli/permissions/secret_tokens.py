@@ -1,7 +1,7 @@
-"""Tokens for hidden values: the same value has the same one in every process of the user.
+"""Tokens for hidden values: a value has the same token in every process of the user.
 
-A token is a short digest under a key of the user's own, so that a log with tokens in it tells
-nothing about the values, however short they are. The key is made when the first value is hidden.
+A token is a short digest under the user's own key, so a log with tokens reveals nothing about the
+values, however short they are. The key is made when the first value is hidden.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ class Tokens:
         self._values: dict[str, str] = {}
 
     def hide(self, value: str) -> str:
-        """Return the token of a value, by which `reveal` finds it from now on."""
+        """Return the token of a value. `reveal` finds the value by it from now on."""
         token = self._tokens.get(value)
         if token is None:
             self._key = self._key or self._load_key()
@@ -33,7 +33,7 @@ class Tokens:
         return token
 
     def _make(self, value: str) -> str:
-        """A longer one, should another value have the short one already."""
+        """Return a new token. It is longer if another value already has the short one."""
         raw = value.encode("utf-8", "surrogatepass")
         for size in _DIGEST_BYTES:
             digest = hashlib.blake2b(raw, key=self._key, digest_size=size).hexdigest()
@@ -58,9 +58,9 @@ class ByteTokens:
 
 
 def load_key(path: Path) -> bytes:
-    """Return the user's key, made at the first call; one for this process where none can be kept.
+    """Return the user's key, made at the first call; a key for this process if none can be stored.
 
-    Of several processes that make it at the same time, one wins, and all use its key."""
+    If several processes make it at the same time, one wins, and all use its key."""
     with suppress(OSError):
         return _read_key(path) or _make_key(path)
     return secrets.token_bytes(_KEY_BYTES)

@@ -1,8 +1,8 @@
-"""Secrets out of every text: known values, in the disguises that are exact, well-known shapes, and
+"""Removal of secrets from text: known values, also in exact encodings, well-known shapes, and
 values that are secret by the name beside them. Each is replaced by its token.
 
-A stream is held back only where it may be in the middle of a secret, and comes out the same as the
-whole text would, wherever it is cut.
+A stream is held back only where it may be in the middle of a secret. Its output is the same as for
+the whole text, wherever it is cut.
 """
 
 import base64
@@ -22,10 +22,10 @@ from agentcli.permissions.stripped import StrippedText, find_open_sequence, stri
 from agentcli.system.environment import is_secret_name
 
 CUT = "…"
-"""What tools put where they have shortened a line."""
+"""The sign that tools put where they shortened a line."""
 SHORTEST_SECRET = 8
 LONGEST_HELD_BACK = 64 * 1024
-"""Characters of a stream. No key is longer; what goes on and on like one is let through."""
+"""A number of characters. No key is longer; a longer run that looks like one is let through."""
 
 _SHORTEST_STEM = 12
 _LINE = r"[^\r\n]+"
@@ -43,8 +43,9 @@ class Redactor:
         names: Iterable[str] = (),
         key: Callable[[], bytes] = lambda: secrets.token_bytes(32),
     ) -> None:
-        """`values` are secret whatever they are called; of `environ` those whose names say so, or
-        are among `names`, which may be globs, and passwords in addresses. `key`: of the tokens."""
+        """`values` are secret whatever their names are. From `environ` come the values whose names
+        say so or match the globs in `names`, and passwords in addresses. `key` returns the key of
+        the tokens."""
         self._tokens: Tokens | ByteTokens
         self._tokens = self._own_tokens = Tokens(key)
         known = {*values, *_find_secrets(environ, tuple(names))}
@@ -52,7 +53,7 @@ class Redactor:
         self._look_for({form for secret in long for form in _list_disguises(secret)})
 
     def learn(self, secret: str) -> None:
-        """From now on it is masked, too."""
+        """Mask this secret, too, from now on."""
         if len(secret) >= SHORTEST_SECRET and secret not in self._forms:
             self._look_for({*self._forms, *_list_disguises(secret)})
 
@@ -68,14 +69,14 @@ class Redactor:
         return self.mask_span(text, start=0, stop=len(text), shown=strip_controls(text))[0]
 
     def mask_known(self, text: str) -> str:
-        """Without the known values, but with what only looks like a secret."""
+        """Mask the known values only, not what merely looks like a secret."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, self._hide(form))
         return text
 
     def find_hidden(self, text: str) -> Mapping[str, str]:
-        """Return the values in a text that are hidden wherever it is shown, by their tokens."""
+        """Return the values that are hidden wherever the text is shown, by their tokens."""
         found = self._spans(text, 0, strip_controls(text))
         lines = (line for a, b in found for line in re.findall(_LINE, text[a:b]))
         return {self._tokens.hide(line): line for line in lines}
@@ -95,7 +96,10 @@ class Redactor:
     def mask_span(
         self, text: str, *, start: int, stop: int, shown: StrippedText | None
     ) -> tuple[str, int]:
-        """The text from `start`, masked, up to `stop` or to a secret that goes on there."""
+        """Mask the text from `start` up to `stop`, or up to a secret that extends beyond it.
+
+        Return the masked text and where it ends.
+        """
         pieces: list[str] = []
         position = start
         for begin, end in self._spans(text, start, shown):
@@ -109,11 +113,11 @@ class Redactor:
         return "".join([*pieces, text[position:stop]]), stop
 
     def _hide(self, value: str) -> str:
-        """Line by line, so that it is the same where tools show lines one by one."""
+        """Hide line by line, so that the result is the same for tools that show single lines."""
         return re.sub(_LINE, lambda line: self._tokens.hide(line[0]), value)
 
     def open_from(self, text: str) -> int:
-        """From where on the text may be a secret that is not complete yet."""
+        """Return where an incomplete secret may begin; the text's length if there is none."""
         return min(
             self._open_value(text),
             secret_shapes.find_open_secret(text),
@@ -121,7 +125,7 @@ class Redactor:
         )
 
     def _of_bytes(self) -> "Redactor":
-        """The same for text in which every character stands for a byte."""
+        """Return the same redactor for text in which every character stands for a byte."""
         twin = Redactor(environ={})
         twin._tokens = ByteTokens(self._own_tokens)
         encoded = (form.encode("utf-8", "surrogatepass") for form in self._forms)
@@ -148,9 +152,9 @@ class Redactor:
                 yield at, at + len(form)
 
     def _cut_values(self, text: str, start: int) -> Iterator[Span]:
-        """What is left of one where a tool has shortened a line: it stands beside the tool's mark.
+        """Yield what is left of a secret beside `CUT`, where a tool has shortened a line.
 
-        Two calls could else bring both halves."""
+        Otherwise two calls could reveal both halves."""
         for form in self._forms:
             for at in _find_positions(form[:SHORTEST_SECRET], text, start):
                 end = at + _count_shared_chars(form, text[at : at + len(form)])
@@ -164,7 +168,10 @@ class Redactor:
                     yield begin, end
 
     def _open_value(self, text: str) -> int:
-        """No form is shorter than a secret: more of one is found by that much of it."""
+        """Return where an incomplete known value may begin.
+
+        No form is shorter than SHORTEST_SECRET: more of one is found by that many characters.
+        """
         shortest = range(1, min(SHORTEST_SECRET, len(text) + 1))
         begun = [len(text) - size for size in shortest if text[-size:] in self._beginnings]
         for form in self._forms:
@@ -178,13 +185,13 @@ class Redactor:
 
 
 class RedactedStream:
-    """Text that comes in pieces. What `feed` holds back, `close` gives."""
+    """Text that arrives in pieces. `close` returns what `feed` held back."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = ""
         self._given = 0
-        """How much of `_held` is out already, and only there for what follows it."""
+        """The length of the part of `_held` that is out already and kept only as context."""
 
     def feed(self, piece: str) -> str:
         text = self._held + piece
@@ -231,7 +238,7 @@ class RedactedBytes:
 
 
 def _count_shared_chars(one: str, other: str) -> int:
-    """How many of their first characters are the same."""
+    """Return how many of their first characters are the same."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -254,7 +261,7 @@ def _find_secrets(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterato
 
 
 def _merge_spans(spans: list[Span]) -> list[Span]:
-    """Sorted, and those that overlap as one."""
+    """Return the spans sorted, with overlapping ones merged."""
     merged: list[Span] = []
     for begin, end in sorted(spans):
         if merged and begin < merged[-1][1]:
@@ -265,7 +272,7 @@ def _merge_spans(spans: list[Span]) -> list[Span]:
 
 
 def _is_path(value: str) -> bool:
-    """A file that holds a key is no secret, and its name is needed."""
+    """Return whether it is an existing path. The path of a key file is no secret and is needed."""
     try:
         return value.startswith("/") and Path(value).exists()
     except (OSError, ValueError):
@@ -284,7 +291,7 @@ def _list_disguises(secret: str) -> Iterator[str]:
         yield whole
         stems = [whole[at : at + _BASE64_LINE] for at in range(0, len(whole), _BASE64_LINE)]
         for offset, first in ((0, 0), (1, 2), (2, 3)):
-            # Of a longer text that has the secret in it, these characters are always the same.
+            # In a longer text that contains the secret, these characters are always the same.
             encoded = encode(bytes(offset) + raw).decode()
             stems.append(encoded[first : (offset + len(raw)) // 3 * 4])
         yield from (stem for stem in stems if len(stem) >= _SHORTEST_STEM)

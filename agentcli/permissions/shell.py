@@ -1,8 +1,8 @@
-"""Shell command lines, read only as far as they are plain.
+"""A parser for shell command lines that accepts only plain ones.
 
-A plain line is literal words in simple commands joined by `; && || |` and newlines: what it runs
-can be read off it. Everything else is `NotPlain`, with the reason. The parser does not try to
-understand bash; it knows one small part of it exactly and refuses the rest, so a construct that
+A plain line consists of literal words in simple commands joined by `; && || |` and newlines: it
+shows what it runs. Everything else is an `OpaqueLine`, with the reason. The parser does not try to
+understand bash. It knows one small part of it exactly and refuses the rest, so a construct that
 nobody thought of is refused, too. It must never return other words than bash would run.
 """
 
@@ -17,18 +17,18 @@ from typing import TypeAlias
 @dataclass(frozen=True, slots=True)
 class ShellWord:
     text: str
-    """As the program gets it, quotes removed."""
+    """The word as the program gets it, without quotes."""
     is_glob: bool = False
-    """Bash may put file names in its place, any number of them."""
+    """True if bash may replace it by file names, any number of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShellPart:
-    """One simple command of a line. It has at least one word, and the first is written bare."""
+    """One simple command of a line. It has at least one word, and the first has no quotes."""
 
     words: tuple[ShellWord, ...]
     source: str
-    """As it stands in the line."""
+    """The text of the command in the line."""
 
     @property
     def program(self) -> str:
@@ -47,7 +47,7 @@ class PlainLine:
 @dataclass(frozen=True, slots=True)
 class OpaqueLine:
     reason: str
-    """What stands in the way, as a noun: `command substitution $(…)`."""
+    """The obstacle, as a noun: `command substitution $(…)`."""
 
 
 ShellLine: TypeAlias = PlainLine | OpaqueLine
@@ -59,12 +59,12 @@ _BARE = (
     r"|[^\x00-\x7f]"
     # At the start of a word, or after `=` or `:`, a tilde is a home directory.
     r"|(?<=[A-Za-z0-9_^~])~"
-    # At the start of a word it is a comment.
+    # At the start of a word, `#` begins a comment.
     r"|(?<=[A-Za-z0-9_./-])\#"
 )
 _TOKEN = re.compile(
     r"(?P<blank>[ \t]+)"
-    # Redirections that reach no file, both ends free: `2>&1x` and `f2>&1` mean something else.
+    # Redirections to no file, with both ends free: `2>&1x` and `f2>&1` mean something else.
     r"|(?P<redirection>(?<=[ \t])(?:(?:[12]?>|&>|<)[ \t]*/dev/null|2>&1|1?>&2)(?=[ \t\n;|&]|\Z))"
     r"|(?P<joiner>(?:&&|\|\||;(?![;&])|\|(?!&)|\n)[ \t\n]*)"
     rf"""|(?P<word>(?:{_BARE}|'[^']*'|"[^"$`\\!]*")+)"""
@@ -105,12 +105,12 @@ _OBSTACLE_IN_QUOTES = re.compile(r'"[^"$`\\!]*([$`\\!])')
 
 
 class _Refused(Exception):
-    """Carries the reason out of the scanner."""
+    """The reason why the line is refused."""
 
 
 @lru_cache(maxsize=_KEPT_LINES)
 def parse_line(line: str) -> ShellLine:
-    """Whoever judges a call asks for its line again: it is the same each time."""
+    """Parse a line. Cached, since judging a call parses its line several times."""
     try:
         _refuse_hidden_characters(line)
         return PlainLine(_parts(line))
@@ -119,7 +119,7 @@ def parse_line(line: str) -> ShellLine:
 
 
 def _refuse_hidden_characters(line: str) -> None:
-    """Control characters, blanks that bash does not split at, and what no screen shows."""
+    """Refuse control characters, blanks that bash does not split at, and invisible characters."""
     for character in line:
         if character in "\n\t" or " " <= character <= "~":
             continue
@@ -165,7 +165,7 @@ def _tokens(line: str) -> Iterator[re.Match[str]]:
 
 
 def _check_program(first: re.Match[str]) -> None:
-    """A name in quotes, a keyword or an assignment is never what it looks like at first sight."""
+    """Refuse a quoted name, a keyword or an assignment: they are not what they seem."""
     raw = first.group()
     if first.lastgroup != "word":
         raise _Refused("redirection before the command")

@@ -33,15 +33,15 @@ class CallSubject:
     root: Path
     """The workspace."""
     cwd: Path
-    """Where a command would run."""
+    """The directory in which a command would run."""
     server: str = ""
-    """Of MCP; empty for our own tools."""
+    """The MCP server; empty for our own tools."""
     server_tool: str = ""
     paths: tuple[ReachedPath, ...] = ()
     command: str = ""
     line: ShellLine | None = None
     effect: Effect | None = None
-    """None: not known, as of an example."""
+    """The effect of the call; None if not known, as in an example."""
 
     @property
     def takes_path(self) -> bool:
@@ -49,7 +49,7 @@ class CallSubject:
 
 
 class SubjectFactory:
-    """Makes subjects of calls in one workspace."""
+    """A factory of subjects for calls in one workspace."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class SubjectFactory:
         self._real_path = real_path or (lambda path: Path(os.path.realpath(path)))
 
     def build(self, tool: str, args: Any, *, source: str = "built-in") -> CallSubject:
-        """`args`: parsed arguments, or the mapping they would be parsed from."""
+        """Build a subject. `args` are parsed arguments, or the mapping to parse them from."""
         server = server_of(source)
         is_shell = tool == "bash" and not server
         command = _field(args, "command") if is_shell else ""
@@ -84,12 +84,12 @@ class SubjectFactory:
         try:
             return ReachedPath(written, real=self._real_path(path))
         except (OSError, ValueError, RuntimeError):
-            # A loop of links, a NUL: it leads nowhere, so it lies in no workspace either.
+            # A loop of links or a NUL: it leads nowhere, so it is in no workspace either.
             return ReachedPath(written, real=Path(os.sep))
 
 
 def server_of(source: str) -> str:
-    """Return the MCP server that a tool with this source is of; empty: it is of none."""
+    """Return the MCP server of a tool with this source; empty if it has none."""
     return source.removeprefix(_MCP_SOURCE) if source.startswith(_MCP_SOURCE) else ""
 
 
@@ -109,7 +109,7 @@ def _paths(tool: str, args: Any) -> Sequence[str]:
 
 
 def find_patched_paths(args: Any) -> Sequence[str]:
-    """What the tool itself found in the patch; otherwise what the patch says."""
+    """Return the paths that the tool found in the patch, or else those that the patch names."""
     paths = getattr(args, "paths", None)
     if isinstance(paths, tuple | list):
         return [str(path) for path in paths]
@@ -118,11 +118,11 @@ def find_patched_paths(args: Any) -> Sequence[str]:
 
 
 def server_tool_of(tool: str, args: Any, server: str) -> str:
-    """As the server calls it, where that is known: models may know it by a shorter name."""
+    """Return the server's own name of the tool, if known: models may use a shorter name."""
     named = None if isinstance(args, Mapping) else getattr(args, "server_tool", None)
     return named if isinstance(named, str) else _without_server(tool, server)
 
 
 def _without_server(tool: str, server: str) -> str:
-    """`create` of `mcp__github__create`, `github_create` or `create`."""
+    """Return `create` for `mcp__github__create`, `github_create` or `create`."""
     return re.sub(rf"^(?:mcp_+)?{re.escape(server)}[_.:/-]+", "", tool)

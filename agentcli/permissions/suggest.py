@@ -1,7 +1,7 @@
 """The rules that would allow a call from now on, exactly as they would be stored.
 
-A suggestion is narrow: a known tool of testing or building with any words, a command with its
-subcommand, otherwise the exact command.
+A suggestion is narrow: a known test or build tool with any words, a command with its subcommand,
+or else the exact command.
 """
 
 import re
@@ -42,22 +42,22 @@ _DESTROYING = {
     "reflog": split_names("expire delete"),
     "worktree": split_names("remove"),
 }
-"""Words of git's commands after which something cannot be had again."""
+"""Words of git commands that destroy something for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSuggestion:
     rules: tuple[str, ...] = ()
-    """What "always" would store. Empty: it cannot be stored, for the reason given."""
+    """The rules that "always" would store. Empty if none can be stored; `reason` says why."""
     reason: str = ""
     session: str = ""
-    """What "this session" would cover, in words."""
+    """A description of what "this session" would cover."""
     uncovered: tuple[str, ...] = ()
-    """The parts of a command line that are not allowed yet, as they stand in it."""
+    """The parts of a command line that are not allowed yet, as written."""
 
     @property
     def options(self) -> str:
-        """As they would stand on the command line."""
+        """The rules as options on the command line."""
         return " ".join(f"--allow {shlex.quote(rule)}" for rule in self.rules)
 
 
@@ -75,12 +75,12 @@ def suggest_rules(subject: CallSubject, decider: PolicyDecider) -> RuleSuggestio
 
 
 def _rules(subject: CallSubject, decider: PolicyDecider) -> Iterator[str]:
-    """Raises RuleError with the reason where no rule can allow it."""
+    """Yield the rules. Raise RuleError with the reason if no rule can allow the call."""
     if isinstance(subject.line, PlainLine):
         alone = len(subject.line.parts) == 1
         yield from (_suggest_for_part(one, alone=alone) for one in decider.find_uncovered(subject))
     elif subject.server:
-        # A server may call its tool anything, even a glob for all of them.
+        # A server may give its tool any name, even a glob that matches all tools.
         known_as = subject.tool.removeprefix(f"{subject.server}__")
         is_plain = re.fullmatch(r"[\w.-]+", subject.server_tool) is not None
         yield f"mcp({subject.server}:{subject.server_tool if is_plain else known_as})"
@@ -91,7 +91,7 @@ def _rules(subject: CallSubject, decider: PolicyDecider) -> Iterator[str]:
 
 
 def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool) -> str:
-    """The first of the forms that is a rule, and that covers the part."""
+    """Return the first form that is a valid rule and covers the part."""
     part = uncovered.part
     begin = _beginning(part.argv)
     wider = [f"bash({shlex.join(begin)}:*)"] if begin else []
@@ -102,7 +102,7 @@ def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool) -> str:
 
 
 def _beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The words that say what the command is about; empty: all of them do."""
+    """Return the words that say what the command is about; empty if all of them do."""
     program = programs.get_program_name(argv[0])
     if program == "git" and _destroys(argv[1:]):
         return ()
@@ -121,7 +121,7 @@ def _destroys(words: tuple[str, ...]) -> bool:
         letters = [f"-{letter}" for letter in word[1:]] if re.match(r"-[A-Za-z]", word) else []
         if word.partition("=")[0] in destroying or destroying & set(letters):
             return True
-    # Of what is pushed: `+main` forces, `:main` deletes.
+    # In a push, `+main` forces and `:main` deletes.
     return words[:1] == ("push",) and any(word.startswith(("+", ":")) for word in words[2:])
 
 
@@ -136,7 +136,7 @@ def _covers(text: str, part: ShellPart, *, alone: bool) -> bool:
 
 
 def _suggest_for_path(path: Path, root: Path) -> str:
-    """Everything in the file's folder; in the root of the workspace only the file."""
+    """Return a rule for the file's folder; in the root of the workspace only for the file."""
     if not path.is_relative_to(root):
         raise RuleError(f"{path} is outside the workspace")
     inside = path.relative_to(root)

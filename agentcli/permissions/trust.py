@@ -1,6 +1,6 @@
-"""What the person trusts: one small file for each project, named by where the project is.
+"""The projects that the user trusts: one small file for each, named by the project's path.
 
-An answer is bound to the real path and to a hash of what it was given for: a moved project, a
+An answer is bound to the real path and to a hash of the files it was given for. A moved project, a
 nested repository or a changed file is a new question. Since no two projects share a file, sessions
 that store an answer at the same time cannot lose each other's.
 """
@@ -42,7 +42,7 @@ class TrustStore:
         return "trusted" if known.fingerprint == files.fingerprint else "changed"
 
     def trust(self, files: ProjectFiles) -> None:
-        """Raises SettingsError. Trusts what was read, whatever stands on disk by now."""
+        """Trust the files as they were read, whatever is on disk by now. Raise SettingsError."""
         if files.problems:
             raise SettingsError(
                 f"{files.root} cannot be trusted: {'; '.join(files.problems)}",
@@ -57,7 +57,7 @@ class TrustStore:
         write_private(self._file(files.root), json.dumps(record, ensure_ascii=False))
 
     def revoke(self, root: Path) -> None:
-        """Raises SettingsError."""
+        """Remove the trust in a project. Raise SettingsError."""
         remove_private(self._file(root))
 
     def list_trusted(self) -> list[TrustedProject]:
@@ -69,7 +69,7 @@ class TrustStore:
         return self._directory / f"{name}.json"
 
     def _read(self, path: Path) -> TrustedProject | None:
-        """None for anything we have not written ourselves: an answer is never guessed."""
+        """Return the stored answer; None if we have not written it ourselves. Never guess one."""
         try:
             record = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             if record["v"] != VERSION:

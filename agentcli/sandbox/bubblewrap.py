@@ -1,4 +1,4 @@
-"""Layer 1: by bubblewrap a file system view, namespaces and a system call filter per command."""
+"""Layer 1, bubblewrap: a file system view, namespaces and a system call filter per command."""
 
 import json
 import os
@@ -36,19 +36,19 @@ _FILTER = seccomp.SyscallFilter(
     sees_others=False,
 )
 _MOUNTED_GUARDS = 48
-"""More mounts than these take longer than a command: the others are looked at after it."""
+"""The limit of mounted guards. More take longer than a command: the others are checked after it."""
 _END_S = 2.0
 _STATUS_BYTES = 4096
 _LOADERS = "LD_"
-"""Such variables have libraries loaded, which may be a command's: into its own programs only."""
+"""Prefix of variables that load libraries, perhaps a command's own: for its programs only."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Status:
     memory: int
-    """Where bubblewrap writes what became of a command: a pipe would break, should we be killed."""
+    """Memory file for bubblewrap's status: a pipe would break if we are killed."""
     words: tuple[str, ...]
-    """Of bubblewrap itself, by which its processes are known."""
+    """The command line of bubblewrap itself, which identifies its processes."""
 
 
 class BubblewrapSandbox:
@@ -61,7 +61,7 @@ class BubblewrapSandbox:
         limits: CommandLimits,
         has_rooms: bool = True,
     ) -> None:
-        """Without rooms everything is mounted anew for each command."""
+        """If `has_rooms` is false, everything is mounted anew for each command."""
         protection = find_protection(places.workspace, (*places.protected, *places.records))
         held = tuple(filter(_can_be_held, protection.guarded))[:_MOUNTED_GUARDS]
         self._network = make_private_network(program)
@@ -154,7 +154,7 @@ class BubblewrapSandbox:
         return told
 
     def close(self) -> None:
-        """Commands that still run end with the thread that started them."""
+        """Release everything. Commands that still run end with the thread that started them."""
         self._attendance.close()
         self._launcher.close()
         self._inside.close()
@@ -225,7 +225,9 @@ class BubblewrapSandbox:
 
 
 def _can_be_held(one: GuardedPath) -> bool:
-    """What is not there must be made: a directory that git does not see, or a file of git's own."""
+    """Return whether a path can be held. A missing one must be created for it.
+
+    That is possible for a directory that git does not see, or a file of git's own."""
     if one.kind == "entry" or exists(one.path):
         return one.kind != "entry"
     directory = one.path.parent
@@ -234,14 +236,14 @@ def _can_be_held(one: GuardedPath) -> bool:
 
 
 def _new_ones(workspace: Path, held: Iterable[GuardedPath]) -> tuple[GuardedPath, ...]:
-    """Where there is no repository, a command may make one, and is watched then."""
+    """Return the paths to watch if there is no repository yet: a command may create one."""
     git = workspace / ".git"
     has_repository = any(one.path.is_relative_to(git) for one in held)
     return () if has_repository else guard_new_repository(workspace)
 
 
 def _block_session_sockets() -> None:
-    """With a shared network, abstract sockets of the person's session are in reach otherwise."""
+    """Cut off abstract sockets of the user's session, which a shared network would expose."""
     kernel.forbid_new_privileges()
     landlock_rules.restrict_scope()
 
@@ -254,7 +256,7 @@ def _memory_file(content: bytes) -> int:
 
 
 def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
-    """Waits until everything of the command is gone; tells whether there was a command at all."""
+    """Wait until the whole command is gone. Return a sentence if no command ran at all."""
     told = _read_status(os.pread(status.memory, _STATUS_BYTES, 0))
     os.close(status.memory)
     if "child-pid" in told:
@@ -266,7 +268,7 @@ def _end(status: _Status, process: "Popen[bytes]") -> tuple[str, ...]:
 
 
 def _end_namespace(first: int, words: Sequence[str]) -> None:
-    """With its first process the kernel ends all of a namespace, which takes a moment.
+    """Kill the first process of a namespace. The kernel then ends the rest, which takes a moment.
 
     That process dies with its parent, but not if the parent was killed before it could ask for it.
     """
@@ -276,7 +278,7 @@ def _end_namespace(first: int, words: Sequence[str]) -> None:
     except OSError:
         return
     try:
-        # The number may be another's by now; who is dying has no command line any more.
+        # The pid may be another process's by now. A dying process has no command line any more.
         words_now = Path(f"/proc/{first}/cmdline").read_bytes()
         if words_now == ours:
             signal.pidfd_send_signal(handle, signal.SIGKILL)

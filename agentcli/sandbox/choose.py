@@ -1,7 +1,7 @@
-"""Which layer confines commands on this machine: the strongest that proves itself by running.
+"""The choice of the layer that confines commands: the strongest that proves itself by running.
 
-A layer counts only after a program was really started in it, could write where it may, and could
-not where it may not. When no layer does, nothing is started: there is no falling back to none.
+A layer counts only after a program really ran in it, could write where it may, and could not
+where it may not. If no layer passes, nothing is started: there is no fallback to none.
 """
 
 import os
@@ -38,34 +38,34 @@ _WITHOUT = "--sandbox off, if commands may do everything that you can"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxScope:
-    """What there is to confine."""
+    """The paths and limits of a sandbox."""
 
     workspace: Path
     private: Path
     """A directory of this session alone; commands get their HOME and their /tmp in it."""
     readable: tuple[Path, ...] = ()
-    """What commands may read besides: the session's kept outputs."""
+    """Other paths that commands may read: the session's stored outputs."""
     protected: tuple[Path, ...] = ()
-    """agentcli's settings, which stay as they are should they lie in the workspace."""
+    """agentcli's settings, which stay unchanged if they lie in the workspace."""
     records: tuple[Path, ...] = ()
-    """What agentcli writes while commands run: held, but not put back over its own writing."""
+    """Paths agentcli writes while commands run: held, but not put back over its own writing."""
     rejected: Path | None = None
-    """Where to keep what was taken away; None: only as long as the session."""
+    """The directory for removed content. If None, it is kept only as long as the session."""
     limits: CommandLimits = field(default_factory=CommandLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFinding:
-    """What is known about one layer on this machine."""
+    """The state of one layer on this machine."""
 
     layer: str
     works: bool
     reason: str = ""
-    """Why it does not work."""
+    """The reason why it does not work."""
     fix: str = ""
-    """One command, where there is one."""
+    """One command that fixes it, if there is one."""
     gaps: tuple[str, ...] = ()
-    """What it leaves open, though it works."""
+    """The gaps it leaves open, though it works."""
 
 
 class _Unusable(Exception):
@@ -84,9 +84,9 @@ def choose_sandbox(
     only: str | None = None,
     broken: Callable[[LayerFinding], None] = lambda finding: None,
 ) -> Sandbox:
-    """The strongest layer that works, or the one that is asked for; SettingsError if none does.
+    """Return the strongest layer that works, or the requested one. Raise SettingsError if none.
 
-    `broken`: told of a stronger one that is installed, and yet does not work."""
+    `broken` is called with each stronger layer that is installed and does not work."""
     failures: list[LayerFinding] = []
     for sandbox, finding in _attempts(scope, environ, only):
         if sandbox is not None:
@@ -105,7 +105,7 @@ def choose_sandbox(
 def describe_layers(
     scope: SandboxScope, *, environ: Mapping[str, str] = os.environ
 ) -> tuple[LayerFinding, ...]:
-    """Every layer that a machine of this kind could have, the strongest first."""
+    """Return every layer that a machine of this kind could have, the strongest first."""
     findings = []
     for sandbox, finding in _attempts(scope, environ, None):
         findings.append(finding)
@@ -200,7 +200,7 @@ def _seatbelt(paths: SandboxPaths, limits: CommandLimits, environ: Mapping[str, 
 
 
 def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None:
-    """By an absolute path outside of the project, whatever PATH says."""
+    """Return an absolute path outside of the project, whatever PATH says."""
     path = own_process.system_path(workspace, environ)
     found = own_process.find_program("bwrap", beside=workspace, path=path)
     return Path(found) if found else None
@@ -216,7 +216,7 @@ def _version(program: Path) -> tuple[int, ...] | None:
 
 
 def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy]) -> Sandbox:
-    """Has a program try to write outside and inside, and looks what came of it."""
+    """Run a program that tries to write outside and inside, and check the effect."""
     inside = paths.temporary / "probe"
     inside.unlink(missing_ok=True)
     with TemporaryDirectory(prefix="agentcli-", dir=_beside(paths.workspace)) as directory:
@@ -236,15 +236,15 @@ def _prove(sandbox: Sandbox, paths: SandboxPaths, remedy: Callable[[str], Remedy
 
 
 def _beside(workspace: Path) -> str:
-    """A directory that is not in the workspace, and that we could write to without a sandbox."""
+    """Return a directory outside the workspace that we could write to without a sandbox."""
     usual = (gettempdir(), "/var/tmp", "/dev/shm")
     return next((path for path in usual if not Path(path).is_relative_to(workspace)), usual[0])
 
 
 def _run(sandbox: Sandbox, argv: Sequence[str], *, cwd: Path) -> tuple[int, str]:
-    """Run a program to its end; return its exit code and the beginning of what it said.
+    """Run a program to its end. Return its exit code and the beginning of its output.
 
-    It has a mark, by which it is ended should we be killed meanwhile."""
+    It has a tag, by which it is ended if we are killed meanwhile."""
     mark = new_tag(confined=True)
     will = OrphanReaper(mark)
     try:

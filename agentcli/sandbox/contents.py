@@ -1,7 +1,7 @@
 """A file, link or small directory as a value: to compare with later, and to write back.
 
-Links are never followed, neither to look nor to write, and every name is reached through the open
-directory it is in.
+Links are never followed, neither to read nor to write. Every name is reached through the open
+directory that holds it.
 """
 
 import os
@@ -20,9 +20,9 @@ _ALL_LIMIT_BYTES = 64 * 1024 * 1024
 _ENTRY_LIMIT = 2000
 _DEPTH_LIMIT = 16
 _TICK_S = 0.05
-"""Time stamps come from a clock that moves in steps: within one, a change may not show."""
+"""Resolution of time stamps: their clock moves in steps, and within one a change may not show."""
 _COARSE_TICK_S = 2.0
-"""Of file systems that keep whole seconds."""
+"""The same, for file systems that store whole seconds."""
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
@@ -36,7 +36,7 @@ class FileContent:
     mode: int
     content: bytes
     has_other_names: bool = False
-    """By which it could be written later, wherever they are."""
+    """True if it has other hard links, wherever they are, by which it could be written later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class DirectoryContent:
 
 @dataclass(frozen=True, slots=True)
 class UnreadContent:
-    """What is no file, may not be read, or is too much to keep: told apart, never written back."""
+    """Content that is no file, unreadable or too large: compared, but never written back."""
 
     identity: tuple[int, ...]
 
@@ -65,7 +65,7 @@ class _TooMuch(Exception):
 
 
 class _Budget:
-    """How much of one entry is read before it counts as too much."""
+    """The limit on how much of one entry is read."""
 
     def __init__(self) -> None:
         self._entries = _ENTRY_LIMIT
@@ -79,13 +79,13 @@ class _Budget:
 
 
 class ContentReader:
-    """Reads entries; what was read before is not read again while nothing about it changed."""
+    """A reader of entries. Content is not read again while nothing about it changed."""
 
     def __init__(self) -> None:
         self._contents: dict[tuple[int, ...], bytes] = {}
 
     def read(self, name: str, parent: int) -> Entry | None:
-        """None: there is nothing of that name."""
+        """Return the entry, or None if there is nothing of that name."""
         try:
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
@@ -139,7 +139,7 @@ class ContentReader:
 
 
 def outline(name: str, parent: int) -> Entry | None:
-    """What kind of thing it is, and nothing that may change while it stays that thing."""
+    """Return only the kind of an entry, without anything that may change while the kind stays."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -152,7 +152,7 @@ def outline(name: str, parent: int) -> Entry | None:
 
 
 def put_back(name: str, parent: int, *, before: Entry | None, after: Entry | None) -> None:
-    """Makes an entry what it was before. What was not read is left as it is."""
+    """Restore an entry to what it was before. Content that was not read is left alone."""
     if before == after or isinstance(before, UnreadContent):
         return
     if isinstance(before, DirectoryContent) and isinstance(after, DirectoryContent):
@@ -181,7 +181,7 @@ def _put_back_below(
 
 
 def _remove(name: str, parent: int) -> None:
-    """Takes an entry away, whatever it is; what cannot be deleted is moved out of the way."""
+    """Remove an entry of any kind. What cannot be deleted is moved out of the way."""
     try:
         if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=parent)
@@ -196,7 +196,7 @@ def _remove(name: str, parent: int) -> None:
 
 
 def keep_copy(entry: Entry, directory: Path) -> Path:
-    """Writes an entry under a new name into a directory; returns where."""
+    """Write an entry under a new name into a directory, and return its path."""
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / secrets.token_hex(4)
     parent = os.open(directory, DIRECTORY)
@@ -227,7 +227,7 @@ def _write(name: str, parent: int, entry: Entry) -> None:
 
 
 def make_accessible(name: str, parent: int) -> None:
-    """A directory whose owner took the rights to it away from himself, if that is us."""
+    """Make a directory accessible whose owner removed their own rights, if that owner is us."""
     with suppress(OSError):
         handle = os.open(name, _PASS, dir_fd=parent)
         try:
@@ -237,7 +237,7 @@ def make_accessible(name: str, parent: int) -> None:
 
 
 def _is_settled(found: os.stat_result) -> bool:
-    """Whether any later change will show in the time stamps."""
+    """Return whether any later change will show in the time stamps."""
     keeps_fractions = found.st_ctime_ns % 1_000_000_000
     return time.time() - found.st_ctime > (_TICK_S if keeps_fractions else _COARSE_TICK_S)
 

@@ -1,11 +1,11 @@
-"""All that comes of one command, to be ended together, whatever it shed in order to be forgotten.
+"""An enclosure for one command: all its processes end together, however they detached.
 
-Two Landlock domains, one inside the other: a thread in the outer one makes the command's launcher,
-which enters the inner one. Signals do not leave a domain. So a signal to everybody, sent by that
-thread, reaches the command's processes and nobody else, and they cannot signal the thread.
+Two Landlock domains, one inside the other: a thread in the outer one creates the command's
+launcher, which enters the inner one. Signals do not leave a domain. So a signal to all processes,
+sent by that thread, reaches the command's processes and no others. They cannot signal the thread.
 
-Not held in, the same signal would end all that the person runs. It is sent only by a thread that
-entered its domain, and was seen just before to be unable to signal a process outside.
+Outside a domain, the same signal would end everything the user runs. It is sent only by a thread
+that entered its domain, and just before failed to signal a process outside.
 """
 
 import os
@@ -21,7 +21,7 @@ from agentcli.sandbox.launcher import Launcher, Restrict
 from agentcli.system import process_tree
 
 _LONGEST_WAIT_S = 1.0
-"""After that, what still lives cannot be killed: it waits for a disk that does not answer."""
+"""The wait after a kill. What still lives then cannot be killed: its disk does not answer."""
 _LOOK_AGAIN_S = 0.002
 
 
@@ -54,13 +54,13 @@ class Outsider:
 
 class Enclosure:
     def __init__(self, restrict: Restrict, *, name: str) -> None:
-        """`restrict` is what the launcher gives up; before Linux 6.12 nothing is enclosed."""
+        """`restrict` gives up the launcher's rights. Before Linux 6.12 nothing is enclosed."""
         self._is_entered = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name} enclosure")
         self.launcher = self._thread.submit(self._enclose, restrict, name).result()
 
     def clear(self, outsider: Outsider) -> None:
-        """Kills what is left of the command, and waits until it is gone."""
+        """Kill the remaining processes of the command, and wait until they are gone."""
         if self._is_entered and outsider.is_alive:
             self._thread.submit(_kill_all, outsider.pid).result()
 
@@ -69,9 +69,9 @@ class Enclosure:
         self._thread.shutdown(wait=False)
 
     def _enclose(self, restrict: Restrict, name: str) -> Launcher:
-        """Its thread is made by this one, and is in the domain from its beginning."""
+        """Create the launcher. This thread starts its thread, so that is in the domain at once."""
         if landlock_rules.version() >= landlock_rules.SCOPE_VERSION:
-            # What hinders this hinders the launcher, too, and is told when it shall start.
+            # An error here also stops the launcher, which reports it when it starts a process.
             with suppress(OSError):
                 kernel.forbid_new_privileges()
                 landlock_rules.enclose_thread()
@@ -82,7 +82,7 @@ class Enclosure:
 def _kill_all(outsider: int) -> None:
     if _reaches(outsider) is not False:
         return
-    # In one step for all of them: nobody can be born meanwhile, so they only get fewer.
+    # One step for all of them: no process can be created meanwhile, so they only get fewer.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(-1, signal.SIGKILL)
     deadline = time.monotonic() + _LONGEST_WAIT_S
@@ -91,12 +91,12 @@ def _kill_all(outsider: int) -> None:
 
 
 def _reach() -> Iterator[int]:
-    """All processes, living or not, that the calling thread can signal; but not its own."""
+    """Yield all processes, dead or alive, that the calling thread can signal, but not its own."""
     return (pid for pid in process_tree.list_pids() if pid != os.getpid() and _reaches(pid))
 
 
 def _reaches(pid: int) -> bool | None:
-    """None: there is no such process."""
+    """Return whether the thread can signal a process, or None if there is no such process."""
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -1,8 +1,7 @@
-"""What of the person's environment a sandboxed command gets: named variables, and no others.
+"""The environment of a sandboxed command: named variables of the user's, and no others.
 
-A variable that nobody thought of may hold a secret, so it is passed on by name only. Programs are
-never found in the workspace or relative to it, unless the person activated a virtual environment
-there.
+An unknown variable may hold a secret, so variables are passed on by name only. Programs are never
+found in the workspace or relative to it, unless the user activated a virtual environment there.
 """
 
 import os
@@ -59,9 +58,9 @@ _PASSED = frozenset(
 _PASSED_PREFIX = "LC_"
 
 _SET = {
-    # Git hooks are read-only to commands, and `npm install` must not fail for it.
+    # Git hooks are read-only to commands, and `npm install` must not fail because of it.
     "HUSKY": "0",
-    # The search for leaks stops the program by ptrace, which commands may not use.
+    # Leak detection stops the program by ptrace, which commands may not use.
     "ASAN_OPTIONS": "detect_leaks=0",
 }
 
@@ -69,7 +68,7 @@ _SET = {
 def build_environment(
     environ: Mapping[str, str], *, workspace: Path, pass_env: Iterable[str] = ()
 ) -> dict[str, str]:
-    """`pass_env` are names the person has given, and only a person may give them."""
+    """Build the environment. `pass_env` are names from the user; nobody else may add names."""
     names = _PASSED | set(pass_env)
     passed = {
         name: value
@@ -90,6 +89,6 @@ def _filter_entries(search_path: str, workspace: Path, activated: str) -> Iterat
     for entry in search_path.split(os.pathsep):
         inside = Path(os.path.realpath(entry)).is_relative_to(root)
         is_activated = bool(activated) and Path(entry) == Path(activated, "bin")
-        # What does not exist yet may come to exist in a command's own /tmp, and under any name.
+        # A missing directory may later be created in a command's own /tmp, under any name.
         if Path(entry).is_absolute() and is_directory(Path(entry)) and (not inside or is_activated):
             yield entry

@@ -17,19 +17,19 @@ _SMALL_FILE_CHARS = 64 * 1024
 
 
 def small_text(path: Path) -> str:
-    """A small regular file's text; anything else says nothing."""
+    """Return the text of a small regular file, or "" for anything else."""
     if not is_file(path):
         return ""
     try:
         with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            # No path has a NUL in it: what follows one is not meant for git either.
+            # No path has a NUL in it: git does not use what follows one either.
             return file.read(_SMALL_FILE_CHARS).partition("\0")[0]
     except OSError:
         return ""
 
 
 def git_directory(git: Path) -> Path | None:
-    """Where a `.git` leads: it may be the directory itself, a link, or a file with a pointer."""
+    """Return the directory of a `.git`: itself, the target of a link, or of a pointer file."""
     if is_file(git):
         line = small_text(git).strip()
         if not line.startswith(_POINTER):
@@ -40,7 +40,7 @@ def git_directory(git: Path) -> Path | None:
 
 
 def common_directory(git: Path) -> Path:
-    """Where the settings are: for a linked worktree, those of its repository."""
+    """Return the directory with the settings: for a linked worktree, that of its repository."""
     return Path(os.path.realpath(git / small_text(git / "commondir").strip()))
 
 
@@ -57,12 +57,12 @@ _EXTENDED = 0x4000
 _COMPRESSED_VERSION = 4
 _LONGEST_NUMBER_BYTES = 10
 _LONGEST_PATH_BYTES = 4096
-"""Of a longer one no more is kept: built upon one another they would fill the memory."""
+"""Longer paths are cut: each may build on the one before, and they would fill the memory."""
 _IS_SHA256 = re.compile(r"^\s*(?:\[.*\]\s*)?objectformat\s*=\s*\"?sha256", re.I | re.M)
 
 
 def find_gitlinks(git: Path) -> tuple[str, ...]:
-    """Paths relative to the top of the worktree, of the index in this git directory."""
+    """Return the gitlinks in the index of a git directory, relative to the top of the worktree."""
     try:
         files = [path for path in (git / "index", *git.glob("sharedindex.*")) if is_file(path)]
         if not files:
@@ -81,7 +81,7 @@ def _read_links(file: Path, hash_bytes: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _read_links_cached(file: Path, hash_bytes: int, _stamp: tuple[int, ...]) -> tuple[str, ...]:
-    """Read again only once it is another file: nobody can set back when it changed."""
+    """Read the links of an index, again only if the file changed: nobody can reset its ctime."""
     with file.open("rb") as opened:
         data = opened.read(_MOST_BYTES)
     version = int.from_bytes(data[4:8], "big")
@@ -91,7 +91,9 @@ def _read_links_cached(file: Path, hash_bytes: int, _stamp: tuple[int, ...]) -> 
 
 
 def _read_plain_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
-    """By their mode, without a look at all other entries; what else looks like it names nothing."""
+    """Yield the links by their mode, without parsing other entries.
+
+    Other bytes that look like a link yield a name that does not exist."""
     mode_at = data.find(_LINK, _HEADER_BYTES)
     while mode_at >= 0:
         entry_at = mode_at - _MODE_AT
@@ -102,7 +104,7 @@ def _read_plain_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
 
 
 def _read_compressed_links(data: bytes, hash_bytes: int) -> Iterator[bytes]:
-    """Each name is told by what it shares with the one before."""
+    """Yield the links. Each name is stored as its difference from the one before."""
     at, name, length = _HEADER_BYTES, b"", 0
     while True:
         name_at = _end_of_flags(data, at + _HASH_AT + hash_bytes)
@@ -124,7 +126,7 @@ def _end_of_flags(data: bytes, at: int) -> int:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """One of variable length, and where it ends."""
+    """Return a number of variable length, and the offset of its end."""
     number = 0
     for index in range(at, min(at + _LONGEST_NUMBER_BYTES, len(data))):
         byte = data[index]
@@ -135,14 +137,14 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     return 0, len(data)
 
 
-# What git's settings name: the directories its hooks are in, and the settings that they include.
+# The paths that git's settings name: directories of hooks, and included settings.
 
 
 Named: TypeAlias = tuple[Path, Literal["file", "directory"]]
 
 _MOST_FILES = 64
 _SYSTEM = Path("/etc/gitconfig")
-# An entry may stand in the line of its section, whose name may hold anything in quotes.
+# An entry may be on the line of its section, whose name may hold anything in quotes.
 _REFERENCE = re.compile(
     r"""^[^\S\n]*(?:\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\][^\S\n]*)*"""
     r"""(hookspath|path)[^\S\n]*=[^\S\n]*"?([^"\n;#]+)""",
@@ -151,7 +153,7 @@ _REFERENCE = re.compile(
 
 
 def find_named_paths(git: Path, root: Path) -> Iterator[Named]:
-    """By all settings that hold in a git directory; `root` is the top of its worktree."""
+    """Yield the paths by all settings that apply in `git`; `root` is the top of its worktree."""
     own = (git / "config", common_directory(git) / "config", git / "config.worktree")
     yield from _find_in_settings((*own, *_user_settings()), root)
 
@@ -180,13 +182,13 @@ def _real(value: str, base: Path) -> Path:
 
 
 def _user_settings() -> tuple[Path, ...]:
-    """Settings that hold for every repository."""
+    """Return the settings files that apply to every repository."""
     instead = os.environ.get("GIT_CONFIG_GLOBAL")
     usual = (home() / ".gitconfig", config_home() / "git/config", _SYSTEM)
     return (*usual, Path(instead)) if instead else usual
 
 
-# Repositories in the workspace: those that a search finds, and those that git itself would enter.
+# Repositories in the workspace: those that a search finds, and those that git itself enters.
 
 
 _SEARCH_DEPTH = 3
@@ -196,7 +198,7 @@ _SUBMODULE = re.compile(r'^\s*path\s*=\s*"?([^"\n]+?)"?\s*$', re.IGNORECASE | re
 
 
 def find_repositories(workspace: Path, *, most_searched: int | None = None) -> Iterator[Path]:
-    """The workspace, what is found without a long search, and all that git enters from these."""
+    """Yield the workspace, repositories found by a short search, and all that git enters there."""
     seen: set[Path] = set()
     waiting = deque([workspace, *_find_submodules(workspace)])
     waiting += islice(_search(workspace), most_searched)
@@ -248,6 +250,6 @@ def _look(directory: Path) -> tuple[list[Path], bool]:
 
 
 def _leads_somewhere(git: Path) -> bool:
-    """What git would not take for a repository must not use up what is looked at."""
+    """Return whether git may take it for a repository. Others must not use up the search limit."""
     real = git_directory(git)
     return is_link(git) if real is None else os.path.lexists(real / "HEAD")

@@ -1,7 +1,7 @@
-"""Whether a git configuration file can make git run, include or fetch anything by itself.
+"""A check whether a git configuration file can make git run, include or fetch anything.
 
-The answer is yes unless every line is known to be harmless: this is what `git init` writes, who
-commits, and where to push.
+The answer is yes unless every line is known to be harmless: what `git init` writes, who commits,
+and where to push.
 """
 
 import re
@@ -38,7 +38,7 @@ def is_harmless(text: str) -> bool:
 
 
 def risky_lines(text: str) -> list[tuple[str, str]]:
-    """All that are not known to be harmless, each with the line that its section begins with."""
+    """Return all lines that are not known to be harmless, each with its section header."""
     found: list[tuple[str, str]] = []
     section, begin, is_continued = "", "", False
     for line in text.splitlines():

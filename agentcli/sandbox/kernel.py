@@ -1,8 +1,8 @@
 """The few calls into the Linux kernel that Python has no name for.
 
-Unless it says otherwise, a call acts on the calling thread alone: capabilities, no_new_privs,
-namespaces, filters and Landlock domains are attributes of a thread, inherited by the processes it
-starts and by nothing else.
+Unless stated otherwise, a call acts on the calling thread alone. Capabilities, no_new_privs,
+namespaces, filters and Landlock domains are attributes of a thread. Only the processes it starts
+inherit them.
 """
 
 import ctypes
@@ -55,7 +55,7 @@ def _check(result: int) -> int:
 
 
 def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
-    """A raw system call; every argument is passed in a full register."""
+    """Make a raw system call. Every argument is passed in a full register."""
     registers = [
         ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
     ]
@@ -68,7 +68,7 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def forbid_inspection() -> None:
-    """Of the whole process: nobody but root with all its rights may read its memory or secrets."""
+    """Hide the memory and secrets of the whole process from all but root with all its rights."""
     prctl(_PR_SET_DUMPABLE, 0)
 
 
@@ -77,7 +77,7 @@ def forbid_new_privileges() -> None:
 
 
 def drop_capabilities(*, but_override: bool = False) -> None:
-    """Root without privileges: no_new_privs must be set, or the next exec gives them back.
+    """Drop root's privileges. no_new_privs must be set, or the next exec gives them back.
 
     With `but_override` root may still open files of others, wherever it may open files at all.
     """
@@ -88,7 +88,7 @@ def drop_capabilities(*, but_override: bool = False) -> None:
 
 
 def make_private_network() -> int | None:
-    """A network with nothing but its own loopback, to enter later; None: we may not make one."""
+    """Return a network with only its own loopback, to enter later, or None if not permitted."""
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(_make_private_network).result()
 
@@ -110,9 +110,9 @@ def enter_network(handle: int) -> None:
 
 
 def make_read_only_view(writable: Sequence[Path]) -> int | None:
-    """All mounts as they are, but nothing outside of those places writable.
+    """Return a view of all mounts in which only the paths in `writable` are writable.
 
-    None: we may not make one.
+    Return None if we may not create one.
     """
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(_make_read_only_view, writable).result()
@@ -121,9 +121,9 @@ def make_read_only_view(writable: Sequence[Path]) -> int | None:
 def _make_read_only_view(writable: Sequence[Path]) -> int | None:
     try:
         _check(int(_libc().unshare(ctypes.c_int(_CLONE_NEWNS))))
-        # Nothing of what follows may be seen by anybody else.
+        # No other process may see the following changes.
         _mount(Path("/"), _MS_REC | _MS_PRIVATE)
-        # As they are now: what somebody has mounted read-only in them stays so.
+        # The mounts as they are now: what is mounted read-only in them stays read-only.
         with ExitStack() as handles:
             copies = [(path, _copy_of_mounts(path, handles)) for path in writable]
             _set_read_only(Path("/"))
@@ -135,7 +135,7 @@ def _make_read_only_view(writable: Sequence[Path]) -> int | None:
 
 
 def enter_view(handle: int) -> None:
-    """The thread has a root and a working directory of its own from then on."""
+    """Enter a view. The thread has its own root and working directory from then on."""
     _check(int(_libc().unshare(ctypes.c_int(_CLONE_FS))))
     _check(int(_libc().setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNS))))
 
@@ -145,7 +145,7 @@ def _mount(target: Path, flags: int) -> None:
 
 
 def _copy_of_mounts(path: Path, handles: ExitStack) -> int:
-    """All that is mounted there and below, to be mounted by its handle."""
+    """Return a handle to a copy of all mounts at a path and below, to mount it elsewhere."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     handle = syscall(_OPEN_TREE, _AT_FDCWD, _text(path), flags)
     handles.callback(os.close, handle)

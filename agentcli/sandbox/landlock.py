@@ -1,13 +1,13 @@
 """Layer 2: Landlock, a system call filter and dropped capabilities, without user namespaces.
 
-It needs nothing installed and costs next to nothing, and it protects less: git's hooks and settings
-are put back after a command instead of being out of its reach, processes are visible, and, unless
-root made the mounts read-only, times and modes of the person's files elsewhere can be changed.
+It needs nothing installed, costs next to nothing, and protects less. Git's hooks and settings are
+within a command's reach, and are put back after it. Processes are visible. Unless root made the
+mounts read-only, times and modes of the user's files elsewhere can be changed.
 
-Every command is started by a thread of its own, made ready before and ended at once. While it lives
-it counts, to the kernel, as one of the command's own, so nothing may be had through it: this
-process cannot be inspected, and the thread cannot be signalled. Another one around it, out of the
-command's reach, stays to end what the command leaves behind.
+Every command is started by its own thread, which is prepared before and ended at once. While it
+lives, the kernel counts it as one of the command's own, so it must give access to nothing: this
+process cannot be inspected, and the thread cannot be signalled. Another thread around it, out of
+the command's reach, stays to end what the command leaves behind.
 """
 
 import os
@@ -41,18 +41,18 @@ _KEPT_DOMAINS = 16
 
 @dataclass(frozen=True, slots=True)
 class _LandlockDomain:
-    """What a thread gives up for one confinement."""
+    """The rights that a thread gives up for one set of grants."""
 
     ruleset: int
     view: int | None
-    """Mounts to enter: read-only, so that modes and times hold, for which Landlock has no right."""
+    """Read-only mounts to enter. They protect modes and times, for which Landlock has no right."""
     network: int | None
-    """A network to enter; None: to stay, though without sockets if the filter has none."""
+    """A network to enter. None to stay, but without sockets if the filter allows none."""
     filter: seccomp.SyscallFilter
     overrides: bool
 
     def enter(self) -> None:
-        """Each step needs what the next one gives up."""
+        """Restrict the calling thread. Each step needs the rights that the next one gives up."""
         if self.view is not None:
             kernel.enter_view(self.view)
         if self.network is not None:
@@ -70,7 +70,7 @@ class _LandlockDomain:
 
 @dataclass(frozen=True, slots=True)
 class _RunningCommand:
-    """One that was started and not yet finished."""
+    """A command that was started and not yet finished."""
 
     grants: Grants
     enclosure: Enclosure
@@ -80,7 +80,7 @@ class LandlockSandbox:
     def __init__(self, places: SandboxPaths, *, limits: CommandLimits) -> None:
         kernel.forbid_inspection()
         self._places = places
-        # Commands work in a part of the private directory, and no part can be taken out.
+        # Commands work in a part of the private directory, and Landlock cannot exclude a part.
         protected = [path for path in places.protected if path != places.private]
         self._protection = find_protection(places.workspace, protected)
         self._roots = (places.workspace, *self._protection.writable)
@@ -104,12 +104,12 @@ class LandlockSandbox:
 
     @property
     def has_network(self) -> bool:
-        """Whether a command can have servers, though nobody else can reach them."""
+        """True if a command can run servers, though nobody else can reach them."""
         return self._network is not None
 
     @property
     def has_view(self) -> bool:
-        """Whether modes and times of files elsewhere hold."""
+        """True if modes and times of files elsewhere are protected."""
         with self._lock:
             return self._domain(Grants()).view is not None
 
@@ -170,7 +170,7 @@ class LandlockSandbox:
         command = self._commands.pop(process, None)
         if command is None:
             return ()
-        self._clear(command)  # before its doings are undone: it could do them again
+        self._clear(command)  # before the undo: it could repeat its changes
         told = self._attendance.end(process)
         with self._lock:
             self._enclosures.prepare(self._domain(command.grants).enter)
@@ -206,7 +206,7 @@ class LandlockSandbox:
     def _domain(self, grants: Grants) -> _LandlockDomain:
         if grants not in self._domains:
             has_network = grants.network or self._network is not None
-            # A socket in the file system can be reached wherever it is: so there are none at all.
+            # A socket in the file system can be reached wherever it is, so none are allowed.
             families = _INTERNET if has_network else ()
             self._domains[grants] = _LandlockDomain(
                 ruleset=landlock_rules.make_ruleset(self._rules(grants), tcp=has_network),
@@ -240,7 +240,7 @@ class LandlockSandbox:
 
 
 def _without(paths: Iterable[Path], hidden: Iterable[Path]) -> Iterator[Path]:
-    """Paths with nothing hidden below them: Landlock cannot take out of what it gives."""
+    """Yield paths with nothing hidden below them: Landlock cannot exclude part of a grant."""
     left_out = set(hidden)
     to_expand = {parent for one in left_out for parent in one.parents}
     waiting = list(paths)

@@ -1,8 +1,8 @@
-"""Landlock: a thread gives up all file access but what it names, for good.
+"""Landlock rules: a thread gives up all file access except what it names, for good.
 
-Rules add rights to a directory and everything below it; nothing can be taken out of a directory
-that was given. Whatever the kernel's version cannot restrict is not restricted, so callers must
-look at `version` before they rely on it.
+Rules add rights to a directory and everything below it. Nothing can be excluded from a directory
+that was granted. What the kernel's version cannot restrict is not restricted, so callers must
+check `version` before they rely on it.
 """
 
 import ctypes
@@ -72,7 +72,7 @@ Rule = tuple[Path, Access]
 
 
 def version() -> int:
-    """0: this kernel has no Landlock, or it is switched off."""
+    """Return the Landlock version, or 0 if this kernel has none or it is switched off."""
     try:
         return kernel.syscall(_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
     except OSError:
@@ -80,7 +80,7 @@ def version() -> int:
 
 
 def make_ruleset(rules: Iterable[Rule], *, tcp: bool) -> int:
-    """A handle to what `restrict_thread` shall leave, as often as wanted.
+    """Return a handle to the rights that `restrict_thread` leaves. It can be used many times.
 
     Signals and abstract sockets will not leave the thread's own descendants. Without `tcp` no TCP
     port can be bound or connected to.
@@ -98,12 +98,12 @@ def make_ruleset(rules: Iterable[Rule], *, tcp: bool) -> int:
 
 
 def restrict_thread(ruleset: int) -> None:
-    """A domain of its own for the calling thread; no_new_privs must be set."""
+    """Put the calling thread into its own domain. no_new_privs must be set."""
     kernel.syscall(_RESTRICT_SELF, ruleset, 0)
 
 
 def restrict_scope() -> None:
-    """Only signals and abstract sockets: what does not hinder mounting, as bubblewrap must."""
+    """Restrict only signals and abstract sockets: bubblewrap must still be able to mount."""
     known = version()
     if known >= SCOPE_VERSION:
         ruleset = _create(Access(0), tcp=0, known=known)
@@ -114,10 +114,10 @@ def restrict_scope() -> None:
 
 
 def enclose_thread() -> None:
-    """Signals and abstract sockets again, for a thread around others that give up files.
+    """Restrict signals and abstract sockets, for a thread around others that give up files.
 
-    Inside of a domain that does not give it, files cannot be moved between directories, whatever
-    the inner one says; so this one gives it everywhere. SCOPE_VERSION is needed.
+    A file can be moved between directories only if every domain around grants it, whatever the
+    inner one says. So this one grants it everywhere. SCOPE_VERSION is needed.
     """
     ruleset = _create(Access.REFER, tcp=0, known=version())
     try:
@@ -136,7 +136,7 @@ def _create(files: Access, *, tcp: int, known: int) -> int:
 
 
 def _allow(ruleset: int, path: Path, access: Access) -> None:
-    """What is not there needs no rule."""
+    """Add a rule for a path. A missing path needs no rule."""
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:

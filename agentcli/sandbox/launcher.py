@@ -1,8 +1,8 @@
-"""A thread that gives up rights for good and then starts processes, which inherit what is left.
+"""A thread that gives up rights for good and then starts processes, which inherit the rest.
 
-What a thread gave up cannot be had back, so every process it starts is confined before its first
-instruction, at no cost per process, and the rest of the program stays free. It also lives as long
-as its launcher, because a process that dies with its parent dies with the parent's thread.
+A thread cannot get rights back. So every process it starts is confined before its first
+instruction, at no cost per process, and the rest of the program keeps its rights. A process
+also ends with its launcher, because one that dies with its parent dies with the parent's thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Made = TypeVar("Made", bound=_Closed)
 
 class Launcher:
     def __init__(self, restrict: Restrict, *, name: str) -> None:
-        """`restrict` runs in the new thread, once; if it fails, no process is ever started."""
+        """`restrict` runs in the new thread, once. If it fails, no process is ever started."""
         self._refusal: OSError | None = None
         self._thread = ThreadPoolExecutor(
             max_workers=1,
@@ -34,7 +34,7 @@ class Launcher:
             initializer=self._give_up_rights,
             initargs=(restrict,),
         )
-        self._thread.submit(int)  # has the thread made ready now, not with the first process
+        self._thread.submit(int)  # prepares the thread now, not with the first process
 
     def start(
         self,
@@ -48,9 +48,9 @@ class Launcher:
         pass_fds: Sequence[int] = (),
         enter: Callable[[], None] = lambda: None,
     ) -> "Popen[bytes]":
-        """Raises what Popen raises, or what kept the thread from giving up its rights.
+        """Start a process. Raise what Popen raises, or the error that `restrict` raised.
 
-        `enter` has the thread go where the process is to be, and stay there.
+        `enter` moves the thread to where the process is to be, and it stays there.
         """
         started = self._thread.submit(
             self._start,
@@ -101,17 +101,17 @@ class Launcher:
 
 
 class LauncherAhead(Generic[Made]):
-    """Launchers for one process each, the next one made ready while nobody waits for it."""
+    """Launchers for one process each. The next one is prepared while nobody waits for it."""
 
     def __init__(self, make: Callable[[Restrict], Made], *, name: str) -> None:
-        """`make` returns one that gives up those rights."""
+        """`make` returns a launcher that gives up those rights."""
         self._make = make
         self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name} maker")
         self._ready: tuple[Restrict, Future[Made]] | None = None
         self._lock = Lock()
 
     def take(self, restrict: Restrict) -> Made:
-        """The one that is ready, if it gave up the same rights. It is the caller's to close."""
+        """Return the prepared one if it gave up these rights, else a new one. The caller closes."""
         with self._lock:
             ready, self._ready = self._ready, None
         if ready and ready[0] == restrict:

@@ -1,9 +1,9 @@
-"""How much of the machine commands may use, as far as the kernel itself can hold them to it.
+"""The limits on a command's use of the machine, as far as the kernel itself can enforce them.
 
-Limits are set once, on this process, because every child inherits them: set on a child they would
-come too late for what that has started by then. Memory and processes are counted by a watch:
-RLIMIT_AS stops node and RLIMIT_DATA stops the sanitizers of C at their first step, and
-RLIMIT_NPROC counts everything the person runs and does not hold for root.
+Limits are set once, on this process, because every child inherits them. Set on a child, they would
+come too late for processes it has already started. Memory and processes are counted by a watch:
+RLIMIT_AS stops node and RLIMIT_DATA stops the sanitizers of C at their first step. RLIMIT_NPROC
+counts everything the user runs and does not apply to root.
 """
 
 import os
@@ -24,7 +24,7 @@ _LINE_BYTES = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLimits:
-    """For one command with all that came of it; 0: as much as suits this machine."""
+    """The limits of one command with all its processes. 0 means as much as suits this machine."""
 
     processes: int = 0
     memory_bytes: int = 0
@@ -36,21 +36,21 @@ class CommandLimits:
 
     @property
     def most_tasks(self) -> int:
-        """Processes and their threads."""
+        """The limit of processes and their threads."""
         return 2 * self.most_processes
 
 
 def lower_own_limits() -> None:
-    """For everything this process starts from now on; it needs less itself."""
+    """Lower the limits of everything this process starts from now on. It needs less itself."""
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_FSIZE, _FILE_BYTES)
     _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 
 def limit_processes(limits: CommandLimits, *, tasks_now: int) -> None:
-    """Before each command: how many more processes than now the person may have.
+    """Limit how many more processes than now the user may have. Called before each command.
 
-    It is only the soft limit, and does not hold for root: a second net, under the watch.
+    It is only the soft limit, and does not apply to root: a second net, under the watch.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     most = tasks_now + limits.most_processes
@@ -58,13 +58,13 @@ def limit_processes(limits: CommandLimits, *, tasks_now: int) -> None:
 
 
 def count_allowed_tasks(limits: CommandLimits) -> int:
-    """As many as the limits say, or as the person may have at all."""
+    """Return the number that the limits allow, or that the user may have at all if smaller."""
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     return _at_most(hard, limits.most_tasks)
 
 
 def count_tasks() -> int:
-    """All processes and threads of the machine, from one small file."""
+    """Return the number of processes and threads of the machine, from one small file."""
     handle = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return int(os.read(handle, _LINE_BYTES).split()[3].partition(b"/")[2])

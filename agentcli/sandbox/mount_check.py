@@ -1,8 +1,8 @@
-"""Whether what a command is kept from is still what was mounted for it.
+"""A check that the paths mounted for a command are still the same files.
 
-The kernel drops a mount as soon as its mount point is renamed over or removed, by whomever, and git
-writes its settings by renaming. Every place is kept open: as long as it is, no other file can get
-its number.
+The kernel drops a mount as soon as anyone renames over its mount point or removes it, and git
+writes its settings by renaming. Every path is kept open: as long as it is, no other file can get
+its inode number.
 """
 
 import os
@@ -19,10 +19,10 @@ _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
 
 class MountCheck:
-    """On places as they are now; it ends with the last command that was started on it."""
+    """A check on paths as they are now. It ends with the last command that was started on it."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        """OSError where there is nothing."""
+        """Raise OSError if a path does not exist."""
         handles: list[int] = []
         weakref.finalize(self, _close, handles)
         self._found: dict[Path, os.stat_result] = {}
@@ -31,14 +31,14 @@ class MountCheck:
             self._found[path] = os.fstat(handles[-1])
 
     def find_stale(self) -> tuple[Path, ...]:
-        """Where another file stands by now, or none."""
+        """Return the paths where there is another file by now, or no file at all."""
         return tuple(path for path, was in self._found.items() if not _is_at(path, was))
 
     def select_to_undo(self, before: Snapshot, keeper: GuardedPaths) -> Snapshot:
-        """What a command can have changed: all that was not held, and what was lost.
+        """Return the part of `before` that a command can have changed: unheld paths and stale ones.
 
-        Who replaced a place cannot be told from who then wrote to it. So of what is there instead
-        only that stays which can do no harm.
+        The one who replaced a path cannot be told from the one who then wrote to it. So a
+        replacement stays only if it can do no harm.
         """
         lost = self.find_stale()
         now = keeper.snapshot() if lost else {}
@@ -51,14 +51,14 @@ class MountCheck:
 
 
 class MountChecks:
-    """On all that is held from the commands of a sandbox or hidden from them."""
+    """The checks on all paths that are held from a sandbox's commands or hidden from them."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = tuple(paths)
         self._latest: MountCheck | None = None
 
     def take(self) -> MountCheck:
-        """Before anything is mounted, so that whatever happens from then on shows."""
+        """Return a current check. Called before anything is mounted, so that later changes show."""
         latest = self._latest
         if latest is None or latest.find_stale():
             latest = self._latest = MountCheck(self._paths)
@@ -66,7 +66,7 @@ class MountChecks:
 
 
 def _is_harmless(path: Path, before: Entry | None, after: Entry | None) -> bool:
-    """To take something away is, and to add settings that have git run nothing."""
+    """Return whether it only removes something, or adds settings that make git run nothing."""
     match before, after:
         case _, None:
             return True

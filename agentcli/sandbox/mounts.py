@@ -1,10 +1,10 @@
-"""What bubblewrap is told to mount, and where: a command's whole view of the file system.
+"""The mounts that bubblewrap makes: a command's whole view of the file system.
 
-It is mounted for one command, or below a directory of a room, which many commands then take for
-their root; what a command has for itself is mounted last, over that.
+They are made for one command, or below a directory of a cached mount namespace, which many
+commands then use as their root. A command's own mounts are made last, on top of that.
 
-Below a directory that commands can write no mount point lies that a command could have replaced:
-each directory on the way to one is a mount itself, and those can neither be renamed nor removed.
+In a directory that commands can write, no mount point can be replaced by a command. Each directory
+on the way to one is a mount itself, and those can neither be renamed nor removed.
 """
 
 import os
@@ -37,7 +37,7 @@ _SHARED_MEMORY_BYTES = 2 * 1024**3
 _KEPT_VIEWS = 16
 _ROOT = Path("/")
 _VIEW = Path("/view")
-"""Where it is in a room, beside what bubblewrap itself needs to be started there."""
+"""Path of the view in a mount namespace, beside the files bubblewrap needs to start there."""
 
 MountState: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -53,7 +53,7 @@ class _Mount:
 
 
 class MountView:
-    """What stays the same for all commands of a session."""
+    """The mounts that stay the same for all commands of a session."""
 
     def __init__(
         self,
@@ -63,10 +63,11 @@ class MountView:
         version: tuple[int, ...],
         has_private_network: bool = False,
     ) -> None:
-        """What `protection` guards must exist whenever a command starts.
+        """The paths that `protection` guards must exist whenever a command starts.
 
-        A bubblewrap of an old version lacks options that the system call filter makes up for.
-        `has_private_network`: commands are in one already, unless they may have the whole.
+        An old `version` of bubblewrap lacks options; the system call filter makes up for them.
+        `has_private_network` is true if commands are in one already, unless they may use the whole
+        network.
         """
         self.places = paths
         self.protection = protection
@@ -79,13 +80,13 @@ class MountView:
         mounts = self._mounts(Grants())
         free = (path for path in _TEMPORARY if not _is_covered(path, mounts))
         self.temporary = next((path for path in free if not _tops([path], mounts)), paths.temporary)
-        """Where commands shall put temporary files: nothing else is mounted there."""
+        """The path for commands' temporary files: nothing else is mounted there."""
 
     def state(self, grants: Grants) -> MountState:
-        """Of all that is mounted: once a source is another one, its mount holds nothing.
+        """Return the identity of all mounted files: once a source is replaced, its mount is void.
 
-        The number of a file that is gone may be given to the next, so of guarded and hidden ones
-        the time counts, too.
+        The inode number of a deleted file may be reused. So for guarded and hidden paths the ctime
+        counts, too.
         """
         found = ((path.stat(), counts) for path, counts in self._mounted(grants))
         return tuple(
@@ -93,21 +94,21 @@ class MountView:
         )
 
     def _list_mounted(self, grants: Grants) -> tuple[tuple[Path, bool], ...]:
-        """Where something is mounted, and whether the time of what is there counts."""
+        """Return the mounted paths, each with whether its ctime counts."""
         timed = {*(one.path for one in self.protection.guarded), *self.places.hidden}
         places = (*self.places.system, *(one.at for one in self._mounts(grants)))
         return tuple((path, path in timed) for path in places)
 
     def _options(self, grants: Grants) -> tuple[str, ...]:
-        """Of a command that is in no room: all but the program to run."""
+        """Return the options of a command without a cached namespace, except the program to run."""
         return (*self._apart(grants), *self._tree(grants, _ROOT), *self._own())
 
     def _options_in_namespace(self, grants: Grants) -> tuple[str, ...]:
-        """Of a command that is started in a room of that confinement."""
+        """Return the options of a command that starts in a cached namespace for these grants."""
         return (*self._apart(grants), "--dev-bind", str(_VIEW), str(_ROOT), *self._own())
 
     def _namespace_options(self, grants: Grants) -> tuple[str, ...]:
-        """Of a room itself. No command ever sees more of it than the view."""
+        """Return the options of a cached namespace. Commands never see more of it than the view."""
         return (
             *self._system(_ROOT),
             *("--dev-bind", "/proc", "/proc"),
@@ -118,7 +119,7 @@ class MountView:
         )
 
     def _apart(self, grants: Grants) -> Iterator[str]:
-        """What a command does not share with others."""
+        """Yield the options for what a command does not share with others."""
         yield from _NAMESPACES
         yield from self._user()
         yield from self._network(grants)
@@ -137,7 +138,7 @@ class MountView:
         )
 
     def _own(self) -> Iterator[str]:
-        """Its processes, and the memory that they share."""
+        """Yield the mounts for a command's own processes and their shared memory."""
         yield from ("--proc", "/proc", "--remount-ro", "/proc")
         if self.version >= _SINCE_0_7:
             yield from ("--size", str(_SHARED_MEMORY_BYTES))
@@ -149,7 +150,7 @@ class MountView:
 
     def _user(self) -> Iterator[str]:
         if self.places.needs_override:
-            # A right to the files of others counts only where those others are known.
+            # A right to the files of others counts only in a namespace that knows those users.
             yield from ("--cap-add", "CAP_DAC_OVERRIDE")
             return
         yield from ("--unshare-user", "--uid", str(os.getuid()), "--gid", str(os.getgid()))
@@ -164,7 +165,9 @@ class MountView:
                 yield from (_READ, str(path), _in(root, path))
 
     def _temporary(self, paths: Sequence[Path], tops: Iterable[Path], root: Path) -> Iterator[str]:
-        """/tmp is kept between commands; what has to be mounted below it lies in a fresh one."""
+        """Yield the mounts of /tmp, which is kept between commands.
+
+        Mounts below it lie in a fresh directory."""
         for path in paths:
             if path in (paths[0], self.temporary):
                 yield from (_CHANGE, str(self.places.temporary), _in(root, path))
@@ -212,12 +215,12 @@ def _in(root: Path, path: Path | str) -> str:
 
 
 def _is_covered(path: Path, mounts: Iterable[_Mount]) -> bool:
-    """Whether the person works there, or granted it: then it is not replaced by a private one."""
+    """Return whether the user works there or granted it: no private directory replaces it then."""
     return any(path.is_relative_to(one.at) for one in mounts)
 
 
 def _tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path]:
-    """The first directories on the way to what is mounted below /tmp."""
+    """Return the first directories on the way to mounts below /tmp."""
     return sorted(
         {
             path / one.at.relative_to(path).parts[0]

@@ -1,8 +1,8 @@
-"""The last step before a command, in its sandbox already: a shell that becomes the command.
+"""The last step before a command, already in its sandbox: a shell that becomes the command.
 
-It closes the handles by which the sandbox was entered, and has the kernel count processes, where
-that counts those of a user namespace alone; it does not count root's. The watch comes first: this
-holds when it is kept from running.
+It closes the handles by which the sandbox was entered. It also sets the kernel's limit on
+processes, where that counts those of one user namespace alone; root's are not counted. The watch
+comes first: this limit holds if the watch is kept from running.
 """
 
 import json
@@ -27,13 +27,13 @@ _BASH = Path("/bin/bash")
 
 
 def wrap_command(argv: Sequence[str], *, descriptors: Sequence[int], most_tasks: int) -> list[str]:
-    """The command with that step before it, if there is anything to do."""
+    """Return the command with that step before it, if there is anything to do."""
     steps = [f"exec {one}<&-" for one in descriptors]
     if os.geteuid() != 0 and _counts_by_namespace() and _BASH.exists():
         steps.append(f"ulimit -u {most_tasks}")
     if not steps:
         return list(argv)
-    # Privileged: it shall run nothing that the environment names.
+    # Privileged mode: it must run nothing that the environment names.
     return [str(_BASH), "-p", "-c", " && ".join((*steps, 'exec "$@"')), "bash", *argv]
 
 
@@ -42,7 +42,7 @@ def _counts_by_namespace() -> bool:
     return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (5, 14)
 
 
-# The way into namespaces of which nothing is left but handles.
+# The entrance to namespaces of which only handles are left.
 
 
 _NSENTER = "/usr/bin/nsenter"
@@ -53,12 +53,12 @@ _ECHO = b"\n"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
     owner: int | None = None
-    """The users to whom the others belong; None: to root, that is to us."""
+    """The user namespace that owns the others. None if root owns them, which is us."""
     network: int | None = None
     mounts: int | None = None
 
     def enter(self) -> None:
-        """The calling thread, if it can; it does not come back."""
+        """Move the calling thread inside, if it can. It cannot come back."""
         if self.owner is None:
             if self.network is not None:
                 kernel.enter_network(self.network)
@@ -67,14 +67,14 @@ class Entrance:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """For `words`."""
+        """The file descriptors that `words` needs."""
         if self.owner is None:
             return ()
         return tuple(one for one in self._namespaces.values() if one is not None)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What stands before those of a program that is to be inside, started by such a thread."""
+        """The prefix of a program that is to be inside; empty if `enter` moved the thread there."""
         if self.owner is None:
             return ()
         namespaces = self._namespaces.items()
@@ -94,12 +94,12 @@ class Entrance:
 def namespaces_of(
     bubblewrap: Sequence[str], *names: str, pass_fds: Sequence[int] = ()
 ) -> tuple[int, ...]:
-    """Has them made by bubblewrap, with these options; OSError with its reason if it cannot.
+    """Return handles to namespaces that bubblewrap creates. Raise OSError with its reason.
 
-    It starts a program that only shows that everything is set up, and ends then, or with us. Were
-    it to be killed with us instead, half set up, a part of it would wait for the other for ever.
-    So it writes its status to memory: a pipe would break with us, and kill it. It gets no variable
-    of ours, since nothing that outlives us may hold a secret.
+    It starts a program that only shows that everything is set up, and ends then, or with us. If it
+    were killed with us while half set up, one part of it would wait for the other for ever. So it
+    writes its status to memory: a pipe would break with us, and kill it. It gets no variable of
+    ours, since nothing that outlives us may hold a secret.
     """
     status = os.memfd_create("agentcli-status")
     words = [*bubblewrap, "--json-status-fd", str(status), *_HOLDER]
@@ -125,7 +125,7 @@ def _take_handle(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> t
     assert holder.stdout is not None
     assert holder.stderr is not None
     try:
-        with suppress(BrokenPipeError):  # it will have said why
+        with suppress(BrokenPipeError):  # stderr says why
             holder.stdin.write(_ECHO)
         if holder.stdout.read(1) != _ECHO:
             raise OSError(holder.stderr.read().decode(errors="replace").strip())
@@ -147,7 +147,7 @@ def _open(paths: Sequence[str]) -> tuple[int, ...]:
     return tuple(handles)
 
 
-# One private network for the commands of a session: what one of them serves, the next can reach.
+# One private network for the commands of a session: one command can reach another's servers.
 
 
 _ROOT_THERE = ("--unshare-user", "--uid", "0", "--gid", "0")
@@ -155,7 +155,7 @@ _NETWORK_HOLDER = (*_ROOT_THERE, "--unshare-net", "--ro-bind", "/", "/")
 
 
 def make_private_network(bubblewrap: Path) -> Entrance | None:
-    """None: there cannot be one here, so that each command needs its own."""
+    """Return a private network, or None if there cannot be one: then each command needs its own."""
     if os.geteuid() == 0:
         network = kernel.make_private_network()
         return None if network is None else Entrance(network=network)
@@ -179,16 +179,16 @@ def _can_be_entered(network: Entrance) -> bool:
         return False
 
 
-# File system views made once, in which many commands are started.
+# Mount namespaces created once, in which many commands are started.
 
 
 _MOST_ROOMS = 4
 _CUT_OFF = ("/usr/bin/unshare", "--mount", "--propagation", "private")
-"""What is mounted later on the machine would be there as it is: writable, and with its devices."""
+"""Prefix that stops propagation: later mounts would appear inside, writable and with devices."""
 
 
 class MountNamespaceCache:
-    """May be used from any thread."""
+    """A cache of mount namespaces by grants. It may be used from any thread."""
 
     def __init__(self, view: MountView, *, program: Path, network: Entrance | None) -> None:
         self._view = view
@@ -199,7 +199,7 @@ class MountNamespaceCache:
 
     @contextmanager
     def entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:
-        """To one that is as the machine was then; OSError if it cannot be made."""
+        """Yield an entrance to a namespace that fits `mounted`. Raise OSError if that fails."""
         with self._lock:
             network = None if grants.network else self._network.network
             mounts = self._find_namespace(grants, mounted)
@@ -231,14 +231,14 @@ class MountNamespaceCache:
         return namespaces_of(words, "mnt", pass_fds=way.descriptors)
 
 
-# What is mounted on the machine, as far as it changes.
+# Changes to the machine's mounts.
 
 
 _TABLE = "/proc/self/mountinfo"
 
 
 class MountTable:
-    """May be used from any thread."""
+    """A counter of mount changes. It may be used from any thread."""
 
     def __init__(self) -> None:
         self._handle = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)
@@ -248,7 +248,7 @@ class MountTable:
         self._lock = Lock()
 
     def changes(self) -> int:
-        """How often anything was found mounted or unmounted until now."""
+        """Return how often a mount or unmount was noticed so far."""
         with self._lock:
             self._changes += len(self._news.poll(0))
             return self._changes

@@ -1,8 +1,8 @@
-"""Repositories that commands make below the root of the workspace, looked at while nobody waits.
+"""A scan for repositories that commands create below the workspace root, run in the background.
 
-What was there before is held or put back at once. What is new is the command's own, but what it
-would have git run for the person is taken away: hooks, and settings that are not known to be
-harmless. What changed between commands is the person's.
+What was there before is held, or put back at once. What is new belongs to the command, except what
+git would run for the user: hooks, and settings that are not known to be harmless. These are
+removed. Changes between commands belong to the user.
 """
 
 import time
@@ -30,12 +30,12 @@ class NewRepositoryScan:
         self._latest: Future[tuple[str, ...]] | None = None
 
     def look(self) -> None:
-        """Begins to look. What comes of it is told later."""
+        """Start a scan. `take_notes` returns its results later."""
         if self._latest is None:
             self._latest = self._looker.submit(self._sweep)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Waits for a look that was begun; a sentence for each place that was cleared."""
+        """Wait for a started scan. Return a sentence for each path that was cleared."""
         latest, self._latest = self._latest, None
         return latest.result() if latest else ()
 
@@ -49,7 +49,7 @@ class NewRepositoryScan:
             git = git_directory(root / ".git")
             if git is None or git in self._known:
                 continue
-            # One that leads out of the workspace leads to where nothing can be looked after.
+            # A `.git` that leads out of the workspace leads to where nothing can be guarded.
             is_inside = git.is_relative_to(self._workspace)
             places = _guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
             guarded = [one for one in places if self._is_of_command(one.path)]
@@ -58,16 +58,16 @@ class NewRepositoryScan:
         return tuple(sentences)
 
     def _is_of_command(self, path: Path) -> bool:
-        """By the times at which the place and what is in it changed: nobody can set these back.
+        """Return whether a command changed the path or its entries. Nobody can set back a ctime.
 
-        What is older than the first look, at which it was not here, was moved: by whom, it does
-        not tell.
+        A path older than the first scan, which did not find it, was moved here. The ctime does not
+        say by whom, so it counts as the command's.
         """
         try:
             times = [one.lstat().st_ctime for one in (path, *_children(path))]
         except FileNotFoundError:
             return False
-        except PermissionError:  # it can be run from there all the same
+        except PermissionError:  # git can still run it from there
             return True
         return any(at < self._since or self._original.saw_command_at(at) for at in times)
 
@@ -83,7 +83,7 @@ def _guards(git: Path) -> Iterator[GuardedPath]:
 
 
 def _is_of_linked_worktree(git: Path) -> bool:
-    """`git worktree add` makes one that says just this."""
+    """Return whether `commondir` is exactly what `git worktree add` writes."""
     pointer = git / "commondir"
     if git.parent.name != "worktrees" or not pointer.is_file():
         return False

@@ -1,7 +1,7 @@
-"""Which places of the machine a command sees, and which of them it may change.
+"""The paths of the machine that a command sees, and those that it may change.
 
-A survey is made once per session, before the first command runs, so that no command can have a
-say in what the next one sees.
+The survey is made once per session, before the first command runs. So no command can influence
+what the next one sees.
 """
 
 import os
@@ -39,27 +39,27 @@ class SandboxPaths:
     private: Path
     """A directory of this session alone; only `shared` in it is shown to commands."""
     readable: tuple[Path, ...]
-    """What else the session lets commands read: its kept outputs."""
+    """Other paths that the session lets commands read: its stored outputs."""
     system: tuple[Path, ...]
     hidden: tuple[Path, ...]
-    """Below what is shown, but only readable because of who runs this: keys, passwords."""
+    """Paths below shown ones that only our user can read, such as keys and passwords."""
     protected: tuple[Path, ...]
-    """In the workspace, and yet no command's to change."""
+    """Paths in the workspace that no command may change."""
     records: tuple[Path, ...]
     """The same, but changed by agentcli itself while commands run."""
     toolchains: tuple[Path, ...]
     variables: Mapping[str, str]
-    """What a command's environment must say about these places."""
+    """Variables that tell a command about these paths."""
     is_home: bool
-    """Whether the person's home directory is, or lies in, the workspace."""
+    """True if the user's home directory is, or lies in, the workspace."""
     rejected: Path
-    """For what commands put in protected places, should a person have done it after all."""
+    """Directory for removed content of protected paths, in case the user put it there after all."""
     needs_override: bool
-    """Root works in somebody else's files, as in a container, and needs a right for it."""
+    """True if root works in another user's files, as in a container, and needs a right for it."""
 
     @property
     def shared(self) -> Path:
-        """What commands may use and leave for the next one."""
+        """The directory that commands may use and leave files in for the next one."""
         return self.private / "shared"
 
     @property
@@ -72,7 +72,7 @@ class SandboxPaths:
 
     @property
     def empty_directory(self) -> Path:
-        """To stand where there is something to hide."""
+        """An empty directory, mounted over directories to hide."""
         return self.private / "nothing"
 
     @property
@@ -94,7 +94,7 @@ def survey_paths(
     rejected: Path | None = None,
     environ: Mapping[str, str],
 ) -> SandboxPaths:
-    """Makes the private directory ready as well."""
+    """Return the paths of a sandbox. Also prepare the private directory."""
     workspace, private = _real(workspace), _real(private)
     person_home = _real(Path(environ.get("HOME") or Path.home()))
     system = tuple(path for path in SYSTEM if exists(path))
@@ -128,7 +128,7 @@ def _real(path: Path) -> Path:
 
 
 def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator[Path]:
-    """Without what lies in another of them, or in one of those `beside`."""
+    """Yield the paths that lie in no other of them, and in none of `beside`."""
     shown = list(beside)
     for path in sorted(paths, key=lambda path: len(path.parts)):
         if not any(path.is_relative_to(other) for other in shown):
@@ -137,7 +137,7 @@ def outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator
 
 
 def list_granted(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
-    """Where else a command may write; all of the machine is no grant, but no sandbox."""
+    """Return the other paths a command may write. `/` is left out: it would mean no sandbox."""
     given = map(_real, grants.writable)
     usable = (path for path in given if exists(path) and path != path.parent)
     return tuple(outermost(usable, beside=(paths.workspace,)))
@@ -148,13 +148,13 @@ def _within(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def resolver_files() -> tuple[Path, ...]:
-    """What name resolution needs outside of /etc: the file that resolv.conf really is."""
+    """Return the file that resolv.conf links to, if name resolution needs it outside of /etc."""
     real = Path(os.path.realpath(_RESOLVER))
     return () if real.is_relative_to(_ETC) or not exists(real) else (real,)
 
 
 def _find_hidden(directory: Path) -> Iterator[Path]:
-    """What not everybody may read, but we can: as root that is every key and password."""
+    """Yield paths that we can read and not everybody may: for root, every key and password."""
     try:
         entries = list(os.scandir(directory))
     except OSError:
@@ -182,9 +182,9 @@ def _prepare(paths: SandboxPaths) -> None:
 
 
 def _git_settings(workspace: Path) -> str:
-    """Who commits, from the person's own settings, and nothing else of them.
+    """Return git settings with the committer from the user's own settings, and nothing else.
 
-    Whose repository it is need not trouble git in a sandbox: what its settings run is confined.
+    Git need not check who owns a repository in a sandbox: what its settings run is confined.
     """
     identity = _git_identity(workspace)
     return "\n".join(("[safe]", "\tdirectory = *", "[user]", *identity, ""))

@@ -1,9 +1,9 @@
-"""What was made only to be held: known by its time, and taken away once nobody holds it any more.
+"""Placeholders: files created only to be held, known by their time and removed after use.
 
-Several sessions may hold the same place. Each has a lock on it, which the kernel drops when one is
-killed; only who is alone with it takes it away. What a person has made or used is never touched.
+Several sessions may hold the same path. Each has a lock on it, which the kernel drops when the
+session is killed. Only the last holder removes it. What a user has made or used is never touched.
 
-Also a program of its own, run after a session was killed: it imports nothing of ours.
+This is also a program of its own, run after a session was killed: it imports nothing of ours.
 """
 
 import os
@@ -20,7 +20,7 @@ if sys.platform != "win32":
 DIRECTORY = "directory"
 
 _MADE_AT_S = 981_173_106
-"""Some moment in 2001. Whoever puts something there, or makes it himself, leaves another time."""
+"""A moment in 2001. Anyone who adds something, or creates the path, leaves another time."""
 _CAREFULLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _MAKING_S = 0.05
 _LOCK_TRIES = 20
@@ -32,11 +32,11 @@ class Placeholder:
     path: Path
     kind: str
     filler: bytes = b""
-    """What is in a file."""
+    """The content of a file."""
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """For a command line, whatever the path may be."""
+        """The placeholder as command-line arguments, safe for any path."""
         return os.fsencode(self.path).hex(), self.kind, f"={self.filler.hex()}"
 
     @classmethod
@@ -44,7 +44,7 @@ class Placeholder:
         return cls(Path(os.fsdecode(bytes.fromhex(path))), kind, bytes.fromhex(filler[1:]))
 
     def make(self) -> None:
-        """FileExistsError where something stands there by now."""
+        """Create the placeholder. Raise FileExistsError if something exists there by now."""
         if self.kind == DIRECTORY:
             self.path.mkdir()
         else:
@@ -56,9 +56,9 @@ class Placeholder:
         os.utime(self.path, (_MADE_AT_S, _MADE_AT_S))
 
     def claim(self) -> int | None:
-        """A handle by which nobody else takes it away; None: it is a person's.
+        """Return a handle whose lock stops others from removing it, or None if it is the user's.
 
-        FileNotFoundError where somebody has just taken it away.
+        Raise FileNotFoundError if somebody has just removed it.
         """
         if not self._may_be_ours(self._wait_for_stamp()):
             return None
@@ -74,7 +74,7 @@ class Placeholder:
             return handle
 
     def _wait_for_stamp(self) -> os.stat_result:
-        """Another session that has just made it has yet to give it its time."""
+        """Wait if it is very new: another session that created it may not have set its time yet."""
         for _ in range(_LOCK_TRIES):
             found = self.path.lstat()
             if not 0 <= time.time() - found.st_mtime < _MAKING_S:
@@ -83,7 +83,7 @@ class Placeholder:
         return found
 
     def give_up(self, handle: int) -> None:
-        """Takes it away, unless others hold it or somebody has made use of it."""
+        """Remove it, unless others hold it or somebody has used it."""
         try:
             if _lock(handle, fcntl.LOCK_EX, tries=1) and self._is_still(handle, at=self.path):
                 self.path.rmdir() if self.kind == DIRECTORY else self._unlink(handle)
@@ -93,7 +93,7 @@ class Placeholder:
             os.close(handle)
 
     def _unlink(self, handle: int) -> None:
-        """Whoever puts a file of his own there at this very moment gets it back."""
+        """Remove the file. A file that somebody puts there at this very moment is put back."""
         aside = self.path.with_name(f"{self.path.name}.{os.urandom(4).hex()}")
         self.path.rename(aside)
         if self._is_still(handle, at=aside):
@@ -105,7 +105,7 @@ class Placeholder:
         return self._is_ours(handle) and os.path.samestat(at.lstat(), os.fstat(handle))
 
     def is_untouched(self, name: str, parent: int) -> bool:
-        """Whether what stands in that open directory is as it was made, empty or with its words."""
+        """Return whether the entry of an open directory is unchanged, empty or with its filler."""
         try:
             handle = os.open(name, _CAREFULLY, dir_fd=parent)
         except OSError:
@@ -128,12 +128,12 @@ class Placeholder:
             return stat.S_ISDIR(found.st_mode) and found.st_mtime == _MADE_AT_S
         if not stat.S_ISREG(found.st_mode) or found.st_size != len(self.filler):
             return False
-        # Words that nobody but us writes there need no further sign.
+        # A filler that nobody but us writes there is proof enough.
         return self.filler != b"" or found.st_mtime == _MADE_AT_S
 
 
 def remove_abandoned(leavings: list[Placeholder]) -> None:
-    """What a session that was killed has left."""
+    """Remove the placeholders that a killed session has left."""
     for leaving in leavings:
         with suppress(OSError):
             handle = leaving.claim()
@@ -147,14 +147,14 @@ def _is_empty(directory: int) -> bool:
 
 
 def _lock(handle: int, kind: int, *, tries: int) -> bool:
-    """Whether we have it. Nobody waits long: who takes something away is done in a moment."""
+    """Return whether we have the lock. The wait is short: a removal takes only a moment."""
     for _ in range(tries):
         try:
             fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(_LOCK_PAUSE_S)
         except OSError:
-            return True  # a file system without locks: every session cares for itself alone
+            return True  # a file system without locks: each session is on its own
         else:
             return True
     return False

@@ -1,8 +1,9 @@
-"""Guarded places made to exist while commands run, so that the kernel can hold them read-only.
+"""Guarded paths made to exist while commands run, so that the kernel can hold them read-only.
 
-Only what exists can be mounted. What does not is made, empty or with what leaves git as it is, and
-removed when no command runs any more, of this session or another: removed earlier, it would open
-for the others. Should we be killed, a process outside removes it, or else the next session here.
+Only what exists can be mounted. A missing path is created, empty or with content that changes
+nothing for git. It is removed when no command runs any more, of this session or another: removed
+earlier, it would be open to the others. If we are killed, a process outside removes it, or else
+the next session here.
 """
 
 import atexit
@@ -35,7 +36,7 @@ class PlaceholderHolder:
         self._lock = Lock()
 
     def take(self) -> None:
-        """OSError where a place cannot be held as what it is."""
+        """Hold every path. Raise OSError if one cannot be held as what it is."""
         with self._lock:
             self._holders += 1
             try:
@@ -60,7 +61,7 @@ class PlaceholderHolder:
                 if place not in self._claims and (handle := place.claim()) is not None:
                     self._claims[place] = handle
             except (FileExistsError, FileNotFoundError):
-                continue  # another session makes it, or takes it away
+                continue  # another session creates or removes it
             else:
                 return
         raise OSError(f"{place.path} can neither be made nor held, so it cannot be protected")
@@ -74,13 +75,13 @@ class PlaceholderHolder:
             place.give_up(handle)
 
     def _arm_reaper(self) -> None:
-        """For all that it may ever hold: what is not there, or a person's, is left alone."""
+        """Register all paths with the reaper. It leaves missing ones and the user's alone."""
         self._has_will = True
         with suppress(OSError):  # there is none, or somebody has ended it
             _start_reaper().send([word for one in self._places for word in one.words])
 
     def _forget(self, place: Placeholder) -> None:
-        """One that somebody has taken away, whoever held it."""
+        """Drop the claim on a placeholder that somebody has removed, whoever held it."""
         handle = self._claims.pop(place, None)
         if handle is not None:
             os.close(handle)
@@ -99,7 +100,7 @@ def _is_missing(place: Placeholder) -> bool:
 
 @cache
 def _start_reaper() -> ReaperProcess:
-    """One for all sessions of this process."""
+    """Start the reaper, one for all sessions of this process."""
     executor = ReaperProcess(_WILL)
     atexit.register(executor.dismiss)
     return executor

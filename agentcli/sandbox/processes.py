@@ -1,4 +1,4 @@
-"""The machine's processes as the kernel lists them, and ending one with all that came of it."""
+"""The machine's processes as the kernel lists them, and the end of one with its descendants."""
 
 import os
 import signal
@@ -20,11 +20,11 @@ class Process:
     parent: int
     session: int
     memory_bytes: int
-    """Resident, and its own: what is mapped from files is not counted."""
+    """Resident memory of its own: memory mapped from files is not counted."""
 
 
 def list_processes(*, but: Set[int] = frozenset()) -> dict[int, Process]:
-    """All that run, but for those already known; the dead, reaped or not, are left out."""
+    """Return all running processes except those in `but`. The dead, even unreaped, are left out."""
     found = {}
     with os.scandir(_PROC) as entries:
         pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
@@ -48,16 +48,16 @@ def _read(directory: Path) -> Process | None:
 
 
 def find_tree(pid: int, table: dict[int, Process]) -> set[int]:
-    """A process, its descendants, and what is left of the session it leads."""
+    """Return a process, its descendants, and the rest of the session it leads."""
     return _descendants({pid}, table)
 
 
 def kill_tree(pid: int) -> None:
-    """Stops all before it kills one: who loses its parent could not be found any more."""
+    """Kill a tree. Stop all before killing one: without its parent, a child cannot be found."""
     stopped: set[int] = set()
     empty_looks = 0
     for _ in range(_ROUNDS):
-        # Only the new are looked at: they must not be born faster than that.
+        # Only new processes are read, so that this is faster than they can be created.
         running = _descendants(stopped | {pid}, list_processes(but=stopped))
         _signal(running, signal.SIGSTOP)
         stopped |= running
@@ -65,7 +65,7 @@ def kill_tree(pid: int) -> None:
         if empty_looks == _EMPTY_LOOKS:
             break
         if not running:
-            time.sleep(_LOOK_AGAIN_S)  # one may have been in the middle of giving birth
+            time.sleep(_LOOK_AGAIN_S)  # one may have been in the middle of a fork
     _signal(stopped, signal.SIGKILL)
 
 

@@ -1,7 +1,7 @@
-"""What stays read-only to commands inside the workspace: git's hooks and settings, and our own.
+"""The paths in the workspace that are read-only to commands: git's hooks and settings, and ours.
 
-Whatever stands there runs later with the person's rights, so a place counts whether it exists or
-not. The search is made once, before the first command, so that no command can have a say in it.
+Content there runs later with the user's rights, so a path counts whether it exists or not. The
+search is made once, before the first command, so that no command can influence it.
 """
 
 import os
@@ -25,7 +25,7 @@ from agentcli.system.reserved import kind_of
 OWN_SETTINGS = ".agentcli"
 
 _MOST_OF_A_KIND = 64
-"""Of repositories in a repository: a hostile one may have any number of them."""
+"""Limit of repositories in a repository: a hostile one may have any number of them."""
 _SEARCH_DEPTH = 3
 
 _WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.MULTILINE)
@@ -35,11 +35,11 @@ _WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n;#]+)', re.IGNORECASE | re.M
 class GuardedPath:
     path: Path
     kind: Literal["file", "directory", "entry"]
-    """`entry`: only what stands there, a link or whatever it is, and nothing below it."""
+    """`entry` means only the entry itself, a link or anything else, and nothing below it."""
     filler: bytes = b""
-    """What git must find in a file that exists only to be held."""
+    """The content that git must find in a file that exists only to be held."""
     is_lasting: bool = False
-    """Put back even where the directory it was in is gone: the person's own settings."""
+    """True if it is put back even if its directory is gone: the user's own settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Protection:
     guarded: tuple[GuardedPath, ...]
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
-    """Of the repository that a linked worktree belongs to, outside of the workspace."""
+    """Paths outside the workspace, in the repository that a linked worktree belongs to."""
 
 
 def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
@@ -69,14 +69,14 @@ def find_protection(workspace: Path, also: Iterable[Path] = ()) -> Protection:
 
 
 def guard_new_repository(workspace: Path) -> tuple[GuardedPath, ...]:
-    """What to look at where there was no repository and a command may make one, even a bare one."""
+    """Return the paths to guard without a repository: a command may create one, even a bare one."""
     git = workspace / ".git"
     entries = (GuardedPath(git, "entry"), GuardedPath(workspace / "HEAD", "entry"))
     return (*entries, *_guard_git_directory(git, workspace))
 
 
 def find_pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The directories between: who can rename one takes away or replaces what lies below it."""
+    """Return the directories between: renaming one removes or replaces the paths below it."""
     tops = set(roots)
     between = {
         parent
@@ -92,7 +92,7 @@ def _guard_worktree(root: Path, workspace: Path) -> Iterator[GuardedPath]:
     if is_link(git):
         yield GuardedPath(git, "entry")
     elif is_file(git):
-        yield GuardedPath(git, "file")  # not what it leads to: that has a shape of its own
+        yield GuardedPath(git, "file")  # not its target: that has a different layout
     real = git_directory(git)
     if real is not None and real.is_relative_to(workspace):
         yield from _guard_git_directory(real, root)
@@ -101,9 +101,9 @@ def _guard_worktree(root: Path, workspace: Path) -> Iterator[GuardedPath]:
 def _guard_git_directory(git: Path, root: Path) -> Iterator[GuardedPath]:
     yield from _guards(git / "hooks", "directory")
     yield from _guards(git / "config", "file")
-    # Not read as long as the settings do not say so, but `git sparse-checkout` has them say so.
+    # Git reads it only if the settings say so, but `git sparse-checkout` makes them say so.
     yield from _guards(git / "config.worktree", "file")
-    # It would have git take hooks and settings from another directory; "." changes nothing.
+    # It would make git take hooks and settings from another directory; "." changes nothing.
     yield from _guards(git / "commondir", "file", b".\n")
     yield from _find_named(git, root)
     for linked in _subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
@@ -117,7 +117,7 @@ def _guard_modules(git: Path, root: Path) -> Iterator[GuardedPath]:
 
 
 def _find_named(git: Path, root: Path) -> Iterator[GuardedPath]:
-    """Hooks and further settings that the settings themselves place in the workspace."""
+    """Yield hooks and further settings that the settings themselves place in the workspace."""
     for path, kind in find_named_paths(git, root):
         yield from _guards(path, kind)
 
@@ -132,7 +132,7 @@ def _guard_linked_worktree(git: Path) -> Iterator[GuardedPath]:
 def _guards(
     path: Path, kind: Literal["file", "directory"], filler: bytes = b""
 ) -> Iterator[GuardedPath]:
-    """As what it is; `kind` is for what does not exist. A link, and also what it leads to."""
+    """Yield a path by its actual kind, or `kind` if it is missing. For a link, add its target."""
     if is_link(path):
         yield GuardedPath(path, "entry")
         path = Path(os.path.realpath(path))
@@ -147,7 +147,7 @@ def _guards(
 
 
 def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
-    """Git directories of submodules, whose names may have slashes in them."""
+    """Yield the git directories of submodules, whose names may have slashes in them."""
     for child in _subdirectories(directory):
         if is_file(child / "HEAD"):
             yield child
@@ -156,9 +156,9 @@ def _modules(directory: Path, depth: int = 0) -> Iterator[Path]:
 
 
 def _outside_repository(workspace: Path) -> Protection:
-    """What a commit needs where the workspace's `.git` only points to its repository.
+    """Return the paths a commit needs if the workspace's `.git` only points to its repository.
 
-    The pointer stands in the workspace, so the repository must point back before it is believed.
+    The pointer is in the workspace, so the repository must point back before it is believed.
     """
     git = workspace / ".git"
     target = git_directory(git) if is_file(git) and not is_link(git) else None
@@ -185,7 +185,7 @@ def _outside_repository(workspace: Path) -> Protection:
 
 
 def _guard_enclosing(workspace: Path) -> Iterator[GuardedPath]:
-    """Of one that the workspace is a part of: its hooks may be in this very part."""
+    """Yield the paths of a repository around the workspace: its hooks may be in the workspace."""
     for root in workspace.parents:
         if git := git_directory(root / ".git"):
             yield from _find_named(git, root)

@@ -1,7 +1,7 @@
-"""A program that may read what it is given, and change nothing: a search that cannot be led out.
+"""A program that may read given paths and change nothing: a search that cannot be led outside.
 
-Such a program is ours and means no harm, but it goes by paths, and what a path leads to may be
-swapped by a command while it walks. The kernel's refusal leaves no moment in between.
+The program is ours and means no harm. But it works by paths, and a command may swap the target of
+a path during the search. The kernel's refusal leaves no gap in time.
 """
 
 import errno
@@ -25,9 +25,9 @@ _PROGRAMS = tuple(
         ),
     )
 )
-"""What programs are made of. All the rest of /etc may hold what only we may read."""
+"""The files that programs consist of. The rest of /etc may hold what only we may read."""
 
-_NULL = Path(os.devnull)  # what stands for an empty stdin, opened by the launcher
+_NULL = Path(os.devnull)  # the empty stdin, opened by the launcher
 
 
 def start_reading(
@@ -39,7 +39,7 @@ def start_reading(
     stderr: int,
     readable: Sequence[Path],
 ) -> "Popen[bytes]":
-    """Raises OSError where it cannot be confined. The first of `argv` is an absolute path."""
+    """Start a program. Raise OSError if it cannot be confined. `argv[0]` is an absolute path."""
     program = Path(argv[0])
     if sys.platform == "darwin":
         real = [Path(os.path.realpath(path)) for path in (program, *readable)]

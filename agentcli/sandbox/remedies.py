@@ -1,4 +1,4 @@
-"""Why a layer does not work here, in words, and the one command that would change it."""
+"""The reasons why a layer does not work here, and the one command that would fix it."""
 
 import errno
 import shlex
@@ -19,7 +19,7 @@ _INSTALLERS = {
     "apk": "sudo apk add bubblewrap",
 }
 
-# Lets this one program make user namespaces, and no other.
+# Lets this one program create user namespaces, and no other.
 _APPARMOR_FIX = (
     "printf 'abi <abi/4.0>,\\nprofile bwrap {program} flags=(unconfined) {{\\n  userns,\\n}}\\n'"
     " | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap"
@@ -38,7 +38,7 @@ def not_installed() -> Remedy:
 
 
 def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -> Remedy:
-    """From what it printed, and what the kernel is set to."""
+    """Return the remedy, based on bubblewrap's output and the kernel's settings."""
     if _setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
         return Remedy(
             "AppArmor does not let bubblewrap make user namespaces "
@@ -62,7 +62,7 @@ def bubblewrap_failed(output: str, program: Path, *, settings: Path = _SYSCTL) -
 
 
 def workspace_unwritable(error: OSError, workspace: Path) -> Remedy | None:
-    """Where what has to be made for a sandbox cannot be; None: it failed of something else."""
+    """Return the remedy if a file for the sandbox cannot be created, or None for other errors."""
     if error.filename is None or not Path(error.filename).is_relative_to(workspace):
         return None
     place = shlex.quote(str(workspace))
@@ -84,7 +84,7 @@ def landlock_missing(version: int, needed: int) -> Remedy:
 
 
 def list_landlock_gaps(*, has_view: bool, has_network: bool, is_home: bool) -> tuple[str, ...]:
-    """What Landlock leaves open, for the person to know."""
+    """Return the gaps that Landlock leaves open, worded for the user."""
     is_unscoped = landlock_rules.version() < landlock_rules.SCOPE_VERSION
     gaps = {
         "Git's hooks and settings are put back after a command, not held during it.": True,

@@ -1,9 +1,9 @@
-"""Guarded places as they were before a command, and putting them back after it.
+"""Guarded paths as they were before a command, and their restoration after it.
 
-This is for what the kernel was not told to protect: a layer that cannot take a directory out of a
-writable one, symbolic links, and repositories that a command made itself. A place is reached from
-a directory that no command can replace, without following links: whoever swaps a directory for a
-link gets nothing written.
+This is for what the kernel does not protect: a layer that cannot exclude a directory from a
+writable one, symbolic links, and repositories that a command created itself. A path is reached
+from a directory that no command can replace, without following links. So swapping a directory for
+a link gets nothing written.
 """
 
 import os
@@ -37,7 +37,7 @@ Snapshot: TypeAlias = Mapping[GuardedPath, Entry | None]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Guarded places in one directory, and the way there."""
+    """Guarded paths in one directory, and the way there."""
 
     root: Path
     parts: tuple[str, ...]
@@ -48,13 +48,13 @@ class GuardedPaths:
     def __init__(
         self, guarded: Iterable[GuardedPath], *, roots: Iterable[Path], rejected: Path
     ) -> None:
-        """Each place lies below one of the roots, which no command can replace.
+        """Each path lies below one of the roots, which no command can replace.
 
-        Whoever changed a place meanwhile, what is taken away is kept in the `rejected` directory.
+        Whoever changed a path meanwhile, the removed content is kept in the `rejected` directory.
         """
         self._rejected = rejected
         tops = tuple(roots)
-        # From the top down, so that a false directory is gone before anything in it is looked at.
+        # From the top down, so that a false directory is gone before anything in it is read.
         ordered = sorted(guarded, key=lambda one: (len(one.path.parts), one.path))
         self._groups = []
         for parent, members in groupby(ordered, key=lambda one: one.path.parent):
@@ -66,14 +66,14 @@ class GuardedPaths:
         return {one: entry for group in self._groups for one, entry in self._look(group)}
 
     def undo(self, before: Snapshot) -> tuple[str, ...]:
-        """Puts back what changed; a sentence for each place, for the model and the person.
+        """Put back what changed. Return a sentence for each path, for the model and the user.
 
-        A place that is not in the snapshot is left as it is.
+        A path that is not in the snapshot is left alone.
         """
         sentences: list[str] = []
         for group in self._groups:
             if not is_directory(group.root):
-                continue  # no command can have taken away all of it
+                continue  # no command can have removed all of it
             must_be = any(one.is_lasting and before.get(one) is not None for one in group.members)
             with _open(group, make=must_be) as parent:
                 if parent is not None:
@@ -99,14 +99,14 @@ class GuardedPaths:
         name = one.path.name
         if one.kind == "entry":
             return outline(name, parent)
-        # What another session made only to hold it is there and gone at that one's pleasure.
+        # Another session may create and remove its own placeholder at any time.
         is_held = Placeholder(one.path, one.kind, one.filler).is_untouched(name, parent)
         return None if is_held else self._reader.read(name, parent)
 
     def _undo_one(
         self, parent: int, one: GuardedPath, before: Entry | None, after: Entry | None
     ) -> str:
-        # Of a directory only the entry was looked at: a false one goes, the old cannot come back.
+        # Of a directory only the entry was recorded: a false one goes, the old cannot come back.
         is_lost = one.kind == "entry" and isinstance(before, DirectoryContent)
         wanted = None if is_lost else before
         kept = ""
@@ -130,7 +130,7 @@ _WHAT_WAS_DONE = {
 
 
 def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
-    """What git makes by itself where there was nothing: `git init` must work."""
+    """Return whether it is what git itself creates from nothing: `git init` must work."""
     if before is not None:
         return False
     match path.name, after:
@@ -148,7 +148,7 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
 
 @contextmanager
 def _open(group: _Group, *, make: bool = False) -> Iterator[int | None]:
-    """The group's directory, reached without following any link; None: there is none."""
+    """Yield the group's directory, reached without following links, or None if there is none."""
     handle: int | None = os.open(group.root, DIRECTORY)
     try:
         for part in group.parts:
@@ -161,7 +161,7 @@ def _open(group: _Group, *, make: bool = False) -> Iterator[int | None]:
 
 
 def _below(handle: int, name: str, *, make: bool) -> int | None:
-    """Enters a directory of the open one, and closes that."""
+    """Open a directory inside the open one, and close that."""
     try:
         if make:
             with suppress(FileExistsError):
@@ -178,11 +178,11 @@ def _below(handle: int, name: str, *, make: bool) -> int | None:
         os.close(handle)
 
 
-# What guarded places were before the first of the commands that run now, and when commands ran.
+# The guarded paths before the first of the running commands, and the times commands ran.
 
 
 _TICK_S = 0.1
-"""The times of files come from a clock that moves in steps, and may be that much behind."""
+"""The delay of file times: their clock moves in steps, and may be that much behind."""
 
 
 class OriginalState:
@@ -194,14 +194,14 @@ class OriginalState:
         self._entries: dict[GuardedPath, Entry | None] = {}
 
     def begin(self, keeper: GuardedPaths) -> Snapshot:
-        """Before a command starts; `end` is due once for each."""
+        """Record the state before a command starts. `end` must be called once for each."""
         with self._lock:
             seen = keeper.snapshot()
             if self._running == 0:
                 self._entries.clear()
                 self._began_at = time.time() - _TICK_S
             self._running += 1
-            # What another sandbox guards as something else was replaced before this one was made.
+            # What another sandbox guards as another kind was replaced before this one existed.
             known = {one.path for one in self._entries}
             self._entries |= {one: entry for one, entry in seen.items() if one.path not in known}
             return {one: self._entries[one] for one in seen if one in self._entries}
@@ -213,7 +213,7 @@ class OriginalState:
                 self._spans.append((self._began_at, time.time()))
 
     def saw_command_at(self, at: float) -> bool:
-        """Whether a command ran at that time, in seconds since the epoch."""
+        """Return whether a command ran at that time, in seconds since the epoch."""
         with self._lock:
             runs_since_then = self._running > 0 and at >= self._began_at
             return runs_since_then or any(start <= at <= end for start, end in self._spans)

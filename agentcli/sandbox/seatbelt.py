@@ -1,8 +1,8 @@
-"""macOS: a Seatbelt profile per confinement, applied by sandbox-exec.
+"""macOS: a Seatbelt profile for each set of grants, applied by sandbox-exec.
 
-The profile's text is fixed; every path comes in as a parameter, so that no file name can become
-part of the rules. There is no process namespace here: whoever started a command must also end
-what it left running.
+The profile's text is fixed. Every path is a parameter, so that no file name can become part of the
+rules. There is no process namespace here: whoever started a command must also end what it left
+running.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,13 +72,13 @@ def build_profile(
     pinned: Iterable[Path],
     network: bool,
 ) -> tuple[str, dict[str, str]]:
-    """The rules, and the parameters they name. Of the rules that match, the last one decides."""
+    """Return the rules and their parameters. Of the rules that match, the last one decides."""
     rules = (
         ("READ", "(allow file-read* (subpath (param {})))", read),
         ("CHANGE", "(allow file-read* file-write* (subpath (param {})))", change),
         ("HIDE", "(deny file-read* file-write* (subpath (param {})))", hide),
         ("GUARD", "(deny file-write* (subpath (param {})))", guard),
-        # Who may not unlink a directory may not rename it either.
+        # A directory that may not be unlinked may not be renamed either.
         ("PIN", "(deny file-write-unlink (literal (param {})))", pinned),
     )
     lines = [_BASE, _NETWORK if network else _NO_NETWORK]
@@ -92,7 +92,7 @@ def build_profile(
 
 
 def only_reading(paths: Iterable[Path]) -> list[str]:
-    """What stands before the words of a program that reads those places, and changes nothing."""
+    """Return the prefix for a program that reads those paths and changes nothing."""
     read = (*(path for path in _SYSTEM if path != _ETC), *paths)
     return _build_argv(
         *build_profile(read=read, change=(), hide=(), guard=(), pinned=(), network=False)
@@ -152,10 +152,10 @@ class SeatbeltSandbox:
         return () if snapshot is None else self._keeper.undo(snapshot)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there is nothing to release."""
 
     def prefix(self, grants: Grants) -> list[str]:
-        """What stands before a command's own words."""
+        """Return the arguments that come before a command's own."""
         places, guarded = self._places, [one.path for one in self._protection.guarded]
         others = list_granted(grants, places)
         text, parameters = build_profile(
@@ -169,7 +169,7 @@ class SeatbeltSandbox:
         return _build_argv(text, parameters)
 
     def _list_watched(self) -> Iterator[GuardedPath]:
-        """Links, which a rule about their target does not hold, and repositories yet to be made."""
+        """Yield links, which a rule on their target does not cover, and future repositories."""
         workspace = self._places.workspace
         yield from (one for one in self._protection.guarded if one.kind == "entry")
         if not any(one.path.is_relative_to(workspace / ".git") for one in self._protection.guarded):

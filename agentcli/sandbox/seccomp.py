@@ -1,7 +1,7 @@
 """The system calls a command may not make, as a program for the kernel's filter machine.
 
 The filter narrows what the other layers leave open: other processes' memory, namespaces, mounts,
-keyrings, io_uring, the rarely used doors of the kernel, and socket families. A call of a foreign
+keyrings, io_uring, rarely used kernel interfaces, and socket families. A call of a foreign
 instruction set ends the process, because its numbers mean something else.
 """
 
@@ -20,11 +20,11 @@ from agentcli.sandbox import kernel
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """How one processor's Linux numbers its calls."""
+    """The system call numbers of Linux on one processor."""
 
     audit_arch: int
     column: int
-    """Which number of `_NUMBERS` is its own."""
+    """The index of its numbers in `_NUMBERS`."""
 
 
 MACHINES = {
@@ -32,7 +32,7 @@ MACHINES = {
     "aarch64": Machine(audit_arch=0xC00000B7, column=1),
 }
 
-# name: (x86_64, aarch64); None where a processor does not have the call.
+# name: (x86_64, aarch64); None if a processor does not have the call.
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -118,7 +118,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 
 _WITH_ARGUMENTS = ("clone", "clone3", "ioctl", "setpriority", "socket", "socketpair")
 _ON_A_PID = {
-    # Where the pid stands: only 0, the caller itself, passes.
+    # The index of the pid argument: only 0, the caller itself, passes.
     "ioprio_set": 1,
     "prlimit64": 0,
     "sched_setaffinity": 0,
@@ -127,7 +127,7 @@ _ON_A_PID = {
     "sched_setscheduler": 0,
 }
 _ON_A_THREAD = {
-    # Numbers, and where the thread stands.
+    # The numbers, and the index of the thread argument.
     "kill": ((62, 129), 0),
     "pidfd_open": ((434, 434), 0),
     "rt_sigqueueinfo": ((129, 138), 0),
@@ -135,7 +135,7 @@ _ON_A_THREAD = {
     "tgkill": ((234, 131), 1),
     "tkill": ((200, 130), 0),
 }
-# Memory, semaphores and queues that are everybody's of the same user.
+# Memory, semaphores and queues that all processes of the same user share.
 _SHARED = (
     *("mq_open", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd"),
     *("semctl", "semget", "semop", "semtimedop", "shmat", "shmctl", "shmget"),
@@ -164,12 +164,12 @@ _SECCOMP_NUMBER = (317, 277)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyscallFilter:
-    """What the other layers make safe to allow."""
+    """The calls that the other layers make safe to allow."""
 
     families: tuple[int, ...]
     """Socket families that may be opened; of netlink only the reading of routes."""
     sees_others: bool
-    """Whether it shares process ids and System V memory with what is not the command's own."""
+    """True if it shares process ids and System V memory with processes that are not its own."""
 
 
 Instruction = tuple[int, int, int, int]
@@ -214,7 +214,7 @@ def _socket_families(families: Iterable[int]) -> list[Instruction]:
 
 
 def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
-    """For the calls whose arguments decide: a body that always returns."""
+    """Return a body that always returns, for each call whose arguments decide."""
     no, yes = _refuse(errno.EPERM), _return(_ALLOW)
     bodies = {
         "clone": [_argument(0), *_when_any_bit(_NAMESPACE_FLAGS, [no]), yes],
@@ -239,7 +239,7 @@ def _by_arguments(what: SyscallFilter) -> dict[str, list[Instruction]]:
 
 @cache
 def build_program(what: SyscallFilter, processor: str = "") -> bytes:
-    """The filter as the kernel and bubblewrap take it: an array of `struct sock_filter`."""
+    """Return the filter as the kernel and bubblewrap take it: an array of `struct sock_filter`."""
     machine = MACHINES[processor or platform.machine()]
     kill = _return(_KILL_PROCESS)
     code: list[Instruction] = [
@@ -262,10 +262,10 @@ def _pack(code: Iterable[Instruction]) -> bytes:
 
 
 def restrict_thread(what: SyscallFilter) -> None:
-    """Puts the calling thread, and all it starts, under the filter. no_new_privs must be set.
+    """Put the calling thread, and all it starts, under the filter. no_new_privs must be set.
 
-    To Landlock the thread is one of those that it starts, and they could signal the whole process
-    by the thread's number; so that number cannot be signalled.
+    For Landlock the thread is one of the processes it starts, and they could signal the whole
+    process by the thread's number. So that number cannot be signalled.
     """
     code = _without_signals(get_native_id()) + build_program(what)
     buffer = ctypes.create_string_buffer(code, len(code))
@@ -289,5 +289,5 @@ def _without_signals(thread_id: int) -> bytes:
 
 
 def is_supported() -> bool:
-    """Only where our own calls are the machine's, not those of an older one it also runs."""
+    """Return whether our own calls are the machine's, not those of an older one it also runs."""
     return platform.machine() in MACHINES and sys.maxsize > 2**32

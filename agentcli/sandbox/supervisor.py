@@ -1,6 +1,6 @@
-"""What is done around a command on Linux: room made, places noted, a watch kept, changes undone.
+"""The steps around a command on Linux: limits set, paths recorded, a watch kept, changes undone.
 
-The layers differ in how they confine a command, not in how they look after it.
+The layers differ in how they confine a command, not in how they supervise it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from agentcli.sandbox.watch import CommandWatch
 
 @dataclass(frozen=True, slots=True)
 class MachineBefore:
-    """The machine and the guarded places before a command."""
+    """The machine and the guarded paths before a command."""
 
     tasks: int
     snapshot: Snapshot
@@ -39,16 +39,16 @@ class CommandSupervisor:
         self._before: dict[Popen[bytes], MachineBefore] = {}
 
     def prepare(self, mount_check: MountCheck | None = None) -> MachineBefore:
-        """Just before a command starts: then `begin` is due, or `give_up`.
+        """Record the state just before a command starts. Then call `begin` or `give_up`.
 
-        What the grip is on is the person's to change; once it is lost, the command is stopped.
+        The user may change the paths of `mount_check`. Once one is stale, the command is stopped.
         """
         tasks = count_tasks()
         limit_processes(self._limits, tasks_now=tasks)
         return MachineBefore(tasks, self._original.begin(self._keeper), mount_check)
 
     def give_up(self) -> None:
-        """There is no command after all."""
+        """Release the recorded state: no command was started after all."""
         self._original.end()
 
     def begin(self, process: "Popen[bytes]", before: MachineBefore) -> None:
@@ -56,7 +56,7 @@ class CommandSupervisor:
         self._watch.add(process, tasks_before=before.tasks, mount_check=before.mount_check)
 
     def end(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        """Why the command was stopped, if it was, and what of its doings was undone."""
+        """Return why the command was stopped, if it was, and which of its changes were undone."""
         before = self._before.pop(process, None)
         if before is None:
             return ()

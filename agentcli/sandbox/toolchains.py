@@ -1,7 +1,7 @@
-"""Where compilers, interpreters and package caches live outside the system's own directories.
+"""The compilers, interpreters and package caches outside the system's own directories.
 
-Only what a tool's installation consists of is shown to commands, never a directory that also
-holds what people keep: a repository can name a place here, but it cannot make one pass the checks.
+Only the parts of a tool's installation are shown to commands, never a directory that also holds
+personal files. A repository can name a path here, but it cannot make one pass the checks.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentcli.system.kinds import exists, is_directory, is_file
 
-# What a version manager or compiler keeps in the home directory; () for all of it.
+# The parts of a version manager or compiler in the home directory; () for all of it.
 _IN_HOME: dict[str, tuple[str, ...]] = {
     ".asdf": (),
     ".bun": ("bin", "install"),
@@ -40,7 +40,7 @@ _IN_HOME: dict[str, tuple[str, ...]] = {
     "go": ("bin", "pkg"),
 }
 
-# What an installation prefix holds by convention, so that nothing else beside it is shown.
+# The parts of an installation prefix by convention, so that nothing else beside it is shown.
 _IN_PREFIX = (
     "bin",
     "sbin",
@@ -56,9 +56,9 @@ _IN_PREFIX = (
 _PROGRAM_DIRECTORIES = ("bin", "sbin")
 _DISTRIBUTION = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 _LINK_LIMIT = 1000
-"""How many programs of one directory are looked at for links into other installations."""
+"""Limit of programs in one directory that are checked for links into other installations."""
 
-# Tools that find their data through HOME, which commands have another one of.
+# Tools that find their data through HOME, which is another directory for commands.
 _HOME_VARIABLES = {
     "CARGO_HOME": ".cargo",
     "GOMODCACHE": "go/pkg/mod",
@@ -68,7 +68,7 @@ _HOME_VARIABLES = {
 
 
 def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
-    """Where version managers live: the home directory, or whose programs are on the PATH."""
+    """Return the homes of version managers: the home directory, and owners of programs on PATH."""
     on_path = (
         parent.parent
         for entry in search_path.split(os.pathsep)
@@ -79,7 +79,7 @@ def tool_homes(search_path: str, home: Path) -> tuple[Path, ...]:
 
 
 def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
-    """What tells tools where their installation is, now that HOME is elsewhere."""
+    """Return variables that tell tools where their installation is, since HOME is elsewhere."""
     found: dict[str, str] = {}
     for name, at in _HOME_VARIABLES.items():
         given = environ.get(name)
@@ -91,7 +91,7 @@ def tool_variables(homes: Iterable[Path], environ: Mapping[str, str]) -> dict[st
 
 
 def find_toolchains(search_path: str, *, home: Path, workspace: Path) -> tuple[Path, ...]:
-    """What commands need to read to run the person's tools: as it is named, and where it is."""
+    """Return the paths that the user's tools need to run: as named, and as resolved."""
     homes = tool_homes(search_path, home)
     found: set[Path] = set()
     for one in homes:
@@ -122,7 +122,7 @@ def _program_directories(search_path: str, workspace: Path) -> Iterator[Path]:
 
 
 def _installation(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
-    """The parts of the prefix that a directory of programs belongs to, if it is one."""
+    """Yield the parts of the prefix that a directory of programs belongs to, if it is one."""
     prefix = directory.parent
     is_home = any(prefix in (home, home / ".local") for home in homes)
     if directory.name in _PROGRAM_DIRECTORIES and not is_home and len(prefix.parts) > 1:
@@ -132,9 +132,9 @@ def _installation(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
 
 
 def _find_linked_programs(directory: Path) -> Iterator[Path]:
-    """Programs that lie elsewhere: pipx, uv and hand-made links in a directory of the PATH."""
+    """Yield programs that lie elsewhere: pipx, uv and manual links in a directory of PATH."""
     if os.path.realpath(directory) in _DISTRIBUTION:
-        return  # its own links lead to where everything is shown already
+        return  # its links lead to paths that are already shown
     try:
         with os.scandir(directory) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
@@ -147,7 +147,7 @@ def _find_linked_programs(directory: Path) -> Iterator[Path]:
 
 
 def _workspace_interpreters(workspace: Path) -> Iterator[Path]:
-    """The Pythons that virtual environments in the workspace were made from.
+    """Yield the Pythons that virtual environments in the workspace were made from.
 
     A link in a repository may lead anywhere, so its target must really be an interpreter with a
     standard library beside it.

@@ -1,7 +1,7 @@
-"""Stops commands that take too much of the machine, or that are not held any more.
+"""The watch that stops commands that use too much of the machine, or whose mounts are stale.
 
-The machine as a whole is looked at often, which costs next to nothing; a command's own share is
-counted only when the whole shows much use.
+The machine as a whole is checked often, which costs next to nothing. A command's own share is
+counted only if the whole shows much use.
 """
 
 import os
@@ -62,17 +62,17 @@ class _WatchedCommand:
     tasks_before: int
     mount_check: MountCheck | None
     before: _Memory | None = None
-    """When it was first looked at, soon after the command's start."""
+    """Memory at the first check, soon after the command's start."""
     reason: str = ""
 
     @property
     def is_alive(self) -> bool:
-        """As far as is known: once it was waited for, its number may be another's."""
+        """True as far as is known: once it was waited for, its pid may be another process's."""
         return not self.reason and self.process.returncode is None
 
 
 class CommandWatch:
-    """Its thread sleeps while no command runs."""
+    """The watch on running commands. Its thread sleeps while no command runs."""
 
     def __init__(self, limits: CommandLimits) -> None:
         self._limits = limits
@@ -93,7 +93,7 @@ class CommandWatch:
             self._has_work.notify()
 
     def remove(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        """Why the command was stopped, if it was; all of it has been killed then."""
+        """Return why the command was stopped, if it was. All of it has been killed then."""
         with self._looking, self._has_work:
             watched = self._running.pop(process, None)
         return (watched.reason,) if watched and watched.reason else ()
@@ -151,7 +151,7 @@ class CommandWatch:
 
     def _compare(self, running: list[_WatchedCommand], new_tasks: int, memory: _Memory) -> None:
         if len(running) == 1 and new_tasks > self._limits.most_tasks:
-            # To count them would take longer than they give us.
+            # Counting them would take longer than they leave us.
             most = self._limits.most_tasks
             running[0].reason = f"Stopped: it had more than {most} processes and threads."
             return
@@ -178,9 +178,9 @@ class CommandWatch:
 
 @contextmanager
 def _ahead_of_others() -> Iterator[None]:
-    """Thousands of busy processes must not keep us from running; only root may ask for that.
+    """Run ahead of other processes: thousands of busy ones must not stop us. Only root may do so.
 
-    All threads of ours, because they wait for each other.
+    It applies to all our threads, because they wait for each other.
     """
     _schedule_own_threads(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)
     try:

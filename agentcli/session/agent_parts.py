@@ -1,4 +1,4 @@
-"""What every agent of a session runs on, parent or child: one way to run calls, one to ask."""
+"""The parts that every agent of a session shares: one dispatcher setup, one model client setup."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,9 +28,9 @@ def build_dispatcher(
     result_hooks: Sequence[ResultHook] = (),
     child: Delegation | None = None,
 ) -> Dispatcher:
-    """Whatever it runs has passed the boundary, and is told to the journal.
+    """Build a dispatcher whose calls pass the permission gate and are recorded in the journal.
 
-    `child`: on whose behalf, where it is not the session's own agent."""
+    `child` is the delegation it works for, or None for the session's own agent."""
     return Dispatcher(
         toolset=toolset,
         judge=partial(gate.judge, child=child),
@@ -54,7 +54,7 @@ def build_model_client(
     journal: Journal,
     answer_schema: Json = None,
 ) -> ModelClient:
-    """The model in use, told of the tools that are declared by then."""
+    """Build a client for the model in use. Each request declares the tools declared by then."""
     model = builtin_tools.model
     return ModelClient(
         provider=model.provider,

@@ -1,4 +1,4 @@
-"""Settings to a running session: here every island is put in its place."""
+"""Build a running session from settings: all packages are connected here."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SessionParts:
-    """What a session stands on, before there is anybody to talk to."""
+    """The parts of a session that exist before its loop and model client."""
 
     settings: Settings
     start: SessionStart
@@ -74,10 +74,11 @@ def open_session(
     resume: SessionPaths | None = None,
     requirements: RunRequirements | None = None,
 ) -> Session:
-    """Raises AgentError when the session cannot be had. `asker` None: nobody can be asked.
+    """Open a new or resumed session. Raise AgentError if that is not possible.
 
-    `resume`: a session to continue, as `log/sessions.py` finds it.
-    `errand`: what must be true before a turn is done, in a run without a person."""
+    `ask_user` is None if nobody can be asked.
+    `resume` is a session to continue, as `log/sessions.py` finds it.
+    `requirements` must be met before a turn is done, in a run without a user."""
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     settings = apply_project(settings, project)
     model = open_priced_model(settings)
@@ -187,7 +188,7 @@ def _assemble(parts: _SessionParts, budget: "Budget | None") -> Session:
 
 
 def _connect_gate(parts: _SessionParts, budget: "Budget | None") -> SessionHooks:
-    """The boundary learns what is known only once there are tools and a journal."""
+    """Give the permission gate the parts that need tools and a journal, and return the hooks."""
     settings, boundary, toolset = parts.settings, parts.gate, parts.session_tools.toolset
     hooks = build_hooks(
         settings,
@@ -254,7 +255,7 @@ def _build_loop(
 
 
 def _announce(parts: _SessionParts, hooks: SessionHooks) -> None:
-    """The first facts: under which terms the session begins or goes on, and what to know of it."""
+    """Append the first facts: the terms of the session, context notes and warnings."""
     settings, taken, journal, tooling = (
         parts.settings,
         parts.start,
@@ -275,7 +276,7 @@ def _announce(parts: _SessionParts, hooks: SessionHooks) -> None:
         journal.append(SessionResumed(**terms, repaired=repaired))
     else:
         journal.append(SessionStarted(**terms))
-    if not is_in_turn(journal.facts):  # a fork that was cut in a turn goes on as it is
+    if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
         briefing = parts.context_sources.instructions
         for fact in briefing.filter_new(
             (*briefing.build_start_notes(), *tooling.children.build_start_notes())

@@ -1,4 +1,4 @@
-"""The built-in tools and what they share, made when the first of them is called."""
+"""The built-in tools and the objects they share, created when the first of them is called."""
 
 import asyncio
 import base64
@@ -42,8 +42,8 @@ class BuiltinTools:
         emit: Emit = lambda event: None,
         keeps_tokens: bool = False,
     ) -> None:
-        """`tell`: hears of commands that end in the background. `keeps_tokens`: a hidden value that
-        is nowhere is written as its token."""
+        """`emit` receives an event when a background command ends. If `keeps_tokens` is true, a
+        hidden value that is not found anywhere is written as its token."""
         self._settings = settings
         self._paths = paths
         self._gate = gate
@@ -52,7 +52,7 @@ class BuiltinTools:
         self._keeps_tokens = keeps_tokens
 
     def iter_offers(self, facts: Callable[[], Sequence[Fact]]) -> Iterator[tuple[ToolSpec, Load]]:
-        """Return the tools of one conversation. `facts`: of it, which say what was shown in it."""
+        """Yield the tools of one conversation, whose `facts` say what was shown in it."""
         seen = cache(partial(self._new_seen, facts))
         for name in BUILT_IN:
             yield load_spec(name), partial(self._build_tool, name, seen)
@@ -60,7 +60,7 @@ class BuiltinTools:
             yield load_patch_spec(), partial(self._build_tool, "apply_patch", seen)
 
     def collect_notes(self) -> Sequence[ContextNote]:
-        """Background commands that have ended since the model last heard of them."""
+        """Return notes on background commands that ended since the last call."""
         if not self._has_process_table():
             return ()
         return [
@@ -69,28 +69,28 @@ class BuiltinTools:
         ]
 
     def kill_awaited(self) -> None:
-        """The commands that calls are waiting for, without giving them time."""
+        """Kill the commands that calls are waiting for, without a grace period."""
         if self._has_process_table():
             self._process_table.kill_awaited_groups()
 
     def stop_command(self, pid: int) -> bool:
-        """Tells a process of this session to end; whether it is one that runs."""
+        """Send SIGTERM to a process of this session. Return whether it was running."""
         return self._has_process_table() and self._process_table.signal({pid}, signal.SIGTERM)
 
     def move_to_background(self) -> int:
-        """Leaves the commands that are waited for to run by themselves; how many they are."""
+        """Let awaited commands continue in the background. Return how many there are."""
         return self._process_table.release() if self._has_process_table() else 0
 
     def list_background(self) -> "Sequence[StartedCommand]":
         return self._process_table.in_background() if self._has_process_table() else ()
 
     def get_window(self) -> int | None:
-        """Of the model in use, as far as it may be filled; None: nobody knows it."""
+        """Return the usable window of the model in use in tokens, or None if it is not known."""
         sizes = (self._settings.window, self.model.window_tokens)
         return min((size for size in sizes if size), default=None)
 
     def store_result(self, result: ToolResult) -> str:
-        """Puts all of a result where read_file finds it, and says where."""
+        """Store a whole result where read_file finds it, and return the path."""
         if isinstance(result.details, Command) and result.details.log_path:
             return result.details.log_path
         if kept := self._store_image(result):
@@ -102,7 +102,7 @@ class BuiltinTools:
         return str(path)
 
     def _store_image(self, result: ToolResult) -> str:
-        """Where the first image of a result is now; empty: it has none."""
+        """Store the first image of a result. Return its path, or "" if there is none."""
         image = next((block for block in result.content if isinstance(block, Image)), None)
         if image is None:
             return ""
@@ -113,7 +113,7 @@ class BuiltinTools:
         return str(path)
 
     def stop_idle_shells(self) -> None:
-        """Keeps nothing running for commands that may come."""
+        """Stop the spare shells that wait for future commands."""
         if "_shells" in self.__dict__:
             self._shells.release_spares()
 
@@ -158,16 +158,16 @@ class BuiltinTools:
 
     @property
     def process_table(self) -> "ProcessTable":
-        """Of the processes of the session, for whoever else starts some."""
+        """The process table of the session, for other code that starts processes."""
         return self._process_table
 
     @property
     def lacks_sandbox(self) -> bool:
-        """Nobody turned it off, and yet none works here."""
+        """Return whether the sandbox is not turned off and still none works here."""
         return self._gate.sandbox is None and self._settings.sandbox != "off"
 
     def kill_commands(self) -> None:
-        """Ends every command at once, without a chance to clear up."""
+        """Kill every command at once, without a chance to clean up."""
         from agentcli.system import process_tree
 
         if self._has_process_table():
@@ -175,7 +175,7 @@ class BuiltinTools:
                 process_tree.signal_group(started.pid, process_tree.KILL)
 
     def build_bash(self) -> "Bash":
-        """One that starts in the root of the workspace."""
+        """Build a bash tool that starts in the root of the workspace."""
         from agentcli.tools.bash import Bash
 
         return Bash(
@@ -207,7 +207,7 @@ class BuiltinTools:
 
     @cached_property
     def _search_engine(self) -> "Ripgrep":
-        """Held to the workspace, unless commands are free to read everything themselves."""
+        """Ripgrep, limited to the workspace unless the sandbox is off."""
         from agentcli.sandbox.reading import start_reading
         from agentcli.tools.search import ripgrep
 

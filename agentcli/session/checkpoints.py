@@ -1,7 +1,7 @@
-"""Undo for the tools: whatever may change the workspace runs between two kept states.
+"""Undo for the tools: every call that may change the workspace runs between two checkpoints.
 
-Nothing is made before the first such call. A state that cannot be kept does not stop the call: the
-person is told that it cannot be taken back.
+Nothing is created before the first such call. A checkpoint that fails does not stop the call: the
+user is warned that the call cannot be undone.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 FIRST_LOOK = "keeping the state of the workspace, so that this can be taken back …"
 ANNOUNCE_AFTER_S = 1.0
-"""How long a person may wonder: the first look at a large workspace takes longer."""
+"""Seconds before the wait is explained: the first scan of a large workspace takes longer."""
 
 
 class Checkpoints:
@@ -39,7 +39,7 @@ class Checkpoints:
     def wrap_offers(
         self, offers: Iterable[tuple[ToolSpec, Load]]
     ) -> Iterator[tuple[ToolSpec, Load]]:
-        """The same tools, each with its states kept when it may change something."""
+        """Yield the same tools, with checkpoints around each that may change something."""
         for spec, load in offers:
             yield spec, partial(self._wrap_tool, load)
 
@@ -57,7 +57,7 @@ class Checkpoints:
             announcement.cancel()
 
     async def capture_after(self, before: "CheckpointBefore") -> None:
-        """To its end: a person who is in a hurry must not cost the record."""
+        """Record the state after a call, to the end: an interrupt must not cost the record."""
         from agentcli.system.process import run_to_completion
 
         await run_to_completion(self._record(before))
@@ -75,7 +75,7 @@ class Checkpoints:
         return _CheckpointedTool(load(), self)
 
     async def _capture(self, work: Callable[[], T]) -> T | None:
-        """None: it could not be done, and the person was told."""
+        """Run `work` in a thread. Return None if it failed; the user is warned then."""
         from agentcli.log.checkpoint.scan import WorkspaceTooLarge
         from agentcli.system.process import run_to_completion
 
@@ -93,7 +93,7 @@ class Checkpoints:
         self._emit(Warned(code="checkpoint.failed", message=message))
 
     def _find_touched_paths(self, spec: ToolSpec, args: Any) -> Sequence[bytes] | None:
-        """What a call can touch; None: anything."""
+        """Return the paths that a call can change, or None if it can change anything."""
         match spec.name if spec.source == "built-in" else "":
             case "write_file" | "edit_file":
                 return self._locate([args.path])
@@ -109,7 +109,7 @@ class Checkpoints:
         try:
             return [os.fsencode(workspace.locate(name).relative) for name in names]
         except ToolError:
-            return ()  # it will be refused for the same reason
+            return ()  # the tool will refuse the call for the same reason
 
     @cached_property
     def _keeper(self) -> "CheckpointKeeper":
@@ -127,7 +127,7 @@ class Checkpoints:
 
 
 class _CheckpointedTool:
-    """A tool whose changes can be taken back."""
+    """A tool whose changes can be undone."""
 
     def __init__(self, tool: Tool, checkpoints: Checkpoints) -> None:
         self._tool = tool

@@ -1,4 +1,4 @@
-"""What the model is told besides prompts: instructions and skills of the person and the project."""
+"""The context of a model besides prompts: instructions and skills of the user and the project."""
 
 import os
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 PROJECT_FOLDERS = (".agentcli", ".claude")
-"""Where in a workspace skills and roles may be, besides the person's own directory."""
+"""Folders of a workspace that may hold skills and roles, besides the user's own directory."""
 SCANNED_CHARS = 2_000
 _WORD = re.compile(r"[^\s'\"`|&;<>()$=,]{1,255}")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -35,7 +35,9 @@ def find_role_folders(settings: Settings) -> tuple[Path, ...]:
 
 
 def _find_folders(settings: Settings, name: str) -> tuple[Path, ...]:
-    """Of a workspace only what is in it: what they hold may be read without a question."""
+    """Return the user's folder and those inside the workspace, where they exist.
+
+    A link out of the workspace is left out: these folders may be read without approval."""
     own = get_settings_file().with_name(name)
     root = Path(os.path.realpath(settings.workspace))
     project = (settings.workspace / folder / name for folder in PROJECT_FOLDERS)
@@ -44,14 +46,14 @@ def _find_folders(settings: Settings, name: str) -> tuple[Path, ...]:
 
 
 def is_foreign(tool: ToolSpec) -> bool:
-    """Whether it is a server's or a plugin's."""
+    """Return whether the tool comes from a server or a plugin."""
     return tool.source != "built-in"
 
 
 def load_roles(
     settings: Settings, *, tools: Iterable[ToolSpec]
 ) -> "tuple[list[Role], list[ContextNote | Warned]]":
-    """For child agents, and what is told of them. `tools`: those of their parent."""
+    """Return the roles for child agents, and the notes on them. `tools` are the parent's tools."""
     folders = find_role_folders(settings)
     if not folders:
         return [], []
@@ -63,7 +65,7 @@ def load_roles(
 
 
 class ProjectInstructions:
-    """Listens to a session, so that it knows which directories are worked in."""
+    """A listener that learns which directories are worked in, and loads their instructions."""
 
     def __init__(
         self,
@@ -72,8 +74,8 @@ class ProjectInstructions:
         past: Iterable[Fact] = (),
         clean: Callable[[str], str] = str,
     ) -> None:
-        """`past`: of a session that is taken up: what it was told is not told again.
-        `clean`: what it takes out of a text is not in what was told, either."""
+        """`past` holds the facts of a resumed session: its context notes are not repeated.
+        `clean` is applied before comparing, since recorded notes were cleaned too."""
         self._settings = settings
         self._instructions = InstructionFiles(
             settings.workspace, user_directory=get_settings_file().parent
@@ -95,12 +97,12 @@ class ProjectInstructions:
         return [*self._instructions.build_start_notes(), *self._build_skills_notes()]
 
     def collect_notes(self) -> Sequence[ContextNote | Warned]:
-        """Of directories that were first touched since the last request."""
+        """Return the notes of directories that were first touched since the last request."""
         due, self._due = self._due, []
         return self.filter_new(due)
 
     def filter_new(self, found: Iterable[ContextNote | Warned]) -> list[ContextNote | Warned]:
-        """Without what the session was told before it was taken up."""
+        """Return `found` without the notes that the session had before it was resumed."""
         return [one for one in found if not (isinstance(one, ContextNote) and self._is_known(one))]
 
     def _is_known(self, note: ContextNote) -> bool:
@@ -121,7 +123,7 @@ class ProjectInstructions:
 
 
 def find_touched_paths(call: ToolCall, workspace: Path) -> Iterator[Path]:
-    """The files and directories a call is about, whoever's tool it calls."""
+    """Yield the files and directories that a call names, for built-in and foreign tools."""
     given = call.input if isinstance(call.input, dict) else {}
     for name, value in given.items():
         if not isinstance(value, str) or not value or "\0" in value:
@@ -133,13 +135,13 @@ def find_touched_paths(call: ToolCall, workspace: Path) -> Iterator[Path]:
 
 
 def _find_named_paths(text: str, directory: Path) -> Iterator[Path]:
-    """What a line of text names that there is: relative paths of that directory, or absolute."""
+    """Yield the existing paths that a text names, relative to the directory or absolute."""
     for word in _WORD.findall(text[:SCANNED_CHARS]):
         if os.path.lexists(directory / word):
             yield directory / word
 
 
-# What a model is told besides what was said: instructions, where and when it works, the plan.
+# Context besides the conversation: instructions, environment and plan.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ class ContextSources:
 def build_context_sources(
     settings: Settings, past: Sequence[Fact], *, clean: Callable[[str], str]
 ) -> ContextSources:
-    """`past`: of a session that goes on: what was told in it is not told again."""
+    """Build the sources. `past` holds the facts of a resumed session: no note is repeated."""
     return ContextSources(
         instructions=ProjectInstructions(settings, past=past, clean=clean),
         environment=EnvironmentNotes(settings.workspace, past),

@@ -1,7 +1,7 @@
-"""The features of the program: a folder each below `agentcli/features`, known by this table alone.
+"""The features of the program: one folder each below `agentcli/features`, listed only here.
 
 A feature keeps its engine, its commands and its wording together. It is imported when one of its
-commands is called: help needs only what stands here.
+commands is called: `--help` needs only this table.
 """
 
 from collections.abc import Mapping

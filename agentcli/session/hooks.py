@@ -1,6 +1,6 @@
-"""The hooks of a session: the person's own and a trusted project's, and what comes of their words.
+"""The hooks of a session: those of the user and of a trusted project, and their effects.
 
-Where there are none nothing is imported and nothing is started.
+If there are none, nothing is imported and nothing is started.
 """
 
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agentcli.tools.apply_patch import Patch
 
 STOPS_MAX = 5
-"""How often in a row hooks may send the model back to work."""
+"""The number of times in a row that hooks may send the model back to work."""
 
 CHANGED = "the project's files changed since they were trusted; look at them: agentcli trust --show"
 
@@ -50,11 +50,11 @@ class SessionHooks:
         source: Literal["startup", "resume"],
         warnings: Sequence[Warned] = (),
     ) -> None:
-        """`source`: how the session began."""
+        """`source` says how the session began."""
         self.engine: HookRunner | None = None
-        """None: there are no hooks."""
+        """None if there are no hooks."""
         self.warnings = warnings
-        """What stands in the files of hooks and has no effect."""
+        """Warnings about entries of the hooks files that have no effect."""
         self._emit = emit
         self._source = source
         self._has_begun = False
@@ -65,12 +65,12 @@ class SessionHooks:
         return self.engine.build_after(child) if self.engine else ()
 
     def collect_notes(self) -> Sequence[ContextNote]:
-        """What hooks want the model to know before its next reply."""
+        """Return the context that hooks have added for the model's next reply."""
         waiting, self._pending_notes = self._pending_notes, []
         return waiting
 
     async def run_before_turn(self, prompt: str) -> TurnEnded | None:
-        """The end of a turn that a hook does not let begin; None: they all do."""
+        """Run the hooks of a prompt. Return the end of the turn if one refuses it, else None."""
         self._stops = 0
         if self.engine is None:
             return None
@@ -89,7 +89,7 @@ class SessionHooks:
             await self.engine.run_event("SessionEnd", reason, reason=reason, exit_code=exit_code)
 
     async def find_unfinished(self) -> Sequence[ContextNote]:
-        """What the model is sent back to, when it thinks that it is done."""
+        """Run the Stop hooks. Return their reasons to continue when the model thinks it is done."""
         if self.engine is None:
             return ()
         results = await self.engine.run_event("Stop", stop_hook_active=self._stops > 0)
@@ -102,8 +102,8 @@ class SessionHooks:
         return [ContextNote(text=one.reason, why=NoteReason.HOOK) for one in asked]
 
     def handle_result(self, result: "HookResult") -> None:
-        """Every result of every hook, as facts."""
-        if result.event != "PostToolUse":  # those are told by dispatch, with what came of them
+        """Publish the result of a hook as facts."""
+        if result.event != "PostToolUse":  # dispatch records those, with their effect
             decision = _DECISIONS[result.decision]
             self._emit(
                 HookRan(
@@ -134,7 +134,7 @@ def build_hooks(
     mode: Callable[[], str],
     is_resumed: bool,
 ) -> SessionHooks:
-    """Raises SettingsError for a hooks file with which a check would be lost."""
+    """Build the hooks. Raise SettingsError if a hooks file is so broken that a check is lost."""
     found = [
         one
         for one in (read_user_hooks(get_hooks_file()), load_project_hooks(project))
@@ -182,7 +182,7 @@ def build_hooks(
 
 
 def read_user_hooks(path: Path) -> "HooksFile | None":
-    """The user's; None: there is no such file. Raises SettingsError."""
+    """Read the user's hooks file. Return None if it does not exist. Raise SettingsError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -195,7 +195,7 @@ def read_user_hooks(path: Path) -> "HooksFile | None":
 
 
 def warn_of_idle(hooks: "Sequence[Hook]", tools: Sequence[str]) -> Iterator[Warned]:
-    """Yield a warning for every hook whose matcher means nothing that there is."""
+    """Yield a warning for every hook whose matcher fits nothing that exists here."""
     if not hooks:
         return
     from agentcli.permissions.hook_names import fits_some_tool, fits_subject
@@ -222,7 +222,7 @@ def read_call(resolve: Callable[[str], Tool], name: str, given: Json) -> "OwnCal
     try:
         tool = resolve(name)
         args = tool.parse(given)
-    except ToolError:  # another hook has changed it to this: the tool will say so
+    except ToolError:  # another hook changed it to this: the tool will report it
         return OwnCall(tool=name, input=given)
     if server := server_of(tool.spec.source):
         server_tool = server_tool_of(name, args, server)
@@ -252,7 +252,7 @@ def _find_touched_files(patch: "Patch") -> "Iterator[TouchedFile]":
 
 
 def normalise_names(resolve: Callable[[str], Tool], name: str, arguments: Json) -> Json:
-    """What the tool understands under other names, under its own."""
+    """Return the arguments under the tool's own names, where the call used aliases."""
     try:
         return _rename(resolve(name).parse(arguments), arguments)
     except ToolError:

@@ -1,4 +1,4 @@
-"""Which files a checkpoint leaves out: git's ignore rules, read directory by directory."""
+"""The files a checkpoint leaves out: git's ignore rules, read directory by directory."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from agentcli.tools.search.ignore import (
 
 
 class IgnoreRules:
-    """The rules that hold in one directory, the least important first."""
+    """The rules that apply in one directory, the least important first."""
 
     def __init__(self, directory: Path, rules: Sequence[IgnoreRule]) -> None:
         self._directory = directory

@@ -1,7 +1,7 @@
-"""Keys the person has pasted: in the keyring of the system, else in a file only they can read.
+"""Keys the user has pasted: in the keyring of the system, or in a file only they can read.
 
-They are put among the variables of this process, where keys are looked for, and never over one
-that is set already.
+They are added to the environment variables of this process, where keys are looked up. A variable
+that is already set is never overwritten.
 """
 
 import json
@@ -16,7 +16,7 @@ from agentcli.settings import get_settings_file
 from agentcli.system.private_file import write_private
 from agentcli.types.errors import SettingsError
 
-# The keyring of the system, where the package `keyring` is installed and has a store behind it.
+# The keyring of the system, if the package `keyring` is installed and has a backend.
 
 
 SERVICE = "agentcli"
@@ -30,11 +30,11 @@ class SystemKeyring:
         self._errors = errors
 
     def get(self, name: str) -> str:
-        """Empty: there is none, or it cannot be had."""
+        """Return the key, or "" if there is none or it cannot be read."""
         return self._try(lambda: self._ring.get_password(SERVICE, name)) or ""
 
     def put(self, name: str, value: str) -> bool:
-        """Whether it is kept now."""
+        """Store the key. Return whether it is stored now."""
 
         def put() -> bool:
             self._ring.set_password(SERVICE, name, value)
@@ -43,7 +43,7 @@ class SystemKeyring:
         return self._try(put) or False
 
     def drop(self, name: str) -> None:
-        """What is not there any more is not missed."""
+        """Remove the key. A key that does not exist is no error."""
         self._try(lambda: self._ring.delete_password(SERVICE, name))
 
     def _try(self, use: Callable[[], T]) -> T | None:
@@ -72,7 +72,7 @@ def _load_error_types() -> tuple[type[Exception], ...]:
 
 
 IN_KEYRING = "in the keyring"
-"""Stands in the file in the place of a key that the keyring has."""
+"""The value in the file that stands for a key in the keyring."""
 
 
 def get_keys_file() -> Path:
@@ -80,7 +80,7 @@ def get_keys_file() -> Path:
 
 
 def export_keys(environ: MutableMapping[str, str] = os.environ) -> list[str]:
-    """Makes the stored keys known; returns the variables that were set by it."""
+    """Set a variable for each stored key. Return the variables that were set."""
     set_now = []
     for variable, value in _read_keys().items():
         if environ.get(variable):
@@ -93,7 +93,7 @@ def export_keys(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 
 
 def store_key(variable: str, key: str) -> str:
-    """Returns where it is kept, for people. Raises SettingsError."""
+    """Store a key. Return its location, worded for the user. Raise SettingsError."""
     ring = open_system_keyring()
     stored = _read_keys()
     if ring is not None and ring.put(variable, key):

@@ -1,4 +1,4 @@
-"""The model of a session: a script, or a provider's, with what is known of it."""
+"""The model of a session: a script or a provider's model, with the known facts about it."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCRIPT = "script"
 STORED = "stored"
-"""The dialects' word for a conversation that the provider keeps."""
+"""The dialects' quirk for a conversation that the provider stores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +32,19 @@ class ModelInUse:
     """`provider/name`."""
     price: Price
     images: bool
-    """Whether it takes images."""
+    """True if it takes images."""
     warning: str = ""
-    """What is not known of it, for the person."""
+    """A warning for the user about something that is not known of the model."""
     patches: bool = False
-    """Whether it was trained on apply_patch."""
+    """True if it was trained on apply_patch."""
     answer_schemas: bool = False
-    """Whether its provider holds it to `Request.answer_schema`."""
+    """True if its provider enforces `Request.answer_schema`."""
     get_info: "Callable[[], Model] | None" = None
-    """What is known of it by now: its provider may tell more after the first reply."""
+    """The source of the current model data: the provider may report more after the first reply."""
     wrap_attempts: Callable[[ProviderWrapper], ModelProvider] | None = None
-    """The wire with a limit around every attempt; None: it makes one attempt at each request."""
+    """A function that puts a limit around every attempt, or None with one attempt per request."""
     hurry: Callable[[], None] = lambda: None
-    """Ends the wait before the next attempt of a request, if there is one."""
+    """A function that ends the wait before the next attempt of a request, if there is one."""
 
     def wrap_provider(self, wrapper: ProviderWrapper) -> "ModelInUse":
         limited = self.wrap_attempts(wrapper) if self.wrap_attempts else wrapper(self.provider)
@@ -52,17 +52,17 @@ class ModelInUse:
 
     @property
     def window_tokens(self) -> int | None:
-        """Of prompt and reply together; None: not known, or not yet."""
+        """The size of prompt and reply together, or None if not known (yet)."""
         return self.get_info().window_tokens if self.get_info else None
 
     @property
     def output_tokens(self) -> int | None:
-        """The longest reply; None: not known, or not yet."""
+        """The size of the longest reply, or None if not known (yet)."""
         return self.get_info().output_tokens if self.get_info else None
 
 
 def open_model(settings: Settings) -> ModelInUse:
-    """Raises SettingsError where it cannot be asked: no key, no such model, no such script."""
+    """Open the model. Raise SettingsError if there is no key, no such model or no such script."""
     provider, _, name = (settings.model or "").partition("/")
     return _open_script(Path(name)) if provider == SCRIPT else _open_provider_model(settings)
 
@@ -115,7 +115,7 @@ def _open_provider_model(settings: Settings) -> ModelInUse:
 
 
 def choose_model(settings: Settings) -> "tuple[Model, Provider]":
-    """The model that the settings name, or that of whichever provider has a key."""
+    """Return the model that the settings name, or one of a provider that has a key."""
     from agentcli.providers.catalog import default_name, resolve
     from agentcli.providers.providers import PROVIDERS
 
@@ -135,7 +135,7 @@ def choose_model(settings: Settings) -> "tuple[Model, Provider]":
 
 
 def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bool:
-    """Whoever answers at another address than the provider's own need not be able to."""
+    """Return whether the provider loads tools. A server at another base URL may not be able to."""
     from agentcli.providers.providers import find_base_url
 
     match settings.tool_search:
@@ -161,7 +161,7 @@ def _build_provider(custom: CustomProvider) -> "Provider":
 
 
 async def fetch_model_info(model: "Model", provider: "Provider") -> "Model":
-    """What its provider tells of it, where it tells anything."""
+    """Return the model with the data its provider reports, if it reports any."""
     from agentcli.providers.discovery import ask_provider_about
     from agentcli.providers.providers import find_key
     from agentcli.providers.transport import find_dialect
@@ -176,7 +176,7 @@ async def fetch_model_info(model: "Model", provider: "Provider") -> "Model":
 
 
 def find_window(model: str) -> int | None:
-    """Tokens that a model takes; None: not known."""
+    """Return the window of a model in tokens, or None if it is not known."""
     from agentcli.providers.catalog import resolve
 
     try:
@@ -186,11 +186,11 @@ def find_window(model: str) -> int | None:
     return known.window_tokens
 
 
-# What a session's models may cost: opened within the budget the person has set, if any.
+# The cost of a session's models: they are opened within the user's budget, if there is one.
 
 
 def build_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
-    """Return what the session may spend, of which `spent` is gone; None without a limit."""
+    """Return the budget of the session, of which `spent` is used, or None without a limit."""
     if settings.max_cost is None and settings.max_tokens is None:
         return None
     from agentcli.agent.budget import Budget
@@ -199,9 +199,9 @@ def build_budget(settings: Settings, *, spent: Spending) -> "Budget | None":
 
 
 def open_priced_model(settings: Settings) -> ModelInUse:
-    """Open the model; under `max_cost` it carries a warning where its price is not known.
+    """Open the model. With `max_cost`, it carries a warning if its price is not known.
 
-    Raises SettingsError where it cannot be opened, or `strict_cost` wants a known price."""
+    Raise SettingsError if it cannot be opened, or if `strict_cost` requires a known price."""
     model = open_model(settings)
     if settings.max_cost is not None and model.price(Usage()) is None:
         unknown = f"the price of {model.name} is not known, so --max-cost cannot be kept"
@@ -212,7 +212,7 @@ def open_priced_model(settings: Settings) -> ModelInUse:
 
 
 def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
-    """The model, asked only as far as the person wants to pay."""
+    """Return the model with the budget around every attempt; unchanged without a budget."""
     if budget is None:
         return model
     return model.wrap_provider(
@@ -221,5 +221,5 @@ def apply_budget(budget: "Budget | None", model: ModelInUse) -> ModelInUse:
 
 
 def open_evaluator_model(settings: Settings, budget: "Budget | None") -> ModelInUse:
-    """The model that is asked for opinions, where it has one of its own."""
+    """Open the model that evaluates calls, if the settings name a separate one."""
     return apply_budget(budget, open_priced_model(replace(settings, model=settings.evaluator)))

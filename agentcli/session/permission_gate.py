@@ -1,7 +1,7 @@
-"""What stands between a call and the machine: the judge, and the sandbox that commands run in.
+"""The permission gate between a call and the machine: the judge, and the sandbox for commands.
 
-Both are made at the first call, not before: the way to the first request needs neither. Rules that
-cannot be read are the exception, since nobody should wait for a model to learn of them.
+Both are created at the first call: the first request needs neither. Only the rules are read at
+once, so that the user learns of unreadable rules without waiting for a model.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from agentcli.sandbox.choose import LayerFinding
 
 
-# The model that is asked for its opinion where a rule says `judge`, opened when one first does.
+# The model that evaluates a call if a rule says `judge`, opened at the first such call.
 
 
 class CallEvaluator:
@@ -60,7 +60,7 @@ class CallEvaluator:
         clean: Clean,
         emit: Emit,
     ) -> None:
-        """`model`: the session's. `open_own`: another one for opinions; None: the session's."""
+        """`model` is the session's. `open_own_model` opens another; if None, `model` is used."""
         self.model = model
         self._open_own_model = open_own_model
         self._own_model: ModelInUse | None = None
@@ -108,24 +108,24 @@ class PermissionGate:
         self._cwd: Callable[[], Path] = lambda: settings.workspace
         self._rules = (*load_rules(settings), *load_project_rules(project))
         self.scripts = project.scripts if project else ()
-        """What runs outside the sandbox because the person trusts it as it is."""
+        """Scripts that run outside the sandbox, because the user trusts them unchanged."""
         self._mode = settings.mode
         self._one_question_at_a_time = asyncio.Lock()
         self._server_question_ids: set[str] = set()
-        """What was put to the person by servers, by the ids of the questions."""
+        """The ids of open questions that servers asked the user."""
         self._grants: dict[str, Grants] = {}
         self._networked_ids: set[str] = set()
         self.emit: Emit = lambda event: None
         self.hooks: HookRunner | None = None
         self.evaluator: CallEvaluator | None = None
         self.find_source: Callable[[str], str] = lambda name: "built-in"
-        """Where a tool comes from."""
+        """A function that returns the source of a tool, by its name."""
         self.past: Sequence[Fact] = ()
-        """What happened in the session until now."""
+        """The facts of the session so far."""
         self._no_sandbox: SettingsError | None = None
 
     def set_cwd_source(self, cwd: Callable[[], Path]) -> None:
-        """Where the next command will run: what a relative path in it means."""
+        """Set the source of the next command's directory, which relative paths in it start from."""
         self._cwd = cwd
 
     @property
@@ -144,7 +144,7 @@ class PermissionGate:
     ) -> Verdict:
         verdict = await self._judge(call, tool=tool, effect=effect, preview=preview, child=child)
         if self._no_sandbox and verdict.by == "nobody" and tool.spec.name == "bash":
-            raise self._no_sandbox  # it is the machine that keeps commands from running
+            raise self._no_sandbox  # the machine, not a rule, prevents the command
         if verdict.confinement != NO_GRANTS:
             self._grants[call.id] = verdict.confinement
         if verdict.confinement.network:
@@ -152,7 +152,7 @@ class PermissionGate:
         return verdict
 
     def find_refusal(self, server: str, what: str) -> str:
-        """Why a rule denies what the person themselves asks of a server; empty: none does."""
+        """Return why a rule denies a user's own request to a server, or "" if none does."""
         from agentcli.permissions.subject import SubjectFactory
 
         subjects = SubjectFactory(workspace=self._settings.workspace, cwd=lambda: self._cwd())
@@ -161,11 +161,11 @@ class PermissionGate:
         return refused.reason if refused else ""
 
     def mark_untrusted(self) -> None:
-        """Text from elsewhere is in the conversation now, other than as a result."""
+        """Record that foreign text entered the conversation by another way than a result."""
         self._provenance.is_untrusted = True
 
     def find_origin(self, call: ToolCall, output: Output) -> str:
-        """Where the text of a result comes from; empty: from the workspace."""
+        """Return the origin of a result's text, or "" if it comes from the workspace."""
         return self._provenance(call, output)
 
     def _find_network_reach(self, call_id: str) -> "NetworkReach":
@@ -174,7 +174,7 @@ class PermissionGate:
         return "none" if self.sandbox is not None else "unconfined"
 
     def take_grants(self, call_id: str) -> Grants:
-        """What the verdict on a call gives its command beyond the workspace."""
+        """Return the grants beyond the workspace that the verdict on a call gives its command."""
         return self._grants.pop(call_id, NO_GRANTS)
 
     @property
@@ -186,7 +186,7 @@ class PermissionGate:
         return self._ask_user is not None
 
     async def ask_server_question(self, question: Question) -> Verdict:
-        """What a server asks the person. Where there is nobody, the answer is no."""
+        """Put a server's question to the user. Deny it if nobody can be asked."""
         if self._ask_user is None:
             return Verdict(decision="deny", by="nobody", reason="nobody can be asked here")
         self._server_question_ids.add(question.call.id)
@@ -215,7 +215,7 @@ class PermissionGate:
         return self._decider.session_rules if "_decider" in self.__dict__ else ()
 
     def store_rule(self, rule: str) -> None:
-        """Among the person's own rules, for every session to come."""
+        """Store a rule among the user's own, for all future sessions."""
         from agentcli.permissions.policy import store_rule
 
         try:
@@ -225,7 +225,7 @@ class PermissionGate:
 
     @cached_property
     def hides(self) -> Callable[[Path], bool] | None:
-        """Whether a rule denies to read a file that a search comes upon; None: no rule does."""
+        """A test for files that a rule denies a search to read, or None without such a rule."""
         if not any(rule.decision == "deny" and rule.path for rule in self._rules):
             return None
         from agentcli.permissions.subject import ReachedPath
@@ -247,7 +247,7 @@ class PermissionGate:
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
-        """None: the person has turned it off, or no layer works here and every command asks."""
+        """None if the user turned it off, or if no layer works here and every command asks."""
         try:
             return self.build_sandbox(self._private, readable=(self._paths.out,))
         except SettingsError as error:
@@ -257,9 +257,10 @@ class PermissionGate:
     def build_sandbox(
         self, private: Path, *, readable: Sequence[Path], environ: Mapping[str, str] = os.environ
     ) -> Sandbox | None:
-        """For the same workspace. None: the person wants none. SettingsError: none works here.
+        """Build a sandbox for the same workspace, or return None if the user turned it off.
 
-        `private`: a directory that nobody else uses. `environ`: says where programs are."""
+        `private` is a directory that nobody else uses. `environ` says where programs are.
+        Raise SettingsError if no sandbox works here."""
         if self._settings.sandbox == "off":
             return None
         from agentcli.sandbox.choose import SandboxScope, choose_sandbox
@@ -275,7 +276,7 @@ class PermissionGate:
         )
         for path in (*own, *ground.records):
             if path.is_relative_to(ground.workspace):
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)  # what exists can be held
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what exists can be held
         only = None if self._settings.sandbox == "auto" else self._settings.sandbox
         return choose_sandbox(ground, only=only, environ=environ, broken=self._warn_weaker_sandbox)
 
@@ -284,7 +285,7 @@ class PermissionGate:
         self.emit(Warned(code="sandbox.reduced", message=weaker))
 
     def build_environ(self) -> Mapping[str, str]:
-        """What a command inherits of our environment."""
+        """Return the part of our environment that a command inherits."""
         if self.sandbox is None:
             return os.environ
         from agentcli.sandbox.environment import build_environment
@@ -303,7 +304,7 @@ class PermissionGate:
 
     @cached_property
     def _private(self) -> Path:
-        """For the commands' HOME and temporary files: outside of what they may change."""
+        """A directory for the commands' HOME and temporary files, outside what they may change."""
         from tempfile import mkdtemp
 
         inside = self._paths.directory.is_relative_to(self._settings.workspace)
@@ -312,7 +313,7 @@ class PermissionGate:
 
     @property
     def _is_confined(self) -> bool:
-        """A person who turned the sandbox off has answered for what commands may do."""
+        """True also if the user turned the sandbox off: they accepted what commands may do."""
         return self.sandbox is not None or self._settings.sandbox == "off"
 
     @cached_property
@@ -366,12 +367,12 @@ class PermissionGate:
 
 
 def find_own_paths(paths: SessionPaths) -> tuple[Path, ...]:
-    """agentcli's settings and records: no command's to change, should they be in the workspace."""
+    """Return agentcli's settings and records. No command may change them, even in the workspace."""
     return (get_settings_file().parent, paths.directory.parent, get_trust_directory().parent)
 
 
 def load_rules(settings: Settings) -> "tuple[PermissionRule, ...]":
-    """The person's own, those of `--policy`, and those of the command line."""
+    """Return the user's own rules, those of `--policy`, and those of the command line."""
     own = get_rules_file()
     if not (own.exists() or settings.policy or settings.allow or settings.deny):
         return ()

@@ -1,7 +1,7 @@
-"""What the repository brings for agentcli, how far the person trusts it, and what comes of it.
+"""The files a repository brings for agentcli, the user's trust in them, and their effects.
 
-Before it is trusted nothing of it is used but its rules, which can only refuse. Trusted, it may
-choose among what the person has and tighten limits; it can never redirect or loosen anything.
+Before it is trusted, only its rules are used, and they can only refuse. A trusted project may
+choose among what the user has, and tighten limits. It can never redirect or loosen anything.
 """
 
 import os
@@ -46,19 +46,19 @@ class Project:
 
     @property
     def waits_for_answer(self) -> bool:
-        """Whether a person can be asked to trust it."""
+        """True if the user can be asked to trust it."""
         return self.files.needs_trust and self.standing in ("unknown", "changed")
 
     @property
     def summary(self) -> str:
-        """What there is that waits for trust: `settings.toml, 2 hooks and 1 command`."""
+        """The contents that wait for trust: `settings.toml, 2 hooks and 1 command`."""
         from agentcli.permissions.project_files import summarize_files
 
         return summarize_files(self.files)
 
     @property
     def warning(self) -> str:
-        """What is not used, and what to do about it, in one line; empty: all of it is used."""
+        """One line on what is not used and what to do about it, or "" if everything is used."""
         if self.is_trusted or not self.files.needs_trust:
             return ""
         if self.files.problems:
@@ -71,33 +71,33 @@ class Project:
         )
 
     def list_contents(self) -> Iterator[str]:
-        """One line for everything that would be used or run."""
+        """Yield one line for each thing that would be used or run."""
         from agentcli.permissions.project_files import describe_files
 
         return describe_files(self.files)
 
     def read_text(self, name: str) -> str | None:
-        """A file below `.agentcli`, as it was trusted; None: there is none, or no trust."""
+        """Return a file below `.agentcli` as it was trusted, or None if missing or not trusted."""
         data = self.files.files.get(name) if self.is_trusted else None
         return None if data is None else data.decode("utf-8", "replace")
 
     def read_texts(self, directory: str) -> Mapping[str, str]:
-        """Everything in a directory below `.agentcli`, under the same terms."""
+        """Return the files in a directory below `.agentcli`, under the same terms."""
         names = [name for name in self.files.files if name.startswith(f"{directory}/")]
         return {name: text for name in names if (text := self.read_text(name)) is not None}
 
     @property
     def scripts(self) -> tuple[Path, ...]:
-        """The files of the repository that its commands run, where it is trusted."""
+        """The files of the repository that its commands run, or none if it is not trusted."""
         return tuple(map(self.root.joinpath, self.files.scripts)) if self.is_trusted else ()
 
     def trust(self) -> "Project":
-        """From now on, until something of it changes. Raises SettingsError."""
+        """Trust the project until something in it changes. Raise SettingsError."""
         self.store.trust(self.files)
         return replace(self, standing="trusted")
 
     def is_unchanged(self) -> bool:
-        """Whether what stands on disk is still what was read."""
+        """Return whether the files on disk are still those that were read."""
         from agentcli.permissions.project_files import read_project
 
         try:
@@ -108,10 +108,10 @@ class Project:
 
 
 def find_root(workspace: Path) -> Path | None:
-    """The nearest directory with an `.agentcli`, from the workspace up to its repository's root.
+    """Return the nearest directory with an `.agentcli`, from the workspace up to its repository.
 
-    Never above it: a nested repository does not take over what the one around it says, and outside
-    of any repository only the workspace itself counts.
+    Never look above the repository root: a nested repository does not inherit from the one around
+    it. Outside of any repository only the workspace itself counts.
     """
     upward = (workspace, *workspace.parents)
     inside = next((at for at, one in enumerate(upward) if os.path.lexists(one / ".git")), 0)
@@ -125,9 +125,9 @@ def get_trust_directory() -> Path:
 def load_project(
     workspace: Path, *, trust_project: bool = False, environ: Mapping[str, str] = os.environ
 ) -> Project | None:
-    """None: the repository brings nothing. `trust_project`: for this run, whatever is stored.
+    """Return the project, or None if there is none. `trust_project` trusts it for this run.
 
-    Where CI runs us the answers stored on that machine do not count: nobody there has looked."""
+    In CI, stored answers do not count: nobody there has looked at the files."""
     root = find_root(workspace)
     if root is None:
         return None
@@ -165,7 +165,7 @@ def revoke_trust(root: Path) -> None:
 
 
 def apply_project(settings: Settings, project: Project | None) -> Settings:
-    """The settings with what a trusted project may say about them. Raises SettingsError."""
+    """Return the settings with a trusted project's choices applied. Raise SettingsError."""
     text = project.read_text("settings.toml") if project else None
     if project is None or text is None:
         return settings
@@ -180,7 +180,9 @@ def apply_project(settings: Settings, project: Project | None) -> Settings:
 
 
 def load_project_rules(project: Project | None) -> "tuple[PermissionRule, ...]":
-    """They can only refuse or ask, and so need no trust. Raises SettingsError."""
+    """Return the project's rules. They can only refuse or ask, so need no trust.
+
+    Raise SettingsError."""
     if project is None:
         return ()
     if project.files.rules is None:
@@ -193,7 +195,7 @@ def load_project_rules(project: Project | None) -> "tuple[PermissionRule, ...]":
 
 
 def load_project_hooks(project: Project | None) -> "HooksFile | None":
-    """Of a trusted project; None: it has none. Raises SettingsError."""
+    """Return the hooks of a trusted project, or None if it has none. Raise SettingsError."""
     text = project.read_text("hooks.json") if project else None
     if project is None or text is None:
         return None
@@ -240,7 +242,7 @@ def _choose_stricter(key: str, wanted: Any, *, own: Any) -> Any:
 
 
 def _require_no_hidden_rules(project: Project) -> None:
-    """Rules that are there and cannot be read may forbid something: then nothing runs."""
+    """Raise if rules exist and cannot be read: they may forbid something, so nothing runs."""
     for problem in project.files.problems:
         if problem.startswith((f"{DIRECTORY} ", f"{DIRECTORY}/rules.toml ")):
             raise SettingsError(

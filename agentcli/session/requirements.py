@@ -1,4 +1,4 @@
-"""What a run without a person demands of a turn before it may end."""
+"""The requirements that a turn must meet before it may end, in a run without a user."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ToolContext, ToolSpec
 
 CHECK_TIMEOUT_S = 600.0
-"""Of one `--verify` command, where no other limit is set."""
+"""Time limit of one `--verify` command, if no other limit is set."""
 
 ANSWER_NOTE = (
     "The final answer must be one JSON object that meets the JSON Schema below. Give it by calling "
@@ -35,14 +35,14 @@ class RunRequirements:
     checks: tuple[str, ...] = ()
     """Commands that decide whether the task is done."""
     answer_schema: Json = None
-    """The form of the final answer."""
+    """The JSON schema of the final answer."""
     claims_must_hold: bool = False
     on_deny: OnDeny = "fail"
     wraps_up: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the model is told with the prompt: not every provider can hold it to every form."""
+        """Context notes sent with the prompt: not every provider can enforce every schema."""
         if self.answer_schema is None:
             return ()
         return (ANSWER_NOTE + json.dumps(self.answer_schema, ensure_ascii=False),)
@@ -64,7 +64,7 @@ def build_answer_form(
 
 
 def build_answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
-    """The tool by which the answer is given, where the provider has no means of its own."""
+    """Return the tool that takes the answer, if the provider cannot enforce a schema itself."""
     if form is None or not form.by_call:
         return ()
     from agentcli.tools.answer import AnswerTool
@@ -95,7 +95,7 @@ def build_completion_checks(
 
 
 def refuse_unconfined(requirements: RunRequirements | None, builtin_tools: BuiltinTools) -> None:
-    """Raises SettingsError where the checks could only run what the model wrote unconfined."""
+    """Raise SettingsError if the checks would run the model's code without a sandbox."""
     if requirements is not None and requirements.checks and builtin_tools.lacks_sandbox:
         raise SettingsError(
             "--verify runs commands, and no sandbox works here (see agentcli doctor)",
@@ -106,10 +106,10 @@ def refuse_unconfined(requirements: RunRequirements | None, builtin_tools: Built
 async def _run_check(
     builtin_tools: BuiltinTools, workspace: Path, timeout_s: float, command: str
 ) -> Verified:
-    """As bash would run it, in the same sandbox and with a log of its own."""
+    """Run a check like a bash call, in the same sandbox and with its own log."""
     from agentcli.tools.bash import BashArgs
 
-    # Not validated: the limit that its field has is for models.
+    # Not validated: the limit of this field is meant for models.
     args = BashArgs.model_construct(command=command, timeout=timeout_s, background=False)
     context = ToolContext(call_id="verify", workspace=workspace, progress=lambda text: None)
     try:

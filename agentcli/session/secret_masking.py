@@ -1,6 +1,6 @@
-"""What neither the model nor people nor the log may see, taken out wherever it shows up.
+"""The masking of secrets: they are removed from all that the model, the user or the log sees.
 
-It is made at the first text, not before: the way to the first request reads no environment twice.
+It is created at the first text: before the first request the environment is not read twice.
 """
 
 import json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _TAKE_TOKENS = frozenset((*USUAL, "apply_patch", "search_tools", "answer")) - {"bash"}
-"""Tools that put values back or only read. Any other would act on the token itself."""
+"""Tools that put values back or only read. Any other tool would act on the token itself."""
 
 
 class SecretMasking:
@@ -33,27 +33,27 @@ class SecretMasking:
         self._settings = settings
 
     def clean(self, text: str) -> str:
-        """Without the secrets of our environment, and without what has the shape of one."""
+        """Return the text without secrets of our environment and without text shaped like one."""
         return self._redactor.mask(text)
 
     def find_hidden(self, text: str) -> Mapping[str, str]:
-        """Return the values in a text that are hidden wherever it is shown, by their tokens."""
+        """Return the hidden values of a text by their tokens."""
         return self._redactor.find_hidden(text)
 
     def reveal(self, token: str) -> str | None:
-        """Return the value of a token, where it is known to this process."""
+        """Return the value of a token, or None if this process does not know it."""
         return self._redactor.reveal(token)
 
     def conceal(self, secret: str) -> None:
-        """What became known only now, such as a token: it is taken out of everything after."""
+        """Add a secret that became known only now, such as a token. It is masked from now on."""
         self._redactor.learn(secret)
 
     def build_output_filter(self) -> "RedactedBytes":
-        """For the bytes of one command, as they come."""
+        """Return a filter for the bytes of one command, used as they arrive."""
         return self._redactor.bytes_stream()
 
     def build_event_mask(self) -> "EventMasking":
-        """For all that is told in one journal: it knows what of its replies has arrived."""
+        """Return a mask for the events of one journal. It tracks which reply parts have arrived."""
         from agentcli.permissions.masking import EventMasking
 
         return EventMasking(self._redactor)
@@ -67,14 +67,14 @@ class SecretMasking:
 
 
 class TokenNote:
-    """Says once what a token is, with the first result that has one; again after it was dropped."""
+    """A note on what a token is, for the first result that has one; again after it was dropped."""
 
     def __init__(self, facts: Sequence[Fact]) -> None:
-        """`facts`: of the session, which grow."""
+        """`facts` are the session's, and grow."""
         self._facts = facts
 
     def __call__(self, result: ToolResult) -> str:
-        """Return the note, or nothing."""
+        """Return the note, or "" if none is needed."""
         if not _has_token(result):
             return ""
         for fact in reversed(self._facts):
@@ -86,7 +86,7 @@ class TokenNote:
 
 
 def refuse_tokens(call: ToolCall) -> None:
-    """Raise ToolError where a tool that cannot put hidden values back would get a token."""
+    """Raise ToolError if the call passes a token to a tool that cannot put hidden values back."""
     if call.name in _TAKE_TOKENS:
         return
     tokens = find_tokens(json.dumps(call.input, ensure_ascii=False))

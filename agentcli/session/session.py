@@ -1,4 +1,4 @@
-"""A running session: what a face can ask of it, whatever it is made of."""
+"""A running session: the interface that front ends use, independent of how it is built."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -50,42 +50,42 @@ if TYPE_CHECKING:
     from agentcli.system.process_table import StartedCommand
 
 
-# What the person says while a turn is running: told to the model before its next reply.
+# Steering: messages of the user while a turn is running, sent before the model's next reply.
 
 
 @dataclass(slots=True, kw_only=True)
 class SteeringMessage:
-    """A message that waits to be told."""
+    """A message that waits to be sent."""
 
     text: str
     attachments: Content | None = None
-    """What goes with it; None: that is still being read, and the message waits for it."""
+    """Its attachments, or None while they are still being read; the message waits for them."""
 
 
 class Steering:
     def __init__(self, collect_notes: CollectNotes) -> None:
-        """`notices`: what the model has to be told besides."""
+        """`collect_notes` returns the other context notes for the model."""
         self._collect_notes = collect_notes
         self._waiting: list[SteeringMessage] = []
 
     def add(self, text: str) -> SteeringMessage:
-        """To be told as soon as somebody says what is attached to it."""
+        """Add a message, to be sent as soon as its attachments are set."""
         steered = SteeringMessage(text=text)
         self._waiting.append(steered)
         return steered
 
     @property
     def waiting(self) -> list[str]:
-        """What the model has not been told yet."""
+        """The messages that were not sent to the model yet."""
         return [steered.text for steered in self._waiting]
 
     def take_unsent(self) -> list[str]:
-        """What the turn ended too early to be told."""
+        """Return and remove the messages that were not sent before the turn ended."""
         waiting, self._waiting = self._waiting, []
         return [steered.text for steered in waiting]
 
     def collect_notes(self) -> Sequence[ContextNote | Warned]:
-        """In the order in which it was said."""
+        """Return the other notes, then the ready messages in the order they were written."""
         ready = [*takewhile(lambda one: one.attachments is not None, self._waiting)]
         self._waiting = self._waiting[len(ready) :]
         said = [
@@ -96,7 +96,7 @@ class Steering:
 
 
 class Session:
-    """One conversation: its loop, its log, and whatever it started."""
+    """One conversation: its loop, its log, and everything it started."""
 
     def __init__(
         self,
@@ -139,20 +139,20 @@ class Session:
 
     @property
     def server_menu(self) -> "ServerMenu | None":
-        """None: nobody has written any server down."""
+        """None if no server is configured."""
         servers = self._catalogue.servers
         return servers.menu if servers else None
 
     def runs_prompt(self, message: str) -> bool:
-        """Whether it is /SERVER:PROMPT with what that needs, and not a command."""
+        """Return whether it is /SERVER:PROMPT with the arguments that needs, and not a command."""
         servers = self._catalogue.servers
         return servers is not None and servers.library.runs_prompt(message)
 
     async def run_turn(self, prompt: str, *, attachments: Sequence[str | Image] = ()) -> TurnEnded:
-        """`attached`: what goes with the prompt, such as files that are mentioned in it. What it
-        wants of servers is fetched: resources that it mentions, or the prompt that it runs.
+        """Run a turn. `attachments` go with the prompt, such as files that it mentions.
 
-        Raises UsageError where a server has no such prompt, or it lacks something."""
+        Fetch from servers the resources that the prompt mentions, or the prompt that it runs.
+        Raise UsageError if a server has no such prompt, or if an argument is missing."""
         if refused := await self._prepare_turn(prompt):
             return refused
         servers = self._catalogue.servers
@@ -160,11 +160,11 @@ class Session:
         return await self._run_loop(prompt, (*attachments, *fetched))
 
     async def repeat_turn(self, prompt: str, *, attachments: Sequence[str | Image]) -> TurnEnded:
-        """A turn that was asked for before, with all that went with it then."""
+        """Run a turn again with the attachments it had."""
         return await self._prepare_turn(prompt) or await self._run_loop(prompt, attachments)
 
     async def _prepare_turn(self, prompt: str) -> TurnEnded | None:
-        """None: it may begin, and everything is ready."""
+        """Prepare a turn. Return its end if a hook refuses it, or None if it may begin."""
         if refused := await self._hooks.run_before_turn(prompt):
             self._journal.append(refused)
             return refused
@@ -180,7 +180,7 @@ class Session:
             self._builtin_tools.stop_idle_shells()
 
     def add_attachments(self, message: SteeringMessage, attachments: Sequence[str | Image]) -> None:
-        """All that goes with a message to the turn that is running, which can be told now."""
+        """Set the attachments of a message to the running turn, so that it can be sent."""
         message.attachments = self._build_attachments(attachments)
 
     def _build_attachments(self, parts: Sequence[str | Image]) -> Content:
@@ -193,9 +193,9 @@ class Session:
         )
 
     def withdraw_prompt(self, *, gave_up: bool = False) -> bool:
-        """Gives the last prompt back to the person if it could not be answered; whether it did.
+        """Withdraw the last prompt if it could not be answered. Return whether it was withdrawn.
 
-        `gave_up`: the person did not want to wait for another attempt."""
+        `gave_up` is true if the user did not want to wait for another attempt."""
         endings = (*UNANSWERED, Ending.CANCELLED) if gave_up else UNANSWERED
         is_theirs = is_unanswered(self._journal.facts, endings)
         if is_theirs:
@@ -203,7 +203,7 @@ class Session:
         return is_theirs
 
     async def continue_turn(self) -> TurnEnded:
-        """Finishes the turn that a fork was cut in."""
+        """Finish the turn that a fork was cut in."""
         await self._catalogue.prepare()
         try:
             return await self._loop.continue_turn()
@@ -211,16 +211,16 @@ class Session:
             self._builtin_tools.stop_idle_shells()
 
     def clean(self, text: str) -> str:
-        """Without secrets: for what is kept elsewhere."""
+        """Return the text without secrets, for storing elsewhere."""
         return self._gate.secret_masking.clean(text)
 
     @property
     def facts(self) -> Sequence[Fact]:
-        """All that happened, in a resumed session from its very beginning."""
+        """All facts; in a resumed session from its very beginning."""
         return self._journal.facts
 
     def add_note(self, text: str, *, reason: NoteReason) -> None:
-        """Something the model will read before the next prompt."""
+        """Append a context note that the model reads before the next prompt."""
         self._journal.append(ContextNote(text=text, why=reason))
 
     def rename(self, name: str) -> None:
@@ -231,18 +231,18 @@ class Session:
         return self._gate.mode
 
     def set_mode(self, mode: Mode) -> None:
-        """For every call that is judged from now on."""
+        """Set the mode for every call that is judged from now on."""
         self._gate.mode = mode
         self._journal.append(ModeChanged(mode=mode))
 
     def accept_plan(self, plan: str, *, mode: Mode) -> None:
-        """The person agrees to it, and says what needs no question from now on."""
+        """Record that the user accepts the plan, and switch to the mode they chose."""
         if mode != self.mode:
             self.set_mode(mode)
         self._journal.append(self.plan_tracker.build_accepted_note(plan))
 
     async def use_model(self, name: str) -> None:
-        """Raises SettingsError where it cannot be asked; then the model stays as it was."""
+        """Switch the model. Raise SettingsError if it cannot be opened; the model stays then."""
         model = apply_budget(self._budget, open_priced_model(replace(self.settings, model=name)))
         before, self.model, self._builtin_tools.model = self.model, model, model
         self._model_client.switch_model(
@@ -256,7 +256,7 @@ class Session:
         await before.provider.close()
 
     async def _fall_back(self) -> bool:
-        """Goes on with the person's second choice where the model in use does not answer."""
+        """Switch to the user's fallback model if the model in use does not answer."""
         overloaded, other = self.model.name, self.settings.fallback
         if other is None:
             return False
@@ -272,11 +272,11 @@ class Session:
         return True
 
     async def compact(self) -> bool:
-        """Tells the conversation until here by a summary; False when there is none to be had."""
+        """Replace the conversation so far by a summary. Return False if none can be made."""
         return await self._model_client.compact()
 
     def restore(self) -> bool:
-        """Tells everything in full again; False when nothing was shortened."""
+        """Show the conversation in full again. Return False if nothing was shortened."""
         shortening = (ResultsTrimmed, Compacted, Restored)
         latest = next((one for one in reversed(self.facts) if isinstance(one, shortening)), None)
         if latest is None or isinstance(latest, Restored):
@@ -285,66 +285,66 @@ class Session:
         return True
 
     def suggest(self, call: ToolCall) -> "RuleSuggestion":
-        """The rules that would allow such calls, exactly as they would be stored."""
+        """Return the rules that would allow such calls, exactly as they would be stored."""
         return self._gate.suggest(call)
 
     def normalise_input(self, call: ToolCall) -> Json:
-        """Under the names that the tool itself has for it, whichever the model used."""
+        """Return the input under the tool's own names, whichever the model used."""
         return normalise_names(self._catalogue.toolset.resolve, call.name, call.input)
 
     @property
     def agreed_rules(self) -> "Sequence[PermissionRule]":
-        """What the person has agreed to for this session alone."""
+        """The rules that the user approved for this session alone."""
         return self._gate.agreed_rules
 
     def store_rule(self, rule: str) -> None:
-        """Raises SettingsError where the person's rules cannot be written."""
+        """Store a rule. Raise SettingsError if the user's rules file cannot be written."""
         self._gate.store_rule(rule)
 
     def hurry(self) -> None:
-        """Ends the wait before the next attempt of a request, if there is one."""
+        """End the wait before the next attempt of a request, if there is one."""
         self.model.hurry()
 
     def kill_awaited(self) -> None:
-        """Kills the commands that calls are waiting for, without giving them time."""
+        """Kill the commands that calls are waiting for, without a grace period."""
         self._builtin_tools.kill_awaited()
 
     @property
     def catalogue(self) -> ToolCatalog:
-        """The tools there are, and the servers some of them come from."""
+        """The available tools, and the servers some of them come from."""
         return self._catalogue
 
     def get_window(self) -> int | None:
-        """Of the model in use, as far as it may be filled; None: nobody knows it."""
+        """Return the usable window of the model in use in tokens, or None if it is not known."""
         return self._builtin_tools.get_window()
 
     def move_to_background(self) -> int:
-        """The commands that calls are waiting for: they go on, and so does the turn; how many."""
+        """Let awaited commands continue in the background, so the turn goes on. Return how many."""
         return self._builtin_tools.move_to_background()
 
     def stop_command(self, pid: int) -> bool:
-        """Asks a command to end; whether it is one of this session, and running."""
+        """Ask a command to end. Return whether it was a running command of this session."""
         return self._builtin_tools.stop_command(pid)
 
     def list_background(self) -> "Sequence[StartedCommand]":
-        """Commands that go on without anybody waiting for them."""
+        """Return the commands that run without a call waiting for them."""
         return self._builtin_tools.list_background()
 
     def build_undo(self) -> "UndoManager":
-        """What the calls changed, to be taken back or put back. Not while a turn is running."""
+        """Return the undo and redo of the calls' changes. Do not use it while a turn is running."""
         from agentcli.features.undo.session_undo import UndoManager
 
         return UndoManager(self._journal.facts, emit=self._journal.append, paths=self.paths)
 
     def kill_commands(self) -> None:
-        """For a person who does not want to wait: whatever runs is ended at once."""
+        """Kill every running command at once, for a user who does not want to wait."""
         self._builtin_tools.kill_commands()
 
     async def close(self, exit_code: int, *, outcome: RunOutcome | None = None) -> None:
-        """Nothing the session started is left running, and its log is closed.
+        """Stop everything the session started, and close its log.
 
-        `outcome`: of a run without a person, whose exit code it explains."""
-        async with AsyncExitStack() as last_first:  # each of them, whatever becomes of the others
+        `outcome` explains the exit code of a run without a user."""
+        async with AsyncExitStack() as last_first:  # each runs, even if others fail
             last_first.callback(self._lock.release)
             last_first.callback(self._log.close)
             last_first.callback(self._journal.append, _build_session_ended(exit_code, outcome))

@@ -1,7 +1,8 @@
-"""A session's place, taken for this process: a fresh one, or one that is to be continued.
+"""The start of a session: its paths are locked for this process, new or to be continued.
 
-What a dead process left open is closed here, in records that say so: an unfinished line is kept
-beside the log, an open call gets its answer, an open turn its end. Nothing recorded is rewritten.
+Here the records that a dead process left open are closed, by records that say so. An unfinished
+line is stored beside the log, an open call gets a result, an open turn an end. No record is
+rewritten.
 """
 
 import os
@@ -53,11 +54,11 @@ class SessionStart:
     last_hash: str = FIRST_PREV
     repaired: tuple[str, ...] = ()
     lost: tuple[ChildTurn, ...] = ()
-    """Child agents that were killed with their parent, so that no result tells of them."""
+    """Child agents that were killed with their parent, so that no result mentions them."""
 
     @property
     def spent(self) -> Spending:
-        """All that this session has spent by now. What a fork took over, its origin has paid."""
+        """All spending of this session so far. A fork's origin has paid for the copied part."""
         own = own_facts([entry.fact for entry in self.entries])
         return sum_spending(own) + sum(map(spent_by_child, self.lost), NO_SPENDING)
 
@@ -68,7 +69,9 @@ def open_new(sessions: Path | None) -> SessionStart:
 
 
 def open_existing(paths: SessionPaths) -> SessionStart:
-    """Raises InUse when another process has it, SettingsError when it cannot be continued."""
+    """Open a session to continue. Raise InUse if another process has it.
+
+    Raise SettingsError if it cannot be continued."""
     from agentcli.log.reader import read_valid_part
 
     lock = SessionLock(paths.directory)
@@ -105,7 +108,7 @@ def open_existing(paths: SessionPaths) -> SessionStart:
 
 
 def add_fact(paths: SessionPaths, fact: Fact) -> None:
-    """One more fact for a session that nobody is working in."""
+    """Append one fact to a session that nobody is working in."""
     taken = open_existing(paths)
     log = LogWriter(paths.log, prev=taken.last_hash)
     try:
@@ -119,10 +122,10 @@ def add_fact(paths: SessionPaths, fact: Fact) -> None:
 
 
 def close_unfinished(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
-    """Settles what the process before did not live to record. Returns what it did.
+    """Close the records that the previous process left open. Return what was repaired.
 
-    `lost`: child agents that were at work; the results of their calls say what they used.
-    A fork was cut on purpose: its turn stays open, to be gone on with."""
+    `lost` are child agents that were at work; the results of their calls say what they used.
+    A fork was cut on purpose: its turn stays open, to be continued."""
     from agentcli.log.order import is_closed
 
     if _is_fresh_fork(journal.facts):
@@ -135,7 +138,7 @@ def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str
     if not is_in_turn(journal.facts):
         return ()
     done: list[str] = []
-    children = iter(lost)  # in the order of their calls, as they were begun
+    children = iter(lost)  # in the order of their calls
     for result in journal.build_missing_results():
         if result.name == DELEGATE:
             result = replace(result, details=next(children, None))
@@ -146,7 +149,7 @@ def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str
 
 
 def _find_lost_children(place: SessionPaths, entries: Sequence[Entry]) -> Iterator[ChildTurn]:
-    """The child agents whose logs no result of this session names."""
+    """Yield the child agents whose logs no result of this session names."""
     from agentcli.log.reader import read_valid_part
 
     own = own_facts([entry.fact for entry in entries])
@@ -172,7 +175,7 @@ def _find_lost_children(place: SessionPaths, entries: Sequence[Entry]) -> Iterat
 
 
 def _move_unfinished_line(paths: SessionPaths, recorded: "LoadedLog") -> tuple[str, ...]:
-    """Moves an unfinished last line out of the log, into a file of its own."""
+    """Move an unfinished last line out of the log into its own file. Return what was done."""
     unfinished_bytes = paths.log.stat().st_size - recorded.size_bytes
     if not unfinished_bytes:
         return ()
@@ -187,7 +190,7 @@ def _move_unfinished_line(paths: SessionPaths, recorded: "LoadedLog") -> tuple[s
 
 
 def _find_free_path(path: Path) -> Path:
-    """Under that name, or one like it: a record can be cut short more than once."""
+    """Return the path, or a numbered one if it exists: a record can be cut more than once."""
     number, free = 1, path
     while free.exists():
         number += 1
@@ -203,7 +206,7 @@ def _is_fresh_fork(facts: Sequence[Fact]) -> bool:
 
 
 def is_unanswered(facts: Sequence[Fact], endings: Sequence[Ending] = UNANSWERED) -> bool:
-    """Whether the last turn ended because no model could be asked, and none has said a word."""
+    """Return whether the last turn ended without any reply, because no model could be reached."""
     for fact in reversed(facts):
         match fact:
             case TurnStarted():

@@ -1,4 +1,4 @@
-"""OpenTelemetry for a session, where the person has turned it on."""
+"""OpenTelemetry for a session, if the user has turned it on."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """Listens to a session's events; off, it only hears them."""
+    """A listener for a session's events. It does nothing with them if telemetry is off."""
 
     def __init__(self, export: "SpanExport | None", *, content: bool) -> None:
         self._export = export
@@ -32,7 +32,7 @@ class Telemetry:
 
 
 def build_telemetry(settings: Settings) -> Telemetry:
-    """Raises SettingsError when it is wanted and not installed."""
+    """Build the telemetry. Raise SettingsError if it is turned on and not installed."""
     if not settings.otel:
         return Telemetry(None, content=False)
     try:

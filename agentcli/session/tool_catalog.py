@@ -1,7 +1,7 @@
-"""Everything beyond the built-in tools, and how much of it a model is told at once.
+"""The tools beyond the built-in ones, and how many of them a request declares.
 
-A few tools are simply declared. Where there are many, or they are long, the model is told of one
-tool that finds them, and of each only once it was found.
+A few tools are simply declared. If they are many or long, the model gets one tool that finds them,
+and each of them is declared only once it was found.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 DECLARED_MOST = 10
 DECLARED_TOKENS = 8_000
-"""For all of them together, in every request."""
+"""The limit for all of them together, in every request."""
 DECLARED_SHARE = 0.04
-"""The same, of the model's window, where that is small."""
+"""The same limit as a share of the model's window, for small windows."""
 
 Offer = tuple[ToolSpec, Load]
 
@@ -39,7 +39,7 @@ class ToolCatalog:
         window_tokens: int | None,
         past: Sequence[Fact] = (),
     ) -> None:
-        """`before`: of a session that is taken up: what was found then is declared again."""
+        """`past` holds the facts of a resumed session: tools found then are declared again."""
         self._toolset = toolset
         self._servers = servers
         share = int(DECLARED_SHARE * window_tokens) if window_tokens else DECLARED_TOKENS
@@ -51,7 +51,7 @@ class ToolCatalog:
             servers.admit = self.admit
 
     def admit(self, offers: Iterable[Offer]) -> None:
-        """All of them are declared from now on, or all of them can be found."""
+        """Add offers: either all are declared from now on, or all can be found by search."""
         new = [one for one in offers if one[0].name not in self._toolset.names]
         if self._count + len(new) > DECLARED_MOST or self._count_tokens(new) > self._budget_tokens:
             deferred = [(replace(spec, deferred=True), load) for spec, load in new]
@@ -63,7 +63,7 @@ class ToolCatalog:
         self._toolset.add(new)
 
     async def prepare(self) -> None:
-        """Before the first request: servers that were never asked are asked for their tools."""
+        """Ask the servers that were never asked for their tools, before the first request."""
         if self._is_ready or self._servers is None:
             return
         self.admit(await self._servers.discover_new())
@@ -71,7 +71,7 @@ class ToolCatalog:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every server is known, or was asked for its tools."""
+        """True if every server is known, or was asked for its tools."""
         return self._is_ready
 
     @property
@@ -80,11 +80,11 @@ class ToolCatalog:
 
     @property
     def servers(self) -> "Servers | None":
-        """None: nobody has written any down."""
+        """None if no server is configured."""
         return self._servers
 
     async def restart_server(self, entry: "ServerEntry") -> None:
-        """Starts a server anew; what it offers then can be called. Raises SettingsError."""
+        """Restart a server and add the tools it offers then. Raise SettingsError."""
         from agentcli.features.mcp.faults import ServerFault
 
         assert self._servers is not None
@@ -102,7 +102,7 @@ class ToolCatalog:
         return sum(count_spec_tokens(spec) for spec, _ in offers)
 
     def _build_search_offer(self, new: Sequence[Offer]) -> Offer:
-        """Only the first counts: what a model was told of it stays as it was."""
+        """Build the search tool. Only the first counts: the declared description never changes."""
         deferred = (*self._toolset.deferred, *(spec for spec, _ in new))
         counted = Counter(spec.source for spec in deferred)
         told = ", ".join(f"{count} of {source}" for source, count in counted.items())
@@ -118,7 +118,7 @@ class ToolCatalog:
 
 
 def _iter_found(past: Iterable[Fact]) -> Iterator[str]:
-    """What searches found."""
+    """Yield the names of tools that searches found."""
     for fact in past:
         if isinstance(fact, CallFinished):
             yield from fact.result.found

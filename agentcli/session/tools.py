@@ -1,4 +1,4 @@
-"""Every tool of a session, ours and foreign ones, and what they need to be kept and undone."""
+"""The tools of a session, built-in and foreign, with their storage and undo."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ class SessionTools:
     children: ChildAgents
     programs: Programs
     warnings: Sequence[Warned]
-    """Of plugins and servers that cannot be used."""
+    """Warnings about plugins and servers that cannot be used."""
 
 
 def build_session_tools(
@@ -45,7 +45,7 @@ def build_session_tools(
     journal: Journal,
     extra_offers: Sequence[tuple[ToolSpec, Load]],
 ) -> SessionTools:
-    """`besides`: offers of this one session."""
+    """Build the tools. `extra_offers` belong to this session only."""
     checkpoints = Checkpoints(paths, workspace=settings.workspace, emit=journal.append)
     children = ChildAgents(
         settings, paths, gate=gate, builtin_tools=builtin_tools, checkpoints=checkpoints
@@ -93,7 +93,7 @@ def _build_servers(
     journal: Journal,
     checkpoints: Checkpoints,
 ) -> "Servers | None":
-    """None: nobody has written any down."""
+    """Return the servers, or None if none is configured."""
     entries = read_entries(settings, project)
     if entries is None:
         return None

@@ -59,9 +59,9 @@ def test_wheel_holds_what_the_demo_and_the_tools_need(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("agentcli-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
-        "agentcli/demo/script.yaml",
-        "agentcli/demo/project/durations.py",
-        "agentcli/demo/project/test_durations.py",
+        "agentcli/features/demo/script.yaml",
+        "agentcli/features/demo/project/durations.py",
+        "agentcli/features/demo/project/test_durations.py",
         "agentcli/agent/prompt.md",
         "agentcli/tools/contracts.json",
     } <= names

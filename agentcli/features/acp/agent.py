@@ -1,6 +1,6 @@
-"""The agent's side of the Agent Client Protocol: what an editor can ask for, method by method.
+"""The agent's side of the Agent Client Protocol: the methods that an editor can call.
 
-Terminals of the editor are not used: a command runs in the sandbox, which an editor does not have.
+The editor's terminals are not used: commands run in the sandbox, which an editor does not have.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from agentcli.settings import Settings
 from agentcli.types.errors import AgentError, UsageError
 from agentcli.types.verdicts import MODES, Mode
 
-# The MCP servers an editor brings along, written down as the person's own are.
+# The MCP servers an editor brings along, written to a file like the user's own
 
 
 NAME_CHARS = 32
@@ -56,9 +56,10 @@ NAME_CHARS = 32
 
 @contextmanager
 def write_servers_file(servers: Sequence[Any]) -> Iterator[Path | None]:
-    """For as long as a session needs to read it: there may be keys in it.
+    """Write the servers to a file for as long as a session needs to read it.
 
-    Raises RequestError for a kind of server that was not offered."""
+    It is temporary because it may contain keys. Raise RequestError for a kind of server that we did
+    not offer to take."""
     if not servers:
         yield None
         return
@@ -84,7 +85,7 @@ def _build_entry(server: Any) -> dict[str, Any]:
 
 
 def _clean_name(text: str) -> str:
-    """An editor's name may be anything; tools are called by it."""
+    """Return a valid server name: an editor's may be anything, and tools are called by it."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:NAME_CHARS].rstrip("-") or "server"
 
 
@@ -101,7 +102,7 @@ LoadSettings = Callable[[Path], Settings]
 
 class EditorAgent:
     def __init__(self, load_settings: LoadSettings) -> None:
-        """`settings_of`: of a workspace; raises AgentError."""
+        """`load_settings` returns the settings of a workspace, or raises AgentError."""
         self._load_settings = load_settings
         self._client: Client | None = None
         self._open: dict[str, Conversation] = {}
@@ -141,12 +142,12 @@ class EditorAgent:
     async def resume_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
     ) -> ResumeSessionResponse:
-        """For an editor that still has what was said."""
+        """Resume a session for an editor that still has the conversation."""
         conversation = await self._reopen_session(cwd, session_id, mcp_servers)
         return ResumeSessionResponse(modes=_build_modes(conversation))
 
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
-        """Whoever else wants to can go on with it."""
+        """Close a session, so that another program can continue it."""
         conversation = self._find_conversation(session_id)
         del self._open[session_id]
         await conversation.close()
@@ -179,7 +180,7 @@ class EditorAgent:
         self._find_conversation(session_id).cancel()
 
     async def close(self) -> None:
-        """Nothing a session has started is left running."""
+        """Close all sessions, so that nothing they have started is left running."""
         while self._open:
             _, conversation = self._open.popitem()
             await conversation.close()
@@ -219,7 +220,7 @@ class EditorAgent:
         except UsageError as error:
             raise build_invalid_params(
                 str(error)
-            ) from error  # its hint is for people at a command line
+            ) from error  # its hint is for users of the command line
         except AgentError as error:
             raise build_failure(error) from error
 
@@ -230,7 +231,7 @@ class EditorAgent:
 
 
 def _parse_cwd(cwd: str) -> Path:
-    """Raises RequestError for what no directory can be named."""
+    """Return the directory. Raise RequestError if this cannot be the path of one."""
     try:
         is_name = b"\0" not in os.fsencode(cwd)
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""One session as an editor has it: prompts in, updates out in their order, questions between.
+"""One session for an editor: prompts in, updates out in order, questions in between.
 
-Nothing is asked and no prompt is answered before everything said until then has been sent.
+All updates so far are sent before a question is asked or a prompt is answered.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from agentcli.types.spending import NO_SPENDING, compute_spending
 from agentcli.types.verdicts import Question, Verdict
 from agentcli.ui.streams import write_err
 
-# Why an editor cannot have what it asked for, in words that it can show to the person.
+# Errors for an editor, in words that it can show to the user
 
 
 _INVALID_PARAMS = -32602
@@ -46,7 +46,7 @@ _INTERNAL_ERROR = -32603
 
 
 def build_invalid_params(details: str) -> RequestError:
-    """What was asked for is wrong. Some editors show the message, and some the details."""
+    """Return the error for a wrong request. Some editors show the message, and some the details."""
     return RequestError(_INVALID_PARAMS, details, {"details": details})
 
 
@@ -74,7 +74,7 @@ class Conversation:
     def __init__(
         self, client: Client, settings: Settings, *, resume: SessionPaths | None = None
     ) -> None:
-        """Raises AgentError where the session cannot be had."""
+        """Raise AgentError if the session cannot be opened."""
         self._client = client
         self._workspace = settings.workspace
         self._updates = UpdateBuilder(settings.workspace)
@@ -94,7 +94,7 @@ class Conversation:
         return self.session.paths.id
 
     async def send_past(self) -> None:
-        """Everything from the session's beginning, for an editor that has not seen it."""
+        """Send everything from the session's beginning, for an editor that has not seen it."""
         for fact in self.session.facts:
             self._unsent.extend(self._updates.build_past_updates(fact))
         await self._flush()
@@ -104,7 +104,7 @@ class Conversation:
             raise RequestError.invalid_request({"details": "the prompt before is not done yet"})
         self._spent = NO_SPENDING
         self._turn = asyncio.ensure_future(self._run_turn(blocks))
-        await asyncio.wait([self._turn])  # where this is cancelled, `close` ends the turn
+        await asyncio.wait([self._turn])  # if this is cancelled, `close` ends the turn
         turn, self._turn = self._turn, None
         stop = self._read_stop_reason(turn)
         await self._flush()
@@ -118,7 +118,7 @@ class Conversation:
         if self._turn is None:
             return
         if self._turn.cancelling():
-            self.session.kill_commands()  # asked twice: no more patience
+            self.session.kill_commands()  # cancelled twice: do not wait any longer
         self._turn.cancel()
 
     async def close(self) -> None:
@@ -204,7 +204,7 @@ def _build_options(rules: Sequence[str]) -> list[PermissionOption]:
 
 
 def _read_blocks(blocks: Sequence[ContentBlock]) -> tuple[str, list[str | messages.Image]]:
-    """What was typed, and what was attached to it. Raises RequestError for what cannot be read."""
+    """Return the typed text and the attachments. Raise RequestError if one cannot be read."""
     typed: list[str] = []
     attached: list[str | messages.Image] = []
     for block in blocks:

@@ -21,7 +21,7 @@ from agentcli.features.acp.agent import EditorAgent, LoadSettings
 from agentcli.features.mcp.patience import LIBRARY
 from agentcli.types.errors import Exit, UsageError
 
-# The messages on two pipes, one on each line, as a transport of the SDK.
+# Messages on two pipes, one on each line, as a transport for the SDK
 
 
 Message = dict[str, Any]
@@ -39,7 +39,7 @@ class LineTransport:
         self._writer = writer
 
     async def receive(self) -> Message | None:
-        """None: the other end has closed."""
+        """Return the next message, or None if the other end has closed."""
         while True:
             try:
                 line = await self._read_line()
@@ -52,14 +52,16 @@ class LineTransport:
 
     async def send(self, message: Message) -> None:
         self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
-        # Everybody who waits for room waits for one future, which nobody's cancellation may end.
+        # All writers wait for one future, which no cancellation of one of them may end.
         await asyncio.shield(self._writer.drain())
 
     async def close(self) -> None:
-        """There is nothing to end: the pipes are the program's own."""
+        """Do nothing: the pipes belong to the program."""
 
     async def _read_line(self) -> bytes:
-        """Empty: there are no more. NoMessage where it is longer than the reader holds."""
+        """Return the next line, or an empty one at the end.
+
+        Raise InvalidMessage if it is longer than the reader's limit."""
         dropped_bytes = 0
         while True:
             try:
@@ -78,7 +80,9 @@ class LineTransport:
 
 
 def parse_message(line: bytes) -> Message | None:
-    """None: an answer that fits no request. NoMessage where it is none at all."""
+    """Return a message. None for an answer that fits no request.
+
+    Raise InvalidMessage if it is not a message at all."""
     try:
         message = json.loads(line.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -106,7 +110,9 @@ def _check_request(message: Message) -> Message:
 
 
 def _check_response(message: Message) -> Message | None:
-    """Whoever waits for it is told that it failed, where it says so in a shape of its own."""
+    """Return the response. An error in a form of its own becomes a valid one for the caller.
+
+    None if its id cannot belong to a request."""
     if not isinstance(message["id"], str | int):
         return None
     if not isinstance(message.get("error"), dict | None):
@@ -127,7 +133,7 @@ EDITOR_HINT = 'in the editor: {"command": "agentcli", "args": ["acp"]}'
 
 
 def serve(load_settings: LoadSettings) -> Exit:
-    """Until the editor closes stdin. Raises UsageError where no editor can be at the other end."""
+    """Serve until the editor closes stdin. Raise UsageError if stdin or stdout is no pipe."""
     if not (_is_pipe(0) and _is_pipe(1)):
         raise UsageError(
             "agentcli acp is for an editor at the other end of its pipes", hint=EDITOR_HINT
@@ -150,18 +156,18 @@ async def _serve_editor(load_settings: LoadSettings) -> None:
 
 
 async def _open_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """What anybody else prints from here on, in Python or below it, goes to stderr."""
+    """Open the streams. From here on, other output, in Python or below it, goes to stderr."""
     sys.stdout.flush()
     sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     streams = await stdio_streams(limit=DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
-    if sys.platform != "win32":  # there the streams look for sys.stdout at every write
+    if sys.platform != "win32":  # there the streams look up sys.stdout at every write
         sys.stdout = sys.stderr
     return streams
 
 
 class _BriefFormatter(logging.Formatter):
-    """A mistake of the editor's needs no traceback. One of ours does."""
+    """Leaves out the traceback for an editor's mistake, but not for one of ours."""
 
     def formatException(self, ei: _ExcInfo) -> str:
         if isinstance(ei[1], RequestError | ValidationError):
@@ -170,7 +176,8 @@ class _BriefFormatter(logging.Formatter):
 
 
 def _log_to_stderr() -> None:
-    """On stderr, which editors keep for people. What MCP servers do wrong is told elsewhere."""
+    """Log to stderr, which editors keep for the user. Faults of MCP servers are reported
+    elsewhere."""
     told = logging.StreamHandler(sys.stderr)
     told.addFilter(lambda record: record.name.partition(".")[0] not in LIBRARY)
     told.setFormatter(_BriefFormatter())

@@ -1,6 +1,6 @@
-"""Events of a session as the updates an editor shows: text, thoughts, tool calls with their diffs.
+"""Events of a session as updates for an editor: text, thoughts, tool calls with their diffs.
 
-Every call is announced once before anything else is said about it.
+Every call is announced once, before any other update about it.
 """
 
 import re
@@ -56,7 +56,7 @@ class UpdateBuilder:
         self._workspace = workspace
         self._announced: set[str] = set()
         self._has_streamed = False
-        """Whether the text of the reply that is coming was shown as it came."""
+        """True if the text of the current reply was shown while it streamed."""
 
     def build_updates(self, event: Event) -> Iterator[SessionUpdate]:
         match event:
@@ -74,7 +74,7 @@ class UpdateBuilder:
                 yield from self._build_call_updates(event)
 
     def build_past_updates(self, event: Event) -> Iterator[SessionUpdate]:
-        """The same for what happened before the editor looked: what the person said, too."""
+        """Yield updates for what happened before the editor connected, with the user's messages."""
         if isinstance(event, TurnStarted):
             for block in event.message.content[:1]:
                 if isinstance(block, Text):
@@ -163,7 +163,7 @@ def format_title(call: ToolCall, child: Delegation | None = None) -> str:
 
 
 def build_diffs(diff: Diff, workspace: Path) -> list[ToolCallContentVariant]:
-    """A change hunk by hunk: what was there, and what is there instead."""
+    """Return a change hunk by hunk, each with its old and its new text."""
     path = str(workspace / diff.path)
     return [
         tool_diff_content(
@@ -177,7 +177,7 @@ def build_diffs(diff: Diff, workspace: Path) -> list[ToolCallContentVariant]:
 
 
 def build_preview(question: Question, workspace: Path) -> list[ToolCallContentVariant]:
-    """What the person should see before they answer."""
+    """Return what the user should see before answering."""
     child, details = question.child, question.preview
     task = (
         [_quote_text(f"{format_child_name(child)}, task: {format_child_task(child)}")]
@@ -192,7 +192,7 @@ def _join_side(hunk: list[DiffLine], *, without: str) -> str:
 
 
 def _quote_text(text: str) -> ToolCallContentVariant:
-    """To the letter: an editor would take it for Markdown."""
+    """Return the text in a fence: otherwise an editor would read it as Markdown."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return tool_content(text_block(f"{fence}\n{text}\n{fence}"))

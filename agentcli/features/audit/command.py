@@ -1,4 +1,4 @@
-"""`agentcli audit`: whether a log is what was written, and a head to hold it against."""
+"""`agentcli audit`: the check that a log is unchanged, and a head to compare it with."""
 
 from pathlib import Path
 from typing import Annotated

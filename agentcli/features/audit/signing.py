@@ -1,8 +1,8 @@
-"""A head signed with the person's own key, by the program that key belongs to.
+"""A head signed with the user's own key, by the program that the key belongs to.
 
-SSH keys are used through `ssh-keygen -Y`, minisign keys through `minisign`. The signature stands
-beside the head, under the name that program gives it. No key is ever read by us beyond its first
-line, which tells the two apart.
+SSH keys are used through `ssh-keygen -Y`, minisign keys through `minisign`. The signature is stored
+beside the head, under the name that the program gives it. We never read more of a key than its
+first line, which tells the two kinds apart.
 """
 
 import tempfile
@@ -12,11 +12,11 @@ from agentcli.system import own_process
 from agentcli.types.errors import SettingsError
 
 NAMESPACE = "agentcli-head"
-"""A signature made for one purpose is not good for another."""
+"""The purpose of the signature: one made for another purpose is not valid here."""
 
 
 def sign_head(head: Path, key: Path) -> Path:
-    """Returns the file with the signature. May ask the person for a passphrase on the terminal."""
+    """Sign the head and return the signature file. May ask for a passphrase on the terminal."""
     if _is_minisign(key):
         signature = head.with_name(head.name + ".minisig")
         _run(["minisign", "-S", "-s", str(key), "-m", str(head), "-x", str(signature)])
@@ -28,7 +28,7 @@ def sign_head(head: Path, key: Path) -> Path:
 
 
 def verify_signature(head: Path, key: Path) -> str:
-    """Who signed the head, in a sentence. Raises SettingsError when this key did not."""
+    """Return who signed the head, in a sentence. Raise SettingsError if this key did not."""
     if _is_minisign(key):
         signature = head.with_name(head.name + ".minisig")
         _run(["minisign", "-V", "-p", str(key), "-m", str(head), "-x", str(signature)])

@@ -1,4 +1,4 @@
-"""delegate: let a child agent find something out, and get its answer alone."""
+"""delegate: let a child agent find something out, and return only its answer."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, ClassVar, TypeAlias
@@ -11,9 +11,9 @@ from agentcli.types.messages import Json
 from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec
 
 RunChild: TypeAlias = Callable[[str, str, ToolContext], Awaitable[Output]]
-"""The task, the name of a role or nothing, and where the call was made."""
+"""Takes the task, the name of a role or "", and the context of the call."""
 EffectOf: TypeAlias = Callable[[str], Effect]
-"""What a child in that role may do at most."""
+"""Returns the greatest effect that a child in that role may have."""
 
 
 class DelegateArgs(Arguments):

@@ -1,4 +1,7 @@
-"""The child agents of a session: each has its own loop and log, and shares all boundaries."""
+"""The child agents of a session.
+
+Each has its own loop and log, and shares the session's permission gate and limits.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -56,18 +59,18 @@ class ChildAgents:
         self._parent_toolset = Toolset(())
         self._list_server_read_tools: Callable[[], Collection[str]] = tuple
         self.build_result_hooks: Callable[[Delegation], Sequence[ResultHook]] = lambda child: ()
-        """What looks at the output of a child's every call."""
+        """Returns the hooks for the results of a child's calls."""
         self.fall_back: FallBack = refuse_fallback
-        """Puts another model in the place of the session's."""
+        """Switches the session to another model."""
         self.steps_left: Callable[[], int | None] = lambda: None
-        """How many requests their parent may still make in its turn; None: without end."""
+        """Returns the requests that the parent may still make in its turn; None if unlimited."""
 
     def connect(self, toolset: Toolset, *, list_read_tools: Callable[[], Collection[str]]) -> None:
-        """The parent's tools, and those of servers among them that only read."""
+        """Set the parent's tools, and which of the servers' tools among them only read."""
         self._parent_toolset, self._list_server_read_tools = toolset, list_read_tools
 
     def build_start_notes(self) -> list[ContextNote | Warned]:
-        """What the model is told of the roles there are."""
+        """Return the context notes about the available roles, and warnings."""
         self._roles, facts = load_roles(self._settings, tools=self._parent_toolset.specs)
         return facts
 
@@ -82,7 +85,7 @@ class ChildAgents:
         return Delegate(run_child=children.run, effect_of=partial(self._find_effect, children))
 
     def _find_effect(self, children: "ChildRunner", name: str) -> Effect:
-        """A child that only reads may run beside others."""
+        """Return the effect of a role. A child that only reads may run in parallel with others."""
         names = children.find_role(name).tools
         is_reading = names is None or set(names) <= set(self._list_read_tools())
         return Effect.READ if is_reading else Effect.EXECUTE
@@ -93,7 +96,7 @@ class ChildAgents:
         return (*READ_TOOLS, *self._list_server_read_tools())
 
     def _iter_foreign_offers(self) -> Iterator[Offer]:
-        """The parent's tools of servers and plugins."""
+        """Yield the parent's tools of servers and plugins."""
         for spec in self._parent_toolset.specs:
             if is_foreign(spec):
                 yield (
@@ -102,7 +105,7 @@ class ChildAgents:
                 )
 
     def _build_toolset(self, role: "Role", facts: Callable[[], Sequence[Fact]]) -> Toolset:
-        """Raises ToolError where the role names a tool that there is not."""
+        """Return the tools of a role. Raise ToolError if it names a tool that does not exist."""
         offers = [
             *self._checkpoints.wrap_offers(self._builtin_tools.iter_offers(facts)),
             *self._iter_foreign_offers(),
@@ -119,7 +122,10 @@ class ChildAgents:
         return toolset
 
     def _limit_steps(self) -> int:
-        """Raises ToolError where the parent has none left, and could not hear of it either."""
+        """Return the step limit of a child.
+
+        Raise ToolError if the parent has no request left, and so could not see the answer
+        either."""
         left = self.steps_left()
         if left is not None and left <= 0:
             reached = "The limit of this run is reached: no child agent was started."
@@ -178,7 +184,7 @@ class ChildAgents:
         )
 
     async def _follow_fallback(self, model_client: ModelClient) -> bool:
-        """Whether the session goes on with another model, and the child with it."""
+        """Return whether the session, and the child with it, goes on with another model."""
         is_behind = model_client.model != self._builtin_tools.model.name
         if not is_behind and not await self.fall_back():
             return False
@@ -201,10 +207,11 @@ class ChildAgents:
             )
         )
         for told in instructions.build_start_notes():
-            if isinstance(told, ContextNote):  # what is wrong with them, the parent's log says
+            if isinstance(told, ContextNote):  # problems with them are in the parent's log
                 journal.append(told)
 
 
 def _matches_name(spec: ToolSpec, name: str) -> bool:
-    """A tool of ours by its name, one of a server also by a pattern such as `tracker__*`."""
+    """Return whether a tool has this name. A server's tool also matches a glob like
+    `tracker__*`."""
     return spec.name == name or ("__" in spec.name and fnmatchcase(spec.name, name))

@@ -25,7 +25,7 @@ def context(
     show_context(session, workspace, as_json=as_json)
 
 
-# `agentcli prompt`: what the model is told before anything is asked.
+# `agentcli prompt`: what the model sees before the first question
 
 
 prompt_app = typer.Typer(**STYLE)
@@ -54,7 +54,7 @@ def prompt(
     show_prompt(settings, prompt, as_json=as_json)
 
 
-# `agentcli tools`: what the model is told it can do.
+# `agentcli tools`: the tools that are declared to the model
 
 
 tools_app = typer.Typer(**STYLE)

@@ -1,4 +1,4 @@
-"""Where the tokens of a request come from: the sources a person can do something about."""
+"""The sources of a request's tokens that the user can influence."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class TokenSource:
 def list_token_sources(
     *, system: str, tools: Sequence[ToolSpec], facts: Iterable[Fact]
 ) -> list[TokenSource]:
-    """In the order of a request; all of them together are about what it costs to send."""
+    """Return the sources in the order of a request. Their sum is about what it costs to send."""
     facts = list(facts)
     totals = {"system prompt": estimate(system)}
     for spec in tools:
@@ -77,12 +77,12 @@ def _classify_message(message: Message, pinned: Mapping[str, str]) -> str:
     return "summary" if text.startswith(SUMMARISED) else "conversation"
 
 
-# The first request of a session as it would be sent now, without a session being opened.
+# The first request of a session as it would be sent now, without opening a session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRequest:
-    """All that precedes the first prompt, and what follows it at once."""
+    """Everything before the first prompt, and what follows it directly."""
 
     settings: Settings
     system: str
@@ -128,7 +128,7 @@ def build_first_request(settings: Settings) -> FirstRequest:
 def encode_first_request(
     settings: Settings, prompt: str, attachments: Sequence[Text | Image]
 ) -> dict[str, Json]:
-    """In the words of the model's own protocol. Raises AgentError where there is no model."""
+    """Return the request in the model's own protocol. Raise AgentError if there is no model."""
     if (settings.model or "").startswith(f"{SCRIPT}/"):
         raise UsageError("a script is sent nothing", hint="agentcli prompt --json --model opus")
     from agentcli.providers.connection import prepare_request
@@ -145,9 +145,9 @@ def encode_first_request(
 def build_toolset(
     settings: Settings, project: Project | None, *, past: Sequence[Fact] = ()
 ) -> Toolset:
-    """What a session would have, as far as it is known without asking any server.
+    """Return the tools that a session would have, as known without asking any server.
 
-    `before`: of a session that would be taken up: what was found in it is declared again."""
+    `past` is the facts of a session to resume: tools found in it are declared again."""
     model = _find_known_model(settings)
     toolset = Toolset((spec, _fail_if_called) for spec in _iter_own_specs(settings, model))
     entries = read_entries(settings, project)
@@ -170,7 +170,7 @@ def _iter_own_specs(settings: Settings, model: "Model | None") -> Iterable[ToolS
 
 
 def _find_known_model(settings: Settings) -> "Model | None":
-    """None: no model is chosen, or nothing is known of it."""
+    """Return the chosen model. None if none is chosen, or nothing is known about it."""
     if (settings.model or "").startswith(f"{SCRIPT}/"):
         return None
     try:
@@ -183,18 +183,18 @@ def _fail_if_called() -> Tool:
     raise AssertionError("a tool that is only listed was called")
 
 
-# What a model is sent in the next request of a session, taken apart.
+# The next request of a session, by source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
-    """Of the next request of a session."""
+    """The token sources of a session's next request."""
 
     session: str
     model: str
     sources: Sequence[TokenSource]
     window_tokens: int | None
-    """None: nobody knows it."""
+    """None if it is unknown."""
 
     @property
     def tokens(self) -> int:
@@ -202,7 +202,7 @@ class ContextReport:
 
 
 def measure_saved_session(session_name: str | None, workspace: Path) -> ContextReport:
-    """Of a session that is named, or else of the latest in the workspace."""
+    """Measure a named session, or else the latest one in the workspace."""
     place = find_session_to_read(session_name, workspace)
     facts = [entry.fact for entry in read_valid_part(place.log).entries]
     if not facts:
@@ -226,7 +226,9 @@ def measure_context(
     tools: Sequence[ToolSpec],
     window_tokens: int | None = None,
 ) -> ContextReport:
-    """`tools`: as they are declared. `window_tokens`: of the model, where a session knows it."""
+    """Measure a request. `tools` is the declared tools.
+
+    `window_tokens` is the window of the model, if the session knows it."""
     model, *_ = _find_terms(facts)
     return ContextReport(
         session=session,
@@ -237,7 +239,7 @@ def measure_context(
 
 
 def _find_terms(facts: Sequence[Fact]) -> tuple[str, Path, tuple[str, ...]]:
-    """The model, the workspace and the names of the tools, as they were last."""
+    """Return the latest model, workspace and tool names."""
     model, workspace, tools = "", Path(), tuple(BUILT_IN)
     for fact in facts:
         match fact:

@@ -1,4 +1,4 @@
-"""Tokens by source, as a small bar chart, and the prompt as it is sent."""
+"""Tokens by source as a small bar chart, and the prompt as it is sent."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ from agentcli.ui.oneshot.prompt import read_images
 BAR_COLUMNS = 30
 IMAGE_CHARS = 16
 PLACEHOLDER = "PROMPT"
-"""What stands for a prompt that is not given."""
+"""The text that replaces a missing prompt."""
 
 
 def show_context(named: str | None, workspace: Path, *, as_json: bool) -> None:
@@ -52,9 +52,9 @@ def render_chart(contents: ContextReport) -> list[str]:
 
 
 def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
-    """What the model is told before and with the first prompt, and what each part costs.
+    """Show what the model sees before and with the first prompt, and the cost of each part.
 
-    As JSON: the request itself, as it would be sent, but for the bytes of images."""
+    As JSON, show the request exactly as it would be sent, except for the bytes of images."""
     prompt = prompt or PLACEHOLDER
     attached = [*map(_shorten_image, read_images(prompt, (), settings.workspace))]
     if as_json:
@@ -71,7 +71,7 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
 
 
 def _shorten_image(part: str | Image) -> Text | Image:
-    """Of an image its beginning, for people, and what it costs."""
+    """Return an image with only its beginning and its cost, for display."""
     if isinstance(part, str):
         return Text(text=part)
     size = f"{len(part.data)} characters, about {IMAGE_TOKENS} tokens"

@@ -1,4 +1,4 @@
-"""What a model is told of its tools, where each comes from and what it costs, for people."""
+"""The tools as declared to a model, with source and cost, for the user."""
 
 import sys
 from collections import Counter
@@ -41,7 +41,7 @@ def _load_server_tools(settings: Settings) -> tuple[list[ToolSpec], tuple[str, .
 
 
 def list_tool_rows(toolset: Toolset) -> list[tuple[str, str]]:
-    """Each by its name: what it costs, where it comes from, and what it does."""
+    """Return each tool's name with its cost, source and purpose."""
     declared = {spec.name for spec in toolset.declared}
     return [
         (
@@ -53,7 +53,7 @@ def list_tool_rows(toolset: Toolset) -> list[tuple[str, str]]:
 
 
 def list_token_costs(toolset: Toolset) -> Iterator[str]:
-    """What each source would cost, and what every request really costs."""
+    """Yield what each source would cost, and what every request really costs."""
     costs: Counter[str] = Counter()
     for spec in toolset.specs:
         costs[spec.source] += count_spec_tokens(spec)

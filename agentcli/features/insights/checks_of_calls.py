@@ -17,7 +17,7 @@ from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ErrorKind
 from agentcli.types.verdicts import Verdict
 
-# Whether arguments fit a tool's schema, as far as a reader of the log wants to know.
+# A comparison of arguments with a tool's schema, as far as it helps a reader of the log
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -31,7 +31,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def find_mismatch(given: Json, schema: Json) -> str | None:
-    """What does not fit, in words. None: it fits, or there is nothing to compare with."""
+    """Describe what does not fit. None if all fits, or if there is no schema to compare with."""
     if isinstance(given, str):
         return "they are not JSON"
     if not isinstance(schema, dict):
@@ -79,7 +79,7 @@ _NOT_FAILURES = {
     ErrorKind.INVALID_INPUT,
     ErrorKind.UNKNOWN_TOOL,
 }
-"""Told by checks of their own, or nothing that the call did."""
+"""Errors that other checks report, or that the call itself did not cause."""
 
 
 def find_unanswered(case: TriageCase) -> Iterator[TriageFinding]:
@@ -138,7 +138,7 @@ def find_unknown_tools(case: TriageCase) -> Iterator[TriageFinding]:
 
 
 def find_errors(case: TriageCase) -> Iterator[TriageFinding]:
-    """Recovered: a later call of the same tool, or on the same target, went well."""
+    """Find failed calls. Recovered means a later call of the same tool or target succeeded."""
     calls = case.trace.calls
     for index, call in enumerate(calls):
         if not call.failed or call.finished is None or call.was_denied:
@@ -239,13 +239,14 @@ def find_missing_expected(case: TriageCase) -> Iterator[TriageFinding]:
 
 def _makes_up_for(later: TracedCall, failed: TracedCall) -> bool:
     if later.record <= failed.record or later.finished is None or later.failed:
-        return False  # of the same reply, it cannot have known
+        return False  # calls of the same reply cannot react to each other
     same_target = find_target(later.call) == find_target(failed.call)
     return later.call.name == failed.call.name or (bool(find_target(failed.call)) and same_target)
 
 
 def _looks_again(later: TracedCall, cut: TracedCall) -> bool:
-    """At the same thing in another way, or at the file with all of its output."""
+    """Return whether a call reads the same target in another way, or the file with the full
+    output."""
     text = json.dumps(later.call.input, ensure_ascii=False)
     details = cut.finished.result.details if cut.finished else None
     if isinstance(details, Command) and details.log_path and details.log_path in text:
@@ -257,7 +258,7 @@ def _looks_again(later: TracedCall, cut: TracedCall) -> bool:
 def _first_words(call: TracedCall) -> str:
     text = call.finished.result.text.strip() if call.finished else ""
     lines: Sequence[str] = text.splitlines() or [""]
-    # Of a command the last line says how it ended; of everything else the first says what is wrong.
+    # A command's last line says how it ended. Otherwise the first line says what is wrong.
     details = call.finished.result.details if call.finished else None
     line = lines[-1] if isinstance(details, Command) else lines[0]
     return line if len(line) <= REASON_CHARS else line[:REASON_CHARS] + "…"

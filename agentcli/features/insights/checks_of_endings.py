@@ -1,4 +1,4 @@
-"""Checks of how it ended: the log itself, the process, the last turn."""
+"""Checks of the ending: the log itself, the process, the last turn."""
 
 from collections.abc import Iterator
 
@@ -172,12 +172,12 @@ def find_unsupported_claims(case: TriageCase) -> Iterator[TriageFinding]:
                 )
 
 
-# Checks of what it cost: caches missed, retries, the dearest turns, warnings on the way.
+# Checks of the cost: cache misses, retries, the most expensive turns, warnings
 
 
 CACHE_MISSED = "cache.missed"
 UNCACHED_TOKENS = 10_000
-"""Of prompts without any cache, from which on it is worth a word."""
+"""The number of prompt tokens without any cache that is worth a finding."""
 UNCACHED_REQUESTS = 3
 
 

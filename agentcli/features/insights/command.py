@@ -45,7 +45,7 @@ def _choose_format(out: Path | None) -> ExportFormat:
     )
 
 
-# `agentcli stats`: what the sessions of some time used and did.
+# `agentcli stats`: usage and activity of the sessions in a period
 
 
 stats_app = typer.Typer(**STYLE)
@@ -64,7 +64,7 @@ def stats(
     show_stats(since, as_json=output is TextOrJson.JSON)
 
 
-# `agentcli trace`: a session from top to bottom.
+# `agentcli trace`: a session from beginning to end
 
 
 trace_app = typer.Typer(**STYLE)
@@ -81,7 +81,7 @@ def trace(
     show_trace(session, full=full)
 
 
-# `agentcli triage`: what went wrong in a session, found without a model.
+# `agentcli triage`: the problems of a session, found without a model
 
 
 triage_app = typer.Typer(**STYLE)

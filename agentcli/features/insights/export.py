@@ -1,4 +1,4 @@
-"""Writes an exported session to a file or to stdout, and says what could not be read of it."""
+"""Export of a session to a file or to stdout, with a warning about what could not be read."""
 
 import sys
 from pathlib import Path

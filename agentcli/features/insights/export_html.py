@@ -1,7 +1,7 @@
-"""A session as one page of HTML that needs nothing else and runs nothing.
+"""A session as one HTML page that needs no other file and runs nothing.
 
-Every foreign text passes through `_text` or `_prose`. The page forbids itself scripts and requests,
-so that even a mistake here could neither act nor tell anybody.
+All foreign text passes through `_text` or `_render_prose_html`. The page forbids scripts and
+requests, so that even a mistake here could neither act nor leak anything.
 """
 
 import re
@@ -30,7 +30,7 @@ from agentcli.system.plain_text import to_plain_text
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Diff, ToolResult
 
-# How the exported page looks: by day and by night, on a phone and on paper.
+# The style of the page: light and dark, on a phone and on paper
 
 
 STYLE = """\
@@ -91,7 +91,7 @@ img { max-width: 100%; }
 
 
 CLOSED_FROM_LINES = 30
-"""Longer bodies are folded."""
+"""The number of lines from which a body is folded."""
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 _IMAGE = re.compile(r"image/(?:png|jpeg|gif|webp)")
@@ -190,7 +190,8 @@ def _image(image: Image) -> str:
 
 
 def _render_prose_html(text: str) -> str:
-    """Markup of its own is shown, not used; links that could run something are none."""
+    """Render Markdown. HTML in it is shown as text, and links that could run something are
+    removed."""
     return str(_MARKDOWN.render(to_plain_text(text)))
 
 

@@ -1,4 +1,4 @@
-"""A session as one JSON document: its sums, and every fact as the log has it."""
+"""A session as one JSON document: its totals, and every fact as recorded in the log."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def render_json(made: Transcript, entries: Sequence[Entry]) -> str:
     return text.encode("utf-8", "replace").decode() + "\n"
 
 
-# A session as Markdown. Output stands in fences it cannot close; the model's words are Markdown.
+# A session as Markdown: the model's words as Markdown, output in fences it cannot close
 
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")

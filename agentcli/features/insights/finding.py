@@ -1,4 +1,4 @@
-"""What a check may say, and what it may look at."""
+"""The findings that a check returns, and the case that it looks at."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ TARGET_CHARS = 60
 
 
 class Level(IntEnum):
-    """The most important first."""
+    """The severity of a finding, the most important first."""
 
     ERROR = 0
     WARNING = 1
@@ -24,33 +24,33 @@ class Level(IntEnum):
 class TriageFinding:
     level: Level
     record: int
-    """Where to look in the log; 0: it is about the whole."""
+    """The record in the log to look at; 0 if the finding is about the whole session."""
     what: str
     why: str
-    """Why it matters."""
+    """The reason why it matters."""
     fix: str
-    """What to do about it."""
+    """The remedy."""
     check: str = ""
-    """The check that found it; the table of checks fills it in."""
+    """The check that found it, filled in by the table of checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriageCase:
-    """What is known beside the log."""
+    """A trace, and what is known besides."""
 
     trace: Trace
     expected_tools: tuple[str, ...] = ()
     schemas: Mapping[str, Json] | None = None
-    """Of tools as they are declared now, by name."""
+    """The schemas of the tools as declared now, by name."""
     is_running: bool = False
-    """Whether some process has the session at this moment."""
+    """True if a process has the session open now."""
 
 
 Check: TypeAlias = Callable[[TriageCase], Iterator[TriageFinding]]
 
 
 def name_call(call: ToolCall) -> str:
-    """`bash pytest -q`, on one line and not too long."""
+    """Return a short name on one line, such as `bash pytest -q`."""
     return f"{call.name} {find_target(call)}".strip()
 
 

@@ -1,4 +1,4 @@
-"""Findings in words, or as JSON, and the exit code that a pipeline can act on."""
+"""Findings in words or as JSON, and the exit code for a pipeline."""
 
 import json
 import re
@@ -115,7 +115,7 @@ def _session_id(trace: Trace) -> str:
     return trace.entries[-1].session if trace.entries else ""
 
 
-# Numbers of many sessions: a table, and a small chart of each day.
+# Totals of many sessions: a table, and a small chart by day
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -173,7 +173,8 @@ def _render_charts(days: Sequence[tuple[str, DaySums]], blocks: str) -> Iterator
 
 
 def render_bars(values: Sequence[float], blocks: str) -> str:
-    """One character a value; a blank is nothing at all, the lowest mark is not."""
+    """Return one character for each value. A blank means zero; any other value shows at least a
+    bit."""
     highest = max(values, default=0.0)
     if highest <= 0:
         return " " * len(values)
@@ -216,7 +217,7 @@ def _stats_json(stats: UsageStats) -> dict[str, object]:
 
 
 def _format_count(count: int, noun: str) -> str:
-    """Numbers below each other, whatever follows them."""
+    """Return a count with its noun, aligned so that numbers are below each other."""
     return f"{count:>7} {noun if count == 1 else noun + 's'}"
 
 

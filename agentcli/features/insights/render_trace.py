@@ -1,4 +1,4 @@
-"""A session from top to bottom, one paragraph a record, each bounded unless all is wanted."""
+"""A session from beginning to end, one paragraph for each record, bounded unless `--full`."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ class _TraceRenderer:
         head, *body = self._render_fact(entry)
         now = _parse_seconds(entry.at)
         at = "       ?" if now is None or self._began is None else f"{now - self._began:8.3f}"
-        # Whatever a log may hold: one line, with nothing in it that a terminal would obey.
+        # The log may hold anything: print one line, with nothing that a terminal would obey.
         yield show_controls(f"{entry.seq:>6} {at}s  {head}".replace("\n", " "))
         for text in body:
             yield from self._render_body(text)
@@ -137,7 +137,7 @@ class _TraceRenderer:
         )
 
     def _render_body(self, text: str) -> Iterator[str]:
-        """The first lines and the last, where all of them would be too many."""
+        """Yield the lines, or only the first and last ones if there are too many."""
         rows = show_controls(text).strip("\n").split("\n") if text.strip() else []
         if self._full:
             yield from (f"{MARGIN}{row}" for row in rows)

@@ -1,6 +1,6 @@
-"""Facts to OpenTelemetry spans, by the GenAI conventions: a turn, its requests, its calls.
+"""Facts as OpenTelemetry spans by the GenAI conventions: a turn, its requests, its calls.
 
-What was said and done is left out unless it is asked for; numbers, names and outcomes are not.
+Content is left out unless requested. Numbers, names and outcomes are always included.
 """
 
 import json
@@ -43,13 +43,13 @@ _PROVIDERS = {
     "vertex": "gcp.vertex_ai",
     "azure": "azure.ai.openai",
 }
-"""Our names for providers where the conventions have others."""
+"""Provider names of the conventions that differ from ours."""
 
 Attributes = Mapping[str, AttributeValue]
 
 
 class SpanListener:
-    """A listener. Must be told of every event of a session, in order."""
+    """A listener. Must get every event of a session, in order."""
 
     def __init__(self, tracer: Tracer, *, content: bool) -> None:
         self._tracer = tracer
@@ -58,7 +58,7 @@ class SpanListener:
         self._turn: Span | None = None
         self._calls: dict[str, tuple[Span, ToolCall]] = {}
         self._free_ns = 0
-        """Since when nothing but the model can have been waited for."""
+        """The time since which only the model can have been waited for."""
         self._said = AnswerParts()
         self._spent = NO_SPENDING
 
@@ -189,12 +189,12 @@ class SpanListener:
 
     @property
     def _name(self) -> str:
-        """Of the model, without its provider."""
+        """Return the name of the model without its provider."""
         return self._model.partition("/")[2] or self._model
 
 
 _FINISH = {"end": "stop", "tool_calls": "tool_call", "refusal": "content_filter"}
-"""Our words for why a reply stopped, where the conventions have others."""
+"""Stop reasons of the conventions that differ from ours."""
 
 
 def _fail(span: Span, kind: str, message: str) -> None:
@@ -203,7 +203,7 @@ def _fail(span: Span, kind: str, message: str) -> None:
 
 
 def _usage(usage: Usage) -> Attributes:
-    """The conventions count what a cache did as part of the input."""
+    """Return the usage. The conventions count cached tokens as part of the input."""
     return {
         "gen_ai.usage.input_tokens": usage.prompt_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -232,16 +232,16 @@ def _reply(message: AssistantMessage) -> str:
     return json.dumps(told, ensure_ascii=False)
 
 
-# Spans on their way to a collector, in the background: a dead one costs a session nothing.
+# Export of spans to a collector, in the background: a dead one costs a session nothing
 
 
 LAST_WORDS_S = 1.0
-"""How long the end of a session waits for what is not sent yet."""
+"""The time that the end of a session waits for unsent spans."""
 
 
 class SpanExport:
     def __init__(self, *, version: str, exporter: SpanExporter | None = None) -> None:
-        # Its failures are ours to tell, once, and not to print into a person's terminal.
+        # We report its failures once. It must not print them into the user's terminal.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._version = version
         self._exporter = _WatchedExporter(exporter or OTLPSpanExporter())
@@ -255,7 +255,7 @@ class SpanExport:
         return self._provider.get_tracer("agentcli", self._version)
 
     def close(self) -> bool:
-        """Sends what is left, for a moment. Whether everything arrived."""
+        """Send what is left, for a moment, and return whether everything arrived."""
         closing = Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(LAST_WORDS_S)

@@ -1,7 +1,7 @@
-"""A log as a reader sees it: turns, requests, and calls with all that belongs to each.
+"""A log in the structure of its session: turns, requests, and calls with all their records.
 
-Made from whatever can be read: a damaged line is named and passed over, and what stands after it
-is told all the same.
+Built from whatever can be read. A damaged line is reported and skipped, and the records after it
+are still included.
 """
 
 import json
@@ -30,7 +30,7 @@ F = TypeVar("F")
 class TracedCall:
     call: ToolCall
     record: int = 0
-    """Of the reply that asked for it."""
+    """The record of the reply that made the call."""
     turn: int = 0
     judged: CallJudged | None = None
     finished: CallFinished | None = None
@@ -60,10 +60,10 @@ class TracedTurn:
 class Trace:
     entries: Sequence[Entry]
     faults: Sequence[LogFault] = ()
-    """What is wrong with the log itself."""
+    """The faults of the log itself."""
     turns: list[TracedTurn] = field(default_factory=list)
     stray: list[tuple[int, CallFinished]] = field(default_factory=list)
-    """Results that answer nothing, with their records."""
+    """Results without a call, with their records."""
 
     @property
     def calls(self) -> list[TracedCall]:
@@ -78,12 +78,12 @@ class Trace:
         return sum_spending(entry.fact for entry in self.entries)
 
     def facts(self, kind: type[F]) -> list[tuple[int, F]]:
-        """Every fact of a kind, with its record."""
+        """Return every fact of a kind, with its record."""
         return [(entry.seq, entry.fact) for entry in self.entries if isinstance(entry.fact, kind)]
 
 
 def read_trace(path: Path) -> Trace:
-    """Raises SettingsError if there is no log at all."""
+    """Read the trace of a log. Raise SettingsError if there is no log at all."""
     recorded = read_valid_part(path)
     if recorded.fault is None:
         return build_trace(recorded.entries)
@@ -103,7 +103,7 @@ Lines: TypeAlias = tuple[list[Entry], list[LogFault]]
 
 
 def _read_damaged(path: Path, *, begin: int) -> Lines:
-    """The broken record and those after it, each for itself: nothing says they belong together."""
+    """Read the broken record and those after it one by one: nothing proves they belong together."""
     entries: list[Entry] = []
     faults: list[LogFault] = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -112,7 +112,7 @@ def _read_damaged(path: Path, *, begin: int) -> Lines:
         try:
             entries.append(_entry(json.loads(line)))
         except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
-            if number != begin:  # which is told already
+            if number != begin:  # which is already reported
                 faults.append(LogFault(line=number, reason="not a record that can be read"))
     return entries, faults
 
@@ -131,7 +131,7 @@ class _Fold:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._waiting: list[TracedCall] = []
-        """The calls of the turn that are not answered yet."""
+        """The calls of the turn that have no result yet."""
 
     def add(self, entry: Entry) -> None:
         match entry.fact:
@@ -160,7 +160,7 @@ class _Fold:
         return turns[-1]
 
     def _turn(self, record: int) -> TracedTurn:
-        """The current one; where its beginning is lost, one without a prompt."""
+        """Return the current turn, or one without a prompt if its beginning is lost."""
         return self._trace.turns[-1] if self._trace.turns else self._begin(record, "")
 
     def _reply(self, record: int, reply: ModelReplied) -> None:
@@ -178,7 +178,7 @@ class _Fold:
         result = finished.result
         found = self._open(result.call_id)
         caller = self._open(result.call_id.rpartition(".")[0])
-        if not found.record and caller.record:  # a program's, refused before it was judged
+        if not found.record and caller.record:  # a call by a program, refused before it was judged
             call = ToolCall(id=result.call_id, name=result.name, input={}, caller=caller.call.id)
             self._ask(record, call)
             found = self._open(call.id)
@@ -189,6 +189,8 @@ class _Fold:
             self._trace.stray.append((record, finished))
 
     def _open(self, call_id: str) -> TracedCall:
-        """The first of that id without an answer: ids may come again. Else one of record 0."""
+        """Return the first call of that id without a result, because ids may repeat.
+
+        If there is none, return one with record 0."""
         nobody = TracedCall(call=ToolCall(id=call_id, name="", input=None))
         return next((one for one in self._waiting if one.call.id == call_id), nobody)

@@ -1,6 +1,6 @@
-"""A session as it is read: turns, and in them what was said, done and noted, in order.
+"""A session as users read it: turns, and in them the words, calls and notes, in order.
 
-Markdown and HTML are two ways to write this down. Nothing is left out but what people never see.
+Markdown and HTML are two renderings of this. Only what users never see is left out.
 """
 
 import json
@@ -35,7 +35,7 @@ from agentcli.types.verdicts import Verdict
 
 @dataclass(slots=True)
 class TranscriptReply:
-    """The model's words of one reply, and what the reply cost."""
+    """The model's words of one reply, and the cost of the reply."""
 
     text: str
     thinking: str
@@ -53,7 +53,7 @@ class TranscriptCall:
 
 @dataclass(slots=True)
 class TranscriptNote:
-    """Something by the runtime or the person, in one sentence."""
+    """One sentence about something the runtime or the user did."""
 
     text: str
 
@@ -197,14 +197,14 @@ def _note(fact: Fact) -> str:
             return ""
 
 
-# The words that both written forms share: targets, verdicts, outcomes, sums.
+# Words that both renderings share: targets, verdicts, outcomes, totals
 
 
 ALLOWED = ("allow", "modify")
 
 
 def target(call: ToolCall) -> str:
-    """What the call is about, on one line."""
+    """Return what the call is about, on one line."""
     if isinstance(call.input, dict):
         for key in ("command", "path", "pattern", "glob"):
             value = call.input.get(key)
@@ -246,7 +246,7 @@ def verdict(called: TranscriptCall) -> str:
 
 
 def result_body(result: ToolResult) -> str:
-    """What a person wants to see of it."""
+    """Return the part of a result that users want to see."""
     if isinstance(result.details, Diff) and result.details.unified:
         return result.details.unified
     return result.text

@@ -1,7 +1,7 @@
-"""What went wrong in a session, without a model: one table of checks over its trace.
+"""The problems of a session, found without a model: a table of checks over its trace.
 
-Each check is a function that yields findings. A new one is written beside its kin and gets a line
-here, and nothing else has to know of it.
+Each check is a function that yields findings. A new one is written beside similar ones and gets a
+line here. Nothing else has to change.
 """
 
 from dataclasses import replace
@@ -41,7 +41,7 @@ CHECKS: dict[str, Check] = {
 
 
 def run_checks(case: TriageCase) -> list[TriageFinding]:
-    """The most important first; among equals in the order of the table, then of the log."""
+    """Return the findings by importance, then in the order of the table, then of the log."""
     found = [
         _make_presentable(finding, name)
         for name, check in CHECKS.items()
@@ -51,7 +51,8 @@ def run_checks(case: TriageCase) -> list[TriageFinding]:
 
 
 def _make_presentable(finding: TriageFinding, check: str) -> TriageFinding:
-    """Names, commands and messages come from anywhere: a line each that any screen can show."""
+    """Return a finding of single lines that any screen can show: its text can come from
+    anywhere."""
     what, why, fix = map(_line, (finding.what, finding.why, finding.fix))
     return replace(finding, check=check, what=what, why=why, fix=fix)
 

@@ -1,7 +1,7 @@
-"""What sessions used and did, added up by day: read from their logs, line by line.
+"""Usage and activity of sessions, summed by day: read from their logs, line by line.
 
-Lines are looked at, and validated only where they tell of tokens; nothing is kept of them but sums:
-a large or damaged log costs what reading it costs.
+A line is validated only if it reports tokens, and only sums are kept. So even a large or damaged
+log costs no more than reading it.
 """
 
 import json
@@ -17,7 +17,7 @@ from agentcli.log.writer import read_lines
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 
 _NAMING = ("session_started", "session_resumed", "model_changed")
-"""These say which model answers from there on."""
+"""The records that say which model answers from there on."""
 _PAID = ("model_replied", "tokens_spent", "compacted")
 _COUNTED = (*_NAMING, *_PAID, "turn_started", "call_judged", "call_finished")
 _MARKS = tuple(f'"type":"{name}"'.encode() for name in _COUNTED)
@@ -42,11 +42,11 @@ class UsageStats:
     sessions: int = 0
     total: DaySums = field(default_factory=DaySums)
     days: dict[str, DaySums] = field(default_factory=dict)
-    """By day, UTC, as YYYY-MM-DD."""
+    """By day (UTC), as YYYY-MM-DD."""
     tools: Counter[str] = field(default_factory=Counter)
     failed_tools: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
-    """Requests by model."""
+    """The number of requests by model."""
 
     def add(self, logs: Iterable[Path], *, since: datetime) -> None:
         for log in logs:
@@ -60,7 +60,7 @@ class UsageStats:
             self.sessions += found
 
     def by_day(self) -> list[tuple[str, DaySums]]:
-        """Every day from the first to the last, those without anything too."""
+        """Return every day from the first to the last, including empty ones."""
         if not self.days:
             return []
         first, last = (datetime.fromisoformat(pick(self.days)).date() for pick in (min, max))

@@ -1,8 +1,8 @@
-"""The lists of tools that a person has accepted, one file for each server.
+"""The lists of tools that the user has accepted, one file for each server.
 
-A server is asked for its tools once. From then on the list stored here is what models are told, so
-that a session starts no server before its first call, and whatever the server says otherwise later
-is a change that the person has to accept again.
+A server is asked for its tools once. After that, models see the list stored here, so a session
+starts no server before its first call. If the server later offers something else, the user must
+accept the change.
 """
 
 import json
@@ -43,7 +43,7 @@ def compare_tools(before: Iterable[OfferedTool], now: Iterable[OfferedTool]) -> 
 
 
 def describe_tools(tools: Iterable[OfferedTool]) -> str:
-    """All that a model is told of them, for people to compare."""
+    """Return everything a model sees of these tools, as text for the user to compare."""
     return "".join(
         f"{tool.name}{' (says that it only reads)' if tool.says_read_only else ''}\n"
         f"  {tool.description}\n{_schema(tool)}\n"
@@ -61,7 +61,7 @@ class ToolListApprovals:
         self._directory = directory
 
     def find(self, entry: ServerEntry) -> tuple[OfferedTool, ...] | None:
-        """None: nothing was accepted yet, or nothing that we have written ourselves."""
+        """Return the accepted tools. None if nothing was accepted or the file is not ours."""
         try:
             record = json.loads(self._file(entry).read_text(encoding="utf-8"))
             if record["v"] != VERSION or record["identity"] != entry.identity:
@@ -71,7 +71,7 @@ class ToolListApprovals:
             return None
 
     def store(self, entry: ServerEntry, tools: Sequence[OfferedTool]) -> None:
-        """Raises SettingsError."""
+        """Store the accepted tools of a server. Raise SettingsError if that fails."""
         record = {
             "v": VERSION,
             "identity": entry.identity,
@@ -81,7 +81,7 @@ class ToolListApprovals:
         write_private(self._file(entry), json.dumps(record))
 
     def forget(self, entry: ServerEntry) -> None:
-        """Raises SettingsError."""
+        """Delete the accepted tools of a server. Raise SettingsError if that fails."""
         remove_private(self._file(entry))
 
     def _file(self, entry: ServerEntry) -> Path:
@@ -93,7 +93,7 @@ def _few(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + rest
 
 
-# When each server was tried last outside of a session, and what it answered.
+# The last trial of each server outside a session, and its result
 
 
 TRIAL_VERSION = 1
@@ -103,7 +103,7 @@ TRIAL_VERSION = 1
 class ServerTrial:
     at: str
     tools: int | None
-    """How many; None: it could not be used."""
+    """The number of tools; None if the server could not be used."""
 
 
 class ServerTrials:
@@ -111,7 +111,7 @@ class ServerTrials:
         self._directory = directory
 
     def find(self, entry: ServerEntry) -> ServerTrial | None:
-        """None: it was not tried as it stands there now."""
+        """Return the last trial. None if the server was not tried with its current entry."""
         try:
             record = json.loads((self._directory / entry.file_name).read_text(encoding="utf-8"))
             if record.pop("v") != TRIAL_VERSION or record.pop("identity") != entry.identity:
@@ -121,7 +121,7 @@ class ServerTrials:
             return None
 
     def store(self, entry: ServerEntry, tools: int | None) -> None:
-        """Raises SettingsError."""
+        """Store the result of a trial. Raise SettingsError if that fails."""
         trial = ServerTrial(at=clock.now(), tools=tools)
         record = {"v": TRIAL_VERSION, "identity": entry.identity, **asdict(trial)}
         write_private(self._directory / entry.file_name, json.dumps(record))

@@ -1,7 +1,7 @@
-"""Resources and prompts of servers, as a person uses them in a message.
+"""Resources and prompts of servers, as the user names them in a message.
 
-`@SERVER:URI` sends a resource along, `/SERVER:PROMPT` at the beginning runs a prompt. Both are text
-from elsewhere: bounded, told apart with its origin, and as untrusted as any answer of a server.
+`@SERVER:URI` attaches a resource; `/SERVER:PROMPT` at the beginning runs a prompt. Both bring in
+foreign text: bounded, labelled with its origin, and as untrusted as any answer of a server.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 MENTIONS_MAX = 10
-"""In one message."""
+"""The most mentions in one message."""
 RESOURCE = "resources/read"
 PROMPT = "prompts/get"
-"""As rules know them: mcp(SERVER:resources/read)."""
+"""The name that rules use, as in mcp(SERVER:prompts/get) or mcp(SERVER:resources/read)."""
 
 _MENTION = re.compile(r'(?<![^\s(])@(?:"([^"\n]+)"|([^\s"]+))')
 _PROMPT = re.compile(r"/([^\s:/]+):(\S+)(?:\s+(.*))?", re.DOTALL)
@@ -47,10 +47,10 @@ class ServerLibrary:
         return found is not None and self._servers.find_entry(found[1]) is not None
 
     async def fetch(self, message: str) -> tuple[Part, ...]:
-        """All that a message runs or mentions. Raises UsageError where a prompt cannot be run.
+        """Return all that a message runs or mentions. Raise UsageError if a prompt cannot be run.
 
-        A resource that cannot be read is told to the person, and to the model in its place."""
-        if self.runs_prompt(message):  # what it is given are its own words, and mention nothing
+        If a resource cannot be read, warn the user and give the model a note in its stead."""
+        if self.runs_prompt(message):  # the rest is its arguments, so no mention in it counts
             return await self._run_prompt(message.strip())
         mentioned = dict.fromkeys(self._find_mentions(message))
         parts: list[Part] = []
@@ -112,7 +112,7 @@ class ServerLibrary:
     async def _request(
         self, entry: "ServerEntry", what: str, ask: Callable[[], Awaitable[T]]
     ) -> T | str:
-        """What a server gives, or why it does not, or may not."""
+        """Return what the server answers, or the reason why it does not or may not answer."""
         from agentcli.features.mcp.faults import ServerFault
 
         if refused := self._gate.find_refusal(entry.name, what):
@@ -135,7 +135,9 @@ class ServerLibrary:
 
 
 def parse_arguments(offer: "PromptOffer", text: str, *, server: str) -> dict[str, str]:
-    """By position or as name=value; the last takes what is left. Raises UsageError."""
+    """Read arguments by position or as name=value. The last one takes the rest of the words.
+
+    Raise UsageError if one is missing or there are too many."""
     given: dict[str, str] = {}
     plain: list[str] = []
     for word in _split_words(text):
@@ -177,11 +179,11 @@ def _build_prompt_error(offer: "PromptOffer", server: str, why: str) -> UsageErr
 def _split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
-    except ValueError:  # an apostrophe, most likely
+    except ValueError:  # probably an apostrophe
         return text.split()
 
 
-# What servers have besides tools, listed while somebody types: soon, or not at all.
+# Lists of resources and prompts for completion while the user types: quick, or empty
 
 
 WAIT_S = 10.0
@@ -223,7 +225,9 @@ class ServerMenu:
 async def _list_with_timeout(
     lists: "PendingLists[Item]", server: str, ask: Callable[[], Awaitable[Sequence[Item]]]
 ) -> Sequence[Item]:
-    """What takes longer is there at the next key; what failed is asked again after a while."""
+    """Return the list, or nothing if it takes too long.
+
+    A slow list is there at a later key press. An empty or failed one is requested again later."""
     if server not in lists:
         lists[server] = asyncio.ensure_future(_list_or_nothing(ask))
     task = lists[server]

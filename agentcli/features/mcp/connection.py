@@ -1,6 +1,6 @@
-"""One server and the connection to it, made when it is first needed and made again if it is lost.
+"""The connection to one server: opened when first needed, and opened again if it is lost.
 
-Whatever a server does, slow, dying or lying, ends here as a `ServerFault` that names the server.
+Whatever a server does (slow, dying or lying), the result is a `ServerFault` that names the server.
 """
 
 import asyncio
@@ -53,8 +53,9 @@ class ServerConnection:
         fill_in: FillIn = decline,
         sample: Sample | None = None,
     ) -> None:
-        """`fill_in`: asks the person for the server. `sample`: asks the model for it; None: nobody
-        does."""
+        """`fill_in` asks the user on the server's behalf.
+
+        `sample` asks the model on the server's behalf; None if the server may not ask."""
         self.entry = entry
         self._open_transport = open_transport
         self._witness = witness
@@ -69,10 +70,10 @@ class ServerConnection:
         self._tools: dict[str, OfferedTool] | None = None
         self._starts = 0
         self.running: list[str] = []
-        """The calls that wait for it, by their ids."""
+        """The ids of the calls that wait for the server."""
         self._remarks: dict[str, None] = {}
         self.fault = ""
-        """Why it could not be connected to, or say what it offers, when that was last tried."""
+        """The reason why the last attempt to connect or to list the tools failed."""
 
     @property
     def is_up(self) -> bool:
@@ -86,18 +87,18 @@ class ServerConnection:
 
     @property
     def protocol(self) -> str:
-        """The version that was agreed upon; empty: not connected."""
+        """Return the negotiated protocol version, or "" if not connected."""
         return self._client.protocol_version if self._client else ""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What has to be said about the list of its tools, behind "the MCP server x: "."""
+        """Return the remarks about its list of tools, to follow "the MCP server x: "."""
         few = tuple(self._remarks)[:REMARKS_LIMIT]
         left_out = len(self._remarks) - len(few)
         return (*few, f"{left_out} more remarks like these") if left_out else few
 
     async def tools(self) -> Mapping[str, OfferedTool]:
-        """What the server offers now. Connects if need be. Raises ServerFault."""
+        """Return the tools that the server offers now. Connect if needed. Raise ServerFault."""
         async with self._one_at_a_time, self._remember_fault():
             client = await self._ensure_connected()
             if self._tools is None:
@@ -118,8 +119,9 @@ class ServerConnection:
         show: Callable[[str], None],
         call_id: str = "",
     ) -> CallToolResult:
-        """`show`: takes what the server says of its progress. `call_id`: of the call that this is
-        for. Raises ServerFault."""
+        """Call a tool. `show` takes the server's progress; `call_id` is the call this is for.
+
+        Raise ServerFault if the server fails."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             of = f" of {total:g}" if total else ""
@@ -137,11 +139,12 @@ class ServerConnection:
                 self._host.dismiss()
 
     async def ask(self, request: Callable[[Client], Awaitable[T]], *, what: str) -> T:
-        """Connects if need be. `what`: the request, behind "took longer than 2 s". Raises
-        ServerFault."""
+        """Send a request, connecting if needed. Raise ServerFault if the server fails.
+
+        `what` names the request, to follow "took longer than 2 s"."""
         try:
             return await self._ask(request, what)
-        except SessionGone:  # it was refused unread, so that it can be asked again
+        except SessionGone:  # it was refused unread, so it is safe to send again
             return await self._ask(request, what)
 
     async def _ask(self, request: Callable[[Client], Awaitable[T]], what: str) -> T:
@@ -156,7 +159,7 @@ class ServerConnection:
             await self._disconnect()
 
     async def restart(self) -> None:
-        """Lets go of the server, and of how often it was started: it may be started again."""
+        """Close the connection and reset the count of starts, so that it may start again."""
         await self.close()
         self._starts = 0
 
@@ -216,7 +219,7 @@ class ServerConnection:
             return self._client
         held = self._held
         if not held.done():
-            held.cancel()  # it may take its time to end: whoever needs it next waits for that
+            held.cancel()  # it may take a while to end: the next caller waits for that
             seconds = self.entry.start_timeout_s
             raise ServerFault(
                 f"The MCP server {self.entry.name} was not ready within {seconds:g} s"
@@ -228,7 +231,7 @@ class ServerConnection:
         raise self._witness.fault(error, self.entry) from error
 
     async def _hold_connection(self, ready: "asyncio.Future[Client]") -> None:
-        """The connection lives in a task of its own: what opens it also has to close it."""
+        """Hold the connection open in a task of its own: the task that opens it must close it."""
         async with Client(
             self._transport(),
             client_info=Implementation(name="agentcli", version=__version__),
@@ -268,14 +271,14 @@ class ServerConnection:
             await asyncio.wait((held,), timeout=CLOSE_S)
 
     async def _listen(self, client: Client) -> None:
-        """Servers of the newer protocol tell of changes only to those who listen."""
+        """Listen for changes. Servers of the newer protocol report them only to listeners."""
         tools = client.server_capabilities.tools
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not (is_modern and tools and tools.list_changed):
             return
         with suppress(SubscriptionLost, *FAULTS):
             async with client.listen(tools_list_changed=True) as changes:
-                self._tools = None  # what changed before we listened nobody tells us
+                self._tools = None  # changes before we listened were not reported
                 async for _ in changes:
                     self._tools = None
 
@@ -285,6 +288,6 @@ class ServerConnection:
 
 
 def _ignore_result(task: "asyncio.Task[None]") -> None:
-    """An idle server may die unheard: the next call finds out, and nobody has to be warned."""
+    """Let an idle server die silently: the next call finds out, and no warning is needed."""
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
-"""A server's answer as an output of ours: text and images within limits, the rest kept in files.
+"""A server's answer as a tool output: text and images within limits, the rest in files.
 
-Nothing of it is believed: sizes are checked before anything is decoded, an image is what could be
-decoded as one, and text is shown as characters alone.
+Nothing in it is trusted. Sizes are checked before anything is decoded. An image counts as one only
+if it can be decoded, and text is shown only as characters.
 """
 
 import base64
@@ -38,18 +38,18 @@ KEPT_BYTES = 50_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentStore:
-    """Where a session puts what is too much for a model, and what its model takes."""
+    """The directory for content that a model cannot take, and the kinds that the model takes."""
 
     directory: Path
     takes_images: Callable[[], bool]
 
 
 def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
-    """Takes a moment where there are images in it."""
+    """Convert an answer to an output. Takes a moment if it contains images."""
     parts = _parts(result, keeping)
     said = "\n".join(part for part in parts if isinstance(part, str))
     text, is_cut = _limit_text(said, keeping.directory)
-    if is_cut:  # its note stands for all of the text, wherever the images were
+    if is_cut:  # the note is about the whole text, wherever the images were
         parts = [text, *(part for part in parts if isinstance(part, Image))]
     content = (Text(text=part) if isinstance(part, str) else part for part in parts)
     return Output(
@@ -60,7 +60,7 @@ def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
 
 
 def _parts(result: CallToolResult, keeping: ContentStore) -> list[str | Image]:
-    """In the server's order."""
+    """Return the parts of an answer in the server's order."""
     if not result.content and result.structured_content is not None:
         return [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
     parts: list[str | Image] = []
@@ -110,7 +110,7 @@ def _image(data: str, media_type: str, keeping: ContentStore) -> str | Image:
 
 
 def _store_block(what: str, data: str, media_type: str, keeping: ContentStore) -> str:
-    """A note on what a model cannot be shown, and where it is."""
+    """Store what a model cannot be shown, and return a note that says where it is."""
     named = f"{what} of type {media_type[:80]}"
     if len(data) > KEPT_BYTES * 4 // 3:
         return f"[{named}, more than {group_digits(KEPT_BYTES)} bytes: not kept]"

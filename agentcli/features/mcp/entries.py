@@ -1,7 +1,7 @@
-"""Servers as a person writes them down: the common `mcpServers` shape, read and checked.
+"""Servers as the user writes them: the common `mcpServers` format, read and checked.
 
-One entry that cannot be used costs one sentence, never the others. Keys that only other programs
-know are kept apart and named, not obeyed.
+An unusable entry gives one problem report and never affects the others. Keys that only other
+programs know are listed as ignored, and have no effect.
 """
 
 import hashlib
@@ -25,22 +25,22 @@ _OURS = (
 _OAUTH = ("clientId", "clientSecret", "callbackPort")
 _HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp")
 _LOOSENING = ("sandbox", "writable", "reads", "sampling")
-"""What only the person's own files may say."""
+"""The keys that are allowed only in the user's own files."""
 
 
 class EntryError(ValueError):
-    """An entry that cannot be used; the message says what it would have to be."""
+    """An unusable entry. The message says what it would have to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """How we are known to the authorization server of a server elsewhere."""
+    """Our identity at the authorization server of a remote server."""
 
     client_id: str = ""
-    """Empty: we register ourselves."""
+    """Empty if we register ourselves."""
     client_secret: str = field(default="", repr=False)
     callback_port: int = 0
-    """Where the browser is sent back to, on this machine; 0: any port."""
+    """The port on this machine that the browser is sent back to; 0 for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,27 +51,27 @@ class ServerEntry:
     env: tuple[tuple[str, str], ...] = ()
     cwd: str = ""
     url: str = ""
-    """Of Streamable HTTP; then there is no command."""
+    """The Streamable HTTP address. If it is set, there is no command."""
     headers: tuple[tuple[str, str], ...] = ()
     oauth: OAuthClient = OAuthClient()
     is_confined: bool = True
-    """Whether its process runs in the sandbox."""
+    """True if its process runs in the sandbox."""
     network: bool = True
-    """Whether it may use the network there."""
+    """True if it may use the network in the sandbox."""
     writable: tuple[str, ...] = ()
-    """Where else it may write there."""
+    """Further paths that it may write in the sandbox."""
     reads: tuple[str, ...] = ()
-    """Globs for tools that only read, as far as the server says so, too."""
+    """Globs for tools that only read. They count only if the server says so, too."""
     may_sample: bool = False
-    """Whether it may ask the model, where the person agrees each time or a rule allows it."""
+    """True if it may ask the model. The user agrees each time, or a rule allows it."""
     start_timeout_s: float = START_TIMEOUT_S
     call_timeout_s: float = CALL_TIMEOUT_S
     ignored: tuple[str, ...] = ()
-    """Keys that mean nothing here."""
+    """Keys that have no effect here."""
     where: str = ""
-    """The file it stands in."""
+    """The file that contains the entry."""
     written: str = ""
-    """Its address or command as it stands there: without the values of variables."""
+    """Its address or command as written in the file, without the values of variables."""
 
     @property
     def is_remote(self) -> bool:
@@ -79,22 +79,24 @@ class ServerEntry:
 
     @property
     def brings_key(self) -> bool:
-        """Whether it says itself who we are, so that no login is looked for."""
+        """Return whether its headers authenticate us, so that no login is looked for."""
         return any(name.lower() == "authorization" for name, _ in self.headers)
 
     @property
     def shown(self) -> str:
-        """What it is, for people and for models."""
+        """Return its address or command, as shown to users and models."""
         return self.written or self.url or " ".join([self.command, *self.args])
 
     @property
     def identity(self) -> str:
-        """What an approval is bound to: the same name with another command is another server."""
+        """Return the text that an approval is bound to.
+
+        The same name with another command is another server."""
         return json.dumps([self.name, self.shown], ensure_ascii=False)
 
     @property
     def file_name(self) -> str:
-        """For what is kept about it."""
+        """Return the file name for data stored about it."""
         identity = self.identity.encode("utf-8", "surrogatepass")
         return f"{hashlib.sha256(identity).hexdigest()[:32]}.json"
 
@@ -111,9 +113,10 @@ class Entries:
 def parse_entries(
     text: str, *, where: str, environ: Mapping[str, str], may_loosen: bool = True
 ) -> Entries:
-    """`may_loosen`: whether the file is the person's own, and may take a server out of the sandbox.
+    """Read the entries of a file and put in the values of variables.
 
-    Variables are put in here, so that a file can be shared without what is secret in it."""
+    `may_loosen` is true for the user's own file, which may take a server out of the sandbox.
+    Variables are filled in here, so that a file can be shared without its secrets."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -137,7 +140,7 @@ def parse_entries(
 def _entry(
     name: str, entry: Any, *, where: str, environ: Mapping[str, str], may_loosen: bool
 ) -> ServerEntry | None:
-    """None: it is switched off."""
+    """Return the entry, or None if it is disabled."""
     check_name(name)
     if not isinstance(entry, dict):
         raise EntryError("it must be an object")
@@ -194,7 +197,7 @@ def _oauth(table: Any, environ: Mapping[str, str]) -> OAuthClient:
 
 
 def check_name(name: str) -> None:
-    """Raises EntryError."""
+    """Raise EntryError if this cannot be the name of a server."""
     if not NAME.fullmatch(name):
         raise EntryError(
             "a server's name is 1 to 32 letters, digits, - and single _, beginning with a letter "
@@ -203,7 +206,7 @@ def check_name(name: str) -> None:
 
 
 class _Fields:
-    """The values of an entry in their types, with variables put in. Raises EntryError."""
+    """The values of an entry in their types, with variables filled in. Methods raise EntryError."""
 
     def __init__(self, entry: dict[str, Any], environ: Mapping[str, str]) -> None:
         self._entry = entry

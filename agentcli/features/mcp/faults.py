@@ -1,4 +1,4 @@
-"""What went wrong with a server, in one sentence that names it."""
+"""Faults of a server, each in one sentence that names it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from agentcli.types.errors import AgentError
 FAULTS = (MCPError, httpx2.HTTPError, OSError, RuntimeError, ValueError, ExceptionGroup)
 
 UNUSABLE = object()
-"""The data of an error that stands for an answer which is none: it can come from no server."""
+"""The data of an error that replaces an invalid answer. It cannot come from any server."""
 SAID = "it said "
-"""Before words of a server's own."""
+"""The words before a quotation from a server."""
 
 _GONE = ("Session terminated", "Session not found")
-"""All that the library tells of a session that the server has forgotten."""
+"""The only text the library gives for a session that the server has forgotten."""
 _CLOSED = ("Connection closed", "SSE stream ")
-"""How it begins to tell of a lost connection. Servers use the same code for errors of their own."""
+"""How the library reports a lost connection. Servers use the same code for their own errors."""
 
 
 class ServerFault(Exception):
-    """A server did not do what was asked of it. The message is for the model and for people."""
+    """A server did not do what was asked. The message is for the model and for users."""
 
     def __init__(
         self, message: str, *, timed_out: bool = False, quotes_server: bool = False
@@ -34,23 +34,23 @@ class ServerFault(Exception):
         super().__init__(message)
         self.timed_out = timed_out
         self.quotes_server = quotes_server or SAID in message
-        """Whether there are words of the server's own in it."""
+        """True if the message quotes the server."""
 
 
 class SessionGone(ServerFault):
-    """A server elsewhere does not know our session any more."""
+    """A remote server no longer knows our session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultContext:
-    """What else is known of a server, asked when something has gone wrong."""
+    """Further facts about a server, looked up when something has gone wrong."""
 
     last_words: Callable[[], str] = str
-    """Of a process that has ended, or of a server that refused: to be put behind a sentence."""
+    """The last output of an ended process, or of a server that refused, to follow a sentence."""
     is_lost: Callable[[], bool] = lambda: False
-    """Whether its process has ended."""
+    """Returns true if its process has ended."""
     refusal: Callable[[], str] = str
-    """Why it does not let us in, and what a person can do about that; empty: it does."""
+    """The reason why it refuses us, and what the user can do; empty if it does not."""
 
     def fault(self, error: BaseException | None, entry: ServerEntry) -> ServerFault:
         kind = SessionGone if is_gone(error) else ServerFault
@@ -89,7 +89,7 @@ def _unusable(error: BaseException | None, name: str) -> str:
 
 
 def summarize_error(error: BaseException | None) -> str:
-    """One line: what validators say goes on for many."""
+    """Return one line for an error. Validators produce many."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -104,7 +104,7 @@ def _leaves(error: BaseException | None) -> list[BaseException]:
 
 
 def _quotes(error: BaseException | None) -> bool:
-    """Whether what is told of it holds words that the server has chosen."""
+    """Return whether the description of this error contains words chosen by the server."""
     return any(
         isinstance(one, RuntimeError | httpx2.ProtocolError)
         or (isinstance(one, MCPError) and one.data is not UNUSABLE and not is_lost(one))

@@ -1,4 +1,4 @@
-"""Our side of what a server may ask: a person's answer, the model's, and where the workspace is."""
+"""Our answers to what a server may ask: the user's, the model's, and the workspace path."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ from agentcli.features.mcp.patience import PausableTimeout
 from agentcli.system.plain_text import show_controls
 from agentcli.types.verdicts import FieldKind, FormAnswer, FormField, ServerForm
 
-# What a server asks a person, from the protocol's words to a form and back.
+# Questions of a server to the user, from the protocol to a form and back
 
 
 FIELDS_LIMIT = 30
@@ -93,7 +93,7 @@ def _kind(wanted: Mapping[str, Any]) -> tuple[FieldKind, tuple[tuple[str, str], 
 
 
 def _choices(wanted: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """In any of the ways in which a schema can say them."""
+    """Return the choices, in any of the ways in which a schema can list them."""
     titled = wanted.get("oneOf") or wanted.get("anyOf")
     if isinstance(titled, list):
         pairs = [
@@ -159,19 +159,19 @@ class ServerHost:
     async def elicit(
         self, context: ClientRequestContext, params: ElicitRequestParams
     ) -> ElicitResult:
-        if not self._patience.is_tried:  # a server speaks when it is spoken to
+        if not self._patience.is_tried:  # a server may ask only while a request to it is running
             return make_elicit_result(FormAnswer(action="decline"))
         answer = await self._run_question(self._fill_in(make_form(self._server, params)))
         return make_elicit_result(answer or FormAnswer(action="cancel"))
 
     def dismiss(self) -> None:
-        """Takes back what is being asked: whoever it was asked for has gone."""
+        """Cancel the open questions: the request they belong to is gone."""
         for task in self._asking:
             task.cancel()
 
     @property
     def sampling(self) -> SamplingFnT | None:
-        """None: a server is not even told that it could ask."""
+        """Return the sampling callback. If None, the server is not offered sampling at all."""
         return self._sample_model if self._sample else None
 
     async def roots(self, context: ClientRequestContext) -> ListRootsResult:
@@ -188,7 +188,7 @@ class ServerHost:
         return answer or ErrorData(code=INTERNAL_ERROR, message="cancelled")
 
     async def _run_question(self, work: Awaitable[T]) -> T | None:
-        """None: it was dismissed. No time limit runs meanwhile."""
+        """Return the result, or None if it was dismissed. No time limit runs meanwhile."""
         task = asyncio.ensure_future(work)
         self._asking.add(task)
         try:

@@ -1,6 +1,6 @@
-"""What a server has besides tools: resources to be read, and prompts to be run, for the person.
+"""Resources and prompts of a server, for the user to read and run.
 
-Lists are cut where they have no end, and a server that has none of it is asked in vain, not blamed.
+Endless lists are cut. A server that has neither is asked anyway, which is not an error.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ P = TypeVar("P", bound=PaginatedResult)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOffer:
     uri: str
-    """Of a template, with the names of its parts in braces."""
+    """For a template, the names of its parts are in braces."""
     about: str
 
 
@@ -54,7 +54,7 @@ class PromptOffer:
 
 
 async def list_resources(link: ServerConnection) -> tuple[ResourceOffer, ...]:
-    """Those that are listed, then templates for more. Raises ServerFault."""
+    """Return the listed resources, then the templates. Raise ServerFault if the server fails."""
 
     async def list_page(client: Client) -> list[ResourceOffer]:
         pages = await _pages(lambda cursor: client.list_resources(cursor=cursor))
@@ -80,7 +80,7 @@ async def list_resources(link: ServerConnection) -> tuple[ResourceOffer, ...]:
 
 
 async def list_prompts(link: ServerConnection) -> tuple[PromptOffer, ...]:
-    """Raises ServerFault."""
+    """Return the prompts of a server. Raise ServerFault if the server fails."""
 
     async def list_page(client: Client) -> list[PromptOffer]:
         pages = await _pages(lambda cursor: client.list_prompts(cursor=cursor))
@@ -101,7 +101,7 @@ async def list_prompts(link: ServerConnection) -> tuple[PromptOffer, ...]:
 
 
 async def read_resource(link: ServerConnection, uri: str, keeping: ContentStore) -> Output:
-    """Raises ServerFault."""
+    """Return the content of a resource. Raise ServerFault if the server fails."""
     result = await link.ask(
         lambda client: client.read_resource(uri, cache_mode="refresh"), what=f"to read {uri}"
     )
@@ -114,7 +114,9 @@ async def read_resource(link: ServerConnection, uri: str, keeping: ContentStore)
 async def run_prompt(
     link: ServerConnection, name: str, arguments: Mapping[str, str], keeping: ContentStore
 ) -> Output:
-    """The messages that a server makes of it, one after the other. Raises ServerFault."""
+    """Return the messages that the server makes of a prompt, in order.
+
+    Raise ServerFault if the server fails."""
     result = await link.ask(
         lambda client: client.get_prompt(name, dict(arguments)), what=f"to give the prompt {name}"
     )
@@ -122,7 +124,7 @@ async def run_prompt(
 
 
 def _messages(result: GetPromptResult) -> list[ContentBlock]:
-    """With the names of the speakers, where there is more than one."""
+    """Return the content of the messages, with their roles if not all are from the user."""
     blocks: list[ContentBlock] = []
     is_alone = all(message.role == "user" for message in result.messages)
     for message in result.messages:

@@ -1,7 +1,7 @@
-"""Logging in to a server elsewhere: the library's OAuth client, with a person and a browser to it.
+"""Login at a remote server: the library's OAuth client, joined to the user and a browser.
 
-The library finds the authorization server, registers, and checks whoever answers. What is checked
-besides: that nothing secret goes over an open line, and that the server knows PKCE.
+The library finds the authorization server, registers, and checks who answers. This module also
+checks that no secret goes over an unencrypted connection, and that the server supports PKCE.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from agentcli.features.mcp.redirect import (
 )
 from agentcli.features.mcp.tokens import REFUSED, Login, expiry
 
-logging.getLogger("mcp").addHandler(logging.NullHandler())  # it tells us by what it raises
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # we report what it raises
 
 WAIT_S = 600.0
 ASKED_S = 30.0
@@ -55,26 +55,25 @@ _QUESTION = {
         }
     },
 }
-"""Harmless, and refused where a login is wanted."""
+"""A harmless request that is refused if a login is needed."""
 
 
 class LoginError(Exception):
-    """There is no login. The message is for the person, and holds no secret."""
+    """The login failed. The message is for the user and contains no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginBrowser:
-    """The person's way to the authorization server and back."""
+    """The user's way to the authorization server and back."""
 
     show: Callable[[str], None]
-    """Takes the address to be opened, or what was wrong with one that was pasted."""
+    """Takes the address to open, or the fault of a pasted one."""
     pasted: Callable[[], Awaitable[str | None]]
-    """An address that the person has copied out of a browser on another machine; None: nobody
-    will."""
+    """Returns an address copied from a browser on another machine; None if there will be none."""
 
 
 class _PendingTokens:
-    """What the library would store: kept until all of it is there."""
+    """The data that the library wants to store, held back until it is complete."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
         self.client = client
@@ -94,7 +93,7 @@ class _PendingTokens:
 
 
 async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
-    """None: the server wants no login. Raises LoginError."""
+    """Log in, and return None if the server needs no login. Raise LoginError if it fails."""
     _require_https(entry.url, f"the server {entry.name}")
     try:
         async with (
@@ -164,7 +163,7 @@ async def _ask(entry: ServerEntry, provider: OAuthClientProvider) -> None:
 
 
 async def _wait_for_redirect(listening: RedirectListener, browser: LoginBrowser) -> RedirectResult:
-    """From the browser on this machine, or pasted: whichever comes first."""
+    """Return the answer from the browser here or from a paste, whichever comes first."""
     tasks = {
         asyncio.ensure_future(listening.wait_for_redirect()),
         asyncio.ensure_future(_wait_for_paste(listening, browser)),
@@ -190,10 +189,10 @@ async def _wait_for_paste(listening: RedirectListener, browser: LoginBrowser) ->
 
 
 def _check_server(provider: OAuthClientProvider, entry: ServerEntry) -> None:
-    """Before the person is sent to it."""
+    """Check the authorization server before the user is sent to it."""
     metadata = provider.context.oauth_metadata
     if metadata is None:
-        return  # an old server, whose endpoints are on its own address, which was checked
+        return  # an old server: its endpoints are on its own address, already checked
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise LoginError(UNSUPPORTED.format(name=entry.name))
     for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):
@@ -207,7 +206,7 @@ def _require_https(url: str, whose: str) -> None:
 
 
 def _own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInformationFull | None:
-    """As the person has registered it with the authorization server; None: we do it ourselves."""
+    """Return the client that the user has registered, or None if we register ourselves."""
     if not entry.oauth.client_id:
         return None
     return OAuthClientInformationFull(
@@ -242,7 +241,7 @@ def _login(entry: ServerEntry, provider: OAuthClientProvider, kept: _PendingToke
 
 
 def _without_secrets(error: OAuthFlowError) -> str:
-    """What an endpoint answered is left out where there may be a token or a client's secret."""
+    """Describe an error. Leave out an answer that may hold a token or a client secret."""
     said = str(error)
     is_refused_client = said.startswith("Registration failed")
     if isinstance(error, OAuthTokenError | OAuthRegistrationError) and not is_refused_client:

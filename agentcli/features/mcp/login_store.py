@@ -1,4 +1,4 @@
-"""Logins at MCP servers: in the keyring of the system, else in a file only their owner can read."""
+"""Logins at MCP servers: in the system keyring, or else in a file only its owner can read."""
 
 import hashlib
 import os
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.tokens import Login
 
 IN_KEYRING = "in the keyring\n"
-"""Stands in the file in the place of a login that the keyring has."""
+"""The text of the file if the keyring holds the login."""
 
 
 _HASH_CHARS = 16
 
 
 class ServerLoginStore:
-    """Of one server: under another address there is another login, or none."""
+    """The login at one server. Another address has another login, or none."""
 
     def __init__(self, entry: "ServerEntry") -> None:
         self._entry = entry
@@ -33,7 +33,7 @@ class ServerLoginStore:
         self.path = _get_directory() / f"{entry.name}-{told_apart}.json"
 
     def read(self) -> "Login | None":
-        """Raises SettingsError where others could have read or written it."""
+        """Return the login. Raise SettingsError if others could have read or written the file."""
         from agentcli.features.mcp.tokens import Login
 
         text = self._read_file()
@@ -44,7 +44,7 @@ class ServerLoginStore:
         return login if login is not None and login.url == self._entry.url else None
 
     def write(self, login: "Login") -> None:
-        """Raises SettingsError."""
+        """Store the login. Raise SettingsError if that fails."""
         text, ring = login.to_json(), open_system_keyring()
         is_there = ring is not None and ring.put(self._key, text)
         write_private(self.path, IN_KEYRING if is_there else text)
@@ -54,7 +54,7 @@ class ServerLoginStore:
         return "the keyring of this system" if self._read_file() == IN_KEYRING else str(self.path)
 
     def forget(self) -> bool:
-        """Whether there was one. Raises SettingsError."""
+        """Delete the login and return whether there was one. Raise SettingsError if that fails."""
         was_there = self.path.exists()
         if (ring := open_system_keyring()) is not None:
             ring.drop(self._key)
@@ -84,7 +84,9 @@ class ServerLoginStore:
 
 
 def forget_logins(name: str) -> None:
-    """Of a server that is not there any more, at whatever address it was. Raises SettingsError."""
+    """Delete the logins of a removed server, at all its addresses.
+
+    Raise SettingsError if that fails."""
     ring = open_system_keyring()
     for path in _get_directory().glob(f"{name}-{'?' * _HASH_CHARS}.json"):
         if ring is not None:
@@ -101,5 +103,5 @@ def _build_key(name: str, url_hash: str) -> str:
 
 
 def find_logins(entry: "ServerEntry") -> ServerLoginStore | None:
-    """None: it is no server elsewhere, or says itself who we are."""
+    """Return the login store. None if the server is not remote, or its headers authenticate us."""
     return ServerLoginStore(entry) if entry.is_remote and not entry.brings_key else None

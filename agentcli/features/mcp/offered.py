@@ -1,7 +1,7 @@
-"""A tool as its server describes it, made fit to be shown to a model: bounded and without tricks.
+"""A tool as its server describes it, made safe to show to a model: bounded, nothing hidden.
 
-What a server says about its tools is text from elsewhere. Characters that nobody sees are taken
-out, long texts are cut, and a change after a person has accepted it shows in the fingerprint.
+What a server says about its tools is foreign text. Invisible characters are removed and long texts
+are cut. A change after the user has accepted it shows in the fingerprint.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from agentcli.system.plain_text import show_controls
 from agentcli.types.messages import Json
 from agentcli.types.tools import ToolSpec
 
-# Names of servers' tools as every provider takes them: `SERVER__TOOL`, within 64 characters.
+# Names of servers' tools that every provider takes: `SERVER__TOOL`, at most 64 characters
 
 
 LIMIT_CHARS = 64
@@ -23,11 +23,11 @@ _NOT_TAKEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def public_name(server: str, tool: str) -> str:
-    """Which tools there are beside one does not change its name."""
+    """Return the name of a tool for models. It does not depend on which other tools exist."""
     name = f"{server}__{_NOT_TAKEN.sub('_', tool)}"
     if len(name) <= LIMIT_CHARS and name.endswith(f"__{tool}"):
         return name
-    # What was changed may now look like another tool's name, so it is told apart by its own.
+    # The changed name may equal another tool's name, so a hash of the original is added.
     told_apart = hashlib.sha256(tool.encode("utf-8", "replace")).hexdigest()[:_HASH_CHARS]
     return f"{name[: LIMIT_CHARS - _HASH_CHARS - 1]}_{told_apart}"
 
@@ -42,11 +42,11 @@ _ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
     name: str
-    """The server's own."""
+    """The server's own name for it."""
     description: str
     schema: Json
     says_read_only: bool = False
-    """A hint of the server's, which proves nothing."""
+    """The server's hint, which proves nothing."""
 
     @property
     def fingerprint(self) -> str:
@@ -65,7 +65,7 @@ class OfferedTool:
 
 
 def clean_offer(*, name: str, description: str, schema: Json, says_read_only: bool) -> OfferedTool:
-    """As a model may see it."""
+    """Return a tool in the form that a model may see."""
     return OfferedTool(
         name=name,
         description=_clean(description, DESCRIPTION_CHARS).strip(),
@@ -102,7 +102,7 @@ def _clean(text: str, limit_chars: int) -> str:
 
 
 def _depth(value: Json) -> int:
-    """Counted without recursion: a hostile schema may be deeper than the stack."""
+    """Count the depth without recursion: a hostile schema may be deeper than the stack."""
     depth, level = 0, [value]
     while level and depth <= DEPTH:
         depth += 1

@@ -1,4 +1,4 @@
-"""Time limits on what a server was asked, which stand still while the server asks a person."""
+"""Time limits for requests to a server, which pause while the server asks the user."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ class PausableTimeout:
 
     @asynccontextmanager
     async def limit(self, seconds: float) -> AsyncIterator[None]:
-        """Raises TimeoutError."""
+        """Limit the time of the body. Raise TimeoutError when it is used up."""
         async with asyncio.timeout(None) as timeout:
             self._left_s[timeout] = seconds
             if not self._pauses:
@@ -25,12 +25,12 @@ class PausableTimeout:
 
     @property
     def is_tried(self) -> bool:
-        """Whether anything is waited for."""
+        """Return whether any request is running."""
         return bool(self._left_s)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Whose call a question belongs to is not always said, so all of them wait."""
+        """Pause all limits: it is not always known which call a question belongs to."""
         self._pauses += 1
         if self._pauses == 1:
             for timeout in self._left_s:
@@ -54,11 +54,11 @@ class PausableTimeout:
             timeout.reschedule(None)
 
 
-# The library's own log, kept off the screen: without a handler Python would print it to stderr.
+# The library's own log, kept off the screen: without a handler Python prints it to stderr
 
 
 LIBRARY = ("mcp", "client", "server")
-"""Not all of its modules log under its name."""
+"""The loggers of the library. Not all of its modules log under its name."""
 
 
 def silence_library_log() -> None:

@@ -1,7 +1,7 @@
-"""A listener on this machine that a browser is sent back to, for one answer and no longer.
+"""A listener on this machine that a browser is sent back to, for one answer only.
 
-It answers on 127.0.0.1 alone, and takes nothing for the answer that does not carry the `state` that
-was sent out: whoever else finds the port only learns that it is not for them.
+It listens on 127.0.0.1 alone. It accepts only an answer with the `state` that was sent out: anyone
+else who finds the port learns only that it is not for them.
 """
 
 import asyncio
@@ -22,23 +22,23 @@ _NOT_OURS = "This is not the answer that is waited for."
 
 
 class WrongRedirect(ValueError):
-    """An address that a browser was not sent back to by the server; the message says why."""
+    """An address that the server did not send a browser back to. The message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedirectResult:
-    """What an authorization server sends back."""
+    """The answer of an authorization server."""
 
     code: str = ""
     state: str = ""
     issuer: str | None = None
     error: str = ""
-    """Why there is no code, in the server's words."""
+    """The server's own reason why there is no code."""
 
 
 class RedirectListener:
     def __init__(self, name: str, port: int) -> None:
-        """`name`: of the server, for the page that the person sees."""
+        """`name` is the server's name, for the page that the user sees."""
         self.redirect_uri = f"http://{HOST}:{port}{PATH}"
         self._name = name
         self._state: str | None = None
@@ -51,9 +51,9 @@ class RedirectListener:
         return await self._answer
 
     def take(self, address: str) -> RedirectResult:
-        """What an address says, which a browser was sent to or a person has pasted.
+        """Return what an address says that a browser was sent to or the user has pasted.
 
-        Raises NotTheAnswer."""
+        Raise WrongRedirect if it is not the answer to this login."""
         parts = urlsplit(address.strip())
         if f"{parts.scheme}://{parts.netloc}{parts.path}" != self.redirect_uri:
             raise WrongRedirect(f"the address must begin with {self.redirect_uri}?")
@@ -77,7 +77,7 @@ class RedirectListener:
                 writer.write(self._reply(head))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return  # whoever that was, they did not wait for an answer
+            return  # the client did not wait for an answer
         finally:
             writer.close()
 
@@ -90,14 +90,14 @@ class RedirectListener:
         except WrongRedirect:
             return _page(400, _NOT_OURS)
         if self._answer.done():
-            return _page(400, _NOT_OURS)  # a code is good for one login
+            return _page(400, _NOT_OURS)  # a code is valid for one login
         self._answer.set_result(answer)
         return _page(200, (_REFUSED if answer.error else _DONE).format(name=self._name))
 
 
 @asynccontextmanager
 async def open_redirect_listener(name: str, *, port: int = 0) -> AsyncIterator[RedirectListener]:
-    """`port`: 0 is any that is free. Raises OSError."""
+    """Listen while the body runs. `port` 0 is any free one. Raise OSError if it cannot listen."""
     waiting: RedirectListener | None = None
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

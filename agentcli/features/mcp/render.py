@@ -1,4 +1,4 @@
-"""MCP servers on the command line: what there are, what they offer, and what that costs."""
+"""MCP servers on the command line: the list, the tools they offer, and their cost in tokens."""
 
 import asyncio
 import sys
@@ -68,7 +68,7 @@ def show_servers(workspace: Path, *, config: str | None) -> Exit:
 
 
 def test_servers(names: list[str], workspace: Path, *, config: str | None) -> Exit:
-    """All of them without a name, one after the other."""
+    """Test the named servers, one after the other, or all of them if no name is given."""
     settings, project = load_settings_and_project(workspace, config)
     found = load_entries(settings, project)
     wanted = [find_entry(name, found) for name in names] or list(found.servers)
@@ -140,7 +140,7 @@ def _store_trial(entry: ServerEntry, tools: int | None) -> None:
 
 
 def _describe_trial(entry: ServerEntry) -> str:
-    """What is known of a server whose tools nobody has accepted."""
+    """Describe a server whose tools were not accepted yet."""
     trial = open_trials().find(entry)
     if trial is None:
         return "not asked yet"
@@ -197,11 +197,11 @@ def _say(text: str) -> None:
     sys.stdout.write(show_controls(text) + "\n")
 
 
-# Logging in to a server from the command line: an address to open, and the way back from there.
+# Login from the command line: show the address to open, and wait for the way back
 
 
 def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool) -> Exit:
-    """Raises AgentError."""
+    """Log in to a server. Raise AgentError if that fails."""
     entry = _find_remote_server(name, workspace, config)
     if entry.brings_key:
         raise UsageError(

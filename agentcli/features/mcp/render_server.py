@@ -23,7 +23,7 @@ def format_tool_cost(entry: "ServerEntry", tools: "tuple[OfferedTool, ...]") -> 
 
 
 def describe_terms(entry: "ServerEntry") -> str:
-    """Where it runs, which file says so, and what of that is not obeyed."""
+    """Describe where it runs, which file defines it, and which of its keys are ignored."""
     ignored = f", ignored: {', '.join(entry.ignored)}" if entry.ignored else ""
     return f"{_describe_sandbox(entry)}; {shorten_home(Path(entry.where))}{ignored}"
 

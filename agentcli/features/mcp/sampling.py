@@ -1,6 +1,6 @@
-"""A server that asks the model: as a tool of ours, so that it is judged, asked about and recorded.
+"""A server's request to the model, as a tool: it is judged, approved and recorded like one.
 
-No model is ever told of this tool: only the server behind it can call it.
+No model ever sees this tool. Only its server can call it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ from agentcli.types.tools import (
 METHOD = "sampling/createMessage"
 TEXT_CHARS = 200_000
 REJECTED = -1
-"""What the specification has for a person who says no."""
+"""The code of the specification for a user who says no."""
 
 _STOPS = {"length": "maxTokens", "refusal": "refusal"}
 _ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
@@ -38,13 +38,13 @@ _ANY_OBJECT: dict[str, Json] = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingRequest:
-    """What a server wants to hear from the model."""
+    """A request of a server to the model."""
 
     server_tool: str
-    """For rules, which know it as a tool of the server's."""
+    """The name for rules, which know it as a tool of the server."""
     system: str
     messages: tuple[tuple[str, str], ...]
-    """Each who said it, user or assistant, and what."""
+    """Pairs of role (user or assistant) and text."""
     limit_tokens: int
 
 
@@ -55,7 +55,7 @@ class SamplingReply:
 
 
 AskModel: TypeAlias = Callable[[SamplingRequest], Awaitable[SamplingReply]]
-"""Raises AgentError."""
+"""Raises AgentError if the request fails."""
 
 
 class SamplingTool:
@@ -63,7 +63,7 @@ class SamplingTool:
         self._server = server
         self._ask_model = ask_model
         self.replies: dict[str, AssistantMessage] = {}
-        """By the ids of the calls that got them, as the server is to hear them."""
+        """The replies by call id, until the server gets them."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -112,7 +112,9 @@ class SamplingTool:
 
 
 def make_sampling_input(params: CreateMessageRequestParams) -> dict[str, Json]:
-    """The request as it is shown, judged and recorded. Raises ToolError for what is too long."""
+    """Return the request in the form that is shown, judged and recorded.
+
+    Raise ToolError if it is too long."""
     messages: list[Json] = [{message.role: _text(message)} for message in params.messages]
     shown: dict[str, Json] = {"messages": messages, "max_tokens": params.max_tokens}
     if params.system_prompt:
@@ -132,7 +134,7 @@ def conversation(wanted: SamplingRequest) -> tuple[UserMessage | AssistantMessag
 
 
 def make_sampling_result(reply: AssistantMessage, text: str) -> CreateMessageResult:
-    """`text`: what of the reply the server may hear."""
+    """Return the answer. `text` is the part of the reply that the server may see."""
     return CreateMessageResult(
         role="assistant",
         content=TextContent(type="text", text=text),

@@ -1,6 +1,6 @@
-"""What a client sends that is no message, answered as JSON-RPC has it: nobody waits in vain.
+"""JSON-RPC errors for client messages that cannot be read, so that no client waits in vain.
 
-The library drops what it cannot read without a word, and whoever sent it with an id waits for ever.
+The library silently drops what it cannot read. A client that sent it with an id waits for ever.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ from agentcli.types.tools import ToolResult, ToolSpec
 
 _NOT_JSON = "json_invalid"
 _WHOLE = ("model_type", "missing")
-"""The kinds of error that hold all that was sent, and not one field of it."""
+"""The kinds of error whose input is the whole message, not one field of it."""
 
 
 def make_error_reply(error: Exception) -> SessionMessage | None:
-    """To a line that the library could not read; None: it wants no answer."""
+    """Return the reply to a line that the library could not read. None if it needs no reply."""
     if not isinstance(error, ValidationError):
         return None
     first, *_ = found = error.errors(include_url=False)
@@ -60,7 +60,7 @@ def _refusal(code: int, error: ValidationError, sent: Any) -> SessionMessage | N
     request = None
     match sent:
         case {"result": _} | {"error": _}:
-            return None  # an answer, which nobody answers
+            return None  # an answer needs no answer
         case {"id": str() | int() as identity} if not isinstance(identity, bool):
             request = identity
     problem = summarize_error(error).removeprefix("JSONRPCRequest").lstrip(".: ")
@@ -69,23 +69,26 @@ def _refusal(code: int, error: ValidationError, sent: Any) -> SessionMessage | N
 
 
 def _parse_loosely(line: str) -> Any:
-    """For its id: Python takes what the library does not, such as half a surrogate pair."""
+    """Parse a line for its id. Python accepts what the library rejects, such as half a surrogate
+    pair."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
 
 
-# agentcli as a server: tools of ours offered to other programs over stdin and stdout.
+# agentcli as a server: our tools for other programs, over stdin and stdout
 
 
 Show: TypeAlias = Callable[[str], None]
 Call: TypeAlias = Callable[[str, Json, Show], Awaitable[ToolResult]]
-"""By name, with arguments as they came, and told as it goes. Ends in a result, or is cancelled."""
+"""Takes the name, the arguments as received, and a callback for progress.
+
+Ends with a result, or is cancelled."""
 
 
 async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> None:
-    """Until the other side closes the connection."""
+    """Serve until the other side closes the connection."""
     silence_library_log()
     tools = {spec.name: _declare(spec) for spec in specs}
 
@@ -128,7 +131,7 @@ async def serve(specs: Sequence[ToolSpec], call: Call, *, instructions: str) -> 
 
 
 class _ProgressReports:
-    """How far a call is, for a client that wants to know: in order, and never after its answer."""
+    """Progress of a call, for a client that wants it: in order, and never after the answer."""
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
@@ -142,7 +145,7 @@ class _ProgressReports:
             self._sending = asyncio.ensure_future(self._send())
 
     async def end(self) -> None:
-        """A client that has left is not told, and the call has its result all the same."""
+        """Wait for the last report. If the client has left, the call still has its result."""
         if self._sending is not None:
             await asyncio.gather(self._sending, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""agentcli as an MCP server: a face without a person."""
+"""agentcli as an MCP server: a front end without a user."""
 
 import asyncio
 

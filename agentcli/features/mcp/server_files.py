@@ -1,6 +1,6 @@
-"""Which MCP servers are written down for a workspace, and which of their tools were accepted.
+"""The MCP servers configured for a workspace, and their accepted tools.
 
-Where no file speaks of servers nothing of `agentcli.mcp` is loaded.
+If no file configures servers, no other module of `agentcli.features.mcp` is loaded here.
 """
 
 import os
@@ -31,8 +31,10 @@ def open_trials() -> "ServerTrials":
 
 
 def read_entries(settings: Settings, project: Project | None) -> "Entries | None":
-    """None: no file speaks of servers. Of two with the same name the person's own counts, and
-    before it the one of `--mcp-config`. Raises SettingsError where that file cannot be read."""
+    """Return the configured servers. None if no file configures any.
+
+    If two have the same name, the user's own file wins over the project's, and `--mcp-config` over
+    both. Raise SettingsError if that file or the user's cannot be read."""
     texts = [
         (text, path, True)
         for path in (get_servers_file(),)
@@ -61,7 +63,7 @@ def read_entries(settings: Settings, project: Project | None) -> "Entries | None
 
 
 def iter_accepted_tools(entries: "Entries") -> Iterator[ToolSpec]:
-    """The tools of servers, as far as they are known without asking any of them."""
+    """Yield the tools of servers that are known without asking any server."""
     known = open_approvals()
     for entry in entries.servers:
         for tool in known.find(entry) or ():

@@ -1,4 +1,4 @@
-"""The servers a person has written down: added, removed, looked at and tried without a session."""
+"""The user's list of servers: add, remove, look up and try them without a session."""
 
 import json
 import os
@@ -31,7 +31,7 @@ TABLE = "mcpServers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewServer:
-    """What a command line says about a server."""
+    """A server as given on the command line."""
 
     command: tuple[str, ...] = ()
     url: str = ""
@@ -42,7 +42,7 @@ class NewServer:
     writable: tuple[Path, ...] = ()
 
     def build_entry(self) -> dict[str, Any]:
-        """Raises UsageError."""
+        """Return the entry for the file. Raise UsageError if the options do not fit together."""
         if bool(self.command) == bool(self.url):
             raise UsageError(
                 "a server is either a command or a --url",
@@ -67,7 +67,7 @@ class NewServer:
 
 
 def add_server(name: str, new: NewServer) -> Path:
-    """The file it now stands in. Raises AgentError."""
+    """Add a server and return the file that it is now in. Raise AgentError if that fails."""
     try:
         check_name(name)
     except EntryError as error:
@@ -88,7 +88,7 @@ def add_server(name: str, new: NewServer) -> Path:
 
 
 def remove_server(name: str) -> Path:
-    """The file it stood in. Raises AgentError."""
+    """Remove a server and return the file that it was in. Raise AgentError if that fails."""
     document = _read_document()
     if document[TABLE].pop(name, None) is None:
         raise UsageError(
@@ -102,7 +102,7 @@ def load_entries(settings: Settings, project: Project | None) -> Entries:
 
 
 def find_entry(name: str, found: Entries) -> ServerEntry:
-    """Raises UsageError."""
+    """Return the entry with this name. Raise UsageError if there is none."""
     for entry in found.servers:
         if entry.name == name:
             return entry
@@ -112,7 +112,7 @@ def find_entry(name: str, found: Entries) -> ServerEntry:
 
 @asynccontextmanager
 async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[Servers]:
-    """One server outside of any session. What it says besides is dropped with its directory."""
+    """Open one server outside a session. Its other output is deleted with its directory."""
     with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
         place = SessionPaths(id="visit", directory=Path(directory))
         place.out.mkdir()
@@ -126,7 +126,7 @@ async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[S
 
 
 def _ignore_event(event: Event) -> None:
-    """There is no session that it could be told to."""
+    """Drop an event: there is no session to record it in."""
 
 
 def _read_document() -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _read_document() -> dict[str, Any]:
 
 
 def _write_document(document: Mapping[str, Any]) -> Path:
-    """Readable by its owner only: there may be keys in it."""
+    """Write the file, readable by its owner only: it may contain keys."""
     path = get_servers_file()
     write_private(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return path

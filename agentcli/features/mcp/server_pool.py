@@ -1,4 +1,4 @@
-"""The connections of a session to its servers: each made when it is needed, and ended with it."""
+"""The connections of a session to its servers: opened when needed, closed with the session."""
 
 import asyncio
 import errno
@@ -43,7 +43,7 @@ class ServerConnections:
         directory: Path,
         fill_in: "Callable[[ServerForm], Awaitable[FormAnswer]]",
     ) -> None:
-        """`directory`: for what servers say besides. `fill_in`: asks the person for a server."""
+        """`directory` is for the other output of servers. `fill_in` asks the user for a server."""
         self._settings = settings
         self._gate = gate
         self._directory = directory
@@ -52,7 +52,7 @@ class ServerConnections:
         self._locals: dict[str, LocalMcpServer] = {}
         self._processes: list[ServerProcess] = []
         self.sampling: ServerSampling | None = None
-        """Asks the model for servers; None: outside of a session."""
+        """Asks the model for servers; None outside a session."""
 
     def connect(self, entry: "ServerEntry") -> "ServerConnection":
         if entry.name not in self._connections:
@@ -60,11 +60,11 @@ class ServerConnections:
         return self._connections[entry.name]
 
     def find(self, entry: "ServerEntry") -> "ServerConnection | None":
-        """None: nobody has needed it yet."""
+        """Return the connection to a server, or None if it was not needed yet."""
         return self._connections.get(entry.name)
 
     def read_stderr(self, entry: "ServerEntry") -> str:
-        """The last lines of its stderr, for people."""
+        """Return the last lines of its stderr, for the user."""
         return self._locals[entry.name].said if entry.name in self._locals else ""
 
     def get_log_path(self, entry: "ServerEntry") -> Path:
@@ -125,11 +125,11 @@ class ServerConnections:
         )
 
 
-# A server's process: started in a sandbox of its own, unless the person says otherwise.
+# The process of a server: in a sandbox of its own, unless the user turns that off
 
 
 _UNCONFINED = ("HOME", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
-"""What a process needs besides, where it is not confined."""
+"""Further variables for a process that is not in the sandbox."""
 _MODULES = "node_modules"
 _ROOT_SIGNS = ("package.json", "pyproject.toml", "pyvenv.cfg", "go.mod", "Cargo.toml", ".git")
 
@@ -140,10 +140,10 @@ class ServerProcess:
     settings: Settings
     gate: PermissionGate
     directory: Path
-    """Of the servers in this session."""
+    """The directory of the servers in this session."""
 
     def launch(self, handles: Handles) -> StartedServer:
-        """Raises OSError, and SettingsError where it cannot be confined."""
+        """Start the process. Raise OSError, or SettingsError if it cannot be put in the sandbox."""
         sandbox = self._sandbox if self.entry.is_confined else None
         mark = process_tree.new_tag(confined=sandbox is not None)
         env = build_child_environment(
@@ -184,7 +184,7 @@ class ServerProcess:
         )
         own = dict(self.entry.env)
         if is_confined:
-            # Packages are fetched once, not again in every session's own home directory.
+            # Fetch packages once, not again into the home directory of every session.
             caches = {
                 "XDG_CACHE_HOME": str(self._cache),
                 "npm_config_cache": str(self._cache / "npm"),
@@ -194,7 +194,7 @@ class ServerProcess:
         return own_process.without_project({**passed, **more}, self.settings.workspace) | own
 
     def _find_program(self, env: Mapping[str, str]) -> str:
-        """By its whole path, so that one that does not exist is told apart from all else."""
+        """Return the full path, so that a missing program can be told from other errors."""
         command = self.entry.command
         if os.sep in command:
             command = str(self._cwd / Path(command).expanduser())
@@ -216,7 +216,7 @@ class ServerProcess:
 
     @cached_property
     def _private(self) -> Path:
-        """Its home directory and temporary files: outside of what commands may change."""
+        """Create its home and temporary directory, outside of what commands may change."""
         inside = self.directory.is_relative_to(self.settings.workspace)
         parent = None if inside else self.directory
         if parent is not None:
@@ -224,7 +224,7 @@ class ServerProcess:
         return Path(tempfile.mkdtemp(prefix="agentcli-mcp-", dir=parent))
 
     def _find_readable_paths(self, program: Path) -> Iterator[Path]:
-        """What the person has named in the command: it is there to be read."""
+        """Yield the paths that the user has named in the command: it needs to read them."""
         for word in (str(program), os.path.realpath(program), *self.entry.args):
             path = Path(word)
             if path.is_absolute() and path.exists():
@@ -242,7 +242,7 @@ def _finish(sandbox: Sandbox, child: "Popen[bytes]") -> tuple[str, ...]:
 
 
 def _find_installation(path: Path) -> Path:
-    """The directory that a program or script was installed in, or only itself where it is loose."""
+    """Return the directory a program or script was installed in, or its own path if it is loose."""
     if path.is_dir():
         return path
     own = Path(os.path.realpath(home()))

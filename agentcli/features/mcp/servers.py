@@ -1,8 +1,8 @@
-"""The MCP servers of a session: from the person's files to tools, each started when it is needed.
+"""The MCP servers of a session: from the user's files to tools, each started when needed.
 
-Where no server is written down nothing is loaded. A server whose tools were accepted before costs
-nothing until one of them is called; the others are asked for theirs together, before the first
-request. Whatever goes wrong with one is a warning, and the others are as they were.
+If no server is configured, nothing is loaded. A server whose tools were accepted before costs
+nothing until one of them is called. The others are asked for their tools together, before the first
+request. A failure of one is a warning, and the others are not affected.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.session_sampling import ServerSampling
 
 
-# What servers ask the person of a session: always with the server's name, never by accident.
+# Questions of servers to the user: always with the server's name, never by accident
 
 
 QUESTIONS_MAX = 30
-"""Of one server in one session."""
+"""The most questions of one server in one session."""
 
 Warn = Callable[[str, str], None]
-"""A code for programs, and a sentence."""
+"""Takes a code for programs and a sentence for the user."""
 
 _REASONS = {
     "form": "the MCP server {0} asks you; what you type goes to it, so no passwords and no keys",
@@ -78,9 +78,9 @@ class ServerQuestions:
     async def ask_to_accept(
         self, entry: "ServerEntry", difference: "ToolListChange", *, before: str, now: str
     ) -> bool:
-        """Whether the person takes another list of tools than the one they had accepted.
+        """Return whether the user accepts a list of tools that differs from the accepted one.
 
-        `before`, `now`: all that the model is told of them."""
+        `before` and `now` are everything the model sees of these tools."""
         form = ServerForm(server=entry.name, kind="tools", message=str(difference))
         compared = diff.compare(before, now, path=f"the tools of {entry.name}")
         preview = Diff(
@@ -152,14 +152,14 @@ WrapOffers = Callable[[Iterable[tuple[ToolSpec, Load]]], Offers]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """How things stand with a server, for people."""
+    """The state of a server, for the user."""
 
     entry: "ServerEntry"
     status: str
     tools: "tuple[OfferedTool, ...]"
-    """As far as they are known."""
+    """The tools that are known so far."""
     log_path: Path | None
-    """Of what its process says besides; None: it has none, or was not started."""
+    """The log of its process's other output. None if it has no process or was not started."""
 
 
 class Servers:
@@ -175,7 +175,7 @@ class Servers:
         wrap_offers: WrapOffers = iter,
         problems: Sequence[str] = (),
     ) -> None:
-        """`keep_states`: around tools that may change the workspace."""
+        """`wrap_offers` wraps tools that may change the workspace."""
         self.entries = entries
         self.warnings = [Warned(code="mcp.entry", message=problem) for problem in problems]
         self._gate = gate
@@ -193,13 +193,13 @@ class Servers:
         )
         self._one_review_at_a_time = asyncio.Lock()
         self._listed: dict[str, Mapping[str, OfferedTool]] = {}
-        """What each server has offered last."""
+        """The last list of tools of each server."""
         self._reviews: set[str] = set()
-        """Lists of tools that the person was asked about, or warned of: once is enough."""
+        """Lists of tools that the user was asked about or warned of, so that it happens once."""
         self.library = ServerLibrary(self, gate, emit=emit)
         self.menu = ServerMenu(self)
         self.admit: Callable[[Offers], None] = _ignore_offers
-        """Takes the tools that a person has accepted in the middle of a session."""
+        """Takes the tools that the user has accepted during a session."""
         self._offered: dict[str, tuple[OfferedTool, ...]] = {}
         self._warned: set[str] = set()
         for entry in entries:
@@ -207,7 +207,7 @@ class Servers:
                 self._offered[entry.name] = accepted
 
     def iter_offers(self) -> Offers:
-        """The tools that are known by now."""
+        """Yield the tools that are known so far."""
         for entry in self.entries:
             yield from self._iter_server_offers(entry)
 
@@ -219,7 +219,7 @@ class Servers:
         return offers if entry.is_remote else self._wrap_offers(offers)
 
     def list_read_tools(self) -> set[str]:
-        """The tools that only read: their server says so, and so does the person."""
+        """Return the tools that only read. Both their server and the user must say so."""
         return {
             tool.spec(entry.name).name
             for entry in self.entries
@@ -228,7 +228,7 @@ class Servers:
         }
 
     async def discover_new(self) -> Offers:
-        """Asks all servers whose tools are not known, at once; their tools are accepted as told."""
+        """Ask all servers whose tools are unknown, in parallel, and accept the tools they name."""
         unknown = [entry for entry in self.entries if entry.name not in self._offered]
         ended = await asyncio.gather(*map(self._discover, unknown), return_exceptions=True)
         for entry, fault in zip(unknown, ended, strict=True):
@@ -239,7 +239,7 @@ class Servers:
         return (one for one in self.iter_offers() if one[0].source.removeprefix("mcp ") in names)
 
     async def list_tools(self, entry: "ServerEntry") -> "tuple[OfferedTool, ...]":
-        """What a server offers now. Raises ServerFault."""
+        """Return the tools that a server offers now. Raise ServerFault if it fails."""
         tools = await self.connect(entry).tools()
         self._warn_listing(entry)
         return tuple(tools.values())
@@ -263,7 +263,7 @@ class Servers:
         )
 
     async def restart_server(self, entry: "ServerEntry") -> Offers:
-        """Starts it anew, whatever came of it before. Raises ServerFault."""
+        """Restart a server, whatever its state. Raise ServerFault if it fails."""
         await self.connect(entry).restart()
         tools = await self.connect(entry).tools()
         self._warn_listing(entry)
@@ -274,11 +274,11 @@ class Servers:
         return self._iter_server_offers(entry)
 
     def read_stderr(self, entry: "ServerEntry") -> str:
-        """The last lines of its stderr, for people."""
+        """Return the last lines of its stderr, for the user."""
         return self._connections.read_stderr(entry)
 
     def set_sampling(self, sampling: "ServerSampling") -> None:
-        """Lets servers ask the model, as far as their entries say so."""
+        """Let servers ask the model, if their entries allow it."""
         self._connections.sampling = sampling
 
     async def close(self) -> None:
@@ -319,7 +319,7 @@ class Servers:
     async def _review_tools(
         self, entry: "ServerEntry", now: "Mapping[str, OfferedTool]"
     ) -> "Mapping[str, OfferedTool]":
-        """What is accepted of a server, once the person was asked about what has changed."""
+        """Return the accepted tools of a server, after asking the user about changes."""
         async with self._one_review_at_a_time:
             if self._listed.get(entry.name) is not now:
                 self._warn_listing(entry)
@@ -343,7 +343,7 @@ class Servers:
         self._reviews.add(new)
 
     def _accept(self, entry: "ServerEntry", tools: "Mapping[str, OfferedTool]") -> None:
-        """Where it cannot be stored it holds for this session."""
+        """Accept the tools. If they cannot be stored, they count for this session."""
         self._offered[entry.name] = tuple(tools.values())
         try:
             self._approvals.store(entry, self._offered[entry.name])
@@ -369,4 +369,4 @@ class Servers:
 
 
 def _ignore_offers(offers: Offers) -> None:
-    """Outside of a session nobody calls them."""
+    """Drop the tools: outside a session nothing calls them."""

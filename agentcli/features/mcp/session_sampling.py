@@ -1,5 +1,7 @@
-"""Servers that ask the session's model, where the person has let them: within the same budget, and
-through a dispatcher of their own, which runs nothing else."""
+"""Requests of servers to the session's model, if the user allows them.
+
+They share the session's budget, and go through a dispatcher of their own, which runs nothing else.
+"""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.sampling import SamplingReply, SamplingRequest, SamplingTool
 
 OUTPUT_TOKENS = 4_096
-"""Where the model does not say how much it can write."""
+"""The limit if the model does not state its own."""
 
 
 class ServerSampling:
@@ -39,7 +41,7 @@ class ServerSampling:
         clean: Clean,
         emit: Emit,
     ) -> None:
-        """`model`: the one in use by then."""
+        """`model` returns the model in use at that time."""
         self._model = model
         self._build_dispatcher = build_dispatcher
         self._clean = clean
@@ -52,7 +54,7 @@ class ServerSampling:
         running: Sequence[str],
         params: "SampleRequest",
     ) -> "SampleAnswer":
-        """`running`: the calls that the server is working on."""
+        """Answer a request to the model. `running` is the calls that the server is working on."""
         from agentcli.features.mcp.sampling import (
             make_sampling_input,
             make_sampling_result,

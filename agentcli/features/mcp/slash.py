@@ -1,4 +1,4 @@
-"""Commands about what the model can call: its tools, and the servers some of them come from."""
+"""Slash commands for what the model can call: its tools, and the servers of some of them."""
 
 from agentcli.features.context.render_tools import list_token_costs, list_tool_rows
 from agentcli.features.mcp.render_server import (

@@ -1,7 +1,7 @@
-"""Messages over the standard streams of a process that somebody else has started, confined or not.
+"""Messages over the standard streams of a process that the caller starts, sandboxed or not.
 
-One line is one message. Whatever else a server prints goes to its log and costs nothing more; bytes
-that are no UTF-8 are replaced; a line without end closes the connection, not the session.
+One line is one message. Other output of a server goes to its log and does no more harm. Bytes that
+are not UTF-8 are replaced. An endless line closes the connection, not the session.
 """
 
 import asyncio
@@ -23,15 +23,14 @@ from agentcli.features.mcp.faults import UNUSABLE
 from agentcli.system import process
 from agentcli.system.process import AFTER_TIMEOUT, Pipe, Sink
 
-# A stream of messages with a look at each on its way: it goes on as it is, changed, or not at
-# all.
+# A stream of messages with a filter: each one passes unchanged, changed, or not at all
 
 
 Incoming: TypeAlias = SessionMessage | Exception
 
 
 class MessageStream(Protocol):
-    """As far as a stream is needed here."""
+    """The part of a stream that is used here."""
 
     async def receive(self) -> Incoming: ...
     async def __anext__(self) -> Incoming: ...
@@ -39,7 +38,7 @@ class MessageStream(Protocol):
 
 
 Look: TypeAlias = Callable[[Incoming], Awaitable[Incoming | None]]
-"""None: it goes no further."""
+"""Returns None to drop the message."""
 
 
 class MessageFilter:
@@ -84,7 +83,7 @@ Streams: TypeAlias = tuple[ObjectReceiveStream[Incoming], ObjectSendStream[Sessi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handles:
-    """The ends of a server's streams that are the server's."""
+    """The server's ends of its streams."""
 
     stdin: int
     stdout: int
@@ -95,21 +94,21 @@ class Handles:
 class StartedServer:
     process: "Popen[bytes]"
     tag: str
-    """In the environment of all that it starts."""
+    """The tag in the environment of everything that it starts."""
     finish: Callable[[], tuple[str, ...]]
-    """Once, after it has ended: clears up, and says what has to be said about it."""
+    """Called once after the end: cleans up and returns remarks for the user."""
 
 
 Launch: TypeAlias = Callable[[Handles], StartedServer]
-"""Raises OSError. Takes milliseconds, from any thread."""
+"""Raises OSError. Takes milliseconds, and may run in any thread."""
 
 
 @dataclass(slots=True)
 class ServerEnd:
-    """How a server's process ended, as far as it has."""
+    """The end of a server's process, as far as it is known."""
 
     is_silent: bool = False
-    """It has closed its stdout, and will say nothing more."""
+    """True if it has closed its stdout, so that nothing more can come."""
     returncode: int | None = None
     remarks: tuple[str, ...] = ()
 
@@ -118,7 +117,7 @@ class ServerEnd:
 async def stdio_transport(
     launch: Launch, *, log: Sink, demise: ServerEnd
 ) -> AsyncIterator[Streams]:
-    """`log` takes what the server says to people; it is closed in the end."""
+    """Start a server and connect to it. `log` takes its stderr, and is closed in the end."""
     errors = Pipe(log)
     stdin, to_server = os.pipe()
     from_server, stdout = os.pipe()
@@ -143,7 +142,7 @@ async def stdio_transport(
 
 
 async def _end_process(started: StartedServer, demise: ServerEnd) -> None:
-    """Its stdin is closed already, which tells it to leave; whoever does not is made to."""
+    """End the process. Its closed stdin asks it to exit; if it does not, signals follow."""
     with suppress(TimeoutError):
         async with asyncio.timeout(STOP_GRACE_S):
             demise.returncode = await process.wait_for_exit(started.process)
@@ -205,7 +204,7 @@ async def _receive(
 
 
 def _make_error_answer(text: str) -> JSONRPCError | None:
-    """For whoever waits for what is meant as an answer and is none; None: nobody does."""
+    """Return an error for the request that an invalid answer belongs to. None if there is none."""
     try:
         match json.loads(text):
             case {"id": str() | int() as request, "result": _} if not isinstance(request, bool):
@@ -224,7 +223,7 @@ def _make_error_answer(text: str) -> JSONRPCError | None:
 
 
 async def _line(reader: asyncio.StreamReader, log: Sink) -> bytes:
-    """Empty: there is no more."""
+    """Return the next line, or an empty one at the end."""
     try:
         return await reader.readline()
     except ValueError:

@@ -1,7 +1,7 @@
-"""A login at a server elsewhere: what was granted, and how it goes on every request.
+"""A login at a remote server: the tokens, and how each request carries them.
 
-A login belongs to one address. Its tokens are sent there and to the authorization server that gave
-them, and shown to nobody: not to the model, not on the screen, not in the log.
+A login belongs to one address. Its tokens are sent there and to the authorization server that
+issued them. They are never shown: not to the model, not on the screen, not in the log.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx2
 
 EARLY_S = 30.0
-"""Before the end of a token it is exchanged: a request takes its time."""
+"""The time before its expiry at which a token is exchanged, because a request takes time."""
 GRANTED = 200
 REFUSED = 401
 
@@ -23,20 +23,20 @@ REFUSED = 401
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
     url: str
-    """Of the server, as it was logged in to."""
+    """The address of the server at login."""
     issuer: str
-    """Who gave the tokens; empty: a server that does not say."""
+    """The issuer of the tokens; empty if the server does not say."""
     token_endpoint: str
     client_id: str
     access_token: str = field(repr=False)
     refresh_token: str = field(default="", repr=False)
     client_secret: str = field(default="", repr=False)
     secret_goes_in: str = "none"
-    """In the words of OAuth: client_secret_post, client_secret_basic, or none."""
+    """The OAuth name of the method: client_secret_post, client_secret_basic, or none."""
     resource: str = ""
     scope: str = ""
     expires_at: float | None = None
-    """None: the server does not say."""
+    """None if the server does not say."""
 
     @property
     def is_stale(self) -> bool:
@@ -51,7 +51,7 @@ class Login:
 
     @staticmethod
     def from_json(text: str) -> "Login | None":
-        """None: it is nothing that we have written."""
+        """Return the login, or None if the text was not written by us."""
         try:
             return Login(**json.loads(text))
         except (ValueError, TypeError):
@@ -59,7 +59,7 @@ class Login:
 
 
 class LoginStore(Protocol):
-    """Where the login at one server is kept."""
+    """The store for the login at one server."""
 
     def read(self) -> Login | None: ...
 
@@ -67,21 +67,21 @@ class LoginStore(Protocol):
 
 
 class StoredLogin(httpx2.Auth):
-    """Puts the token on each request, and exchanges it for a new one when it has run out.
+    """Adds the token to each request, and exchanges it for a new one when it has expired.
 
-    What cannot be exchanged is sent as it is: the server's refusal says the rest."""
+    A token that cannot be exchanged is sent unchanged: the server's refusal explains the rest."""
 
     def __init__(
         self, store: LoginStore, *, conceal: Callable[[str], None] = lambda secret: None
     ) -> None:
-        """`conceal`: told of every secret, before it can turn up anywhere."""
+        """`conceal` gets every secret before it can appear anywhere."""
         self._store = store
         self._conceal = conceal
         self._one_at_a_time = asyncio.Lock()
         self._login: Login | None = None
 
     def load(self) -> bool:
-        """Whether there is a login. Raises what the store raises."""
+        """Load the login and return whether there is one. Raise what the store raises."""
         self._login = self._store.read()
         for secret in self._login.secrets if self._login else ():
             self._conceal(secret)
@@ -108,14 +108,16 @@ class StoredLogin(httpx2.Auth):
             yield _with_token(request, self._login)
 
     def _build_refresh(self, sent: Login) -> httpx2.Request | None:
-        """None: another request, or another process, was quicker, or there is no way."""
+        """Return the refresh request.
+
+        None if another request or process was quicker, or if there is no refresh token."""
         self.load()
         self._login = self._login or sent
         is_old = self._login.access_token == sent.access_token
         return _refresh(self._login) if is_old and self._login.refresh_token else None
 
     async def _renew(self, response: httpx2.Response) -> None:
-        """All stays as it was where there is nothing new to be had."""
+        """Store the new tokens. If the response has none, change nothing."""
         await response.aread()
         granted = _parse_grant(response)
         if granted is None or self._login is None:
@@ -132,7 +134,7 @@ class StoredLogin(httpx2.Auth):
 
 
 def expiry(expires_in: Any) -> float | None:
-    """By our own clock; None: no end is known."""
+    """Return the time of expiry by our own clock, or None if it is unknown."""
     if isinstance(expires_in, bool) or not isinstance(expires_in, int | float):
         return None
     return time.time() + expires_in

@@ -1,7 +1,7 @@
-"""A server's tool as a tool of ours: the same dispatch, guard and record as any other.
+"""A server's tool as a tool of ours: the same dispatch, permissions and log as any other.
 
-It runs only as it was accepted: a tool whose description or arguments have changed since does not
-run until a person has looked at it.
+It runs only in the form that was accepted. If its description or arguments have changed, it does
+not run until the user has reviewed it.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from agentcli.types.tools import Effect, ErrorKind, Output, ToolContext, ToolSpe
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignCall:
     server_tool: str
-    """As the server calls it, whatever name models know it by."""
+    """The server's own name for it, whatever name models use."""
     arguments: dict[str, Any]
 
 
 Review: TypeAlias = Callable[[Mapping[str, OfferedTool]], Awaitable[Mapping[str, OfferedTool]]]
-"""From what a server offers now to what is accepted of it; a person may be asked on the way."""
+"""Takes the tools a server offers now, and returns the accepted ones. It may ask the user."""
 
 
 class ServerTool:
@@ -45,7 +45,7 @@ class ServerTool:
         return self._spec
 
     def parse(self, raw: Json) -> ForeignCall:
-        """Whether the values are right is for the server to say: its schema is its own."""
+        """Check the names only. The server checks the values: its schema is its own."""
         if not isinstance(raw, dict):
             raise _invalid("the arguments must be one JSON object")
         missing = [name for name in _list_required(self._offered.schema) if name not in raw]
@@ -54,7 +54,7 @@ class ServerTool:
         return ForeignCall(server_tool=self._offered.name, arguments=raw)
 
     def effect(self, args: ForeignCall) -> Effect:
-        """What a server says of its own harmlessness counts only where the person says so, too."""
+        """Return the effect. A server's claim that it only reads counts only if the user agrees."""
         entry = self._link.entry
         if self._offered.says_read_only and entry.only_reads(self._offered.name):
             return Effect.READ
@@ -78,7 +78,8 @@ class ServerTool:
         return await asyncio.to_thread(convert_result, result, self._keeping)
 
     def _check(self, now: Mapping[str, OfferedTool], accepted: Mapping[str, OfferedTool]) -> None:
-        """The model called the tool that it was told of: no other one runs in its place."""
+        """Raise ToolError unless the tool is the one that the model saw: no other may run
+        instead."""
         name, server = self._offered.name, self._link.entry.name
         if name not in now:
             raise ToolError(f"The MCP server {server} has no tool {name} any more.")
@@ -101,7 +102,9 @@ class ServerTool:
 
 
 def _list_required(schema: Json) -> Sequence[str]:
-    """Some servers also list what they have a default for: they fill it in themselves."""
+    """Return the required names, without those that have a default.
+
+    Some servers list these, too, and fill them in themselves."""
     match schema:
         case {"required": list(required), "properties": dict(properties)}:
             names = (name for name in required if isinstance(name, str))
@@ -115,7 +118,7 @@ def _has_default(field: Json) -> bool:
 
 
 def _make_failure(fault: ServerFault) -> Output:
-    """As text of the server's where it quotes the server, and else as words of our own."""
+    """Return a fault as the server's text if it quotes the server, or else raise it as our own."""
     kind = ErrorKind.TIMEOUT if fault.timed_out else ErrorKind.FAILED
     if fault.quotes_server:
         return Output.of(str(fault), error=kind)

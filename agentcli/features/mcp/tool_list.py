@@ -1,7 +1,7 @@
-"""A list of tools as a server sends it, made fit to be read: one bad tool costs nothing but itself.
+"""A server's list of tools, made valid: a bad tool affects nothing but itself.
 
-What a tool takes is completed only where that says nothing new: a tool is called with an object,
-whether its server says so or not. A tool that would need a guess is left out, and named.
+A schema is completed only if that adds no meaning: a tool takes an object, whether its server says
+so or not. A tool that would need a guess is left out, and named.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -28,11 +28,13 @@ Remark: TypeAlias = Callable[[str], None]
 
 
 class UnusableTool(Exception):
-    """Why a tool cannot be used."""
+    """The reason why a tool cannot be used."""
 
 
 def fit_message(item: Incoming, *, version: str, remark: Remark) -> Incoming:
-    """`version`: of the protocol. `remark`: takes a sentence about each tool that is left out."""
+    """Return the message with valid tools only. `version` is that of the protocol.
+
+    `remark` takes a sentence about each tool that is left out."""
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
     page = item.message.result
@@ -63,7 +65,7 @@ def _fit_tool(tool: Any, page: Page, version: str) -> Page:
 
 
 def object_schema(schema: Any) -> Page:
-    """Raises NotFit where no object is taken, or nobody can say what."""
+    """Return the schema of an object. Raise UnusableTool if it takes no object or is unclear."""
     if schema is None or schema is True:
         schema = {}
     if not isinstance(schema, dict):
@@ -76,7 +78,7 @@ def object_schema(schema: Any) -> Page:
 
 
 def _without_ref(schema: Page) -> Page:
-    """Providers want to see the properties at the root."""
+    """Resolve a reference at the root: providers want to see the properties there."""
     for _ in range(REFS_LIMIT):
         if "$ref" not in schema:
             return schema
@@ -97,7 +99,7 @@ def _resolve_reference(schema: Page, ref: Any) -> Page:
 
 
 def _is_valid(page: Page, version: str) -> bool:
-    """Whether it is only its tools that can be wrong."""
+    """Return whether a page is valid. Called without the tools, so that only they can be wrong."""
     try:
         validate_server_result(LIST_TOOLS, version, page)
     except (ValidationError, KeyError, ValueError):
@@ -116,7 +118,7 @@ def _name_tool(tool: Any, number: int) -> str:
     return f"its tool {show_controls(name[:SHOWN_CHARS])}"
 
 
-# All tools of a server, page by page, within limits.
+# All tools of a server, page by page, within limits
 
 
 PAGES_LIMIT = 200
@@ -124,7 +126,7 @@ TOOLS_LIMIT = 2_000
 
 
 async def list_all_tools(client: Client, remark: Remark) -> dict[str, OfferedTool]:
-    """None at all where the server has prompts or resources only."""
+    """Return all tools of a server: none if it has only prompts or resources."""
     try:
         return await _collect_tools(client, remark)
     except MCPError as error:

@@ -1,7 +1,7 @@
-"""The built-in tools for another program: the same judge, sandbox, checkpoints and record.
+"""The built-in tools for another program, with the same judge, sandbox, checkpoints and log.
 
-A call that comes in is recorded as a turn of its own, so that whatever reads sessions reads these,
-too: undo, audit, triage. Nobody can be asked: what no rule and no mode allows is denied.
+Each incoming call is recorded as a turn of its own, so that undo, audit and triage can read these
+sessions, too. There is no user to ask: a call that no rule and no mode allows is denied.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from agentcli.types.tools import (
 
 CLIENT = "client/mcp"
 SHOWN_CHARS = 200
-"""Of a call's arguments, for whoever waits for a task."""
+"""The most characters of a call's arguments in the progress of a task."""
 INSTRUCTIONS = (
     "Tools of agentcli for the workspace {workspace}. {commands} What is not allowed is denied "
     "with the option that would allow it."
@@ -66,7 +66,7 @@ OnProgress: TypeAlias = Callable[[str], None]
 
 class ToolServer:
     def __init__(self, settings: Settings) -> None:
-        """Raises AgentError."""
+        """Open a session for the calls. Raise AgentError if that fails."""
         project = load_project(settings.workspace, trust_project=settings.trust_project)
         self._settings = apply_project(settings, project)
         self._start = open_new(settings.sessions)
@@ -157,7 +157,7 @@ class ToolServer:
         return result
 
     async def close(self) -> None:
-        async with AsyncExitStack() as last_first:  # each of them, whatever becomes of the others
+        async with AsyncExitStack() as last_first:  # each of them, even if another fails
             last_first.callback(self._start.lock.release)
             last_first.callback(self._log.close)
             last_first.callback(self._journal.append, SessionEnded(exit_code=Exit.DONE))
@@ -178,7 +178,7 @@ class ToolServer:
             self._on_progress(event.text)
 
     async def _run_task(self, task: str, on_progress: OnProgress) -> Output:
-        """In a session of its own, with the model of the settings."""
+        """Run a task in a session of its own, with the model of the settings."""
 
         def listen(event: Event) -> None:
             if isinstance(event, CallJudged):
@@ -225,7 +225,7 @@ class ToolServer:
 
 
 class RunTaskTool:
-    """A whole task for a model. What it does is judged call by call, in a session of its own."""
+    """A whole task for a model. Each of its calls is judged, in a session of its own."""
 
     def __init__(self, run: Callable[[str, OnProgress], Awaitable[Output]]) -> None:
         self._run = run
@@ -264,7 +264,7 @@ def _convert_error(error: AgentError) -> ToolError:
 
 
 def _ignore_progress(text: str) -> None:
-    """No call is running."""
+    """Drop progress while no call is running."""
 
 
 def _build_reply(call: ToolCall) -> AssistantMessage:

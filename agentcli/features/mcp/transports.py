@@ -1,4 +1,4 @@
-"""A server that is a process of ours: where its complaints are kept, and how it ended."""
+"""The transports to servers. A local one is our process: its stderr is kept, and how it ended."""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,7 @@ class LocalMcpServer:
     def __init__(
         self, launch: Launch, *, log_path: Path, clean: Callable[[], OutputFilter]
     ) -> None:
-        """`clean`: takes out of what it says what may be kept nowhere."""
+        """`clean` removes from its output what may not be stored."""
         self._launch = launch
         self._log_path = log_path
         self._clean = clean
@@ -48,7 +48,7 @@ class LocalMcpServer:
         return self._demise.is_silent
 
     def last_words(self) -> str:
-        """To be put behind a sentence: how it ended, and where its stderr is."""
+        """Return how it ended and where its stderr is, to follow a sentence."""
         code = self._demise.returncode
         if code is None:
             how = ""
@@ -67,7 +67,7 @@ class LocalMcpServer:
 
     @property
     def said(self) -> str:
-        """The last lines of its stderr, for people."""
+        """Return the last lines of its stderr, for the user."""
         return self._said.last_lines(LAST_LINES) if self._said else ""
 
     @property
@@ -75,7 +75,7 @@ class LocalMcpServer:
         return self._said is not None and self._said.size_bytes > 0
 
 
-# A server that runs elsewhere, over Streamable HTTP, and what it last refused.
+# A remote server over Streamable HTTP, and its last refusal
 
 
 EVENT_BYTES = 32 * 1024 * 1024
@@ -117,14 +117,14 @@ class RemoteServer:
         return FaultContext(last_words=self._last_words, refusal=self._refusal)
 
     def _last_words(self) -> str:
-        """To be put behind a sentence: the status of its last answer, where that was a refusal."""
+        """Return the status of its last answer if that was a refusal, to follow a sentence."""
         if not self._refused:
             return ""
         since = f": {_SINCE[self._refused]}" if self._refused in _SINCE else ""
         return f" (HTTP status {self._refused}{since})"
 
     def _refusal(self) -> str:
-        """What a person can do about it, as a whole sentence; empty: it was not about them."""
+        """Return what the user can do about it, as a sentence. Empty if it is not about a login."""
         if self._refused != REFUSED:
             return ""
         name = self._entry.name
@@ -135,5 +135,5 @@ class RemoteServer:
 
     async def _note(self, response: httpx2.Response) -> None:
         is_message = "text/event-stream" in response.request.headers.get("Accept", "")
-        if response.request.method == "POST" and is_message:  # and nothing of a login's own
+        if response.request.method == "POST" and is_message:  # and not for a login itself
             self._refused = response.status_code if response.is_error else 0

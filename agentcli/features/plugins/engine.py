@@ -1,7 +1,7 @@
-"""Tools that the person has added: packages with an entry point, and files of their own.
+"""Tools added by the user: packages with an entry point, and the user's own files.
 
-Nothing is taken from the workspace, whose files a model can change. A plugin that cannot be used
-costs one warning: the built-in tools and the other plugins are as they were.
+Nothing is loaded from the workspace, whose files a model can change. A plugin that cannot be used
+gives one warning, and the built-in tools and other plugins are not affected.
 """
 
 import json
@@ -26,9 +26,9 @@ from agentcli.types.tools import Details, Effect, Output, Tool, ToolContext, Too
 
 GROUP = "agentcli.tools"
 FOLDER = "tools"
-"""Of single files, beside the settings file."""
+"""The folder of single files, beside the settings file."""
 TOOLS = "TOOLS"
-"""What such a file defines: callables without arguments, each of which makes a tool."""
+"""The name that a file defines: callables without arguments, each of which makes a tool."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -45,7 +45,7 @@ class Plugins:
             yield tool.spec, partial(self.tools.__getitem__, name)
 
     def load_plugin(self, source: str, load: Callable[[], Iterable[ToolFactory]]) -> None:
-        """All tools of one plugin, or none where one of them cannot be made."""
+        """Load all tools of one plugin, or none if one of them cannot be made."""
         try:
             with _convert_errors(), redirect_stdout(sys.stderr):
                 made = [PluginTool(make(), source=source) for make in load()]
@@ -72,7 +72,7 @@ class Plugins:
 
 
 class PluginTool:
-    """A tool as a plugin made it, except that it cannot say where it comes from."""
+    """A plugin's tool, which cannot choose the source it is reported under."""
 
     def __init__(self, tool: Tool, *, source: str) -> None:
         self._tool = tool
@@ -101,7 +101,7 @@ class PluginTool:
 
 
 def load_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -> Plugins:
-    """`import_path`: where packages are looked for; None: where Python does."""
+    """Load all plugins. `import_path` is where packages are looked for; None for Python's own."""
     plugins = Plugins()
     for name, info in _find_packages(sys.path if import_path is None else import_path, workspace):
         plugins.load_plugin(f"plugin {name}", partial(_load_entry_points, info))
@@ -113,10 +113,10 @@ def load_plugins(workspace: Path, *, import_path: Iterable[str] | None = None) -
 
 
 def _find_packages(import_path: Iterable[str], workspace: Path) -> Iterator[tuple[str, Path]]:
-    """The packages with an entry point for us, each where Python finds it first: their metadata.
+    """Yield the packages with an entry point for us, each with its first metadata on the path.
 
-    Found by their text: `importlib.metadata` takes as long to import as all the rest of the way
-    to the first request, and mostly there is nothing to find."""
+    They are found by their text. Importing `importlib.metadata` takes as long as the rest of the
+    way to the first request, and mostly there is nothing to find."""
     seen: set[str] = set()
     for directory in dict.fromkeys(os.path.realpath(entry) for entry in import_path if entry):
         if _is_model_writable(Path(directory), workspace):
@@ -124,7 +124,7 @@ def _find_packages(import_path: Iterable[str], workspace: Path) -> Iterator[tupl
         try:
             names = sorted(os.listdir(directory))  # noqa: PTH208 - a Path for each takes longer
         except OSError:
-            continue  # a zip file, or a directory that is not there
+            continue  # a zip file, or a missing directory
         for name in names:
             package = name.partition("-")[0].partition(".")[0]
             if not name.endswith((".dist-info", ".egg-info")) or package in seen:
@@ -135,7 +135,9 @@ def _find_packages(import_path: Iterable[str], workspace: Path) -> Iterator[tupl
 
 
 def _is_model_writable(directory: Path, workspace: Path) -> bool:
-    """In the workspace a model can write. Where Python itself is in it, that is decided already."""
+    """Return whether a model can write here, that is, whether it is in the workspace.
+
+    If Python itself is in the workspace, it is already trusted."""
     return directory.is_relative_to(workspace) and not directory.is_relative_to(
         os.path.realpath(sys.prefix)
     )
@@ -143,7 +145,7 @@ def _is_model_writable(directory: Path, workspace: Path) -> bool:
 
 def _has_entry_point(metadata: str) -> bool:
     try:
-        # Not by a Path either: there may be hundreds.
+        # Not with a Path either: there may be hundreds.
         with open(f"{metadata}/entry_points.txt", "rb") as file:  # noqa: PTH123
             return f"[{GROUP}]".encode() in file.read()
     except OSError:
@@ -171,7 +173,7 @@ def _load_factories(path: Path) -> Iterable[ToolFactory]:
     found = spec_from_file_location(name, path)
     assert found is not None and found.loader is not None, "it ends in .py"
     module = module_from_spec(found)
-    sys.modules[name] = module  # dataclasses and pydantic look their own module up
+    sys.modules[name] = module  # dataclasses and pydantic look up their own module
     found.loader.exec_module(module)
     if not hasattr(module, TOOLS):
         raise ToolError(f"it defines no {TOOLS}; write {TOOLS} = [MyTool]")
@@ -180,7 +182,7 @@ def _load_factories(path: Path) -> Iterable[ToolFactory]:
 
 
 def _check_spec(spec: Any) -> ToolSpec:
-    """Raises ToolError where it could not be declared to a model."""
+    """Return the spec. Raise ToolError if it cannot be declared to a model."""
     if not isinstance(spec, ToolSpec):
         raise ToolError(f"spec is {type(spec).__name__}, not ToolSpec")
     if not isinstance(spec.name, str) or not NAME.fullmatch(spec.name):
@@ -199,5 +201,5 @@ def _convert_errors() -> Iterator[None]:
         yield
     except ToolError:
         raise
-    except (Exception, SystemExit) as error:  # others wrote it: it may raise anything
+    except (Exception, SystemExit) as error:  # foreign code may raise anything
         raise ToolError(f"{type(error).__name__}: {error}") from error

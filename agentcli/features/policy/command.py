@@ -1,4 +1,4 @@
-"""`agentcli policy`: what the rules say to a call, and what they would have said to past ones."""
+"""`agentcli policy`: the verdict of the rules on a call, and on past calls."""
 
 from enum import StrEnum
 from pathlib import Path

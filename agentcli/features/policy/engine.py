@@ -1,4 +1,4 @@
-"""A policy without a session: what it says to a call, and what it would have said to past ones."""
+"""A policy without a session: its verdict on a call, and on the calls of past sessions."""
 
 import os
 import re
@@ -49,7 +49,7 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 class PolicyAnswer:
     explanation: Explanation
     layer: str
-    """The sandbox that a command would run in; empty: there is none."""
+    """The sandbox that a command would run in; empty if there is none."""
     why_no_layer: str = ""
 
 
@@ -59,7 +59,7 @@ class PolicyReplay:
     judged: list[RejudgedCall]
     reliefs: list[RuleProposal]
     unreadable: tuple[str, ...]
-    """Logs of which not all could be read, with the reason."""
+    """Logs that could not be read completely, with the reason."""
 
     @property
     def differences(self) -> list[RejudgedCall]:
@@ -67,7 +67,9 @@ class PolicyReplay:
 
 
 def explain_call(settings: Settings, query: str) -> PolicyAnswer:
-    """Raises UsageError for a query that is no call, SettingsError for rules that are none."""
+    """Return the verdict on a call.
+
+    Raise UsageError if the query is not a call, and SettingsError if the rules are invalid."""
     tool, tool_input = parse_query(query)
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     settings = apply_project(settings, project)
@@ -90,9 +92,10 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
 
 
 def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> PolicyReplay:
-    """`runs`: how far back, as 30d, 12h or 2w, or the number of the latest sessions.
+    """Judge the calls of past sessions again.
 
-    A sandbox is taken for granted: a policy is about calls, not about the machine.
+    `runs` is how far back (30d, 12h or 2w) or a number of latest sessions. A sandbox is assumed: a
+    policy is about calls, not about the machine.
     """
     own = load_rules(settings)
     places = _find_sessions(settings, runs)
@@ -129,7 +132,7 @@ def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> Policy
 
 
 def _find_layer(settings: Settings) -> tuple[str, str]:
-    """The layer that works here, by trying, or why none does."""
+    """Return the sandbox layer that works here, found by trying, or the reason why none does."""
     if settings.sandbox == "off":
         return "", "the sandbox is off"
     with tempfile.TemporaryDirectory(prefix="agentcli-policy-") as private:

@@ -1,4 +1,4 @@
-"""What rules say to a call, and what they would have said to past ones, in words or as JSON."""
+"""The verdict of the rules on a call, and on past calls, in words or as JSON."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ def show_explanation(settings: Settings, query: str, *, as_json: bool) -> Exit:
 
 
 def show_replay(settings: Settings, runs: str, *, mode: Mode | None, as_json: bool) -> Exit:
-    """Exits with a code of its own when something would differ: for checks in CI."""
+    """Show the replay. Exit with a code of its own if a verdict would differ, for checks in CI."""
     replay = replay_policy(settings, runs, mode=mode)
     for reason in replay.unreadable:
         sys.stderr.write(f"warning: not all of a session was read: {show_controls(reason)}\n")
@@ -167,7 +167,7 @@ def _format_call(one: RejudgedCall) -> str:
 
 
 def _format_input(tool_input: Json) -> str:
-    """The one argument a call is about, or all of them."""
+    """Return the one argument that a call is about, or all of them."""
     text = json.dumps(tool_input, ensure_ascii=False)
     if isinstance(tool_input, dict):
         subject = tool_input.get("command") or tool_input.get("path")

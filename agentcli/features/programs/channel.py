@@ -1,7 +1,7 @@
-"""The session's end of a program: takes its calls one by one, and answers each.
+"""The session's end of a program: receives its calls one by one, and answers each.
 
-Only the program's own time is counted: not how long its calls take, nor how long a person thinks
-about them. Whatever a program sends, it is a call like a model's, or it ends the program.
+Only the program's own time counts, not the time of its calls or of the user's decisions. Whatever a
+program sends is a call like a model's, or it ends the program.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 class ProgramTimeout(Exception):
-    """The program's time is over."""
+    """The program's time is used up."""
 
 
 class InvalidProgramCall(Exception):
-    """What came is no call, so nothing can be answered any more."""
+    """The program sent something that is not a call, so no more answers are possible."""
 
 
 class ProgramChannel:
     def __init__(self, *, dispatch: Dispatch, call_id: str, own_time_s: float) -> None:
-        """`call_id`: of the call that runs the program; it is the caller of all others."""
+        """`call_id` is the call that runs the program, and the caller of all its calls."""
         self._dispatch = dispatch
         self._call_id = call_id
         self._left_s = own_time_s
@@ -41,20 +41,22 @@ class ProgramChannel:
         self._tools: Mapping[str, Sequence[str]] = {}
         self.made = 0
         self.origins: dict[str, None] = {}
-        """Where text comes from that the program was given, if not from the workspace."""
+        """The origins of text given to the program that is not from the workspace."""
 
     def close_child_ends(self) -> None:
         os.close(self.child_stderr)
         os.close(self.child_stdin)
 
     def abandon(self) -> None:
-        """There is no child, and nothing was opened."""
+        """Close everything when no child was started, and nothing was opened."""
         self.close_child_ends()
         os.close(self._calls)
         os.close(self._answers)
 
     async def serve(self, program: str, tools: Mapping[str, Sequence[str]]) -> None:
-        """Until it is cancelled; raises OutOfTime or NotACall where the program must end."""
+        """Serve until cancelled.
+
+        Raise ProgramTimeout or InvalidProgramCall if the program must end."""
         self._tools = tools
         reader, writer = await self._open()
         try:
@@ -63,9 +65,9 @@ class ProgramChannel:
             while line := await self._in_own_time(_line(reader)):
                 name, given = _call(line)
                 await self._send(writer, await self._answer(name, given))
-            await self._in_own_time(asyncio.Event().wait())  # it calls no more, and still runs
+            await self._in_own_time(asyncio.Event().wait())  # no more calls, but it still runs
         except ConnectionError:
-            await self._in_own_time(asyncio.Event().wait())  # it has ended, or closed the line
+            await self._in_own_time(asyncio.Event().wait())  # it has ended, or closed the pipe
         finally:
             for transport in self._transports:
                 transport.close()

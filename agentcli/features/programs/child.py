@@ -1,9 +1,9 @@
 """The inside of `run_program`: runs a model's program with the tools as functions.
 
-It is given to whatever Python the sandbox has, as text, so it needs nothing but the standard
-library. Calls leave by what was stderr, and answers come by what was stdin; the program itself gets
-an empty stdin and one stream to print to. The sandbox is the wall. The audit hook only keeps a
-program on the way on which its calls are judged and recorded.
+It is passed as text to whatever Python the sandbox has, so it needs only the standard library.
+Calls go out by the former stderr, and answers come in by the former stdin. The program itself gets
+an empty stdin and one stream to print to. The sandbox provides the security. The audit hook only
+keeps a program on the path where its calls are judged and recorded.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 NAME = "<program>"
 OURS = "<string>"
-"""How Python calls what it is given by `-c`."""
+"""The file name that Python gives to code passed with `-c`."""
 
 _REFUSED = (
     *("subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty."),
@@ -30,7 +30,7 @@ _NOT_IMPORTED = ("ctypes", "_ctypes", "_posixsubprocess", "subprocess", "multipr
 
 
 class ToolError(Exception):
-    """A call failed or was denied. `kind` is why, in a word."""
+    """A call failed or was denied. `kind` is the reason, in one word."""
 
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class ToolError(Exception):
 
 
 class SessionLine:
-    """The connection to the session: one call at a time, whichever thread makes it."""
+    """The connection to the session: one call at a time, from any thread."""
 
     def __init__(self) -> None:
         self._answers = os.fdopen(os.dup(0), "rb")
@@ -50,7 +50,7 @@ class SessionLine:
     def receive(self) -> Any:
         line = self._answers.readline()
         if not line:
-            raise SystemExit(1)  # the session has ended, and nobody reads on
+            raise SystemExit(1)  # the session has ended, and nothing reads on
         return json.loads(line)
 
     def call(self, name: str, given: "dict[str, Any]") -> str:

@@ -1,4 +1,4 @@
-"""Programs that a model writes, where the person has switched them on: `programs = true`."""
+"""Programs that a model writes, if the user has enabled them with `programs = true`."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Tool, ToolResult, ToolSpec
 
 NOT_CALLABLE = frozenset(["run_program", "search_tools", "delegate", ANSWER_TOOL])
-"""By a program: they are about the conversation, not about the work."""
+"""Tools that a program cannot call: they are about the conversation, not the work."""
 
 
 class Programs:
@@ -39,7 +39,8 @@ class Programs:
             yield load_spec("run_program"), self._build_tool
 
     def connect(self, toolset: Toolset, dispatcher: Dispatcher) -> None:
-        """What their calls go through, which is made after the tools are known."""
+        """Set the toolset and dispatcher for their calls, which exist only after the tools are
+        known."""
         self._toolset, self._dispatcher = toolset, dispatcher
 
     def _build_tool(self) -> Tool:

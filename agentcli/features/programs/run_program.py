@@ -1,4 +1,4 @@
-"""run_program: a confined program of the model's, whose calls are judged like any other."""
+"""run_program: a sandboxed program by the model, whose calls are judged like any other."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
 from agentcli.types.verdicts import Grants, Sandbox
 
 LONGEST_S = 24 * 3600.0
-"""With all that its calls and the questions about them may take."""
+"""The limit with all the time of its calls and of the questions about them."""
 
 _CHILD = Path(__file__).with_name("child.py")
 
@@ -53,12 +53,12 @@ class RunProgramArgs(Arguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramHost:
-    """What a program runs on."""
+    """The environment that a program runs in."""
 
     workspace: Path
     out_dir: Path
     sandbox: Sandbox | None
-    """None: the person has turned it off."""
+    """None if the user has turned it off."""
     grants: Callable[[str], Grants]
     environ: Mapping[str, str]
     processes: ProcessTable
@@ -73,7 +73,7 @@ class RunProgram:
         dispatch: Dispatch,
         functions: Callable[[], Mapping[str, ToolSpec]],
     ) -> None:
-        """`functions`: the tools that a program may call, by name."""
+        """`functions` returns the tools that a program may call, by name."""
         self._ground = ground
         self._dispatch = dispatch
         self._functions = functions
@@ -143,7 +143,7 @@ class RunProgram:
         pipe: Pipe,
         tag: str,
     ) -> tuple[ProcessEnd, tuple[str, ...]]:
-        """How it ended, and what has to be said about that. Cancelled, it ends both sides."""
+        """Return how it ended, and remarks about that. If cancelled, end both sides."""
         tools = {name: _parameters(spec) for name, spec in self._functions().items()}
         serving = asyncio.ensure_future(channel.serve(args.program, tools))
         running = asyncio.ensure_future(process.run(child, pipe=pipe, tag=tag, timeout_s=LONGEST_S))

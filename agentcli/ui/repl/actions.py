@@ -1,4 +1,4 @@
-"""What the keys do: each action looks at the situation it is pressed in."""
+"""The actions of the keys. Each depends on the situation in which its key is pressed."""
 
 import asyncio
 import time
@@ -51,27 +51,27 @@ class Actions:
         }
 
     def run_task(self, work: Awaitable[Any]) -> None:
-        """Something that takes time; what goes wrong in it is not lost."""
+        """Run `work` as a task. An unexpected error in it ends the session and is not lost."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
 
         def on_done(task: "asyncio.Future[Any]") -> None:
             self._tasks.discard(task)
             error = None if task.cancelled() else task.exception()
-            # That the session cannot be had was said where it was found out.
+            # An AgentError was reported where it was found.
             if error is not None and not isinstance(error, AgentError):
                 self._repl.terminal.leave(error)
 
         task.add_done_callback(on_done)
 
     def note_key(self) -> None:
-        """Before each key: whether somebody is typing."""
+        """Note, before each key, that the user is typing."""
         if not self._repl.approvals.takes_keys:
             self._repl.composer.rhythm.touch()
             self._repl.approvals.postpone()
 
     def paste(self, data: str) -> None:
-        """Never an answer, and never sent by a newline in it."""
+        """Insert pasted text. It is never an answer, and a newline in it never sends it."""
         if self._repl.is_answering():
             self._repl.screen.answer.insert_text(" ".join(data.split()))
         elif self._repl.approvals.takes_keys:
@@ -102,14 +102,14 @@ class Actions:
         if composer.shell_mode or text.startswith(SHELL):
             self._submit_shell(text)
         elif is_slash_command(text):
-            # now: the keys that come with this one belong to the next line
+            # Now, because the keys that come with this one belong to the next line.
             composer.take_unrecorded()
             self.run_task(self._repl.slash.submit(text))
         elif text.strip():
             self._send(*composer.take())
 
     def _send(self, text: str, shown: str) -> None:
-        """What is said while a plan waits for an answer is about the plan."""
+        """Send a message. While a plan waits for an answer, the message is about the plan."""
         if isinstance(self._repl.approvals.pending, PendingPlan):
             self.answer_actions.plan.request_change(text)
         else:
@@ -213,7 +213,7 @@ class Actions:
             self._repl.turns.interrupt()
 
     def move_to_background(self) -> None:
-        """The command that is waited for; without one the key edits as it does in emacs."""
+        """Move the running command to the background. Without one, the key edits as in emacs."""
         repl, buffer = self._repl, self._repl.composer.buffer
         moved = repl.sessions.session.move_to_background() if repl.sessions.session else 0
         if moved:
@@ -254,15 +254,15 @@ class Actions:
         )
 
 
-# Lines that begin with a slash: offered while they are typed, checked, and run.
+# Slash commands
 
 
 MISTAKE_S = 5.0
-"""How long it is said that there is no such command."""
+"""The time for which the notice about an unknown command is shown."""
 
 
 class SlashCommandRunner:
-    """Implements the composer's `Menu`."""
+    """The lines that begin with a slash: completed, checked and run. Implements `SlashMenu`."""
 
     def __init__(self, repl: "Repl") -> None:
         self._repl = repl
@@ -272,7 +272,7 @@ class SlashCommandRunner:
         return registry.list_completions(typed, self._repl) if registry else []
 
     async def submit(self, line: str) -> None:
-        """A line that was taken out of the input, and goes back there if it cannot be run."""
+        """Run a line that was taken out of the input. Put it back there if it cannot be run."""
         repl = self._repl
         why_not = await self._find_fault(line)
         if why_not is not None:
@@ -281,17 +281,20 @@ class SlashCommandRunner:
             return
         repl.composer.remember(line)
         if (await repl.sessions.wait_for_registry()).find_fault(line):
-            repl.turns.send(line, line)  # it is a prompt of a server's
+            repl.turns.send(line, line)  # a server's prompt
         else:
             await self.run(line)
 
     async def run(self, line: str) -> None:
-        """A command that there is."""
+        """Run a command that exists."""
         self._repl.say(f"> {line}", "strong")
         await (await self._repl.sessions.wait_for_registry()).run(line, self._repl)
 
     async def _find_fault(self, line: str) -> str | None:
-        """None: it can be run. Why there is no session is said where that was found out."""
+        """Return why the line cannot be run, or None if it can.
+
+        Empty if there is no session: the reason was reported where it was found.
+        """
         registry = await self._repl.sessions.wait_for_registry()
         if registry.works_alone(line):
             return None

@@ -1,4 +1,4 @@
-"""What the answers to an open question do."""
+"""The actions for the answers to an open question."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.repl import Repl
 
 
-# What a person can answer to the question about a plan, and what comes of it.
+# The answers to the question about a plan
 
 
 PLAN_ACCEPTED = "Carry out the plan."
-"""What the model is sent when the person has agreed."""
+"""The message to the model when the user has accepted the plan."""
 PLAN_CHANGED = "This is the plan as I have changed it:"
 MODE_BY_LETTER: "dict[Letter, Mode]" = {"y": "ask", "a": "auto-edit"}
 
 
 def get_proposed_plan(host: CommandHost) -> str:
-    """The plan that the person has not decided on; empty where there is none."""
+    """Return the plan that the user has not decided on, or an empty string if there is none."""
     return host.session.plan_tracker.proposed if host.mode == "plan" else ""
 
 
 def apply_plan_answer(host: CommandHost, plan: str, answer: PlanAnswer) -> str:
-    """What is sent to the model next; empty: nothing is."""
+    """Apply the answer. Return what to send to the model next, or an empty string for nothing."""
     if answer.mode is None:
         planning = host.session.plan_tracker
         is_changed, planning.proposed = plan != planning.proposed, plan
@@ -101,7 +101,7 @@ class AnswerActions:
             self._choose(key, asked)
 
     def start_message(self, text: str) -> None:
-        """What was typed is no answer, so it is the beginning of a message."""
+        """Put typed text into the input: it is no answer, so it begins a message."""
         self._repl.composer.rhythm.touch()
         self._repl.composer.paste(text)
 
@@ -149,7 +149,7 @@ class AnswerActions:
             self._repl.approvals.allow()
 
     async def _fill_in(self, pending: PendingApproval, form: ServerForm) -> None:
-        """Whoever gives up is back at the question, which can still be answered."""
+        """Fill in a server's form. After giving up, the user can still answer the question."""
         values = await self._repl.terminal.hand_over(
             lambda: fill_in_until_answered(fill_in_on_terminal(form), pending.answer)
         )
@@ -187,7 +187,7 @@ class AnswerActions:
         self._repl.screen.layout.focus(self._repl.screen.input_window)
 
     def rescue_answer_line(self) -> None:
-        """It went away while its answer was being written: that is kept, and so is the keyboard."""
+        """Keep an answer whose question went away as it was written, and keep the keyboard."""
         self._repl.answer_keys.release()
         screen = self._repl.screen
         if screen.layout.has_focus(screen.answer_window):
@@ -201,7 +201,7 @@ class AnswerActions:
 
     async def _modify(self, pending: PendingApproval) -> None:
         given = self._repl.session.normalise_input(pending.question.call)
-        assert isinstance(given, dict)  # it would not be offered
+        assert isinstance(given, dict)  # otherwise it would not be offered
         name = next(key for key in EDITABLE if key in given)
         before = str(given[name])
         after = await self._repl.terminal.hand_over(

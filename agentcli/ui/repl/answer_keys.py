@@ -1,8 +1,8 @@
-"""Which keys answer an open question: those that cannot be the beginning of a message.
+"""The keys that answer an open question: those that cannot begin a message.
 
-A letter is held until it is certain that it stands alone. Another key behind it makes a word of
-both, which goes to the input, and the question has to wait for the input again. What would last
-longer than the session is not taken from a letter at all: the letter selects it, Enter agrees.
+A letter is held until it is certain that it stands alone. If another key follows, both make a
+word. The word goes to the input, and the question waits for the input again. A letter never gives
+an answer that lasts longer than the session: the letter selects it, and Enter agrees.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from agentcli.ui.repl.approval import (
 )
 
 CONFIRMED: frozenset[Letter] = frozenset({"a"})
-"""Letters that only select their answer."""
+"""The letters that only select their answer."""
 BACKSPACE = frozenset({"\x7f", "\x08"})
 ONE_READ_S = 0.02
-"""Keys that come so close together were not typed by hand."""
+"""Keys that come within this time were not typed by hand."""
 
 
 class AnswerKeys:
@@ -37,7 +37,7 @@ class AnswerKeys:
         changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`answer` is told a letter or `stop`; `write` puts text into the input."""
+        """`answer` takes a letter or `stop`; `write` puts text into the input."""
         self._approvals = approvals
         self._alone_s = alone_s
         self._clock = clock
@@ -45,10 +45,10 @@ class AnswerKeys:
         self._write = write
         self._changed = changed
         self._held: Letter | None = None
-        """Typed, and neither an answer nor text yet."""
+        """A typed letter that is neither an answer nor text yet."""
         self._held_at = 0.0
         self._enter_from = 0.0
-        """When Enter begins to agree to what the held letter has selected."""
+        """The time from which Enter agrees to what the held letter has selected."""
         self._timer: asyncio.TimerHandle | None = None
 
     def press(self, key: str) -> None:
@@ -69,7 +69,7 @@ class AnswerKeys:
                 self._letter(key, asked)
 
     def type(self, text: str) -> None:
-        """Take any other key: whoever pressed it is not answering."""
+        """Take any other key. It means that the user is not answering."""
         held = self._drop()
         self._approvals.postpone()
         is_key = text.startswith("\x1b") or (len(text) == 1 and not text.isprintable())
@@ -78,13 +78,13 @@ class AnswerKeys:
             self._write(written)
 
     def paste(self, text: str) -> None:
-        """Pasted text answers nothing, and makes text of a letter before it."""
+        """Put pasted text into the input, after a held letter. It answers nothing."""
         self.release()
         self._approvals.postpone()
         self._write(text)
 
     def release(self) -> None:
-        """Give a letter that can be no answer any more to the input."""
+        """Give a held letter that can no longer be an answer to the input."""
         if held := self._drop():
             self._write(held)
 
@@ -114,7 +114,7 @@ class AnswerKeys:
             self._answer(letter)
 
     def _stand_alone(self, asked: PendingApproval | PendingPlan) -> None:
-        """No other key has followed the letter, or Enter has."""
+        """Act on the held letter after no other key has followed it, or Enter has."""
         self._stop_timer()
         letter = self._held
         if letter is None or asked is not self._approvals.pending:
@@ -127,7 +127,7 @@ class AnswerKeys:
         self._changed()
 
     def _drop(self) -> str:
-        """Return the held letter, which is held and selected no longer."""
+        """Return the held letter, and no longer hold or select it."""
         self._stop_timer()
         held, self._held = self._held, None
         asked = self._approvals.pending
@@ -141,19 +141,19 @@ class AnswerKeys:
             self._timer = None
 
 
-# How somebody types: when the last key came, and how quickly letters follow each other.
+# The rhythm of typing: when the last key came, and how quickly letters follow each other
 
 
 ALONE_S = 0.25
-"""A letter is no part of a word if no key follows within this time, at least."""
+"""A letter is not part of a word if no key follows within at least this time."""
 ALONE_MAX_S = 1.0
 MARGIN = 1.2
-"""Whoever typed a letter that late may be a little later the next time."""
+"""The factor for a typist who may be a little slower the next time."""
 REMEMBERED = 32
 
 
 class Rhythm:
-    """Times come from `clock`, in seconds."""
+    """The rhythm of the user's typing. Times come from `clock`, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -166,7 +166,7 @@ class Rhythm:
         self._last_key = self._clock()
 
     def add_letter(self, *, in_word: bool) -> None:
-        """Note a letter of the input. `in_word`: it stands behind another one."""
+        """Note a letter of the input. `in_word` is True if it follows another letter."""
         now = self._clock()
         gap_s = now - self._last_letter
         if in_word and gap_s <= ALONE_MAX_S:
@@ -179,6 +179,6 @@ class Rhythm:
     def alone_s(self) -> float:
         """Return how long no key may follow a letter for it to stand alone.
 
-        Slow typists get longer: a word of theirs must not fall apart into answers.
+        Slow typists get longer: their words must not break up into answers.
         """
         return min(ALONE_MAX_S, max(ALONE_S, MARGIN * max(self._gaps, default=0.0)))

@@ -1,7 +1,7 @@
-"""A question to the person that nobody answers by accident.
+"""A question to the user that nobody answers by accident.
 
-It waits for a message that is being written, lets a moment pass before a key counts, has nothing
-selected, and does not take a yes to what was not shown.
+It waits for a message that is being written, and ignores keys for a moment after it is drawn.
+Nothing is selected, and it accepts no yes to what was not shown.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from agentcli.types.verdicts import Mode, Question, Verdict
 from agentcli.ui.render.wording import USER_SAID_INSTEAD, USER_SAID_NO
 
 TYPING_S = 1.0
-"""A key within this time means: somebody is typing."""
+"""The user is typing if a key came within this time."""
 PAUSE_S = 1.5
-"""Without a key for so long, somebody who typed has stopped; a message may still wait there."""
+"""A user who typed has stopped after this time without a key. A message may still be unsent."""
 GRACE_S = 0.3
-"""After the question was drawn, until a key counts."""
+"""The time after the question is drawn until a key counts."""
 LOOK_S = 0.1
-"""Between two looks at whether somebody still types."""
+"""The interval between two checks whether the user still types."""
 
 Letter = Literal["y", "s", "a", "n", "e", "v", "m"]
 LETTERS: tuple[Letter, ...] = ("y", "s", "a", "n", "e", "v", "m")
@@ -31,12 +31,12 @@ LASTING_LETTERS = frozenset({"s", "a"})
 SERVER_LETTERS: tuple[Letter, ...] = ("y", "n", "v")
 PLAN_LETTERS: tuple[Letter, ...] = ("y", "a", "n", "e", "m")
 EDITABLE = ("command", "new_text", "content", "patch")
-"""The arguments of tools that a person would want to change before they run."""
+"""The arguments of tools that a user may want to change before they run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOffer:
-    """What the two lasting answers would store, and why one of them cannot be had."""
+    """The rules that the two lasting answers would store, and why one of them is not available."""
 
     rules: tuple[str, ...] = ()
     session: str = ""
@@ -46,7 +46,7 @@ class RuleOffer:
     editable: bool = True
 
     def find_obstacle(self, letter: Letter) -> str:
-        """Empty: it can be chosen."""
+        """Return why the answer is not available, or an empty string if it is."""
         if letter == "a" and not self.rules:
             return self.reason or "no rule can name it"
         if letter == "m" and not self.editable:
@@ -59,23 +59,26 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class PendingQuestion:
-    """A question on the screen, whatever it is about."""
+    """A question on the screen, about anything."""
 
     opened: bool = False
     counts_from: float = float("inf")
-    """When keys begin to be answers; never before it was drawn."""
+    """The time from which keys are answers, never before the question was drawn."""
     is_wanted: bool = False
-    """The user has asked for it, even over a message that is being written."""
+    """True if the user has asked for the question, even over a message that is being written."""
     selected: int | None = None
     awaits_enter: bool = False
-    """A letter has selected it, and Enter agrees."""
+    """True if a letter has selected an answer and Enter agrees to it."""
     instead: bool = False
-    """What to do instead is being typed."""
+    """True while the user types what to do instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer:
-    """`mode`: follow the plan, in that mode. `instead`: what to change. Neither: it stays open."""
+    """The answer to a plan: follow it in `mode`, or change it as `instead` says.
+
+    With neither, the question stays open.
+    """
 
     mode: Mode | None = None
     instead: str = ""
@@ -83,7 +86,7 @@ class PlanAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class PendingPlan(PendingQuestion):
-    """Whether the plan that was just said is the one to follow."""
+    """The question whether to follow the plan that was just proposed."""
 
     plan: str
     answer: "asyncio.Future[PlanAnswer]"
@@ -98,22 +101,22 @@ class PendingPlan(PendingQuestion):
 
 @dataclass(slots=True, kw_only=True)
 class PendingApproval(PendingQuestion):
-    """Whether a call may run."""
+    """The question whether a call may run."""
 
     question: Question
     offer: RuleOffer
     position: tuple[int, int]
-    """Which call of how many in the same reply."""
+    """The number of the call, and the number of calls in the same reply."""
     answer: "asyncio.Future[Verdict]"
     is_cut: bool = True
-    """Not all of it is on the screen; so it is until it was drawn."""
+    """True if part of the call is not on the screen. True until it is drawn."""
     hides_rules: bool = False
-    """What the lasting answers would store is not on the screen."""
+    """True if the rules that the lasting answers would store are not on the screen."""
     was_viewed: bool = False
 
     @property
     def letters(self) -> tuple[Letter, ...]:
-        """What there is to answer: a server's question takes nothing that would last."""
+        """The possible answers. A server's question has no lasting ones."""
         return LETTERS if self.question.form is None else SERVER_LETTERS
 
     def offers(self, letter: Letter) -> bool:
@@ -122,7 +125,7 @@ class PendingApproval(PendingQuestion):
         return not self.offer.find_obstacle(letter) and not self._is_locked(letter)
 
     def _is_locked(self, letter: Letter) -> bool:
-        """Whether it agrees to something that was not shown."""
+        """Return whether the answer agrees to something that was not shown."""
         hidden = (self.is_cut and letter in AGREEING_LETTERS) or (
             self.hides_rules and letter in LASTING_LETTERS
         )
@@ -130,7 +133,7 @@ class PendingApproval(PendingQuestion):
 
 
 class ApprovalPrompt:
-    """Implements `types.verdicts.Asker` on a screen whose input must not be disturbed."""
+    """Implements `types.verdicts.AskUser` on a screen whose input must not be disturbed."""
 
     def __init__(
         self,
@@ -142,7 +145,7 @@ class ApprovalPrompt:
         on_change: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`changed`: what is shown has to be drawn anew."""
+        """`on_change` is called when the screen has to be drawn again."""
         self.pending: PendingApproval | PendingPlan | None = None
         self._is_composing = is_composing
         self._measure_quiet_s = measure_quiet_s
@@ -162,7 +165,7 @@ class ApprovalPrompt:
         return await self._wait_for_answer(asked, asked.answer)
 
     async def ask_about_plan(self, plan: str) -> tuple[PlanAnswer, str]:
-        """The answer, and the plan as the person left it."""
+        """Return the answer, and the plan as the user edited it."""
         asked = PendingPlan(plan=plan, answer=asyncio.get_running_loop().create_future())
         return await self._wait_for_answer(asked, asked.answer), asked.plan
 
@@ -183,7 +186,7 @@ class ApprovalPrompt:
 
     @property
     def is_waiting(self) -> bool:
-        """There is a question, and the keyboard still belongs to the input."""
+        """True if there is a question and the keyboard still belongs to the input."""
         return self.pending is not None and not self.pending.opened
 
     @property
@@ -192,7 +195,7 @@ class ApprovalPrompt:
 
     @property
     def takes_keys(self) -> bool:
-        """Until the first answer: what else was typed with it is no other one."""
+        """True until the first answer. Other keys typed with it are no further answers."""
         asked = self.pending
         if asked is None or not asked.opened or asked.answer.done():
             return False
@@ -200,20 +203,20 @@ class ApprovalPrompt:
         return is_free and self._clock() >= asked.counts_from
 
     def open_now(self) -> None:
-        """The user asks for the question, whatever is being written."""
+        """Open the question because the user asks for it, whatever is being written."""
         self._open_now.set()
         if self.pending is not None and self.pending.opened:
             self.pending.is_wanted = True
             self.rest()
 
     def note_shown(self) -> None:
-        """After each drawing: keys that were typed before it do not count."""
+        """Start the grace period after a drawing. Keys typed before it do not count."""
         asked = self.pending
         if asked is not None and asked.opened and asked.counts_from == float("inf"):
             asked.counts_from = self._clock() + GRACE_S
 
     def postpone(self) -> None:
-        """A key has gone to the input: whoever typed it means to type on."""
+        """Postpone the answers after a key went to the input: the user means to type on."""
         asked = self.pending
         if asked is not None:
             asked.is_wanted = False
@@ -221,7 +224,7 @@ class ApprovalPrompt:
                 asked.counts_from = self._clock() + PAUSE_S
 
     def rest(self) -> None:
-        """Count no key before the question was drawn anew."""
+        """Count no key until the question is drawn again."""
         if self.pending is not None:
             self.pending.counts_from = float("inf")
             self._on_change()
@@ -253,7 +256,7 @@ class ApprovalPrompt:
         self._resolve(Verdict(decision="deny", by="person", reason=reason))
 
     def dismiss(self) -> None:
-        """Gives a server's question no answer, which is not the same as a no."""
+        """Give a server's question no answer, which is not the same as a no."""
         self._resolve(Verdict(decision="ask", by="person", reason="the person gave no answer"))
 
     def modify(self, new_input: Json) -> None:
@@ -281,7 +284,10 @@ class ApprovalPrompt:
             self.pending.answer.set_result(verdict)
 
     async def _wait_until_idle(self) -> None:
-        """A question never opens over a message: that is sent or cleared first, or it is wanted."""
+        """Wait until the input is empty and the user has stopped typing, or asks for the question.
+
+        A question never opens over a message: the user sends or clears the message first.
+        """
         if self._measure_quiet_s() >= TYPING_S and not self._is_composing():
             return
         while self._is_composing() or self._measure_quiet_s() < PAUSE_S:

@@ -1,7 +1,7 @@
-"""An open question as rows of the live region: what would happen, why it is asked, the answers.
+"""An open question as rows of the live region: the call, why it is asked, the answers.
 
-All of the command and all of the diff, wrapped and never clipped; where that does not fit, its
-beginning and its end, and the question knows that something is not shown.
+The whole command and the whole diff are wrapped and never clipped. If they do not fit, only the
+beginning and the end are shown, and the question records that something is not shown.
 """
 
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ from agentcli.ui.render.paint import Paint, escape, fold, style_escaped, wrap
 from agentcli.ui.render.wording import format_child_name, format_child_task, format_target
 from agentcli.ui.repl.approval import LETTERS, PLAN_LETTERS, Letter, PendingApproval, PendingPlan
 
-# The answers to an open question as rows: the same letters in the same order for every tool.
+# The answers: the same letters in the same order for every tool
 
 
 Density = Literal["rows", "flowing", "short"]
-"""A row for each; one behind the other; those that can be given now, in few words."""
+"""One answer per row; several in a row; or only the available ones, in few words."""
 
 _ANSWER_LABELS: dict[Letter, str] = {
     "y": "yes, once",
@@ -47,15 +47,15 @@ _SHORT_LABELS: dict[Letter, str] = {
 _SERVER_LABELS = {"form": "yes, fill it in", "url": "yes, open it", "tools": "yes, accept them"}
 _SINGLE_ROW_LETTERS: tuple[Letter, ...] = ("v", "m")
 _CONFIRM = "press Enter, "
-"""Before what a selected answer stores."""
+"""The text before what a selected answer stores."""
 _NOTE_INDENT = 6
 _NOTE_ROWS = 3
-"""Rules that take more are shown in full by `v`."""
+"""The most rows for rules. `v` shows longer ones in full."""
 
 
 @dataclass(frozen=True, slots=True)
 class _AnswerRows:
-    """As rows of terminal codes, and how wide the last of them is."""
+    """One answer as rows of terminal codes, and the width of the last row."""
 
     rows: list[str]
     cells: int
@@ -79,7 +79,7 @@ def render_answers(pending: PendingApproval, paint: Paint, density: Density) -> 
 
 
 def shows_rules(pending: PendingApproval, paint: Paint, density: Density) -> bool:
-    """Whether all of what the lasting answers would store is among the rows."""
+    """Return whether the rows show everything that the lasting answers would store."""
     notes = (
         _wrap_note(_CONFIRM + _render_stored_rule(pending, letter), paint) for letter in LETTERS
     )
@@ -87,7 +87,7 @@ def shows_rules(pending: PendingApproval, paint: Paint, density: Density) -> boo
 
 
 def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:
-    """As many in a row as fit."""
+    """Return the answers, as many in a row as fit."""
     rows: list[str] = []
     used = paint.width
     for answer in answers:
@@ -146,7 +146,7 @@ def _render_note(pending: PendingApproval, letter: Letter) -> str:
 
 
 def _render_stored_rule(pending: PendingApproval, letter: Letter) -> str:
-    """What a lasting answer would store."""
+    """Return what a lasting answer would store."""
     if letter == "s":
         return escape(pending.offer.session)
     if letter != "a" or not pending.offer.rules:
@@ -157,16 +157,16 @@ def _render_stored_rule(pending: PendingApproval, letter: Letter) -> str:
 BODY_SHARE = 0.6
 WHY_ROWS = 3
 ENDS_ROWS = 3
-"""Of a call that does not fit: its beginning, how much is not shown, its end."""
+"""The rows of a call that does not fit: its beginning, how much is hidden, its end."""
 DENSITIES: tuple[Density, ...] = ("rows", "flowing", "short")
 ROOMY_COLUMNS = 60
-"""Columns that are enough to say more than that a question waits."""
+"""The columns needed to say more than that a question waits."""
 WAITING_NOTE = "keys go to your message; tab to answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """Where a command would run, for the line that says so."""
+    """The workspace and the sandbox of a command, for the line that shows them."""
 
     workspace: str
     sandbox: str
@@ -175,9 +175,9 @@ class CommandContext:
 def render_panel(
     pending: PendingApproval, paint: Paint, *, context: CommandContext, rows: int, takes_keys: bool
 ) -> list[str]:
-    """At most `rows` rows. Notes in `asked` what of the question is not among them.
+    """Return at most `rows` rows. Record in `pending` what part of the question they do not show.
 
-    The answers make room for the call: they stand closer together rather than hide a line of it.
+    The answers make room for the call: they move closer together rather than hide a line of it.
     """
     head, body = (
         _render_panel_header(pending, paint, takes_keys=takes_keys),
@@ -217,7 +217,7 @@ def _render_footer(
 
 
 def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
-    """All of what would be done, wrapped."""
+    """Return all of the call, wrapped."""
     match pending.question.preview:
         case Diff() as diff:
             return render_diff(diff, paint, whole=True).rstrip("\n").split("\n")
@@ -239,7 +239,7 @@ def render_question(pending: PendingApproval, paint: Paint) -> str:
 
 
 def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
-    """For a pager: with what the lasting answers would store."""
+    """Return the question for a pager, with what the lasting answers would store."""
     lasting = [
         _apply_dim(paint, f"  [{letter}] {what}")
         for letter, what in (("s", pending.offer.session), ("a", ", ".join(pending.offer.rules)))
@@ -249,7 +249,7 @@ def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
 
 
 def _render_panel_header(pending: PendingApproval, paint: Paint, *, takes_keys: bool) -> list[str]:
-    """On a second row what does not fit in the first."""
+    """Return the header. What does not fit in the first row goes into a second."""
     call = pending.question.call
     index, count = pending.position
     needed = "needs an answer" if pending.question.form else "needs approval"
@@ -313,7 +313,7 @@ def _render_why(question: Question, paint: Paint, context: CommandContext) -> li
 
 
 def _render_task(question: Question, paint: Paint) -> list[str]:
-    """What the child agent that asks was sent to do; none where no child asks."""
+    """Return the task of the child agent that asks, or nothing if no child asks."""
     if question.child is None:
         return []
     return [
@@ -336,7 +336,7 @@ def _apply_dim(paint: Paint, text: str) -> str:
     return paint.apply_style(text, paint.theme.dim)
 
 
-# The question about a plan as rows of the live region; the plan itself stands above them.
+# The question about a plan, below the plan itself
 
 
 _PLAN_LABELS: dict[Letter, str] = {

@@ -1,6 +1,7 @@
 """Resources and prompts of servers in the menus of the input.
 
-Before a colon stand the servers' names, which cost nothing; after it what the server itself lists.
+Before a colon the menu lists the servers' names, which cost nothing. After it, the menu lists what
+the server itself lists.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from agentcli.features.mcp.attachments import ServerMenu
 
 
-# How well a few typed letters fit a name: all of them, in order, the closer together the better.
+# Fuzzy matching: all typed letters, in order, the closer together the better
 
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ T = TypeVar("T")
 def find_best(
     query: str, items: Iterable[T], *, text: Callable[[T], str] = str, limit: int = 50
 ) -> list[T]:
-    """The items that fit, best first; among equals the shorter, then as they came."""
+    """Return the items that match, best first. Among equals the shorter wins, then the earlier."""
     wanted = query.lower()
     scored = []
     for index, item in enumerate(items):
@@ -34,7 +35,10 @@ def find_best(
 
 
 def score_match(query: str, name: str) -> tuple[int, int] | None:
-    """Lower is better, None is no fit. First counts where it fits, then how scattered it is."""
+    """Return a score, lower is better, or None if the name does not match.
+
+    The position of the match counts first, then how scattered it is.
+    """
     lowered = name.lower()
     base = lowered.rstrip("/").rfind("/") + 1
     at = lowered.find(query, base)
@@ -49,7 +53,7 @@ def score_match(query: str, name: str) -> tuple[int, int] | None:
 
 
 def _count_gaps(query: str, name: Sequence[str] | str) -> int | None:
-    """How many letters lie between those that were typed."""
+    """Return how many letters lie between the typed ones, or None if they do not all occur."""
     position, first = -1, None
     for letter in query:
         position = str(name).find(letter, position + 1)
@@ -61,11 +65,11 @@ def _count_gaps(query: str, name: Sequence[str] | str) -> int | None:
 
 class ServerCompletions:
     def __init__(self, get_menu: "Callable[[], ServerMenu | None]") -> None:
-        """None: there are no servers, or it is too early to know."""
+        """`get_menu` returns None if there are no servers, or if it is too early to know."""
         self._get_menu = get_menu
 
     async def complete_prompts(self, typed: str) -> list[tuple[str, str]]:
-        """For a line that is a slash and a word: what could stand there, and what it is."""
+        """Return completions with descriptions for a line that is a slash and a word."""
         menu = self._get_menu()
         if menu is None or " " in typed:
             return []
@@ -80,7 +84,7 @@ class ServerCompletions:
         ]
 
     async def complete_resources(self, typed: str) -> list[tuple[str, str]]:
-        """For what is typed behind an @."""
+        """Return completions with descriptions for what is typed after an @."""
         menu = self._get_menu()
         if menu is None or not typed:
             return []

@@ -1,6 +1,6 @@
 """The input: text over several lines, with history, completion, pastes as atoms, and shell mode.
 
-Text that was typed is never dropped: what leaves the input was sent, queued, or can be had back.
+Typed text is never dropped: text that leaves the input was sent or queued, or can be recalled.
 """
 
 import re
@@ -19,16 +19,16 @@ from agentcli.ui.repl.answer_keys import Rhythm
 from agentcli.ui.repl.completion import ServerCompletions
 from agentcli.ui.repl.mentions import WorkspaceFiles, find_typed_mention, format_mention
 
-# Pasted text that is too long to read in the input stands there as one character, an atom.
+# Pastes: text that is too long to read in the input is shown there as one character, an atom
 
 
 LINES_MIN = 10
 CHARACTERS_MIN = 800
 RECALLED_CHARACTERS_MIN = 20_000
-"""Of a text from the history: it is shown as it was written unless that would be a burden."""
+"""The length from which a text of the history is shown as an atom. Shorter ones stay as written."""
 
 _FIRST = 0x10F000
-"""In a plane for private use, beyond those that fonts put icons in."""
+"""The first character for atoms: in a private plane, beyond the icons of fonts."""
 _LAST = 0x10FFFD
 _ATOM = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -39,18 +39,18 @@ class Pastes:
         self._texts: dict[str, str] = {}
 
     def insert_paste(self, data: str) -> str:
-        """What to insert for a paste: itself, or an atom."""
+        """Return what to insert for a paste: the text itself, or an atom."""
         text = clean_paste(data)
         if _count_lines(text) < LINES_MIN and len(text) < CHARACTERS_MIN:
             return text
         return self._add_atom(text)
 
     def collapse_recalled(self, text: str) -> str:
-        """What to show of an earlier message."""
+        """Return what to show of an earlier message."""
         return self._add_atom(text) if len(text) >= RECALLED_CHARACTERS_MIN else text
 
     def find_repeated(self, data: str, before_cursor: str) -> str | None:
-        """The text of the atom before the cursor, if just that was pasted again."""
+        """Return the text of the atom before the cursor if the same text was pasted again."""
         text = self._texts.get(before_cursor[-1:])
         return text if text is not None and text == clean_paste(data) else None
 
@@ -76,12 +76,12 @@ class Pastes:
 
 
 def _count_lines(text: str) -> int:
-    """Of lines, of which the last may have its end."""
+    """Return the number of lines. The last one may end in a newline."""
     return text.removesuffix("\n").count("\n") + 1
 
 
 def clean_paste(data: str) -> str:
-    """One kind of line end, nothing a terminal would obey, nothing that cannot be encoded."""
+    """Return the text with one kind of line end. Atoms and surrogates are replaced."""
     text = data.replace("\r\n", "\n").replace("\r", "\n")
     return _SURROGATES.sub("\ufffd", _ATOM.sub("\ufffd", text))
 
@@ -120,10 +120,13 @@ SHELL = "!"
 
 
 class SlashMenu(Protocol):
-    """What the slash menu offers."""
+    """The completions of the slash menu."""
 
     def list_completions(self, typed: str) -> Iterable[tuple[str, str, int]]:
-        """For a line that begins with a slash: a text, what it is, and how much it replaces."""
+        """Return texts for a line that begins with a slash.
+
+        Each has its description and the number of letters it replaces.
+        """
         ...
 
 
@@ -151,7 +154,7 @@ class Composer:
 
     @property
     def text(self) -> str:
-        """All of it, with pastes in their places."""
+        """The whole text, with pastes expanded."""
         return self.pastes.expand(self.buffer.text)
 
     @property
@@ -164,17 +167,17 @@ class Composer:
 
     @property
     def is_used(self) -> bool:
-        """Whether somebody writes in it, or is about to."""
+        """True if the user writes in the input, or is about to."""
         return self.shell_mode or not self.is_empty
 
     def take(self) -> tuple[str, str]:
-        """The text, and as it was shown; the input is empty then, and the history has it."""
+        """Return the text, and the text as shown. Empty the input and add it to the history."""
         text, shown = self.take_unrecorded()
         self.remember(text)
         return text, shown
 
     def take_unrecorded(self) -> tuple[str, str]:
-        """The same, and nobody remembers it yet."""
+        """Do the same as `take`, but leave the history unchanged."""
         shown, text = self._render_shown(), self.text
         if self.shell_mode and not text.startswith(SHELL):
             text = f"{SHELL}{text}"
@@ -189,19 +192,19 @@ class Composer:
         self.buffer.document = Document(self.pastes.collapse_recalled(clean_paste(text)))
 
     def prepend_text(self, text: str) -> None:
-        """In front of what is being typed, which stays."""
+        """Insert text before what is being typed, which stays."""
         typed, before = self.buffer.text, self.pastes.collapse_recalled(clean_paste(text))
         self.buffer.document = Document(f"{before}\n{typed}" if typed else before)
 
     def clear(self) -> None:
-        """Up brings it back."""
+        """Clear the input. Up brings the text back."""
         if self.buffer.text.strip():
             self.buffer.history.append_string(self.text)
         self.shell_mode = False
         self._clear_buffer()
 
     def _clear_buffer(self) -> None:
-        self.buffer.document = Document()  # unlike a reset, this is told to who keeps the draft
+        self.buffer.document = Document()  # unlike a reset, this notifies the draft saver
         self.buffer.reset()
 
     def paste(self, data: str) -> None:
@@ -247,7 +250,7 @@ class _InputCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Only the asynchronous way is used."""
+        """Return nothing: only the asynchronous method is used."""
         return ()
 
     async def get_completions_async(

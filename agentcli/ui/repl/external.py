@@ -1,4 +1,4 @@
-"""What gets the terminal for a while: an editor, a pager, a question that is answered by a line."""
+"""Programs and questions that get the terminal for a while: an editor, a pager, a line to type."""
 
 import asyncio
 import os
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from agentcli.system import own_process
 
-# Lines from a terminal in its own line mode, read without stopping the event loop.
+# Lines from a terminal in its own line mode, read without blocking the event loop
 
 
 READ_BYTES = 65536
 
 
 class LineReader:
-    """One reader at a time. What was typed ahead is kept for the next."""
+    """The lines of a terminal, for one caller at a time. Keeps what was typed ahead."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -27,7 +27,7 @@ class LineReader:
         self._is_closed = False
 
     async def read_line(self) -> str | None:
-        """Without its newline; None: there will be no more."""
+        """Return the next line without its newline, or None at the end of input."""
         while b"\n" not in self._buffer and not self._is_closed:
             await self._read_more()
         if not self._buffer:
@@ -36,7 +36,7 @@ class LineReader:
         return line.decode("utf-8", "replace").rstrip("\r")
 
     def take_waiting(self) -> list[str]:
-        """Return the whole lines that were typed before now, without waiting for any."""
+        """Return the whole lines typed before now, without waiting for any."""
         while sys.platform != "win32" and not self._is_closed:
             if not select.select([self._descriptor], [], [], 0)[0]:
                 break
@@ -71,13 +71,13 @@ EDITORS = ("VISUAL", "EDITOR")
 
 
 async def edit_text(text: str, *, suffix: str, workspace: Path) -> str | None:
-    """The text as the editor left it; None: there is no editor, or it failed."""
+    """Return the edited text, or None if there is no editor or it failed."""
     return await asyncio.to_thread(_run_editor, text, suffix, workspace)
 
 
 async def ask_line(question: str) -> str:
-    """What the person answers on a line of its own; empty: nothing."""
-    # What is written to `sys.stdout` waits until the terminal is handed back.
+    """Return what the user types on a line of its own, or an empty string for nothing."""
+    # Text written to `sys.stdout` waits until the terminal is handed back.
     os.write(1, f"{question} ".encode("utf-8", "replace"))
     return (await LineReader(sys.stdin.fileno()).read_line() or "").strip()
 
@@ -122,13 +122,13 @@ def _run_pager(text: str, workspace: Path) -> None:
             stdout=None,
             stderr=None,
         )
-        # A pager that is left before its end closes the pipe.
+        # A pager that is quit before its end closes the pipe.
         pager.communicate(text.encode("utf-8", "replace"))
     except (OSError, ValueError):
         _page_by_hand(text)
 
 
 def _page_by_hand(text: str) -> None:
-    """Where there is no pager: all of it, and a key to go on."""
+    """Print the whole text and wait for a key, because there is no pager."""
     os.write(1, text.encode("utf-8", "replace") + b"\n[Enter goes on]")
     os.read(0, 1024)

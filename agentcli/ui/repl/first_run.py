@@ -1,4 +1,4 @@
-"""The first start without a model: four ways on, none of them a wall."""
+"""The first start without a model: four ways to go on, none of them a dead end."""
 
 import asyncio
 import getpass
@@ -30,7 +30,7 @@ AskLine = Callable[[str], str]
 
 
 def choose_model(settings: Settings, *, ask: AskLine = input) -> Settings | None:
-    """Settings with a model that can be asked; None: the person left."""
+    """Return settings with a usable model, or None if the user quit."""
     servers = asyncio.run(
         find_local_servers(dialect=find_dialect("openai-chat"), environ=os.environ)
     )
@@ -107,7 +107,7 @@ def _use_server(
 
 
 def _store_model(model: str) -> None:
-    """In a settings file of our own making only: what a person wrote is theirs."""
+    """Store the model, but only in a new settings file: a file of the user's stays unchanged."""
     path = get_settings_file()
     if path.exists():
         _say(f'to keep it, write in {path}: model = "{model}"\n')

@@ -1,7 +1,7 @@
 """A server's form, filled in line by line on a plain terminal.
 
-Nothing is filled in beforehand: what the server proposes stands in brackets, and only an empty line
-takes it. Nothing is sent before the person has seen all of it and said yes.
+Nothing is filled in beforehand. The server's default is shown in brackets, and only an empty line
+accepts it. Nothing is sent before the user has seen all of it and said yes.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from agentcli.types.messages import Json
 from agentcli.types.verdicts import FieldKind, FormField, FormValues, ServerForm, Verdict
 from agentcli.ui.repl.external import LineReader
 
-# What a person typed into a field of a form, as the value that the field wants.
+# Parsing what the user typed into a field
 
 
 Value = str | int | float | bool | list[str]
@@ -29,12 +29,12 @@ _NO = ("n", "no", "false")
 
 
 def parse_value(field: FormField, typed: str) -> Value:
-    """Raises ValueError, which says what would be right."""
+    """Return the value of a field. Raise ValueError, whose message says what would be right."""
     return _PARSERS[field.kind](field, typed.strip())
 
 
 def parse_default(field: FormField) -> Value | None:
-    """The server's proposal, as far as it is one that the field itself would take."""
+    """Return the server's default if the field itself would accept it."""
     default: Json = field.default
     if isinstance(default, list):
         default = ", ".join(map(str, default))
@@ -54,7 +54,7 @@ def format_value(value: Value) -> str:
 
 
 def describe_input(field: FormField) -> str:
-    """What can be typed, in a few words."""
+    """Return in a few words what can be typed."""
     match field.kind:
         case "boolean":
             return "yes or no"
@@ -168,13 +168,13 @@ _PARSERS: Mapping[FieldKind, Callable[[FormField, str], Value]] = {
 
 Say = Callable[[str], None]
 ReadLine = Callable[[], Awaitable[str | None]]
-"""None: there will be no more."""
+"""Returns the next line, or None at the end of input."""
 
 HELP = "An empty line takes what stands in [brackets], or leaves an optional field out."
 
 
 async def fill_in(form: ServerForm, *, say: Say, read_line: ReadLine) -> FormValues | None:
-    """None: the person gave up."""
+    """Return the values, or None if the user gave up."""
     say(f"\nThe MCP server {show_controls(form.server)} asks: {show_controls(form.message)}\n")
     say(f"{HELP} ctrl+d gives up.\n")
     values: FormValues = {}
@@ -190,27 +190,30 @@ async def fill_in(form: ServerForm, *, say: Say, read_line: ReadLine) -> FormVal
 
 
 async def fill_in_on_terminal(form: ServerForm) -> FormValues | None:
-    """On the terminal itself, which has to be in its own line mode."""
+    """Fill in a form on the terminal itself, which has to be in its own line mode."""
     return await fill_in(form, say=_say, read_line=LineReader(sys.stdin.fileno()).read_line)
 
 
 async def fill_in_until_answered(
     filling: Awaitable[FormValues | None], answer: "asyncio.Future[Verdict]"
 ) -> FormValues | None:
-    """Until the question is answered otherwise: an interrupt does not wait for a line."""
+    """Fill in a form until the question is answered another way.
+
+    An interrupt does not wait for a line.
+    """
     work = asyncio.ensure_future(filling)
     either: set[asyncio.Future[Any]] = {work, answer}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if work.done():
         return work.result()
     work.cancel()
-    await asyncio.wait({work})  # it has to let go of the keyboard before somebody else takes it
+    await asyncio.wait({work})  # it has to release the keyboard before anything else takes it
     _say("\n")
     return None
 
 
 async def ask_form(form: ServerForm, *, say: Say, read_line: ReadLine) -> Verdict:
-    """The whole question, where everything is asked in lines."""
+    """Ask the whole question in line mode."""
     while True:
         say("y yes, n no, c give no answer: ")
         answer = await read_line()
@@ -250,7 +253,7 @@ def _explain(field: FormField, say: Say) -> None:
 async def _fill_in_field(
     field: FormField, values: FormValues, *, say: Say, read_line: ReadLine
 ) -> bool:
-    """False: the person gave up."""
+    """Fill in one field. Return False if the user gave up."""
     default = parse_default(field)
     brackets = "" if default is None else f" [{show_controls(format_value(default))}]"
     while True:
@@ -283,5 +286,5 @@ def _is_yes(answer: str | None) -> bool:
 
 
 def _say(text: str) -> None:
-    """To the terminal itself: what is written to `sys.stdout` waits until it is handed back."""
+    """Write to the terminal itself: text for `sys.stdout` waits until it is handed back."""
     os.write(1, text.encode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""The branch of the workspace, with a star when something in it is changed.
+"""The branch of the workspace, with a star if something in it has changed.
 
-Its name is read from the repository at once, the changes are asked of git and not waited for, and
-none of the programs that the repository's own settings name is run.
+The name is read from the repository at once. Git lists the changes in the background. No program
+that the repository's own settings name is run.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from threading import Thread
 from agentcli.system.worktree import UncommittedChanges, find_branch
 
 PATIENCE_S = 0.05
-"""How long the first line of a session waits for git."""
+"""The longest time that the first line of a session waits for git."""
 _UNTRACKED = "??"
 
 
 class GitBranch:
-    """`name` is empty where there is no repository."""
+    """The name of the branch. `name` is empty if there is no repository."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -26,7 +26,7 @@ class GitBranch:
             self._refresh_thread.start()
 
     def wait_briefly(self) -> None:
-        """Takes what git has said by now, or says very soon."""
+        """Wait a moment for git. Use what it has reported by then."""
         if self.name:
             self._refresh_thread.join(PATIENCE_S)
 
@@ -43,5 +43,5 @@ class GitBranch:
 
 
 def _read_name(workspace: Path) -> str:
-    """Without the word before it."""
+    """Return the branch name without the word before it."""
     return find_branch(workspace).partition(" ")[2]

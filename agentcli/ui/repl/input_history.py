@@ -1,4 +1,4 @@
-"""What a person has typed in a project, kept on disk: the history, and the draft of a message."""
+"""The user's input in a project, stored on disk: the history, and the draft of a message."""
 
 import asyncio
 import hashlib
@@ -14,7 +14,7 @@ from prompt_toolkit.history import History
 from agentcli.system.parsing import parse_whole_number
 from agentcli.ui.repl.composer import Composer
 
-# The text in the input, kept on disk while it is being written, so that no end of us loses it.
+# Drafts: the text in the input, stored while it is written, so that no crash loses it
 
 
 SAVE_EVERY_S = 0.3
@@ -27,7 +27,7 @@ class Drafts:
         self._saved = ""
 
     def take_abandoned(self) -> str:
-        """The newest draft of a session that is no longer running; the older ones stay."""
+        """Take the newest draft of a session that is no longer running. Older ones stay."""
         dead = [path for path in self._directory.glob("draft-*") if not _is_alive(path)]
         for path in sorted(dead, key=_modification_time, reverse=True):
             with suppress(OSError, UnicodeDecodeError):
@@ -38,7 +38,7 @@ class Drafts:
         return ""
 
     def save(self, text: str) -> None:
-        """Whole or not at all. A disk that does not take it costs the draft, nothing else."""
+        """Save the whole draft or nothing. If the disk fails, only the draft is lost."""
         if text == self._saved:
             return
         self._saved = text
@@ -55,10 +55,13 @@ class Drafts:
 
 
 def _is_alive(path: Path) -> bool:
-    """A draft of this process counts as left behind: it has an earlier owner of the same number."""
+    """Return whether the draft's session is still running.
+
+    A draft with this process's id counts as abandoned: an earlier process had the same id.
+    """
     pid = parse_whole_number(path.name.removeprefix("draft-"))
     if pid is None:
-        return True  # one that is being written
+        return True  # a draft that is being written
     if pid == os.getpid():
         return False
     try:
@@ -77,7 +80,7 @@ def _modification_time(path: Path) -> float:
         return 0.0
 
 
-# What was sent in a project: one JSON line each, readable by its owner only, secrets masked.
+# The history: one JSON line per message, readable by its owner only, secrets masked
 
 
 ENTRIES_MAX = 2000
@@ -86,7 +89,7 @@ READ_BYTES_MAX = 2 * LINE_BYTES_MAX
 
 
 def find_project_directory(workspace: Path) -> Path:
-    """Where a project's history and drafts live: outside of the project."""
+    """Return the directory of a project's history and drafts, which is outside the project."""
     digest = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = "".join(c for c in workspace.name if c.isalnum() or c in "-_.")[:40] or "root"
     return user_state_path("agentcli", appauthor=False) / "projects" / f"{name}-{digest}"
@@ -98,10 +101,10 @@ class ProjectHistory(History):
         self._path = path
         self._mask = mask
         self.complaint = ""
-        """Why the file cannot be used, if it cannot."""
+        """The reason why the file cannot be used, if there is one."""
 
     def load_history_strings(self) -> Iterable[str]:
-        """The latest first, and no text twice."""
+        """Return the messages, latest first, without duplicates."""
         try:
             lines = _read_last_bytes(self._path).splitlines()
         except FileNotFoundError:
@@ -148,14 +151,14 @@ def _parse_entry(line: bytes) -> str:
 
 class InputHistory:
     def __init__(self, workspace: Path, *, mask: Callable[[str], str]) -> None:
-        """`mask`: takes secrets out of what is kept for good."""
+        """`mask` removes secrets from what is stored permanently."""
         directory = find_project_directory(workspace)
         self._drafts = Drafts(directory)
         self._reported: set[str] = set()
         self.history = ProjectHistory(directory / "history.jsonl", mask=mask)
 
     def take_complaint(self) -> str:
-        """Of a history that cannot be used; empty: there is none, or it was told before."""
+        """Return why the history cannot be used. Empty if it can, or if this was reported."""
         complaint = self.history.complaint
         if not complaint or complaint in self._reported:
             return ""
@@ -163,14 +166,14 @@ class InputHistory:
         return complaint
 
     def offer_draft(self, composer: Composer) -> bool:
-        """Whether a session that died left one: Up brings it back."""
+        """Return whether a dead session left a draft. Up brings it back."""
         draft = self._drafts.take_abandoned()
         if draft:
             composer.buffer.history.append_string(draft)
         return bool(draft)
 
     async def save_drafts(self, composer: Composer) -> None:
-        """Keeps what is being written, until it is cancelled."""
+        """Save what is being written, until cancelled."""
         changed = asyncio.Event()
         composer.buffer.on_text_changed += lambda _: changed.set()
         while True:

@@ -1,4 +1,4 @@
-"""Which key does what: one table, from which the keys are bound and `/keys` is printed."""
+"""The keys and their actions: one table, from which keys are bound and `/keys` is printed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,10 +27,10 @@ Action = Callable[[], None]
 class KeyRow:
     action: str
     keys: tuple[tuple[str, ...], ...]
-    """Each a sequence, in prompt-toolkit's words."""
+    """The key sequences, in prompt-toolkit's names."""
     label: str
     does: str
-    """For people, in every situation."""
+    """A description for users, for every situation."""
 
 
 TABLE: tuple[KeyRow, ...] = (
@@ -109,7 +109,7 @@ OTHER_KEYS = (
 
 
 def build_table(changes: Sequence[tuple[str, str]] = ()) -> tuple[KeyRow, ...]:
-    """With the person's own keys in it. Raises SettingsError for what cannot be bound."""
+    """Return the table with the user's own keys. Raise SettingsError if a key cannot be bound."""
     chosen = dict(changes)
     known = [row.action for row in TABLE]
     for action, keys in chosen.items():
@@ -145,13 +145,13 @@ def build_bindings(
     is_bare_shell: Callable[[], bool],
     rows: Sequence[KeyRow] = TABLE,
 ) -> KeyBindings:
-    """`is_bare_shell`: there is a prompt for a shell command, and nothing in it."""
+    """`is_bare_shell` returns whether there is a prompt for a shell command with nothing in it."""
     bound = KeyBindings()
     takes_answers = Condition(lambda: approvals.takes_keys and not is_answering())
     composing = ~takes_answers & ~is_searching & ~Condition(is_answering)
     for row in rows:
         for keys in row.keys:
-            # prompt-toolkit has its own idea of some of them, and a question takes every other key.
+            # prompt-toolkit binds some of them itself, and a question takes every other key.
             is_eager = row.action in _ALWAYS
             bound.add(*keys, filter=_build_filter(row, composing), eager=is_eager)(
                 _make_handler(actions[row.action])
@@ -174,7 +174,7 @@ _ALWAYS = frozenset({"redraw", "suspend", "transcript", "next_mode"})
 
 def _build_filter(row: KeyRow, composing: FilterOrBool) -> FilterOrBool:
     if row.action == "escape":
-        # Where vi is inserting, its own Esc comes first.
+        # In vi insert mode, vi's own Esc comes first.
         return to_filter(composing) & ~vi_insert_mode
     return ~is_searching if row.action in _ALWAYS else composing
 
@@ -198,7 +198,7 @@ def _bind_answers(bound: KeyBindings, answer_keys: AnswerKeys, takes_answers: Co
 
     @bound.add(Keys.Any, filter=takes_answers, eager=True)
     def _(event: KeyPressEvent) -> None:
-        """Any other key is no answer."""
+        """Take any other key, which is no answer."""
         answer_keys.type(event.data)
 
 

@@ -1,4 +1,4 @@
-"""Opens and closes the live session around its event loop: the terminal is given back, always."""
+"""The start and end of the live session around its event loop. Always gives the terminal back."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DOT = " · "
 HINTS = ("/help", "@file", "!shell", "ctrl+j newline", "ctrl+d exit")
 PATH_COLUMNS_MIN = 10
-"""With less room for it, the folder is left out."""
+"""The fewest columns for the folder. With less space, it is left out."""
 
 
 def run_repl(
@@ -42,7 +42,7 @@ def run_repl(
     load: Callable[[], LateImports],
     resume: "SessionPaths | None" = None,
 ) -> Exit:
-    """`model`: its name, as far as it is known before anything is loaded."""
+    """Run the live session. `model` is its name as far as known before anything is loaded."""
     began = time.monotonic()
     _log_to_file()
     stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
@@ -64,7 +64,7 @@ def run_repl(
 
 
 def _log_to_file() -> None:
-    """What libraries and we complain of must not stand in the middle of the screen."""
+    """Write log messages, ours and those of libraries, to a file and not onto the screen."""
     path = user_state_path("agentcli", appauthor=False) / "agentcli.log"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def _log_to_file() -> None:
 
 
 def _greet(settings: Settings, options: ReplOptions) -> None:
-    """Exactly two lines, which also keep the live region off the first row."""
+    """Print exactly two lines, which also keep the live region off the first row."""
     width = shutil.get_terminal_size().columns - 1
     shown = f"{render_first_line(settings, options, width)}\n{render_hints(width)}\n"
     sys.stdout.write(shown.translate(IN_ASCII) if is_ascii() else shown)
@@ -96,13 +96,13 @@ def render_first_line(settings: Settings, options: ReplOptions, width: int) -> s
 
 
 def render_hints(width: int) -> str:
-    """As many as fit."""
+    """Return as many hints as fit."""
     fitting = [DOT.join(HINTS[:count]) for count in range(len(HINTS) + 1)]
     return next(shown for shown in reversed(fitting) if len(shown) <= width or not shown)
 
 
 def shorten_start(path: str, width: int) -> str:
-    """Its end says most."""
+    """Cut the start of a path, because its end says most."""
     return path if len(path) <= width else f"…{path[len(path) - max(8, width - 1) :]}"
 
 

@@ -1,7 +1,7 @@
-"""The session in whole lines: for terminals that can do no more, and for screen readers.
+"""The session in whole lines, for simple terminals and for screen readers.
 
-Everything is printed once, when it is complete, and nothing is ever moved or redrawn. Not one
-control sequence is written.
+Everything is printed once, when it is complete. Nothing is ever moved or redrawn. No control
+sequence is written.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agentcli.log.paths import SessionPaths
 
 
-# The question about a call where there are only lines: typed answers, and nothing is redrawn.
+# The question about a call: typed answers, and nothing is redrawn
 
 
 APPROVAL_ANSWERS = "y once, s this session, a always, n no, or write what to do instead"
@@ -48,7 +48,7 @@ APPROVAL_ANSWERS = "y once, s this session, a always, n no, or write what to do 
 async def ask_for_approval(
     offer: RuleOffer, *, read: Callable[[], Awaitable[str | None]], write: Callable[[str], None]
 ) -> tuple[Verdict, Sequence[str]]:
-    """The verdict, and the rules to be stored with it."""
+    """Return the verdict, and the rules to store with it."""
     write(f"session: {escape(offer.session or offer.find_obstacle('s'))}\n")
     write(f"always: {escape(', '.join(offer.rules) or offer.find_obstacle('a'))}\n")
     while True:
@@ -61,7 +61,7 @@ async def ask_for_approval(
 
 
 def _parse_verdict(line: str, offer: RuleOffer) -> Verdict | None:
-    """None: it is no answer."""
+    """Return the verdict, or None if the line is no answer."""
     rule = ", ".join(offer.rules) or offer.session
     match line.lower():
         case "y" | "yes":
@@ -86,7 +86,7 @@ def _deny(reason: str) -> Verdict:
     return Verdict(decision="deny", by="person", reason=reason)
 
 
-# The question about a plan where there are only lines: typed answers, and nothing is redrawn.
+# The question about a plan: typed answers, and nothing is redrawn
 
 
 PLAN_ANSWERS = (
@@ -101,7 +101,7 @@ async def ask_about_plan(
     write: Callable[[str], None],
     workspace: Path,
 ) -> tuple[PlanAnswer | None, str]:
-    """The answer and the plan as the person left it. No answer: the person has left."""
+    """Return the answer, or None if the user quit, and the plan as the user edited it."""
     while True:
         write(f"\nplan: {PLAN_ANSWERS}: ")
         line = await read()
@@ -129,7 +129,7 @@ T = TypeVar("T")
 
 
 class LineMode:
-    """Implements `Desk` and `Asker`."""
+    """The session in line mode. Implements `CommandHost` and `AskUser`."""
 
     def __init__(self, settings: Settings, *, resume: "SessionPaths | None" = None) -> None:
         self.settings = replace(settings, theme="none", accessible=True)
@@ -141,7 +141,7 @@ class LineMode:
         self._is_over = False
         self._next: list[str] = []
         self._unsent = ""
-        """A message that no model could be asked."""
+        """A message that could not be sent to a model."""
         self._was_retried = False
         self._renderer = build_renderer(
             self.settings,
@@ -183,7 +183,7 @@ class LineMode:
                 self._write(f"{line}\n")
         return self._exit_code
 
-    # The desk
+    # The command host
 
     @property
     def session(self) -> Session:
@@ -228,14 +228,14 @@ class LineMode:
         ]
 
     def apply_theme(self) -> None:
-        """There is nothing to colour."""
+        """Do nothing: there is nothing to colour."""
 
     @property
     def editing(self) -> str:
         return "emacs"
 
     def set_editing(self, editing: str) -> None:
-        """The terminal's own line editing is all there is."""
+        """Do nothing: there is only the terminal's own line editing."""
 
     def send(self, text: str) -> None:
         self._next.append(text)
@@ -343,7 +343,7 @@ class LineMode:
         await self.decide_on_plan()
 
     def _keep_unsent(self, text: str, *, gave_up: bool = False) -> None:
-        """What no model has heard."""
+        """Keep a message that no model has received."""
         if self.session.withdraw_prompt(gave_up=gave_up):
             self._unsent = text
             self._write("your message is kept: an empty line sends it again\n")
@@ -399,7 +399,7 @@ class LineMode:
         return verdict
 
     def _set_aside_typed(self) -> None:
-        """What was typed before a question is no answer to it, but the next message."""
+        """Keep what was typed before a question for the next message: it is no answer."""
         for line in filter(str.strip, self._reader.take_waiting()):
             self._next.append(line)
             self._write(f"kept as your next message: {escape(line)}\n")

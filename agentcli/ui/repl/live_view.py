@@ -1,4 +1,4 @@
-"""What the live region shows, put together anew at each drawing from how things stand."""
+"""The contents of the live region, built from the current state at each drawing."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ from agentcli.ui.repl.status import Status, shorten_end
 from agentcli.ui.repl.terminal import Terminal
 from agentcli.ui.repl.turns import Turns, render_waiting_rows
 
-# The last row: mode, model, context, cost, branch, background commands; narrow, the left of it.
+# The toolbar: mode, model, context, cost, branch, background commands, as far as they fit
 
 
 WARN_PERCENT = 70
@@ -40,7 +40,7 @@ class ToolbarFigures:
 
 
 ToolbarField = tuple[str, str]
-"""A style's name and a text."""
+"""The name of a style, and a text."""
 
 
 def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
@@ -61,7 +61,7 @@ def build_fields(figures: ToolbarFigures) -> list[ToolbarField]:
 def fit_fields(
     found: list[ToolbarField], *, width: int, dot: str, hints: str = ""
 ) -> list[ToolbarField]:
-    """Fields from the left while they fit; at least the mode, cut if need be."""
+    """Return the fields that fit, from the left. The mode always stays, shortened if necessary."""
     shown: list[ToolbarField] = []
     used = 0
     for style, text in found:
@@ -99,7 +99,7 @@ NOTICE_S = 1.5
 TAIL_ROWS_MIN = 3
 SHELL_ROWS = 3
 FIRST_STYLES = {"dim": "dim", "mode": "bold", "atom": "bold", "prompt": "bold"}
-"""Until the theme is known."""
+"""The styles until the theme is known."""
 DEPTHS = {
     "truecolor": ColorDepth.TRUE_COLOR,
     "256": ColorDepth.DEPTH_8_BIT,
@@ -136,13 +136,13 @@ class LiveView:
         return DEPTHS[stage.depth] if stage else ColorDepth.DEPTH_1_BIT
 
     def apply_theme(self) -> None:
-        """After the theme is known, or another was chosen."""
+        """Apply the theme after it is known or changed."""
         if self._sessions.renderer is not None:
             self.style = Style.from_dict(self._sessions.renderer.build_live_styles())
         self._terminal.redraw()
 
     def show_notice(self, text: str, *, seconds: float = NOTICE_S) -> None:
-        """In place of the toolbar, for a moment, or until something is sent."""
+        """Show a notice instead of the toolbar, for a moment or until something is sent."""
         self._notice = text
         self._terminal.redraw()
 
@@ -157,7 +157,10 @@ class LiveView:
         self._notice = ""
 
     def render_live(self, rows: int) -> list[str]:
-        """The text goes on below what was committed; an empty row sets apart what is not text."""
+        """Return the rows of the live region.
+
+        The text continues below what was committed. An empty row separates what is not text.
+        """
         below = self._render_below(max(1, rows - 1))
         room = rows - len(below)
         if room < 1 or self._sessions.renderer is None or self._approvals.is_open:
@@ -246,7 +249,7 @@ class LiveView:
 
 
 def _waiting_for(what: str, width: int) -> str:
-    """The row for a question that waits: what is cut is what it is about, not how to answer."""
+    """Return the row for a waiting question. Its subject is shortened, not how to answer."""
     before, after = "? Waiting for approval: ", " (tab to answer)"
     return shorten_end(
         before + shorten_end(what, max(8, width - len(before) - len(after))) + after, width

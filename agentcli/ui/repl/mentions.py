@@ -1,7 +1,7 @@
-"""`@file` in a message: found while it is typed, and read when the message is sent.
+"""`@file` in a message: completed while it is typed, and read when the message is sent.
 
-A mention stays in the text as it was typed; what the file holds is added for the model, and the
-person is told how much of it. Only files of the workspace can be mentioned, and images anywhere.
+A mention stays in the text as typed. The contents of the file are added for the model, and the
+user sees how much of it. Only files of the workspace can be mentioned, and images anywhere.
 """
 
 import asyncio
@@ -36,24 +36,24 @@ from agentcli.ui.repl import completion
 FILES_MAX = 100_000
 REFRESH_AFTER_S = 5.0
 ATTACHED_BYTES_MAX = 100_000
-"""Of one file."""
+"""The most bytes attached of one file."""
 READ_BYTES_MAX = 20_000_000
-"""What lies behind it is not looked at, not even to count its lines."""
+"""The most bytes read of one file. The rest is not read, not even to count its lines."""
 
 _RANGE = re.compile(r":(\d+)(?:-(\d+))?$")
 _PATH = re.compile(r"[\w.~+/-]*/[\w.+-]*\.\w+|[\w.~+/-]*[\w.~+-]/")
-"""A folder and an ending, or a folder that says so: what is no path has mostly neither."""
+"""A folder and a file ending, or a folder with a slash at its end. Other words rarely match."""
 _ENDINGS = """
     adoc bash c cc cfg clj cmake conf cpp cs css csv cxx dart diff erl exs f90 fish go gradle
     graphql h hpp hs html hxx ini ipynb java jl js json jsonl jsx kt kts less log lua m4 md mjs ml
     nix pdf php pl pm proto ps1 py pyi pyx r rb rs rst scala scss sh sql svelte svg swift tcl tex
     toml ts tsv tsx txt vue xml yaml yml zig zsh"""
-"""Of files without a folder before their name, which is what decorators look like."""
+"""The endings of files named without a folder. Decorators look like such names."""
 _TYPED_MENTION = re.compile(r'(?:^|(?<=[\s(]))@("?)([^\s"]*|(?<=")[^"\n]*)$')
 
 
 class WorkspaceFiles:
-    """The files of a workspace that are not ignored, listed in the background when wanted."""
+    """The files of a workspace that are not ignored, listed in the background when needed."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -69,7 +69,7 @@ class WorkspaceFiles:
 
 
 def find_typed_mention(before_cursor: str) -> tuple[str, str] | None:
-    """The mention that is being typed: its opening quote, if any, and its letters."""
+    """Return the mention that is being typed: its opening quote, if any, and its letters."""
     found = _TYPED_MENTION.search(before_cursor)
     return (found[1], found[2]) if found else None
 
@@ -79,7 +79,7 @@ def format_mention(path: str) -> str:
 
 
 def list_files(workspace: Path) -> list[str]:
-    """Tracked and untracked, without what is ignored; their directories too, ending in a slash."""
+    """List tracked and untracked files, without ignored ones. Directories end in a slash."""
     paths = _list_with_git(workspace)
     if paths is None:
         paths = list(_walk_files(workspace))
@@ -88,7 +88,7 @@ def list_files(workspace: Path) -> list[str]:
 
 
 def attach(text: str, workspace: Path) -> Attachments:
-    """Files that are mentioned, and images whose paths were pasted. Takes a moment."""
+    """Attach mentioned files, and images whose paths were pasted. Takes a moment."""
     attached = Attachments()
     for written in find_mentions(text):
         is_full = sum(isinstance(part, Image) for part in attached.parts) >= IMAGES_MAX
@@ -102,7 +102,7 @@ def attach(text: str, workspace: Path) -> Attachments:
 
 
 def _attach_mentioned(written: str, workspace: Path) -> Attachments | None:
-    """None where there is no such file."""
+    """Return the attachment, or None if there is no such file."""
     return (
         _attach_image(written, workspace)
         if is_image_name(written)
@@ -111,7 +111,10 @@ def _attach_mentioned(written: str, workspace: Path) -> Attachments | None:
 
 
 def _report_missing(written: str, workspace: Path) -> Attachments | None:
-    """None: it was no mention, but somebody's name, a word of a language, or a server's."""
+    """Report a mentioned file that is missing. Return None if it was no mention.
+
+    Then it was somebody's name, a word of a programming language, or a server's resource.
+    """
     name = _RANGE.sub("", written)
     if ":" in name or not _names_a_file(name):
         return None
@@ -127,7 +130,7 @@ def _names_a_file(name: str) -> bool:
 
 
 def _attach_image(written: str, workspace: Path) -> Attachments | None:
-    """A whole path says where it leads, and may lead anywhere; a name may not."""
+    """Attach an image. An absolute path may lead anywhere, a relative one may not."""
     path = expand_home(written)
     if "\0" in written or not os.path.lexists(workspace / path):
         return None
@@ -162,13 +165,13 @@ def _list_folders(path: str) -> Iterator[str]:
 
 
 def _attach_path(written: str, workspace: Path) -> Attachments | None:
-    """None: no such file, so no mention."""
+    """Return the attachment, or None if there is no such file and so no mention."""
     lines = _RANGE.search(written)
     path = _resolve_inside(written, workspace)
     if path is None and lines:
         path = _resolve_inside(written[: lines.start()], workspace)
     elif lines:
-        lines = None  # the colon belongs to the file's name
+        lines = None  # the colon is part of the file name
     if path is None:
         return None
     name = path.relative_to(workspace).as_posix() or "."

@@ -1,4 +1,4 @@
-"""Everything that lays out text for the session, made once the first prompt is on the screen."""
+"""The renderer of all text of the session, made once the first prompt is on the screen."""
 
 import os
 import re
@@ -36,7 +36,7 @@ TerminalSize = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalTraits:
-    """How the terminal is, as far as it was told before anything was drawn."""
+    """The properties of the terminal, as far as known before anything is drawn."""
 
     background: Colour | None = None
     color: ColorWhen = "auto"
@@ -66,7 +66,7 @@ class TranscriptRenderer:
 
     @property
     def paint(self) -> Paint:
-        """For the terminal as it is now."""
+        """The paint for the current size and theme."""
         if self._painted_for != (self._size(), self.theme_name):
             self._paint = self._build_paint()
             if hasattr(self, "transcript"):
@@ -79,7 +79,7 @@ class TranscriptRenderer:
         self.transcript.update_paint()
 
     def build_live_styles(self) -> dict[str, str]:
-        """The theme in prompt-toolkit's words, for what it draws itself."""
+        """Return the theme in prompt-toolkit's names, for what it draws itself."""
         theme = self.theme
         return {
             "dim": _to_live_style(theme.dim),
@@ -123,7 +123,7 @@ class TranscriptRenderer:
         return ["", *said]
 
     def render_patch(self, unified: str) -> str:
-        """A patch of several files, each under its name."""
+        """Return a patch of several files, each under its name."""
         paint, shown = self.paint, []
         for piece in re.split(r"^(?=diff --git )", unified, flags=re.MULTILINE):
             if not piece.strip():
@@ -142,7 +142,7 @@ class TranscriptRenderer:
         return stream.feed(text) + stream.finish()
 
     def describe_question(self, pending: PendingApproval | PendingPlan) -> str:
-        """What is asked about, in a few words."""
+        """Return the subject of a question, in a few words."""
         if isinstance(pending, PendingPlan):
             return "the plan"
         call = pending.question.call

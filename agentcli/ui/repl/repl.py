@@ -1,7 +1,7 @@
-"""The interactive session: what is typed goes to the model, what happens goes to the screen.
+"""The interactive session: input goes to the model, events go to the screen.
 
-The first paint needs prompt-toolkit alone. All else is loaded while the person types; what is sent
-before it is there waits for it.
+The first paint needs only prompt-toolkit. Everything else is loaded while the user types. Messages
+sent before that wait for it.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class Repl:
-    """Implements `Desk`, and puts the parts of the session in their places."""
+    """The parts of the session, put together. Implements `CommandHost`."""
 
     def __init__(
         self, settings: Settings, options: ReplOptions, *, load: Callable[[], LateImports]
@@ -62,9 +62,9 @@ class Repl:
         self._keys = build_table(settings.keys)
         self._exit: Exit = Exit.DONE
         self._line: asyncio.Future[Any] | None = None
-        """What the person is asked for, on the terminal itself."""
+        """The line that the user is asked for, on the terminal itself."""
         self._stopped = 0
-        """Commands that were still running at the end."""
+        """The number of commands that were still running at the end."""
         self.slash = SlashCommandRunner(self)
         self._input_history = InputHistory(settings.workspace, mask=self._mask_secrets)
         self.composer = Composer(
@@ -106,7 +106,7 @@ class Repl:
         finally:
             drafts.cancel()
             if self._exit is Exit.HANGUP and self.turns.is_running and self.sessions.session:
-                self.kill_running()  # nobody is left to see a command end politely
+                self.kill_running()  # no user is left to see a command end politely
             await self.turns.close()
             self._input_history.save_draft(self.composer)
             self._stopped = self.sessions.count_background()
@@ -114,13 +114,13 @@ class Repl:
         return self._exit
 
     def render_summary(self, seconds: float) -> list[str]:
-        """The last words, at most four lines; none where nothing was said."""
+        """Return the closing summary, at most four lines. Empty if there was no conversation."""
         session, stage = self.sessions.session, self.sessions.renderer
         if session is None or stage is None:
             return []
         return stage.render_exit_summary(session, seconds, stopped=self._stopped)
 
-    # What commands and actions reach
+    # For commands and actions
 
     @property
     def session(self) -> "Session":
@@ -182,13 +182,13 @@ class Repl:
         return await self.turns.wait_for(verb, work)
 
     async def ask(self, question: str) -> str:
-        self.terminal.repaint()  # what was said stands above the question
+        self.terminal.repaint()  # earlier output stays above the question
         self._line = asyncio.ensure_future(self.terminal.hand_over(lambda: ask_line(question)))
         await asyncio.wait([self._line])
         return "" if self._line.cancelled() else str(self._line.result())
 
     def cancel_question(self) -> bool:
-        """Whether a line was waited for."""
+        """Cancel the question. Return whether there was one."""
         return self._line is not None and self._line.cancel()
 
     async def edit(self) -> None:
@@ -220,10 +220,10 @@ class Repl:
     def is_answering(self) -> bool:
         return self.approvals.pending is not None and self.approvals.pending.instead
 
-    # What happens by itself
+    # Events
 
     async def _ask_about_plan(self) -> str:
-        """Puts the plan to the person, if there is one; returns what to send to the model."""
+        """Ask the user about the plan, if there is one. Return what to send to the model."""
         plan = get_proposed_plan(self)
         if not plan:
             return ""
@@ -241,7 +241,7 @@ class Repl:
         self._report_history_fault()
 
     def _on_files_changed(self) -> None:
-        if not self.sessions.count_background():  # which could change what git is told to run
+        if not self.sessions.count_background():  # one could change what git runs
             self.actions.run_task(self._refresh_branch())
 
     async def _refresh_branch(self) -> None:
@@ -278,7 +278,7 @@ class Repl:
         if isinstance(error, BaseException):
             self.terminal.leave(error)
 
-    # The parts, each told no more of the others than it needs
+    # The parts. Each knows no more of the others than it needs.
 
     def _build_approvals(self) -> ApprovalPrompt:
         return ApprovalPrompt(

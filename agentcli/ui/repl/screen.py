@@ -1,6 +1,6 @@
-"""The live region from top to bottom: what goes on, the input, its menu, the toolbar.
+"""The live region from top to bottom: progress, the input, its menu, the toolbar.
 
-No row reaches the last column, and the region never takes the whole screen: both would break when
+No row reaches the last column, and the region never fills the whole screen. Both would break when
 a terminal is resized.
 """
 
@@ -44,14 +44,14 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.ui.repl.composer import Composer, ShowAtoms
 from agentcli.ui.repl.status import shorten_end
 
-# The live region's own parts of a prompt-toolkit layout: quick, because they are drawn so often.
+# Our own parts of the prompt-toolkit layout: fast, because they are drawn so often
 
 
 CACHED_ROWS = 256
 
 
 class AnsiRows(UIControl):
-    """Rows of terminal codes. Where there is not room for all, the last of them are shown."""
+    """Rows of terminal codes. If not all fit, the last ones are shown."""
 
     def __init__(self, rows: Callable[[], Sequence[str]]) -> None:
         self._rows = rows
@@ -76,13 +76,13 @@ class AnsiRows(UIControl):
 
 @lru_cache(maxsize=CACHED_ROWS)
 def _parse_fragments(row: str) -> StyleAndTextTuples:
-    """The reader of codes gives a fragment for each character."""
+    """Return the row in a few fragments. prompt-toolkit's parser gives one for each character."""
     alike = groupby(to_formatted_text(ANSI(row)), key=itemgetter(0))
     return [(style, "".join(character for _, character, *_ in group)) for style, group in alike]
 
 
 class Column(Container):
-    """One below the other, each as high as it wants to be; the upper ones give way."""
+    """Containers one below the other, each as high as it wants to be. The upper ones give way."""
 
     def __init__(self, children: Iterable[AnyContainer]) -> None:
         self._children = [to_container(child) for child in children]
@@ -123,7 +123,7 @@ class Column(Container):
         return self._children
 
     def _measure_heights(self, width: int, height: int) -> list[int]:
-        """Asked for twice in a drawing, and found out once."""
+        """Return the heights, computed once though a drawing needs them twice."""
 
         def measure() -> list[int]:
             return [child.preferred_height(width, height).preferred for child in self._children]
@@ -134,21 +134,21 @@ class Column(Container):
 INPUT_ROWS = 10
 MENU_ROWS = 8
 FREE_ROWS = 4
-"""Of the terminal, that stay for what was committed."""
+"""The rows of the terminal that stay free for committed text."""
 LOW_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenSources:
-    """Where the rows come from, asked at each drawing."""
+    """The sources of the rows, called at each drawing."""
 
     count_rows: Callable[[], int]
     count_columns: Callable[[], int]
     render_live: Callable[[int], list[str]]
-    """Rows of terminal codes, at most so many."""
+    """Returns at most this number of rows of terminal codes."""
     render_toolbar: Callable[[], StyleAndTextTuples]
     is_answering: Callable[[], bool]
-    """What to do instead is being typed."""
+    """Returns whether the user types what to do instead."""
 
 
 class LiveScreen:
@@ -230,7 +230,7 @@ class LiveScreen:
         return max(0, rows - FREE_ROWS - taken) or (1 if rows >= 3 else 0)
 
     def prepare(self) -> None:
-        """Before each drawing: the rows above the input are made once."""
+        """Make the rows above the input, once before each drawing."""
         room = self._count_live_rows()
         self._live = self._sources.render_live(room)[-room:] if room else []
 

@@ -1,4 +1,4 @@
-"""The session behind the screen: loaded while the person types, renewed when they ask for it."""
+"""The session behind the screen: loaded while the user types, replaced when they ask for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateImports:
-    """What is loaded while the person types."""
+    """The functions that are loaded while the user types."""
 
     open_session: "Callable[..., Session]"
     build_renderer: "Callable[..., TranscriptRenderer]"
@@ -38,10 +38,10 @@ class LateImports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplOptions:
-    """How a session begins."""
+    """The options with which a session begins."""
 
     model: str
-    """As far as it is known before anything is loaded."""
+    """The model's name, as far as known before anything is loaded."""
     branch: GitBranch
     terminal_reply: TerminalReply
     color: str = "auto"
@@ -49,7 +49,7 @@ class ReplOptions:
 
 
 class SessionManager:
-    """`session`, `stage` and `registry` are None until they are there."""
+    """The current session. `session`, `renderer` and `registry` are None until they are loaded."""
 
     def __init__(
         self,
@@ -64,8 +64,10 @@ class SessionManager:
         show_notice: Callable[[str], None],
         on_files_changed: Callable[[], None],
     ) -> None:
-        """`begun`: called when it is ready, and when it could not be made so. `notice`: says
-        something for a moment. `changed`: files of the workspace are other than before."""
+        """`on_ready` is called when the session is ready, and also when it could not be opened.
+
+        `show_notice` shows a notice for a moment. `on_files_changed` is called after files of the
+        workspace have changed."""
         self._settings = settings
         self._options = options
         self._load = load
@@ -88,7 +90,7 @@ class SessionManager:
         self._ready.add_done_callback(self._finish_loading)
 
     async def wait_for_session(self) -> "tuple[Session, TranscriptRenderer]":
-        """Raises AgentError, which has been said, where the session cannot be had."""
+        """Wait for the session. Raise AgentError, already reported, if it cannot be opened."""
         assert self._ready is not None
         if self._ready.done() and self._ready.exception() is not None:
             self.begin()
@@ -98,7 +100,7 @@ class SessionManager:
         return self.session, self.renderer
 
     async def wait_for_registry(self) -> "CommandRegistry":
-        """The commands, which are there also where the session cannot be had."""
+        """Wait for the commands, which are available even if the session cannot be opened."""
         assert self._ready is not None
         if self.registry is None:
             await asyncio.wait([self._ready])
@@ -111,7 +113,7 @@ class SessionManager:
             self.session.set_mode(mode)
 
     async def renew(self, settings: Settings, *, resume: "SessionPaths | None") -> None:
-        """Another session. Raises AgentError where it cannot be had, and then stays."""
+        """Open another session. Raise AgentError if that fails; then the current one stays."""
         before, stage = await self.wait_for_session()
         assert self._late_imports is not None
         self._settings = settings
@@ -126,7 +128,7 @@ class SessionManager:
             await self.session.close(exit_code)
 
     def count_background(self) -> int:
-        """How many commands go on without anybody waiting for them."""
+        """Return the number of commands that run in the background."""
         return len(self.session.list_background()) if self.session else 0
 
     def build_offer(self, question: Question) -> RuleOffer:
@@ -142,7 +144,10 @@ class SessionManager:
         )
 
     def find_position(self, question: Question) -> tuple[int, int]:
-        """Which of how many calls of the last reply; others ask one by one."""
+        """Return the number of the call and the number of calls in the last reply.
+
+        A call that is not in that reply counts as the only one.
+        """
         ids = [call.id for call in self._calls]
         asked = question.call.id
         return (ids.index(asked) + 1, len(ids)) if asked in ids else (1, 1)
@@ -175,7 +180,10 @@ class SessionManager:
         *,
         resume: "SessionPaths | None",
     ) -> "Session":
-        """With the commands as they are now, which are there also where no session can be had."""
+        """Open a session with the current commands.
+
+        The commands are available even if no session can be opened.
+        """
         self.registry = late_imports.build_registry(self._settings)
         session = late_imports.open_session(
             self._settings,
@@ -188,7 +196,7 @@ class SessionManager:
         return session
 
     def _finish_loading(self, ready: "asyncio.Task[None]") -> None:
-        """What the person can act on was said; anything else is a bug, and ends the session."""
+        """End the session after a bug. Errors the user can act on were reported before."""
         error = None if ready.cancelled() else ready.exception()
         if error is not None and not isinstance(error, AgentError):
             self._terminal.leave(error)

@@ -1,4 +1,4 @@
-"""`!command`: run by the person, in their own shell, without the model and without a sandbox."""
+"""`!command`: run by the user, in their own shell, without the model and without a sandbox."""
 
 import math
 import os
@@ -33,7 +33,7 @@ class ShellResult:
     duration_s: float
 
     def render_for_model(self) -> str:
-        """What the model is told, bounded."""
+        """Return the text for the model, limited in size."""
         output = self.output.rstrip("\n")
         if len(output) > CONTEXT_CHARACTERS:
             half = CONTEXT_CHARACTERS // 2
@@ -48,7 +48,10 @@ def needs_terminal(command: str) -> bool:
 
 
 async def run_captured(command: str, *, cwd: Path, progress: Callable[[str], None]) -> ShellResult:
-    """Cancelled, it ends the command: first as Ctrl-C does, then harder. Raises UsageError."""
+    """Run a command and capture its output. Raise UsageError if it cannot start.
+
+    If cancelled, end the command: first as Ctrl-C does, then by force.
+    """
     mark = f"shell-{secrets.token_hex(8)}."
     env = {**os.environ, MARK: os.environ.get(MARK, "") + mark}
     output = _CapturedOutput(progress)
@@ -72,7 +75,7 @@ async def run_captured(command: str, *, cwd: Path, progress: Callable[[str], Non
 
 
 def run_on_terminal(command: str, *, cwd: Path) -> ShellResult:
-    """Raises UsageError."""
+    """Run a command on the terminal. Raise UsageError if it cannot start."""
     began = time.monotonic()
     with _report_start_errors(cwd):
         code = subprocess.run([_find_shell(), "-c", command], cwd=cwd).returncode
@@ -82,7 +85,7 @@ def run_on_terminal(command: str, *, cwd: Path) -> ShellResult:
 
 
 class _CapturedOutput:
-    """The last of it, shown as it comes. What the command left running may go on writing."""
+    """The end of the output, shown as it comes. Processes left running may go on writing."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -96,7 +99,7 @@ class _CapturedOutput:
             self._show(self.read_last(SHOWN_BYTES))
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to release."""
 
     def read_last(self, size_bytes: int) -> str:
         return to_plain_text(self._data[-size_bytes:].decode("utf-8", "replace"))
@@ -106,7 +109,7 @@ class _CapturedOutput:
 def _report_start_errors(cwd: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:  # the latter: words that no process can be given
+    except (OSError, ValueError) as error:  # ValueError: arguments that no process can take
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
             f"cannot start {_find_shell()} in {cwd}: {reason}",

@@ -1,4 +1,4 @@
-"""The one line that says what is going on: a verb, how long, how many tokens, how to stop it."""
+"""The status line: a verb, the time, the number of tokens, how to interrupt."""
 
 import time
 from collections.abc import Callable
@@ -12,14 +12,14 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASCII_FRAMES = "|/-\\"
 FRAME_S = 0.125
 SILENCE_S = 10.0
-"""Without a byte from the model for so long, the line says so."""
+"""The time without a byte from the model after which the line says so."""
 
 MODEL_VERBS = frozenset({"Waiting for model", "Thinking", "Writing", "Compacting"})
 CHARACTERS_PER_TOKEN = 4
 VERB_COLUMNS_MIN = 7
 
 StatusField = tuple[str, int]
-"""A text, and what it is worth where there is not room for all."""
+"""A text, and its priority if not all fields fit."""
 
 
 class Status:
@@ -29,7 +29,7 @@ class Status:
         self._up, self._down = ("in ", "out ") if is_ascii else ("↑", "↓")
         self._clock = clock
         self.began: float | None = None
-        """None: nothing is running."""
+        """The start time, or None if nothing is running."""
         self.verb = ""
         self.sent_tokens = 0
         self.received_tokens = 0
@@ -37,7 +37,7 @@ class Status:
         self._heard_at = 0.0
         self._retry_at = 0.0
         self._retry = ""
-        """Why a request is sent again; empty: it is not."""
+        """The reason why a request is sent again, or empty if it is not."""
         self._tries = ""
 
     def begin(self, verb: str) -> None:
@@ -59,7 +59,7 @@ class Status:
         self._retry = ""
 
     def add_received(self, verb: str, text: str) -> None:
-        """Something of a reply has come."""
+        """Note that part of a reply has arrived."""
         self.set_verb(verb)
         self._arriving_characters += len(text)
 
@@ -78,7 +78,10 @@ class Status:
         return bool(self._retry) and self._clock() < self._retry_at
 
     def render_line(self, width: int) -> str:
-        """Empty while nothing runs. It changes eight times a second, frame and clock together."""
+        """Return the line, or an empty string while nothing runs.
+
+        It changes eight times a second, frame and clock together.
+        """
         if self.began is None:
             return ""
         now, elapsed_s = self._clock(), self.elapsed_s
@@ -107,8 +110,9 @@ class Status:
         ]
 
     def _fit_fields(self, what: str, fields: list[StatusField], width: int) -> str:
-        """Where it is too narrow for all of it, the beginning is shortened first, and then the
-        fields go that are worth least."""
+        """Return a line that fits. If there is not enough space, the verb is shortened first.
+
+        Then the fields of the lowest priority go."""
         kept = list(fields)
         while kept and VERB_COLUMNS_MIN + len(self._join_fields(kept)) > width:
             kept.remove(min(kept, key=lambda field: field[1]))
@@ -120,7 +124,7 @@ class Status:
 
     @property
     def arriving_tokens(self) -> int:
-        """About how much of a reply has come."""
+        """The approximate number of tokens of the reply that have arrived."""
         return self._arriving_characters // CHARACTERS_PER_TOKEN
 
     def _format_tokens(self) -> list[str]:
@@ -132,7 +136,7 @@ class Status:
 
 
 def shorten_end(text: str, width: int) -> str:
-    """At most so many columns, the last of them an ellipsis where something is missing."""
+    """Return at most `width` columns, with an ellipsis at the end if something is cut."""
     if get_cwidth(text) <= width:
         return text
     kept, used = [], 1

@@ -1,8 +1,8 @@
-"""One inline prompt-toolkit application for a whole session; only this module knows its insides.
+"""One inline prompt-toolkit application for a whole session. Only this module knows its internals.
 
-What was committed is never touched again. A frame erases the live region, writes what has been
-committed since the last one, and draws the region anew below, in one flush; so nothing flickers,
-nothing is lost that scrolled away, and a hundred commits cost no more frames than one.
+Committed text is never touched again. A frame erases the live region, writes what has been
+committed since the last frame, and draws the region again below, in one flush. So nothing
+flickers, and nothing that scrolled away is lost. A hundred commits cost no more frames than one.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from agentcli.ui.render.wording import is_ascii
 
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
-"""Terminals that know these show all in between at once; the others ignore them."""
+"""Terminals that know these show everything in between at once. The others ignore them."""
 
 FRAME_S = 0.06
-"""Between two frames of what changes by itself; what is typed is shown at once."""
+"""The time between two frames of what changes by itself. Typed text is shown at once."""
 
 READ_BYTES = 65536
 PASTE_NEWLINES = 3
-"""So many line ends in one read are a paste, where the terminal does not mark pastes."""
+"""The number of line ends in one read that make a paste, if the terminal does not mark pastes."""
 
 IN_ASCII = str.maketrans("…·−─│•↑↓✓✗⊘■", ".---|*^v+x!#")
-"""One sign for one sign: what is laid out stays so where a terminal has ASCII alone."""
+"""One character for one character, so that the layout is the same on an ASCII terminal."""
 
 _PASTE_BEGIN, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _LATE_REPLY = re.compile(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
 
 
 class SynchronisedOutput(Vt100_Output):
-    """Sends each flush as one frame. A terminal that has gone away is told of once."""
+    """An output that sends each flush as one frame. Reports once that the terminal is gone."""
 
     hold_depth = 0
     is_ascii = False
@@ -72,15 +72,15 @@ class SynchronisedOutput(Vt100_Output):
         super().write_raw(data.translate(IN_ASCII) if self.is_ascii else data)
 
     def disable_autowrap(self) -> None:
-        """Never: a frame that meets a terminal just made narrower must wrap as the others did.
+        """Do nothing: after a terminal gets narrower, a frame must wrap as the others did.
 
-        No row of ours reaches the last column. Cut off instead of wrapped, such a frame would be
-        lower than it is taken to be, and with it a row would be erased that was committed.
+        No row of ours reaches the last column. A frame that is cut off and not wrapped would be
+        lower than assumed. Then a committed row would be erased with it.
         """
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Everything within is one flush."""
+        """Send everything written inside as one flush."""
         self.hold_depth += 1
         try:
             yield
@@ -90,29 +90,29 @@ class SynchronisedOutput(Vt100_Output):
 
 
 class Keyboard(PosixStdinReader):
-    """Reads what is typed. A terminal that was closed is an end of input, not an endless read."""
+    """The keyboard. A terminal that was closed is an end of input, not an endless read."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         self._paste: list[str] = []
         self._early_bytes: int | None = None
-        """How much of what comes was typed before the terminal was ours; None: not looked yet."""
+        """The bytes that were typed before the terminal was ours, or None if not counted yet."""
 
     def read(self, count: int = READ_BYTES) -> str:
         return self._mark_paste(self._hold_paste(self._read_available()))
 
     def count_early_bytes(self) -> None:
-        """To be called as soon as the terminal is ours."""
+        """Count the bytes typed early. Must be called as soon as the terminal is ours."""
         if self._early_bytes is None:
             waiting = fcntl.ioctl(self.stdin_fd, termios.FIONREAD, bytes(4))
             self._early_bytes = int.from_bytes(waiting, sys.byteorder)
 
     def _hold_paste(self, data: str) -> str:
-        """A paste is held until its end has come: the parser looks at it anew with each piece."""
+        """Hold a paste until its end has come, since the parser reads it again with each piece."""
         if not self._paste and (data.rfind(_PASTE_BEGIN) <= data.rfind(_PASTE_END)):
             return _LATE_REPLY.sub("", data)
         self._paste.append(data)
-        # The mark of the end may have come in two pieces.
+        # The end marker may have come in two pieces.
         if _PASTE_END not in "".join(self._paste[-2:]):
             return ""
         data, self._paste = "".join(self._paste), []
@@ -136,20 +136,20 @@ class Keyboard(PosixStdinReader):
         return self._stdin_decoder.decode(data)
 
     def _mark_paste(self, data: str) -> str:
-        """Several lines at once that no terminal marked as a paste are one all the same."""
+        """Mark several lines that come at once as a paste, if the terminal has not done so."""
         if "\x1b" in data or data.count("\r") < PASTE_NEWLINES:
             return data
         return f"{_PASTE_BEGIN}{data}{_PASTE_END}"
 
 
 class InlineApplication(Application[None]):
-    """Knows how its rows were re-wrapped when the terminal changed its width."""
+    """An application that knows how a change of the terminal's width re-wrapped its rows."""
 
     output: SynchronisedOutput
 
     def __init__(self, **more: Any) -> None:
         self.committed: list[str] = []
-        """What the next frame adds above the live region."""
+        """The text that the next frame adds above the live region."""
         super().__init__(**more)
 
     def _on_resize(self) -> None:
@@ -164,7 +164,7 @@ class InlineApplication(Application[None]):
             super()._redraw(render_as_done)
 
     def _update_committed(self) -> None:
-        """What stands above the live region is as it has to be."""
+        """Write the committed text above the live region, after erasing the region if necessary."""
         if self._was_resized() or self.committed:
             self.erase()
         self.write_committed()
@@ -188,7 +188,7 @@ class InlineApplication(Application[None]):
         return last is not None and last.columns != self.output.get_size().columns
 
     def _climb_over_wrapped_rows(self) -> None:
-        """The terminal has re-wrapped our rows already: the first of them stands higher now."""
+        """Move the cursor up: the terminal has re-wrapped our rows, so the first is higher now."""
         screen, columns = self.renderer._last_screen, self.output.get_size().columns
         if screen is None:
             return
@@ -203,12 +203,12 @@ class InlineApplication(Application[None]):
 
 
 class Terminal:
-    """Where committed text and the live region go."""
+    """The terminal, with the committed text and the live region."""
 
     def __init__(self, app: InlineApplication) -> None:
         self._app = app
         self._is_suspended = False
-        """By ourselves: then all is put back on the way."""
+        """True if we suspended the process ourselves. Then everything is restored on the way."""
         self._draws_soon = False
         self._next_frame: asyncio.TimerHandle | None = None
         self._last_frame_at = 0.0
@@ -219,19 +219,19 @@ class Terminal:
         return self._app.output.get_size()
 
     def commit(self, ansi: str) -> None:
-        """Adds lines above the live region, for good. Only on the event loop's thread."""
+        """Add lines above the live region, permanently. Only on the event loop's thread."""
         if ansi:
             self._app.committed.append(ansi if ansi.endswith("\n") else f"{ansi}\n")
             self.redraw()
 
     def redraw(self) -> None:
-        """Now, or as soon as the last frame has stood for long enough."""
+        """Draw now, or as soon as the last frame was shown for long enough."""
         if self._next_frame is None and self._app.is_running:
             loop = asyncio.get_running_loop()
             self._next_frame = loop.call_at(self._last_frame_at + FRAME_S, self._draw)
 
     def draw_soon(self) -> None:
-        """After the keys of one read, without waiting for the next frame: they are seen at once."""
+        """Draw after the keys of one read, not with the next frame: they are seen at once."""
         if not self._draws_soon:
             self._draws_soon = True
             asyncio.get_running_loop().call_soon(self._draw)
@@ -245,7 +245,7 @@ class Terminal:
         self._app._redraw()
 
     def repaint(self) -> None:
-        """Draws the live region anew, whatever stands there."""
+        """Draw the live region again, whatever is there."""
         with self._app.output.hold():
             self._app.erase()
             self._app._redraw()
@@ -254,12 +254,12 @@ class Terminal:
         self._app.output.bell()
 
     def write_raw(self, sequence: str) -> None:
-        """For what a terminal obeys without moving its cursor."""
+        """Write a sequence that does not move the cursor."""
         self._app.output.write_raw(sequence)
         self._app.output.flush()
 
     async def hand_over(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Gives the terminal, as it was found, to something else for a while."""
+        """Give the terminal, in its original state, to something else for a while."""
         async with in_terminal():
             result = await work()
         self.redraw()
@@ -270,7 +270,7 @@ class Terminal:
         self._app.suspend_to_background()
 
     def resume(self) -> None:
-        """After the process was stopped and goes on: a shell may have changed everything."""
+        """Draw again after a stop of the process. A shell may have changed everything."""
         was_suspended, self._is_suspended = self._is_suspended, False
         if was_suspended or self._app.is_handed_over or not self._app.is_running:
             return
@@ -288,9 +288,9 @@ class Terminal:
             future.set_exception(error)
 
     async def run(self, *, pre_run: Callable[[], None]) -> None:
-        """Until `leave`. Raises EOFError when the terminal has gone away."""
+        """Run until `leave`. Raise EOFError if the terminal has gone away."""
         try:
-            with patch_stdout(raw=True):  # a net for what libraries print
+            with patch_stdout(raw=True):  # catches what libraries print
                 await self._app.run_async(
                     pre_run=pre_run, set_exception_handler=False, handle_sigint=True
                 )
@@ -303,7 +303,7 @@ class Terminal:
 
 
 class TerminalInput(Vt100Input):
-    """What is typed, also before there was a prompt."""
+    """The typed input, including what was typed before there was a prompt."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
@@ -317,12 +317,15 @@ class TerminalInput(Vt100Input):
 
 
 def restore_enter_keys(data: bytes) -> bytes:
-    """Until it is ours, a terminal makes a newline of Enter."""
+    """Return the data with Enter keys. Until the terminal is ours, it makes a newline of Enter."""
     return data.replace(b"\n", b"\r")
 
 
 def open_output(stdout: TextIO) -> SynchronisedOutput:
-    """Never asks for the cursor's position: the region is as high as what is in it."""
+    """Open the output.
+
+    It never asks for the cursor's position: the region is as high as its contents.
+    """
     output = SynchronisedOutput.from_pty(stdout, term=os.environ.get("TERM"))
     assert isinstance(output, SynchronisedOutput)
     output.enable_cpr = False
@@ -331,7 +334,7 @@ def open_output(stdout: TextIO) -> SynchronisedOutput:
 
 
 def open_input(stdin: TextIO, *, typed_before: str = "") -> Vt100Input:
-    """`typed_before`: what was typed before there was a prompt; it comes first."""
+    """Open the input. `typed_before` was typed before there was a prompt, and comes first."""
     opened = TerminalInput(stdin)
     keys: list[KeyPress] = []
     Vt100Parser(keys.append).feed_and_flush(typed_before.replace("\n", "\r"))

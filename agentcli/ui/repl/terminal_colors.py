@@ -1,7 +1,7 @@
-"""What colour the terminal's background is, by asking it before anything is drawn.
+"""The colour of the terminal's background, asked for before anything is drawn.
 
-The question is followed by one that every terminal answers, so a terminal that does not know the
-first costs no wait. What a person typed meanwhile is kept.
+A second question follows that every terminal answers. So a terminal that does not know the first
+causes no wait. What the user typed meanwhile is kept.
 """
 
 import os
@@ -24,9 +24,9 @@ _ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalReply:
     colour: Colour | None = None
-    """None: the terminal does not say."""
+    """The background colour, or None if the terminal does not report it."""
     typed: str = ""
-    """What came in besides the answer."""
+    """The input that came besides the answer."""
 
 
 def ask_background(terminal_in: int, terminal_out: int) -> TerminalReply:

@@ -1,4 +1,4 @@
-"""The session's side of the process that gives the terminal back should the session die."""
+"""The session's side of the process that gives the terminal back if the session dies."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from agentcli.ui.repl import terminal_guard_child
 
 
 class Guard:
-    """Without a terminal to read from there is nothing to guard."""
+    """The guard process. It does not run if there is no terminal to read from."""
 
     def __init__(self, terminal: int) -> None:
         self._child: subprocess.Popen[bytes] | None = None
@@ -29,7 +29,7 @@ class Guard:
             )
 
     def dismiss(self) -> None:
-        """The terminal has been given back."""
+        """End the guard process, because the terminal has been given back."""
         if self._child is None or self._child.stdin is None:
             return
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""A tiny process that gives the terminal back if the session dies without doing it itself.
+"""A tiny process that gives the terminal back if the session dies without doing so.
 
-It is run as a program, so that it shares nothing with what it guards: it holds the terminal's
-settings as they were found, reads a pipe, and acts only when that closes without the goodbye.
+It runs as a program, so that it shares nothing with what it guards. It holds the terminal's
+original settings and reads a pipe. It acts only if the pipe closes without the goodbye.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""What happens, told on the screen: finished parts are committed, the rest is the live region.
+"""The progress of the session on the screen. Finished parts are committed, the rest is live.
 
-Loaded after the first paint: everything that lays out text comes with it.
+Loaded after the first paint, because everything that lays out text comes with it.
 """
 
 import time
@@ -37,17 +37,17 @@ from agentcli.ui.repl import transcript_blocks
 from agentcli.ui.repl.status import Status
 from agentcli.ui.tally import Tally
 
-# The text a model is writing: finished blocks are put on the screen for good, the rest is a tail.
+# The text that a model is writing: finished blocks are committed, the rest is a tail
 
 
 RENDER_MIN_S, RENDER_MAX_S = 0.04, 0.5
 PAUSE_FACTOR = 10
-"""How much longer the pause between two layouts is than a layout."""
+"""The pause between two layouts, as a multiple of the time a layout takes."""
 
 
 class CommitBlock(Protocol):
     def __call__(self, ansi: str, *, apart: bool) -> None:
-        """`apart`: after an empty row."""
+        """Commit a block, after an empty row if `apart`."""
         ...
 
 
@@ -59,7 +59,7 @@ class StreamingText:
         self._tail: list[str] = []
         self._next_render_at = 0.0
         self.is_open = False
-        """Whether more of a text may come."""
+        """True if more of a text may come."""
 
     def begin(self, paint: Paint) -> None:
         self._markdown = MarkdownStream(paint)
@@ -74,12 +74,12 @@ class StreamingText:
             self.is_open, self._tail = False, []
 
     def set_paint(self, paint: Paint) -> None:
-        """For what comes from now on."""
+        """Use this paint for the text that follows."""
         self._markdown.set_paint(paint)
         self._next_render_at = 0.0
 
     def render_tail(self, rows: int) -> list[str]:
-        """The end of the text, never more than so many rows of it."""
+        """Return the end of the text, at most `rows` rows."""
         if not self.is_open or rows <= 0:
             return []
         now = time.monotonic()
@@ -102,7 +102,7 @@ class StreamingText:
 
 RUNNING_ROWS = 4
 HIDDEN_NOTES = (NoteReason.SHELL, NoteReason.ENVIRONMENT, NoteReason.UNDO, NoteReason.REDO)
-"""What the person knows by themselves."""
+"""The context notes about what the user already knows."""
 
 
 @dataclass(slots=True)
@@ -128,8 +128,8 @@ class LiveTranscript:
         self.context_tokens = 0
         self._earlier: list[Fact] = []
         self._committed: list[bytes | int] = []
-        """All that was committed; a number is a card, which can be shown whole. As bytes it takes
-        half the room, and is seldom looked at."""
+        """Everything that was committed. A number is a card, which can be shown in full. Bytes take
+        half the memory, and are seldom read."""
         self._streaming_text = StreamingText(paint(), commit_block=self._commit_block)
         self._was_streamed = False
         self._calls: dict[str, ToolCall] = {}
@@ -138,9 +138,9 @@ class LiveTranscript:
         self._thinking_since: float | None = None
         self._thought = ""
         self.notes: dict[str, Sequence[str]] = {}
-        """On what goes with messages to the running turn, to be said when the model gets them."""
+        """Notes on attachments of messages to the running turn, shown when the model gets them."""
 
-    # What is told
+    # Events
 
     def __call__(self, event: Event) -> None:
         self.tally(event)
@@ -191,15 +191,15 @@ class LiveTranscript:
             case _:
                 pass
 
-    # What is on the screen for good
+    # Committed text
 
     def say(self, ansi: str) -> None:
-        """A block of its own: one empty line before it."""
+        """Add a block after an empty line."""
         self._flush()
         self._commit_block(ansi, apart=True)
 
     def add(self, ansi: str) -> None:
-        """Directly below what was said last."""
+        """Add text directly below the last block."""
         self._flush()
         self._commit_block(ansi, apart=False)
 
@@ -224,19 +224,19 @@ class LiveTranscript:
         )
 
     def add_card(self, judged: CallJudged, finished: CallFinished) -> None:
-        """Of something the person did."""
+        """Add a card for something the user did."""
         self._render_card(judged, finished)
         self._flush()
 
     @property
     def answer(self) -> str:
-        """The latest that the model said, in all of its parts."""
+        """The model's last answer, in all of its parts."""
         return self.tally.said.last_said
 
     def load_session(self, facts: Sequence[Fact]) -> None:
-        """Goes on with another session, by what was said last in it; the rest is in the transcript.
+        """Continue with another session. Show its last turn; the rest is in the full transcript.
 
-        What was shown stays shown."""
+        What was shown stays on the screen."""
         self._flush()
         self.tally, self.context_tokens = Tally(), 0
         self._earlier = [*facts]
@@ -263,7 +263,7 @@ class LiveTranscript:
         self._flush()
 
     def render_full(self) -> str:
-        """Everything, with nothing left out of the cards."""
+        """Return everything, with complete cards."""
         earlier = ""
         if self._earlier:
             before = LiveTranscript(commit=lambda ansi: None, paint=self._paint, status=Status())
@@ -279,18 +279,18 @@ class LiveTranscript:
     def render_plain(self) -> str:
         return to_plain_text(self.render_full()).lstrip("\n")
 
-    # What is on the screen for now
+    # Live rows
 
     def render_tail(self, rows: int) -> list[str]:
-        """The end of the text that is being written, never more than so many rows of it."""
+        """Return the end of the text that is being written, at most `rows` rows."""
         return self._streaming_text.render_tail(rows)
 
     def render_running(self, rows: int) -> list[str]:
-        """The calls that run, and what the newest of them says."""
+        """Return the running calls, and the output of the newest one."""
         return self._render_running_rows()[: max(0, min(RUNNING_ROWS, rows))]
 
     def update_paint(self) -> None:
-        """What comes from now on fits the new size."""
+        """Lay out what follows for the new size."""
         paint = self._paint()
         self.cards.paint = paint
         self._streaming_text.set_paint(paint)
@@ -305,7 +305,7 @@ class LiveTranscript:
         held = self.cards.render_held()
         return [*(held.rstrip("\n").split("\n") if held else []), *rows]
 
-    # How it got there
+    # Handling each event
 
     def _add_text(self, text: str) -> None:
         self._stop_thinking()
@@ -380,7 +380,7 @@ class LiveTranscript:
         judged = self._judged.pop(call_id, None)
         self._render_card(judged, event)
         if self._paint().accessible:
-            self._flush()  # in the order in which it happens, and not in fewer lines
+            self._flush()  # in the order of events, and not in fewer lines
         if not self.running:
             self._status.set_verb("Waiting for model")
 
@@ -431,7 +431,7 @@ class LiveTranscript:
 
 
 def _find_turns(facts: Sequence[Fact]) -> list[int]:
-    """Where those begin that the person has not withdrawn."""
+    """Return the positions where turns begin that the user has not withdrawn."""
     begun: list[int] = []
     for at, fact in enumerate(facts):
         if isinstance(fact, TurnStarted):

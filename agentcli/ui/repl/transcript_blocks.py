@@ -1,4 +1,4 @@
-"""The blocks of the transcript that are neither Markdown nor cards, drawn for a given paint."""
+"""The blocks of the transcript that are neither Markdown nor cards, rendered for a given paint."""
 
 import re
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ _ANSWER_LABELS = {"accept": "you said yes", "decline": "you said no", "cancel": 
 
 
 def apply_style(paint: Paint, text: str, style: str) -> str:
-    """Each row on its own: a style never reaches over the end of a line."""
+    """Apply the style to each row on its own: a style never crosses the end of a line."""
     return "\n".join(
         paint.apply_style(row, getattr(paint.theme, style)) for row in text.split("\n")
     )
 
 
 def wrap_prose(paint: Paint, text: str) -> str:
-    """Lines no wider than the screen: broken between words, and hanging where they begin."""
+    """Wrap lines to the screen, between words, with a hanging indent where they begin."""
     rows = []
     for line in text.split("\n"):
         begin = re.match(r" *(?:- )?", line)
@@ -61,15 +61,16 @@ def render_server_event(paint: Paint, event: FileAttached | ServerAsked) -> str:
 
 
 def render_error(paint: Paint, message: str, hint: str) -> str:
-    """The fix is not wrapped: it may be a command to copy."""
+    """Render an error. The fix is not wrapped, because it may be a command to copy."""
     text = _wrap_hanging(paint, f"error: {escape(message)}").removeprefix("error:")
     said = paint.apply_style("error:", paint.theme.failed) + text
     return f"{said}\n  fix: {escape(hint)}" if hint else said
 
 
 def adapt_hint(hint: str) -> str:
-    """In words for somebody in the session: what is an option of `agentcli run` is a setting here,
-    and neither that nor a variable that is set elsewhere reaches a program that runs already."""
+    """Return the hint for a user inside the session. An option of `agentcli run` is a setting here.
+
+    Neither a setting nor a variable set elsewhere reaches a program that is already running."""
     if hint.startswith("export "):
         return f"leave, {hint}, then go on: agentcli --continue"
     within = _OPTION.sub(_format_setting, hint)
@@ -83,7 +84,10 @@ def _format_setting(option: "re.Match[str]") -> str:
 
 
 def render_broken_off(paint: Paint, why: str) -> str:
-    """Below the half of a reply: it stays on the screen, and the model does not know of it."""
+    """Render the note below a partial reply.
+
+    The reply stays on the screen, and the model does not know of it.
+    """
     text = f"{paint.ellipsis} {why}; this half is dropped, the reply begins anew"
     return apply_style(paint, "  " + _wrap_hanging(paint, text), "warning")
 
@@ -102,7 +106,7 @@ def render_thinking(paint: Paint, text: str, seconds: float, *, is_shown: bool) 
 
 
 def render_context_note(paint: Paint, text: str) -> str:
-    """What the model was told by the runtime: its first line says enough."""
+    """Render a context note of the runtime to the model. Its first line is enough."""
     first, _, more = escape(text).strip().partition("\n")
     rest = f" (and {more.count(chr(10)) + 1} more lines)" if more else ""
     line = shorten_end(f"told the model: {first}", max(8, paint.width - len(rest)))
@@ -110,7 +114,7 @@ def render_context_note(paint: Paint, text: str) -> str:
 
 
 def render_table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
-    """Names in one column, and what there is to say of them, wrapped, in another."""
+    """Return a table with names in one column and wrapped descriptions in the other."""
     width = min(max((cell_len(name) for name, _ in rows), default=0), max(8, paint.width // 2))
     lines = []
     for name, what in rows:
@@ -125,19 +129,19 @@ def render_table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _wrap_hanging(paint: Paint, text: str) -> str:
-    """All rows but the first stand two columns in."""
+    """Wrap the text, with all rows but the first indented by two columns."""
     width = paint.prose_width - 2
     rows = [row for line in text.split("\n") for row in _wrap_line(paint, line, width=width)]
     return "\n  ".join(rows)
 
 
 def _count_cells(line: str) -> int:
-    """Of most lines no more than their length: rich would keep thousands of them to know that."""
+    """Return the width. For most lines it is the length; rich would cache thousands of them."""
     return len(line) if line.isascii() and line.isprintable() else cell_len(line)
 
 
 def _wrap_line(paint: Paint, line: str, *, width: int) -> list[str]:
-    """Between words. What is too long to be prose, the terminal may wrap."""
+    """Wrap a line between words. The terminal may wrap what is too long to be prose."""
     if len(line) > PROSE_CHARS or _count_cells(line) <= width:
         return [line]
     return [row.plain.rstrip() for row in Text(line).wrap(paint.build_console(), max(8, width))]

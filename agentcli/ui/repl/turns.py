@@ -1,6 +1,6 @@
-"""Turns of the session: one at a time, with a queue behind it, and a way to stop it.
+"""The turns of the session: one at a time, with a queue, and a way to interrupt.
 
-An interrupt sends nothing and drops nothing: what waited goes back into the input.
+An interrupt sends nothing and drops nothing: waiting messages go back into the input.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.transcript import LiveTranscript
 
 
-# Messages that were sent while a turn was running: they wait for its end, or go back to edit.
+# Messages sent while a turn was running: they wait for its end, or go back to the input
 
 
 SHOWN_ROWS = 3
@@ -45,7 +45,7 @@ class MessageQueue:
         self._texts.append(text)
 
     def take(self) -> str:
-        """All of them as one message; the queue is empty then."""
+        """Return all messages as one, and empty the queue."""
         text = "\n".join(self._texts)
         self._texts.clear()
         return text
@@ -55,7 +55,7 @@ class MessageQueue:
 
 
 def render_waiting_rows(texts: Sequence[str], what: str) -> list[str]:
-    """What stands above the input of messages that wait: never more than three rows."""
+    """Return the rows above the input for waiting messages, at most three."""
     shown = [f"  {what}: {' '.join(text.split())}" for text in texts[-SHOWN_ROWS:]]
     if len(texts) > SHOWN_ROWS:
         shown[0] = f"  … {len(texts) - SHOWN_ROWS + 1} more {what}"
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 LONG_TURN_S = 30.0
 QUIET_S = 0.1
-"""After the last frame of a turn is drawn."""
+"""The pause after the last frame of a turn, before garbage is collected."""
 
 
 class Turns:
@@ -82,7 +82,7 @@ class Turns:
         steer: Callable[[str], None],
         ask_about_plan: Callable[[], Awaitable[str]],
     ) -> None:
-        """`about_plan`: asks whether to follow the plan there is; returns what to send then."""
+        """`ask_about_plan` asks whether to follow the plan, and returns what to send next."""
         self._settings = settings
         self._wait_for_session = wait_for_session
         self._terminal = terminal
@@ -95,7 +95,7 @@ class Turns:
         self._task: asyncio.Task[None] | None = None
         self._interrupts = 0
         self._gave_up = False
-        """The person did not want to wait until a request is sent again."""
+        """True if the user did not want to wait until a request is sent again."""
         self._is_closing = False
         self.shell_output = ""
 
@@ -104,7 +104,7 @@ class Turns:
         return self._task is not None
 
     def send(self, text: str, shown: str) -> None:
-        """Now, or after the turn that is running."""
+        """Send a message now, or after the running turn."""
         if self.is_running:
             self.queue.add(text)
             self._terminal.redraw()
@@ -116,22 +116,22 @@ class Turns:
         return self._interrupts > 0
 
     def steer(self, text: str) -> None:
-        """To the running turn, before the model's next step."""
+        """Send a message to the running turn, before the model's next step."""
         self._steer(text)
         self._terminal.redraw()
 
     def decide_on_plan(self) -> None:
-        """Only while nothing runs."""
+        """Ask about the plan. Only while nothing runs."""
         self._start(self._run_plan())
 
     def run_shell(self, command: str, *, tells_model: bool) -> None:
-        """Only while nothing runs."""
+        """Run a shell command. Only while nothing runs."""
         self._start(self._run_shell_command(command, tells_model=tells_model))
 
     async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
-        """Something of a command that takes time: as little runs beside it as beside a turn.
+        """Run the slow work of a command. As with a turn, nothing else runs beside it.
 
-        Raises UsageError where a turn is running, and when the person stops it."""
+        Raise UsageError if a turn is running, or if the user stops the work."""
         if self.is_running:
             work.close()
             raise UsageError("a turn is running", hint="esc stops it; then try again")
@@ -144,7 +144,7 @@ class Turns:
         return done.result()
 
     def interrupt(self) -> bool:
-        """Whether there was something to stop."""
+        """Interrupt the turn. Return whether there was something to stop."""
         if self._task is None:
             return False
         self._interrupts += 1
@@ -153,7 +153,7 @@ class Turns:
         return True
 
     async def close(self) -> None:
-        """Stops what runs; what is queued stays where it is."""
+        """Stop what runs. Queued messages stay in the queue."""
         self._is_closing = True
         self.interrupt()
         if self._task is not None:
@@ -180,7 +180,7 @@ class Turns:
 
     def _collect_garbage(self) -> None:
         if not self.is_running:
-            garbage.collect_now()  # each frame leaves some hundred objects that hold each other
+            garbage.collect_now()  # each frame leaves some hundred objects in cycles
 
     async def _run_with_ticks(self, work: Awaitable[None]) -> None:
         ticks = asyncio.ensure_future(self._tick())
@@ -191,7 +191,7 @@ class Turns:
             self._status.end()
 
     async def _tick(self) -> None:
-        """Frame and clock change together, and only while something runs."""
+        """Update frame and clock together, while something runs."""
         while True:
             self._terminal.redraw()
             await asyncio.sleep(FRAME_S)
@@ -207,7 +207,7 @@ class Turns:
             shown = text
 
     async def _run_turn(self, text: str, shown: str) -> str:
-        """One turn; returns the text of the next."""
+        """Run one turn. Return the text of the next."""
         self._status.begin("Waiting for model")
         try:
             session, stage = await self._wait_for_session()
@@ -237,13 +237,13 @@ class Turns:
         return "\n".join(filter(None, [following, self._take_waiting(session)]))
 
     def _take_waiting(self, session: "Session") -> str:
-        """What was typed while the turn ran."""
+        """Return what was typed while the turn ran."""
         return "\n".join([*session.steering.take_unsent(), *filter(None, [self.queue.take()])])
 
     def _handle_interrupt(
         self, session: "Session", renderer: "TranscriptRenderer", text: str = ""
     ) -> None:
-        """`text`: what was sent."""
+        """Handle an interrupt. `text` is the message that was sent."""
         if not self._interrupts:
             raise asyncio.CancelledError
         task = asyncio.current_task()
@@ -256,14 +256,14 @@ class Turns:
             self._restore_input(session)
 
     def _return_unsent(self, text: str, session: "Session", renderer: "TranscriptRenderer") -> None:
-        """No model has heard it."""
+        """Return a message that no model has received to the input."""
         self._restore_input(session, text)
         renderer.transcript.add(
             renderer.apply_style("  your message is kept: enter sends it again", "dim")
         )
 
     def _restore_input(self, session: "Session", *unsent: str) -> None:
-        """To the input, with all that waited."""
+        """Put unsent and waiting messages back into the input."""
         waited = [*unsent, *session.steering.take_unsent(), *filter(None, [self.queue.take()])]
         if waited:
             self._composer.prepend_text("\n".join(waited))
@@ -304,7 +304,7 @@ class Turns:
 
 
 async def _wait_to_end(work: "asyncio.Future[Any]") -> None:
-    """How it went is for whoever waits for its result."""
+    """Wait until the work ends. Its result is for the caller that waits for it."""
     try:
         await asyncio.wait([work])
     except asyncio.CancelledError:
@@ -340,11 +340,11 @@ def _build_card(ran: ShellResult, settings: Settings) -> tuple[CallJudged, CallF
     )
 
 
-# A message to the turn that is running: it brings the files that it mentions, as a prompt does.
+# Messages to the running turn: they bring the files they mention, as a prompt does
 
 
 def send_steering(repl: "Repl", text: str) -> None:
-    """It waits from now on: a turn that ends meanwhile gives it back, to be the next prompt."""
+    """Send a message to the running turn. If the turn ends first, it becomes the next prompt."""
     session = repl.session
     steered = session.steering.add(text)
     repl.actions.run_task(_attach_steering(steered, session, repl.renderer.transcript))

@@ -1,4 +1,4 @@
-"""Commands about what has been: other sessions, changes to take back, a conversation to shorten."""
+"""Commands about the past: other sessions, changes to undo, a conversation to compact."""
 
 from agentcli.features.sessions.picker import LISTED, format_age, format_session_row
 from agentcli.features.undo.render import (

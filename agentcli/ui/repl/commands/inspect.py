@@ -108,7 +108,7 @@ async def _show_diff(host: CommandHost, rest: str) -> None:
 
 
 def _read_changes(workspace: Path, path: str) -> tuple[str, list[str]]:
-    """Since the last commit, or since there is none: a patch, and files git does not know."""
+    """Return the patch since the last commit, or of the index if there is none, and new files."""
     only = ("--", path) if path else ()
     if not run_git("rev-parse", "--is-inside-work-tree", cwd=workspace).startswith("true"):
         raise SettingsError("this is not a work tree of git", hint="!git init")
@@ -178,7 +178,7 @@ async def _show_config(host: CommandHost, rest: str) -> None:
     host.print_table(rows)
 
 
-# The fenced blocks of a Markdown text, exactly as they were written.
+# Code blocks of a Markdown text, unchanged
 
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)$")
@@ -201,7 +201,7 @@ def find_code_blocks(text: str) -> list[str]:
     return blocks
 
 
-# Commands that carry something out of the session: copy, export, feedback.
+# Commands that take something out of the session: copy, export, feedback
 
 
 OSC52_BYTES_MAX = 74_000
@@ -263,7 +263,7 @@ def _select_text(host: CommandHost, rest: str) -> str:
 
 
 def _copy_to_clipboard(host: CommandHost, text: str) -> str:
-    """How it got there."""
+    """Copy the text, and return how it was copied."""
     for command in CLIPBOARDS:
         if _feed_program(command, text, host.settings.workspace):
             return f"with {command[0]}"
@@ -277,7 +277,7 @@ def _copy_to_clipboard(host: CommandHost, text: str) -> str:
 
 def _feed_program(command: tuple[str, ...], text: str, workspace: Path) -> bool:
     try:
-        # Not `run`: what holds a clipboard stays, and keeps the streams it was given.
+        # Not `run`: a program that holds the clipboard stays, and keeps its streams open.
         child = own_process.start(
             command,
             beside=workspace,

@@ -1,4 +1,4 @@
-"""Commands about the project: its memory, its rules, the machine under it."""
+"""Commands about the project: its memory, its rules, the machine it runs on."""
 
 import asyncio
 import errno
@@ -81,7 +81,7 @@ async def _handle_memory(host: CommandHost, rest: str) -> None:
 
 
 def _split_scope(text: str) -> tuple[str, str]:
-    """Whose memory it is for, where that is said, and what to remember."""
+    """Return whose memory the text is for, if it says so, and what to remember."""
     option, _, rest = text.partition(" ")
     return (option[2:], rest.strip()) if option in ("--project", "--user") else ("", text)
 
@@ -95,7 +95,7 @@ def _find_memory_files(settings: Settings) -> Mapping[str, Path]:
 
 
 def _append(path: Path, text: str) -> None:
-    """Raises OSError; through no link, which might lead anywhere."""
+    """Append to a file. Raise OSError. Follow no link, which might lead anywhere."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The slash commands by name: found, offered, completed and run here."""
+"""The slash commands by name: found, completed and run."""
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from agentcli.ui.repl.transcript import LiveTranscript
 
 
-# What a slash command can reach: the session, the screen, and the few things it may change.
+# What a slash command can reach: the session, the screen, and the few things it may change
 
 
 T = TypeVar("T")
 
 
 class CommandHost(Protocol):
-    """Where commands are run: the live session, or line mode."""
+    """The host of slash commands: the live session, or line mode."""
 
     settings: Settings
 
@@ -39,7 +39,7 @@ class CommandHost(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn is running."""
+        """True while a turn is running."""
         ...
 
     @property
@@ -48,15 +48,15 @@ class CommandHost(Protocol):
     def set_mode(self, mode: Mode) -> None: ...
 
     def say(self, text: str, style: str = "") -> None:
-        """Adds a block to the transcript. The text may hold nothing a terminal would obey."""
+        """Add a block to the transcript. The text must not contain terminal control sequences."""
         ...
 
     def print(self, ansi: str) -> None:
-        """Adds what is drawn already."""
+        """Add text that is already rendered."""
         ...
 
     def print_table(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Names and what there is to say of them."""
+        """Add a table of names and descriptions."""
         ...
 
     def fail(self, message: str, hint: str) -> None: ...
@@ -64,52 +64,52 @@ class CommandHost(Protocol):
     def list_keys(self) -> list[tuple[str, str]]: ...
 
     def apply_theme(self) -> None:
-        """Puts on the theme that was chosen."""
+        """Apply the theme that was chosen."""
         ...
 
     @property
     def editing(self) -> str:
-        """emacs or vi."""
+        """The editing mode: emacs or vi."""
         ...
 
     def set_editing(self, editing: str) -> None: ...
 
     def send(self, text: str) -> None:
-        """A prompt, as if it had been typed."""
+        """Send a prompt, as if it had been typed."""
         ...
 
     async def decide_on_plan(self) -> None:
-        """Puts the plan there is to the person, if they have not agreed to it yet."""
+        """Ask the user about the proposed plan, unless they have accepted it."""
         ...
 
     async def wait_for(self, verb: str, work: Coroutine[Any, Any, T]) -> T:
-        """Something that takes time, and that the person can stop. Nothing may run beside it.
+        """Run something that takes time and that the user can stop. Nothing may run beside it.
 
-        Raises UsageError where a turn is running, and when it was stopped."""
+        Raise UsageError if a turn is running, or if the user stops it."""
         ...
 
     async def ask(self, question: str) -> str:
-        """What the person types on one line; empty: nothing."""
+        """Return what the user types on one line, or an empty string for nothing."""
         ...
 
     async def edit(self) -> None:
-        """The input in the person's editor."""
+        """Open the input in the user's editor."""
         ...
 
     async def page(self, text: str) -> None:
-        """A long text in the person's pager."""
+        """Show a long text in the user's pager."""
         ...
 
     async def renew(self, *, resume: "SessionPaths | None" = None) -> None:
-        """Begins another session, or continues one, and ends the one there is.
+        """Begin another session, or continue one, and end the current one.
 
-        Raises AgentError where the other cannot be had; then nothing is ended."""
+        Raise AgentError if the other session cannot be opened. Then the current one goes on."""
         ...
 
     def leave(self) -> None: ...
 
     def write_to_terminal(self, sequence: str) -> bool:
-        """Whether there is a terminal that takes control sequences."""
+        """Write a control sequence. Return whether there is a terminal that accepts it."""
         ...
 
 
@@ -121,24 +121,24 @@ ListArguments = Callable[[CommandHost], Sequence[tuple[str, str]]]
 class SlashCommand:
     name: str
     usage: str
-    """The arguments it takes, as help shows them."""
+    """The arguments of the command, as help shows them."""
     help: str
     run: RunCommand
     list_arguments: ListArguments | None = None
-    """What its first argument can be, each with a word about it."""
+    """Lists the possible first arguments, each with a short description."""
     works_alone: bool = False
-    """Also where the session cannot be had."""
+    """True if the command also works when the session cannot be opened."""
 
 
-# Another session takes the place of the one there is, on the same screen.
+# Switching to another session on the same screen
 
 
 async def switch_session(
     session: "Session", *, previous: "Session", transcript: "LiveTranscript"
 ) -> None:
-    """`session` is open already: where it cannot be had, nothing may have been ended.
+    """Replace `previous` with `session`, which is already open.
 
-    The mode is the person's, and stays."""
+    If a session cannot be opened, nothing may have been ended. The mode is the user's and stays."""
     transcript.load_session(session.facts)
     if session.mode != previous.mode:
         session.set_mode(previous.mode)
@@ -146,7 +146,10 @@ async def switch_session(
 
 
 def is_slash_command(text: str) -> bool:
-    """The path of a file that was dragged into the input begins with a slash, too."""
+    """Return whether the text is a slash command.
+
+    The path of a file that was dragged into the input also begins with a slash.
+    """
     if not text.startswith("/"):
         return False
     is_path = "/" in text.split(maxsplit=1)[0][1:]
@@ -164,21 +167,21 @@ ALIASES = {
     "status": "context",
     "usage": "cost",
 }
-"""What other programs call these."""
+"""The names that other programs use for these commands."""
 
 
 class CommandRegistry:
     def __init__(self, commands: Iterable[SlashCommand], *, problems: Sequence[str] = ()) -> None:
-        """In the order in which they are listed; the first of a name wins.
+        """`commands` are in the order of the list; the first of a name wins.
 
-        `problems`: with files that should be commands, for the person."""
+        `problems` are problems with files that should be commands, to show to the user."""
         self.problems = problems
         self.commands: dict[str, SlashCommand] = {}
         for command in commands:
             self.commands.setdefault(command.name, command)
 
     def list_completions(self, typed: str, host: CommandHost) -> list[tuple[str, str, int]]:
-        """For the menu: a text, what it is, and how many letters it takes the place of."""
+        """Return for the menu: a text, its description, and how many letters it replaces."""
         name, space, rest = typed[1:].partition(" ")
         if not space:
             found = completion.find_best(name, self.commands.values(), text=lambda one: one.name)
@@ -192,7 +195,7 @@ class CommandRegistry:
         return [(text, what, len(rest)) for text, what in choices]
 
     async def run(self, line: str, host: CommandHost) -> None:
-        """A line of which `why_not` says nothing."""
+        """Run a line for which `find_fault` returns nothing."""
         name, _, rest = line[1:].strip().partition(" ")
         command = self.commands[name]
         try:
@@ -204,12 +207,12 @@ class CommandRegistry:
             host.fail(*describe_crash(bug))
 
     def works_alone(self, line: str) -> bool:
-        """Whether it can be run where there is no session."""
+        """Return whether the line can be run without a session."""
         command = self.commands.get(line[1:].strip().partition(" ")[0])
         return command is not None and command.works_alone
 
     def find_fault(self, line: str) -> str:
-        """Empty: there is such a command."""
+        """Return why the line cannot be run, or an empty string if the command exists."""
         name = line[1:].strip().partition(" ")[0]
         if name in self.commands:
             return ""

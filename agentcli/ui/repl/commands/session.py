@@ -1,4 +1,4 @@
-"""Commands about the session itself: help, keys, modes, models, leaving."""
+"""Commands about the session itself: help, keys, modes, models, quitting."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,7 +22,7 @@ _MODES = {
 
 
 def list_session_commands(all_commands: "Iterable[SlashCommand]") -> list[SlashCommand]:
-    """`listed`: all commands there are, for help; may grow later."""
+    """`all_commands` are all commands, for help. More may be added later."""
 
     async def show_help(host: CommandHost, rest: str) -> None:
         wanted = rest.removeprefix("/")
@@ -93,7 +93,7 @@ async def _change_mode(host: CommandHost, rest: str) -> None:
 
 async def _handle_plan(host: CommandHost, rest: str) -> None:
     planning = host.session.plan_tracker
-    decidable = planning.proposed or planning.asked  # what a plan is, the person knows best
+    decidable = planning.proposed or planning.asked  # the user knows best what a plan is
     match rest:
         case "show" if planning.accepted or planning.proposed:
             state = "proposed, not accepted" if planning.proposed else "accepted"
@@ -144,7 +144,7 @@ async def _quit(host: CommandHost, rest: str) -> None:
     host.leave()
 
 
-# Commands about how the session looks and is written in.
+# Commands about the look of the session and the editing mode
 
 
 THEME_CHOICES = ("auto", "dark", "light", "ansi", "none")

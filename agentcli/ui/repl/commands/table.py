@@ -1,4 +1,4 @@
-"""All slash commands of a session, in the order of the menu; the person's own come last."""
+"""All slash commands of a session, in the order of the menu. The user's own come last."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands import history, inspect, project, session
 from agentcli.ui.repl.commands.registry import CommandHost, CommandRegistry, SlashCommand
 
-# What the person and the project have written for the session: commands, and skills to list.
+# Commands and skills that the user and the project have written
 
 
 FOLDER = "commands"
@@ -27,7 +27,7 @@ class UserCommands:
 
 
 def load_user_commands(settings: Settings, *, used_names: Collection[str]) -> UserCommands:
-    """The person's, then those of a project that is trusted; the first of a name wins."""
+    """Load the user's commands, then those of a trusted project. The first of a name wins."""
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     theirs = project.read_texts(FOLDER) if project else {}
     sources = {
