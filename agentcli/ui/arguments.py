@@ -1,4 +1,4 @@
-"""What the commands share: their style, and the options that mean the same everywhere."""
+"""Parts shared by the commands: their style, and the options that mean the same everywhere."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,7 @@ STYLE: dict[str, Any] = {
     "add_completion": False,
     "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 100},
 }
-"""For every Typer: help is plain text, and rich is never imported for it."""
+"""Keyword arguments for every Typer. Help is plain text, so rich is never imported for it."""
 
 Workspace = Annotated[
     Path, typer.Option("-C", "--cwd", metavar="DIR", help="The workspace: where the work is done.")
@@ -184,7 +184,7 @@ Verbose = Annotated[
 ]
 
 
-# The options of `agentcli run`, some of them of `batch` too: what each takes and means.
+# The options of `agentcli run`, some of them shared with `batch`: type and help text of each.
 
 
 Prompt = Annotated[str | None, typer.Argument(help="What to do, in words; - reads it from stdin.")]

@@ -1,4 +1,4 @@
-"""A bug, told to the person in two lines; the traceback goes to a file they can send."""
+"""Reports of a bug: two lines for the user, and a file with the traceback that they can send."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ def report_crash(bug: Exception, *, is_debugging: bool = False) -> int:
 
 
 def describe_crash(bug: Exception) -> tuple[str, str]:
-    """What happened and what to do about it, after the traceback was put into a file."""
+    """Write the traceback to a file; return what happened and what to do about it."""
     if _is_full(bug):
         where = bug.filename or "the output"
         return f"cannot write {where}: {bug.strerror}", "make room, then run it again"

@@ -1,7 +1,7 @@
-"""Images that a person attaches: mentioned as `@shot.png`, pasted as a path, or named by an option.
+"""Images that the user attaches: mentioned as `@shot.png`, pasted as a path, or named by an option.
 
-Each goes to the model behind a line with its name and size. One that cannot be shown is named to
-person and model, with the reason, and nothing else happens.
+Each goes to the model after a line with its name and size. If one cannot be shown, user and model
+get its name and the reason, and nothing else happens.
 """
 
 import os
@@ -18,14 +18,17 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image
 
 IMAGES_MAX = 10
-"""In one message."""
+"""The most images in one message."""
 PASTED_TEXT_CHARS = 2000
-"""Paths in a longer text were not dragged into it: it is a log, or a file."""
+"""The longest text that is searched for paths.
+
+A longer one is a log or a file, not a dragged path.
+"""
 NOT_ATTACHED = "not attached: "
 
-# Compiled when first used, which most runs do not.
+# Compiled on first use: most runs need none of these.
 _MENTION = r'(?<![^\s(])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]+))'
-# A blank is one that a shell would split at: names of screenshots have others in them.
+# Only the blanks that a shell splits at: names of screenshots contain other ones.
 _PASTED = (
     r"(?<![^ \t\n(])(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\""
     r"|(?P<bare>(?:file://|~?/)(?:\\.|[^ \t\n\"'\\])+))"
@@ -36,7 +39,7 @@ _TRAILING_PUNCTUATION = ".,;:)!?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachments:
-    """What goes to the model besides the message, and what the person is told of it."""
+    """Parts that go to the model besides the message, and notes about them for the user."""
 
     parts: tuple[str | Image, ...] = ()
     notes: tuple[str, ...] = ()
@@ -46,7 +49,7 @@ class Attachments:
 
 
 def find_mentions(text: str) -> list[str]:
-    """What stands behind an @ each, once."""
+    """Return the names written after an @, each once."""
     found = re.finditer(_MENTION, text) if "@" in text else ()
     return list(
         dict.fromkeys(it["quoted"] or it["bare"].rstrip(_TRAILING_PUNCTUATION) for it in found)
@@ -58,7 +61,7 @@ def is_image_name(name: str) -> bool:
 
 
 def attach_image(path: Path, name: str) -> Attachments:
-    """Takes a moment: it is read and decoded."""
+    """Read and decode an image. This takes a moment."""
     shown = show_controls(name)
     try:
         picture = load_picture(path)
@@ -81,7 +84,10 @@ def report_too_many(name: str) -> Attachments:
 
 
 def load_named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
-    """Raises UsageError: whoever names one on a command line wants it to be seen."""
+    """Load the images named on a command line, each after its label.
+
+    Raise UsageError if one cannot be loaded: whoever names an image wants it to be seen.
+    """
     if len(paths) > IMAGES_MAX:
         raise UsageError(
             f"{len(paths)} images are too many", hint=f"{IMAGES_MAX} may go with one prompt"
@@ -97,14 +103,20 @@ def load_named_images(paths: Sequence[Path]) -> tuple[str | Image, ...]:
 
 
 def attach_mentioned_images(text: str, workspace: Path) -> Attachments:
-    """Of a prompt that nobody may have typed: images of the workspace, and nothing else."""
+    """Attach the images of the workspace that a prompt mentions, and no others.
+
+    The prompt may not have been typed by the user.
+    """
     named = [name for name in find_mentions(text) if is_image_name(name)]
     there = [name for name in named if os.path.lexists(workspace / name)]
     return _attach_all((workspace / name, name, workspace) for name in there)
 
 
 def attach_pasted_images(text: str) -> Attachments:
-    """A terminal that a file is dragged into pastes its path: quoted, escaped, or as an address."""
+    """Attach the images whose paths were pasted: quoted, escaped, or as a file URL.
+
+    A terminal pastes the path of a file that is dragged into it.
+    """
     return _attach_all((path, path.name, None) for path in dict.fromkeys(find_pasted_paths(text)))
 
 
@@ -118,14 +130,17 @@ def begins_with_image(text: str) -> bool:
 def find_pasted_paths(text: str) -> Iterator[Path]:
     if len(text) > PASTED_TEXT_CHARS:
         return
-    # Not every terminal escapes a blank: then the path is all there is.
+    # Not every terminal escapes blanks, so the whole text may be one path.
     for written in (text.strip(), *map(_unquote, re.finditer(_PASTED, text))):
         if path := _resolve_image_path(written):
             yield path
 
 
 def leads_out(path: Path, workspace: Path) -> bool:
-    """Of what is named from the workspace on. A whole path is where it says it is."""
+    """Return whether a path named relative to the workspace resolves to one outside it.
+
+    Do not ask this of an absolute path: that one is where it says it is.
+    """
     return not Path(os.path.realpath(path)).is_relative_to(workspace)
 
 
@@ -147,7 +162,7 @@ def _unquote(found: re.Match[str]) -> str:
 
 
 def _resolve_image_path(written: str) -> Path | None:
-    """Where it is a whole path to something that is named like an image, and is there."""
+    """Return the path if it is absolute, has the name of an image and exists; else None."""
     if not is_image_name(written) or "\0" in written:
         return None
     if written.startswith("file://"):

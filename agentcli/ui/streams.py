@@ -1,6 +1,6 @@
-"""The two ways out of a run: stdout for the answer, stderr for the story.
+"""The two output streams of a run: stdout for the answer, stderr for the progress.
 
-A reader of the story who leaves changes nothing; one of the answer who leaves ends the run.
+If the reader of stderr goes away, nothing changes. If the reader of stdout does, the run ends.
 """
 
 import errno
@@ -14,7 +14,7 @@ from agentcli.types.events import Ending
 
 
 class OutputClosed(AgentError):
-    """Whoever read stdout has closed it: `agentcli run … | head -1`."""
+    """The reader of stdout has closed it, as in `agentcli run … | head -1`."""
 
     ending = Ending.READER_LEFT
 
@@ -23,7 +23,7 @@ class OutputClosed(AgentError):
 
 
 def write_out(text: str, *, encoding: str | None = None) -> None:
-    """Writes and flushes. Raises ReaderLeft, or SettingsError where it cannot be written."""
+    """Write and flush. Raise OutputClosed if the reader is gone, SettingsError if writing fails."""
     if sys.stdout is None:
         return  # closed from the start: nobody wants it
     data = text.encode(encoding or sys.stdout.encoding or "utf-8", "replace")
@@ -73,7 +73,7 @@ def _is_kind(descriptor: int, is_kind: Callable[[int], bool]) -> bool:
 
 
 def _redirect_to_null(descriptor: int) -> None:
-    """What is still buffered could not be flushed, not at exit either."""
+    """Point a descriptor at /dev/null: what is buffered could never be flushed, even at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)
     os.close(null)

@@ -1,4 +1,4 @@
-"""What a run amounts to, added up from its events: the figures of every report and last word."""
+"""The totals of a run, added up from its events: the figures of every report and summary."""
 
 import time
 from dataclasses import field
@@ -36,7 +36,7 @@ class Tally:
     workspace: str = ""
     version: str = ""
     turns: int = 0
-    """Requests that were answered: a turn of the model's."""
+    """Requests that were answered: turns of the model."""
     said: AnswerParts = field(default_factory=AnswerParts)
     structured: Json = None
     spending: Spending = NO_SPENDING
@@ -47,7 +47,7 @@ class Tally:
     diffs: list[Diff] = field(default_factory=list)
     denials: list[tuple[ToolCall, Verdict]] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
-    """The latest run of each check."""
+    """The latest run of each check, by command."""
     claims: tuple[Claim, ...] = ()
     warnings: list[str] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ class Tally:
         return time.monotonic() - self.began
 
     def build_result(self, outcome: RunOutcome) -> dict[str, Any]:
-        """The `result` event of the JSON outputs."""
+        """Return the `result` event of the JSON outputs."""
         return {
             "type": "result",
             "status": outcome.status,

@@ -1,4 +1,4 @@
-"""What runs the workers of a batch: processes of this machine, or whatever else implements it."""
+"""The engine of a batch: its workers, as processes of this machine or on another `BatchEngine`."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ from agentcli.types.events import Ending
 
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 30.0
-"""For a worker to close its session, once it was told to stop."""
+"""The time a worker has to close its session after it was asked to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +31,17 @@ class WorkerJob:
     argv: tuple[str, ...]
     stdin: bytes
     stdout_path: Path
-    """Gets stdout."""
+    """The file for stdout."""
     stderr_path: Path
-    """Gets stderr."""
+    """The file for stderr."""
 
 
 class BatchEngine(Protocol):
     async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
-        """Tells every line of stdout; returns as Popen does. Cancelled, it stops the worker."""
+        """Call `on_line` with every line of stdout; return the exit code as Popen does.
+
+        When cancelled, stop the worker.
+        """
         ...
 
     def close(self) -> None: ...
@@ -55,7 +58,7 @@ class LocalEngine:
                 return await worker.wait()
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
 
 @asynccontextmanager
@@ -66,7 +69,7 @@ async def _start_worker(job: WorkerJob, stderr: int) -> AsyncIterator[asyncio.su
         stdout=asyncio.subprocess.PIPE,
         stderr=stderr,
         limit=LINE_LIMIT_BYTES,
-        start_new_session=True,  # Ctrl-C is for us: we tell the workers
+        start_new_session=True,  # Ctrl-C is for us: we stop the workers
     )
     try:
         assert worker.stdin is not None
@@ -80,7 +83,7 @@ async def _start_worker(job: WorkerJob, stderr: int) -> AsyncIterator[asyncio.su
 
 
 async def _stop_worker(worker: asyncio.subprocess.Process) -> None:
-    """One that still runs is told to stop, and killed where it does not."""
+    """Stop a worker that still runs: terminate it, then kill it if it does not end."""
     if worker.returncode is not None:
         return
     with suppress(ProcessLookupError):
@@ -93,7 +96,7 @@ async def _stop_worker(worker: asyncio.subprocess.Process) -> None:
         await worker.wait()
 
 
-# A directory of its own for each task: a git worktree of one commit, or a copy without git.
+# A directory for each task: a git worktree of one commit, or a copy without git.
 
 
 class TaskTrees:
@@ -106,14 +109,17 @@ class TaskTrees:
 
     @property
     def lacks_changes(self) -> bool:
-        """Whether what the person has not committed is in none of them."""
+        """True if the user has uncommitted changes, which are in none of the directories."""
         return bool(
             self.commit
             and run_git("status", "--porcelain", NOT_INTO_OTHERS, cwd=self._workspace).strip()
         )
 
     def make(self, name: str) -> Path:
-        """A fresh one; what an earlier attempt left is removed. Raises SettingsError."""
+        """Make a fresh directory, removing what an earlier attempt left.
+
+        Raise SettingsError on failure.
+        """
         self.remove(name)
         tree = self._directory / name
         try:
@@ -131,14 +137,14 @@ class TaskTrees:
         if not tree.exists():
             return
         if self.commit:
-            with suppress(SettingsError):  # one that was made halfway: it goes as a directory does
+            with suppress(SettingsError):  # one that is half made is removed as a plain directory
                 run_git("worktree", "remove", "--force", "--force", str(tree), cwd=self._root)
         shutil.rmtree(tree, ignore_errors=True)
         if self.commit:
             run_git("worktree", "prune", cwd=self._root)
 
     def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
-        """What the batch itself writes, and what can be read by nobody: sockets and pipes."""
+        """Return the names not to copy: the batch's own output, and sockets and pipes."""
         places = {name: Path(directory, name) for name in names}
         return [
             name
@@ -150,7 +156,7 @@ class TaskTrees:
 
 
 def _find_repository(workspace: Path) -> tuple[Path, str]:
-    """Its root and its commit; the workspace and nothing where there is no commit to start from."""
+    """Return the repository's root and its commit; the workspace and "" if there is no commit."""
     try:
         root = Path(run_git("rev-parse", "--show-toplevel", cwd=workspace).rstrip("\n")).resolve()
         commit = run_git("rev-parse", "--verify", "HEAD^{commit}", cwd=workspace).strip()
@@ -161,11 +167,11 @@ def _find_repository(workspace: Path) -> tuple[Path, str]:
     return root, commit
 
 
-# Many tasks on a few workers, each task in a process, a tree and a session of its own.
+# Many tasks on a few workers, each task in its own process, tree and session.
 
 
 ATTEMPTS = 3
-"""Of a task whose worker died without a word."""
+"""The attempts at a task whose worker died without a result."""
 
 EngineName = Literal["local", "ray"]
 ENGINES: tuple[EngineName, ...] = ("local", "ray")
@@ -174,16 +180,16 @@ Result = dict[str, Any]
 
 
 class BatchListener(Protocol):
-    """Somebody who looks on. Must not raise."""
+    """A listener for the progress of a batch. Must not raise."""
 
     def on_start(self, task: Task) -> None: ...
 
     def on_event(self, task: Task, event: Result) -> None:
-        """A line of the task's `stream-json`."""
+        """Handle a line of the task's `stream-json`."""
         ...
 
     def on_crash(self, task: Task, how: str) -> None:
-        """Its worker is gone without a result; it will be run again, but not for ever."""
+        """Handle a worker that ended without a result. The task is run again, but not for ever."""
         ...
 
     def on_end(self, task: Task, result: Result) -> None: ...
@@ -194,7 +200,7 @@ class BatchPlan:
     workspace: Path
     out: Path
     options: tuple[str, ...] = ()
-    """Of `agentcli run`, for all tasks."""
+    """The options of `agentcli run` for all tasks."""
     workers: int = 2
     retries_failed: bool = False
     keeps_trees: bool = False
@@ -209,7 +215,7 @@ class Batch:
         listener: BatchListener,
         engine: BatchEngine,
     ) -> None:
-        """Raises SettingsError where another batch writes to the same place."""
+        """Raise SettingsError if another batch writes to the same directory."""
         self._plan = plan
         self._engine = engine
         self._tasks = tasks
@@ -223,7 +229,10 @@ class Batch:
                 self.results[task.id] = kept
 
     async def run(self) -> None:
-        """Cancelled, it stops the workers, which close their sessions, and leaves the rest."""
+        """Run the tasks.
+
+        When cancelled, stop the workers, which close their sessions; leave the rest.
+        """
         waiting = iter([task for task in self._tasks if task.id not in self.results])
         try:
             async with asyncio.TaskGroup() as group:
@@ -260,7 +269,7 @@ class Batch:
         return result
 
     async def _run_with_retries(self, task: Task) -> tuple[Result, int, Path]:
-        """Until there is a result, but not for ever; with the tree of the last attempt."""
+        """Run until there is a result, but not for ever. Return it with the last attempt's tree."""
         attempts = 0
         while True:
             attempts += 1
@@ -280,7 +289,7 @@ class Batch:
                 )
 
     async def _run_once(self, task: Task, tree: Path) -> tuple[Result | None, str]:
-        """The result, or how the worker ended without one."""
+        """Return the result, or how the worker ended without one."""
         place = self._task_directory(task)
         results: list[Result] = []
 
@@ -304,7 +313,7 @@ class Batch:
 
     def _build_argv(self, task: Task, tree: Path) -> tuple[str, ...]:
         return (
-            # -P: what lies in the current directory is not imported.
+            # -P: nothing is imported from the current directory.
             *(sys.executable, "-P", "-m", "agentcli", "run", "-", "-C", str(tree)),
             *(
                 "-o",
@@ -321,7 +330,7 @@ class Batch:
         return self._plan.out / "tasks" / task.id
 
     def _load_result(self, task: Task) -> Result | None:
-        """The result of a task that need not be run."""
+        """Return the stored result of a task that need not be run."""
         try:
             kept: Result = json.loads((self._task_directory(task) / "done.json").read_bytes())
             is_same = kept["fingerprint"] == task.fingerprint
@@ -335,7 +344,7 @@ _STREAM_KEYS = ("v", "seq", "ts", "type", "structured", "claims")
 
 
 def build_engine(name: EngineName, *, workers: int) -> BatchEngine:
-    """Raises SettingsError where it is not installed."""
+    """Raise SettingsError if the engine is not installed."""
     if name == "local":
         return LocalEngine()
     try:

@@ -19,7 +19,7 @@ from agentcli.features.batch.engine import PATIENCE_S, WorkerJob
 
 class RayEngine:
     def __init__(self, *, workers: int) -> None:
-        """`workers`: how many a cluster of this machine has room for."""
+        """`workers` is the number that a cluster of this machine can run at once."""
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if os.environ.get("RAY_ADDRESS"):
             ray.init(**quiet)
@@ -46,7 +46,7 @@ class RayEngine:
 
 
 def run_job(job: WorkerJob, environ: dict[str, str]) -> int:
-    """On some node. What the worker says comes through a pipe: it ends when nobody reads on."""
+    """Run the job on some node. The worker writes to a pipe, so it ends when nobody reads it."""
     with job.stderr_path.open("wb") as story, job.stdout_path.open("wb") as events:
         worker = subprocess.Popen(
             job.argv,
@@ -73,4 +73,4 @@ def _write_stdin(worker: "subprocess.Popen[bytes]", data: bytes) -> None:
         worker.stdin.write(data)
         worker.stdin.close()
     except BrokenPipeError:
-        return  # it has left already, and says why
+        return  # it has ended already, and its output says why

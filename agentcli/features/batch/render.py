@@ -1,6 +1,6 @@
-"""`agentcli batch`: runs the tasks of a file, shows how far they are, and reports at the end.
+"""The front end of `agentcli batch`: runs the tasks of a file, shows progress, reports at the end.
 
-However it ends, the report tells what is done: calling it again goes on from there.
+However it ends, the report lists what is done, and the next run continues from there.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ from agentcli.ui.oneshot.reports import quote_cell
 from agentcli.ui.render.wording import format_duration, format_target, shorten_middle
 from agentcli.ui.streams import err_is_terminal, write_err, write_out
 
-# A batch while it runs: a line for every task that ended, and on a terminal one that moves.
+# Progress of a batch: a line for every task that ended, and on a terminal a status line.
 
 
 CLEAR = "\r\x1b[K"
 
 
 class BatchProgress:
-    """Implements `app.batch.work.Watcher` on stderr."""
+    """A `BatchListener` that writes to stderr."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._done = 0
         self._doing: dict[str, str] = {}
-        """What each running task is at."""
+        """The current activity of each running task."""
         self._draws = err_is_terminal()
 
     def skip(self, count: int) -> None:
-        """These were done before."""
+        """Count tasks that were done before."""
         self._done += count
         write_err(f"{count} of {self._total} tasks are done already\n")
 
@@ -69,7 +69,7 @@ class BatchProgress:
         self._write_line(f"[{self._done:>{width}}/{self._total}] {format_result(task.id, result)}")
 
     def clear_line(self) -> None:
-        """The line that moved is gone."""
+        """Erase the status line."""
         if self._draws:
             write_err(CLEAR)
 
@@ -88,7 +88,7 @@ class BatchProgress:
 
 
 def format_result(name: str, result: dict[str, Any]) -> str:
-    """One line: how it went, what it took, and why it failed."""
+    """Return one line: the status, the time and cost, and why it failed."""
     took = format_duration((result.get("duration_ms") or 0) / 1000)
     cost = result.get("cost_usd")
     spent = f", {format_estimate(result)}${cost:.4f}" if cost else ""
@@ -98,18 +98,18 @@ def format_result(name: str, result: dict[str, Any]) -> str:
 
 
 def format_estimate(result: dict[str, Any]) -> str:
-    """Before a task's cost, where a part of it is estimated."""
+    """Return the word before a task's cost, if a part of it is estimated."""
     return "about " if result.get("cost_is_estimate") else ""
 
 
-# What became of a batch: `report.json` for programs and `report.md` for people.
+# The report of a batch: `report.json` for programs and `report.md` for people.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
     file: TaskFile
     results: Sequence[dict[str, Any]]
-    """Of the tasks that are done, in the order of the file."""
+    """The results of the tasks that are done, in the order of the file."""
 
     @property
     def waiting(self) -> list[str]:
@@ -122,14 +122,14 @@ class BatchReport:
 
     @property
     def exit_code(self) -> int:
-        """Of the first task that did not succeed; a wrong line counts when all tasks did."""
+        """The exit code of the first task that failed; a wrong line counts if no task failed."""
         if self.failed:
             return int(self.failed[0]["exit_code"])
         return Exit.USAGE if self.file.bad else Exit.DONE
 
     @property
     def summary(self) -> str:
-        """All of it in one sentence."""
+        """The summary in one sentence."""
         parts = [f"{len(self.results) - len(self.failed)} of {len(self.file.tasks)} succeeded"]
         parts += [f"{len(self.failed)} failed"] if self.failed else []
         parts += [f"{len(self.waiting)} not run"] if self.waiting else []
@@ -228,7 +228,7 @@ async def _run_tasks(plan: BatchPlan, file: TaskFile, engine: BatchEngine) -> in
 
 
 async def _run_until_signal(work: Coroutine[Any, Any, None]) -> signal.Signals | None:
-    """The signal that ended it; None: it came to its own end."""
+    """Return the signal that ended the work; None if it ended by itself."""
     task = asyncio.ensure_future(work)
     got: list[signal.Signals] = []
 

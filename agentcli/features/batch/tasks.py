@@ -1,4 +1,4 @@
-"""A file of tasks, one JSON object on each line. A line that is wrong costs that task alone."""
+"""A file of tasks, one JSON object on each line. A wrong line affects only that task."""
 
 import hashlib
 import json
@@ -33,11 +33,11 @@ class Task:
     id: str
     prompt: str
     options: tuple[str, ...] = ()
-    """For `agentcli run`, after those of the whole batch."""
+    """Options for `agentcli run`, after those of the whole batch."""
 
     @property
     def fingerprint(self) -> str:
-        """Of all that its line says: a task that was changed is another task."""
+        """A hash of the whole task: a task that was changed is another task."""
         text = json.dumps([self.prompt, *self.options])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -55,7 +55,7 @@ class TaskFile:
 
 
 def read_tasks(path: Path) -> TaskFile:
-    """Raises UsageError where there is not a single task in it."""
+    """Read the tasks. Raise UsageError if there is not a single one."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -78,7 +78,7 @@ def read_tasks(path: Path) -> TaskFile:
 
 
 def _parse_task(line: bytes, number: int) -> Task:
-    """Raises ValueError with what is wrong."""
+    """Parse one line. Raise ValueError that says what is wrong."""
     try:
         given = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

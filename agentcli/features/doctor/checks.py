@@ -1,4 +1,4 @@
-"""What works on this machine and what does not, each with the command that fixes it."""
+"""Checks of what works on this machine and what does not, each with the command that fixes it."""
 
 import locale
 import os
@@ -42,9 +42,10 @@ class HealthCheck:
 
 
 def run_checks(flags: RawValues, *, workspace: Path) -> Exit:
-    """Prints one line per finding. Fails when a run could not work.
+    """Print one line per finding. Fail if a run could not work.
 
-    Settings that cannot be used are one of them: the rest is looked at as if nothing were set."""
+    Unusable settings are such a finding: the other checks then run as if nothing were set.
+    """
     fault, failed = None, False
     try:
         settings = load_settings(flags, workspace=workspace)
@@ -61,7 +62,10 @@ def run_checks(flags: RawValues, *, workspace: Path) -> Exit:
 def check_machine(
     settings: Settings, *, fault: SettingsError | None = None
 ) -> Iterator[HealthCheck]:
-    """`fault`: what is wrong with the settings, of which these are none then."""
+    """Yield the findings.
+
+    `fault` is the error in the settings; `settings` then has only the flags.
+    """
     yield HealthCheck(
         subject="agentcli",
         words=f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}",
@@ -146,7 +150,7 @@ def _check_program(
 
 
 def _check_sandbox(settings: Settings) -> HealthCheck:
-    """What commands of this workspace would run in, why, and whether there is something better."""
+    """Return what commands of this workspace run in, why, and whether there is something better."""
     try:
         found = _describe_layers(settings)
     except AgentError as error:

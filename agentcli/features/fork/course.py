@@ -1,4 +1,4 @@
-"""What a stretch of a session amounts to: its end, its price, what it did."""
+"""The summary of a part of a session: its end, its cost, its calls and changes."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ class CourseSummary:
 
 
 def summarize_course(facts: Iterable[Fact], *, model: str = "") -> CourseSummary:
-    """`model`: of the session before these facts."""
+    """Summarize the facts. `model` is the model of the session before them."""
     course, said = CourseSummary(model=model), AnswerParts()
     for fact in facts:
         course.spending += compute_spending(fact)
@@ -63,12 +63,12 @@ def _finish(course: CourseSummary, fact: CallFinished) -> None:
         )
 
 
-# What differs between two directories, a first and a second, as one unified diff.
+# The difference between two directories as one unified diff.
 
 
 TEXT_LIMIT_BYTES = 2 * 1024 * 1024
 LEFT_OUT = {".git", "__pycache__"}
-"""What changes by itself, and is nobody's work."""
+"""Names that change by themselves and are nobody's work."""
 
 
 def diff_trees(old: Path, new: Path) -> str:
@@ -103,7 +103,7 @@ def _diff_text(before: bytes, after: bytes, path: str) -> str:
 
 
 def _content(path: Path) -> bytes | None:
-    """None: there is none."""
+    """Return the content of a file; None if there is none."""
     if path.is_symlink():
         return os.fsencode(path.readlink())
     try:
@@ -113,7 +113,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _text(data: bytes) -> str | None:
-    """None: not text, or too much of it."""
+    """Return the data as text; None if it is not text or too long."""
     if len(data) > TEXT_LIMIT_BYTES or b"\0" in data:
         return None
     return data.decode("utf-8", "replace")

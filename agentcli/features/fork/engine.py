@@ -1,6 +1,6 @@
-"""What if: a session's beginning with another continuation, and the two side by side.
+"""Forks: a session's beginning with another continuation, and the two side by side.
 
-The new continuation works in a directory of its own, laid out as the workspace was at that point.
+The new continuation works in a directory of its own, with the workspace as it was at that point.
 Neither the original session nor the workspace is touched.
 """
 
@@ -36,25 +36,25 @@ from agentcli.types.messages import Image, Text, ToolCall, UserMessage
 from agentcli.types.tools import Effect, ToolResult
 from agentcli.types.verdicts import Verdict
 
-# A session's beginning, taken over into a session of its own.
+# Copying a session's beginning into a new session.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkPoint:
-    """Where two courses part."""
+    """The point where a fork leaves the original."""
 
     seq: int
     """The last record they share."""
     until: int
     """The last record of the turn that was cut, in the original."""
     prompt: UserMessage | None = None
-    """To be asked again, where the cut is before a turn."""
+    """The prompt to repeat, if the cut is before a turn."""
     call: ToolCall | None = None
-    """The first call that is open, where the cut is within a turn."""
+    """The first open call, if the cut is within a turn."""
 
 
 def find_cut(entries: Sequence[Entry], at: str | None) -> ForkPoint:
-    """`at`: a turn's number, counted from 1, or a call's id; None: at the end."""
+    """Find the cut. `at` is a turn's number, counted from 1, or a call's id; None is the end."""
     last = entries[-1].seq if entries else 0
     if at is None:
         return ForkPoint(seq=last, until=last)
@@ -66,7 +66,7 @@ def find_cut(entries: Sequence[Entry], at: str | None) -> ForkPoint:
 def fork(
     origin: SessionPaths, entries: Sequence[Entry], cut: ForkPoint, *, sessions: Path | None = None
 ) -> SessionPaths:
-    """A new session that begins as the origin did. Raises SettingsError when it cannot be made."""
+    """Create a session that begins as the origin did. Raise SettingsError if it cannot be made."""
     place = create_session_paths(sessions)
     prev = FIRST_PREV
     try:
@@ -88,7 +88,7 @@ def fork(
 
 
 def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
-    """A call answered by the person, as if it had run: what if it had said this?"""
+    """Return the facts of a call whose result the user provides, as if it had run."""
     verdict = Verdict(decision="allow", by="person", reason="its result was given instead of run")
     result = ToolResult(call_id=call.id, name=call.name, status="ok", content=(Text(text=text),))
     return (
@@ -124,7 +124,7 @@ def _before_turn(entries: Sequence[Entry], number: int) -> ForkPoint:
 
 
 def _before_call(entries: Sequence[Entry], call_id: str) -> ForkPoint:
-    """After the reply that made the call, or later, where no call beside it was running."""
+    """Return the point after the reply with the call, or later if no call beside it was running."""
     made: ToolCall | None = None
     running: set[str] = set()
     seq = 0
@@ -174,25 +174,25 @@ def _no_such_call(entries: Sequence[Entry], call_id: str) -> UsageError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkChanges:
-    """What is to be otherwise. The model and the rules come with the settings."""
+    """The changes in the fork. The model and the rules come with the settings."""
 
     at: str | None = None
-    """A turn's number or a call's id; None: at the end."""
+    """A turn's number or a call's id; None for the end."""
     prompt: str = ""
-    """Instead of the one that was given there."""
+    """The prompt that replaces the one at the cut."""
     result: str | None = None
-    """Instead of what the call at the cut came to."""
+    """The result that replaces that of the call at the cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """A session of its own, ready to go on."""
+    """A new session, ready to continue."""
 
     paths: SessionPaths
     cut: ForkPoint
     origin: SessionPaths
     entries: Sequence[Entry]
-    """Of the origin."""
+    """The entries of the origin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,17 +200,20 @@ class ForkComparison:
     original: CourseSummary
     fork: CourseSummary
     tree: Path
-    """Where the fork worked."""
+    """The directory the fork worked in."""
     diff: str
-    """From what the original made of the tree to what the fork made of it."""
+    """The difference from the tree of the original to that of the fork."""
     exit_code: Exit
-    """Of the fork's turn."""
+    """The exit code of the fork's turn."""
 
 
 def fork_session(
     origin: SessionPaths, changes: ForkChanges, *, sessions: Path | None = None
 ) -> Fork:
-    """Raises UsageError where there is no such turn or call, SettingsError where no session."""
+    """Create the fork.
+
+    Raise UsageError if the turn or the call does not exist, SettingsError if the session does not.
+    """
     recorded = read_valid_part(origin.log)
     if not recorded.entries:
         raise SettingsError(
@@ -236,7 +239,7 @@ async def continue_fork(
     *,
     listeners: Sequence[Listener] = (),
 ) -> ForkComparison:
-    """Plays the fork's own continuation to the end of its turn."""
+    """Run the fork's own continuation to the end of its turn, and compare."""
     tree = fork_tree(new_fork.paths.id)
     tree.mkdir(mode=0o700, parents=True)
     rebuild_at(new_fork.origin, new_fork.entries, new_fork.cut.seq, into=tree)
@@ -271,7 +274,7 @@ async def _run_continuation(session: Session, cut: ForkPoint, changes: ForkChang
 
 
 def _split_message(message: UserMessage | None) -> list[str | Image]:
-    """What was asked, and what was attached to it."""
+    """Return the text of a message and its attachments."""
     content = message.content if message else (Text(text=""),)
     return [block.text if isinstance(block, Text) else block for block in content]
 

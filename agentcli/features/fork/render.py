@@ -1,4 +1,4 @@
-"""A fork and its original, side by side."""
+"""The comparison of a fork with its original, side by side."""
 
 import asyncio
 import sys
@@ -24,7 +24,7 @@ COLUMN = 34
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
-    """What the command line changes."""
+    """The changes made on the command line."""
 
     model: str | None
     mode: str | None

@@ -1,4 +1,4 @@
-"""What going on with another model would mean for a conversation, found out before it is done."""
+"""The effect of a switch to another model on a conversation, found out before it is made."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 async def check_swap(messages: Sequence[Message], settings: Settings) -> "SwapForecast":
-    """For the model that the settings name; its provider is asked where the catalogue is silent."""
+    """Forecast a switch to the model of the settings.
+
+    Ask its provider if the catalogue lacks it.
+    """
     from agentcli.providers.swap import forecast_swap
 
     model, provider = choose_model(settings)
@@ -24,7 +27,7 @@ async def check_swap(messages: Sequence[Message], settings: Settings) -> "SwapFo
 
 
 def check_session_swap(session_name: str, settings: Settings) -> "SwapForecast":
-    """The same for a session that is kept: by its id, the beginning of it, or a path to its log."""
+    """Forecast a switch for a stored session: by its id, a prefix of it, or the path of its log."""
     from agentcli.log.reader import read_log
 
     entries = read_log(find_session(session_name, settings.sessions).log).entries

@@ -1,4 +1,4 @@
-"""Which models can be asked now, and why the others cannot."""
+"""The models that can be used now, and why the others cannot."""
 
 import asyncio
 import os
@@ -74,7 +74,7 @@ def _format_price(model: Model) -> str:
     return f"${model.price.input:g} / ${model.price.output:g} per M".ljust(16)
 
 
-# What going on with another model would mean, in lines for a person.
+# The effect of a switch to another model, in lines for the user.
 
 
 def show_swap(session: str, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""The course of a session as lines: what happened in which order, without what was said."""
+"""The flow of a session as lines: what happened in which order, without what was said."""
 
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -22,13 +22,13 @@ from agentcli.types.hidden import NOTE
 from agentcli.types.messages import Image, Text
 from agentcli.types.tools import Details, ToolResult
 
-# When two results are the same: whatever depends on the place and the moment is left out.
+# Comparing two results without what depends on path and time.
 
 
 _OF_THE_MOMENT = {"duration_s", "output_bytes", "background_pid", "left_running", "type"}
-"""Details that no second run repeats."""
+"""Details that differ in every run."""
 _DERIVED = {"shown", "known"}
-"""Details that follow from what is compared anyway; logs of older versions have none."""
+"""Details that follow from what is compared anyway; logs of older versions lack them."""
 
 _NUMBER = r"\d+(?:\.\d+)?"
 _STAND_INS: tuple[tuple[str, str], ...] = (
@@ -42,9 +42,9 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (rf"\b(?:real|user|sys)\s+\d+m{_NUMBER}s", "<duration>"),
     (r"(?i)\b(pid|process|ppid)([ =:]+)\d+", r"\1\2<pid>"),
     (r"(?m)^\[\d+\] \d+$", "<job>"),
-    (rf"\n*{re.escape(NOTE)}", ""),  # calls that run together may end in another order
+    (rf"\n*{re.escape(NOTE)}", ""),  # parallel calls may end in another order
     (r"«secret:[0-9a-f]+»", "***"),  # every user has other tokens, and old logs had stars
-    (r"(?m)^ *[~^]+\n", ""),  # under a line of a traceback: every Python draws them otherwise
+    (r"(?m)^ *[~^]+\n", ""),  # under a line of a traceback: Python versions draw them differently
     (
         r"(?m)^([-dlbcps][-rwxsStT]{9})[.+@]? +\d+ +\S+ +\S+ +(\d+) +\S+ +\d+ +[\d:]+ ",
         r"\1 \2 <time> ",
@@ -56,7 +56,7 @@ Normal = Callable[[str], str]
 
 
 def build_normalizer(places: RecordedPaths) -> Normal:
-    """A function that takes place and moment out of a text."""
+    """Return a function that replaces paths and times in a text."""
 
     def normal(text: str) -> str:
         text = places.replace_in(text, workspace="<workspace>", session="<session>")
@@ -70,7 +70,7 @@ def build_normalizer(places: RecordedPaths) -> Normal:
 
 
 def diff_results(recorded: ToolResult, again: ToolResult, then: Normal, now: Normal) -> str:
-    """A unified diff of two results, place and moment left out; empty: they are the same."""
+    """Return a unified diff of two results without paths and times; empty if they are the same."""
     return diff_lines(_lines(recorded, then), _lines(again, now))
 
 
@@ -85,7 +85,7 @@ def _lines(result: ToolResult, normal: Normal) -> list[str]:
         match block:
             case Text(text=text):
                 told = normal(text).split("\n")
-                # The newest come first, and a tree that is laid out again has other dates.
+                # The newest come first, and the files of a rebuilt tree have other dates.
                 lines.extend(sorted(told) if result.name == "find_files" else told)
             case Image(media_type=media_type, data=data):
                 lines.append(f"image: {media_type}, {len(data)} characters, {hash(data):x}")
@@ -110,15 +110,16 @@ def _words(value: Any, normal: Normal) -> list[str]:
 
 
 _BY_THE_PERSON = (NoteReason.SHELL, NoteReason.UNDO, NoteReason.REDO)
-"""What they did beside the model is given: nothing of ours is to do it again."""
+"""Context notes about what the user did beside the model. A replay does not produce them."""
 
 
 def describe_flow(
     facts: Iterable[Fact], normal: Normal, cut_turns: Container[int] = ()
 ) -> list[str]:
-    """One line per fact. What a reply's calls came to is in their order, not in that of clocks.
+    """Return one line per fact. The outcomes of a reply's calls are in the order of the calls.
 
-    `cut_turns`: numbers of turns that did not come to an end of their own."""
+    Their order in time does not matter. `cut_turns` are the numbers of turns that were cut off.
+    """
     turn = 0
     lines: list[str] = []
     order: list[str] = []
@@ -126,7 +127,7 @@ def describe_flow(
     for fact in facts:
         call_id = _call_id(fact)
         if call_id is not None and call_id.rpartition(".")[0] in order:
-            continue  # a program's: its result is told, and its own calls are in that
+            continue  # a call of a program: the program's result is compared, and that covers it
         if call_id is not None:
             place = order.index(call_id) if call_id in order else len(order)
             pending.append((place, _line(fact, normal)))
@@ -155,7 +156,7 @@ def _call_id(fact: Fact) -> str | None:
 
 
 def _line(fact: Fact, normal: Normal) -> str:
-    """Empty: not part of the course."""
+    """Return the line of a fact; empty if it is not part of the flow."""
     match fact:
         case TurnStarted():
             return "turn started"

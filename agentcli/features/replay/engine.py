@@ -1,6 +1,6 @@
-"""A session played again without its model, and held against what was recorded.
+"""Replay of a session without its model, compared with what was recorded.
 
-It happens in a scratch copy of the tree the session began with: nothing of the person's is touched.
+It runs in a scratch copy of the tree the session began with: no file of the user is touched.
 """
 
 import asyncio
@@ -49,21 +49,21 @@ from agentcli.types.provider import Request
 from agentcli.types.tools import Tool, ToolResult, ToolSpec
 from agentcli.types.verdicts import MODES, Mode
 
-# A stage for a recording: the real loop, the real judge and real tools, and no model.
+# Running a recording: the real loop, the real judge and real tools, and no model.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """How a recording is played."""
+    """The options of a replay."""
 
     stub_tools: bool = False
-    """Results come from the recording, too: the control flow alone is played."""
+    """True if results come from the recording, too, so that only the control flow is replayed."""
     judged_by: Literal["recorded", "current"] = "recorded"
     policy: Path | None = None
-    """Rules to judge by, instead of the recorded verdicts."""
+    """A file of rules to judge by, instead of the recorded verdicts."""
     sandbox: SandboxChoice = "auto"
     base: Path | None = None
-    """The tree to begin with, where the recording has none."""
+    """The tree to begin with, if the recording has none."""
 
     @property
     def judges_anew(self) -> bool:
@@ -80,7 +80,7 @@ class ReplayRunner:
         workspace: Path,
         paths: SessionPaths,
     ) -> None:
-        """`place` must have its directories."""
+        """The directories of `paths` must exist."""
         self._relocate = relocate = PathRelocation(
             recorded_paths, workspace=str(workspace), directory=str(paths.directory)
         )
@@ -106,12 +106,12 @@ class ReplayRunner:
             self._settings, paths, gate=self._gate, model=model, keeps_tokens=True
         )
         self.stubbed: dict[str, str] = {}
-        """Tools that answer from the recording, and why."""
+        """The tools that answer from the recording, and why."""
 
     async def play(
         self, turns: Sequence[RecordedTurn], *, undo: Callable[[Undone], None]
     ) -> list[Fact]:
-        """What happened this time. `undo`: does what the person did between turns."""
+        """Return the facts of this run. `undo` repeats what the user undid between turns."""
         journal = Journal("replay", record=lambda entry: None, listeners=[self._playback])
         loop = self._build_loop(journal)
         try:
@@ -157,7 +157,7 @@ class ReplayRunner:
         )
 
     def _iter_offers(self, journal: Journal) -> Iterator[tuple[ToolSpec, Load]]:
-        """The tools the recorded model had, real where they can be."""
+        """Yield the tools the recorded model had, real if possible."""
         offers = self._builtin_tools.iter_offers(lambda: journal.facts)
         real = {spec.name: (spec, load) for spec, load in offers}
         for name in self._tools:
@@ -185,13 +185,13 @@ class ReplayRunner:
 
 @contextmanager
 def _absorb_interruption() -> Iterator[None]:
-    """A turn that was interrupted in the recording interrupts itself again."""
+    """Absorb the interruption of a turn that was interrupted in the recording, too."""
     try:
         yield
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            raise  # somebody wants this replay to stop
+            raise  # this replay itself is being stopped
 
 
 def _parse_mode(recorded: str) -> Mode:
@@ -214,9 +214,9 @@ class ComparedCall:
 class ReplayResult:
     calls: tuple[ComparedCall, ...]
     flow: str
-    """How the course differs, as a diff; empty: it is the same."""
+    """The difference of the flow as a diff; empty if it is the same."""
     tree: str
-    """Which tree it began with, in words."""
+    """A description of the tree it began with."""
 
     @property
     def is_same(self) -> bool:
@@ -224,7 +224,7 @@ class ReplayResult:
 
 
 def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
-    """Raises SettingsError where the log or its tree cannot be had."""
+    """Replay a session. Raise SettingsError if its log or its tree is not available."""
     entries = read_log(paths.log).entries
     started = entries[0].fact if entries else None
     if not isinstance(started, SessionStarted):
@@ -243,7 +243,7 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
         )
         stage = ReplayRunner(known, options, recorded_paths=places, workspace=workspace, paths=here)
         store = find_store(Path(started.workspace), paths.directory.parent)
-        # Another machine's recording comes without the states that an undo went back to.
+        # A recording from another machine comes without the states that an undo restored.
         undo = (
             partial(repeat_undo, store=store, root=workspace)
             if store.directory.is_dir()
@@ -261,11 +261,14 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
 
 
 def _skip_undo(undone: Undone) -> None:
-    """What follows will show it."""
+    """Do nothing: the comparison of the calls that follow will show the difference."""
 
 
 def _iter_called_tools(recorded: Sequence[Fact]) -> Iterator[str]:
-    """Tools that there were: a server may have told of its own only after the start."""
+    """Yield the tools that were called.
+
+    A server may have announced its own only after the start.
+    """
     return (fact.call.name for fact in recorded if isinstance(fact, CallJudged))
 
 
@@ -294,14 +297,17 @@ def _compare_calls(
 def _classify_call(
     played: RecordedCall, again: ToolResult | None, stubbed: str
 ) -> tuple[Sameness, str]:
-    """What can be said without looking at the result; no words: it has to be looked at."""
+    """Return what is known without comparing the results.
+
+    If the explanation is empty, they have to be compared.
+    """
     if again is None:
         return "differs", "it was not made again"
     return "not re-runnable", played.why_not_again or stubbed
 
 
 def _take_result(results: list[ToolResult], played: RecordedCall) -> ToolResult | None:
-    """The first result of that call that was not taken yet: ids come again."""
+    """Remove and return the first result of that call that is left. Ids may repeat."""
     for result in results:
         if result.call_id == played.call.id:
             results.remove(result)

@@ -1,8 +1,8 @@
-"""A recording that answers: the model's replies, the verdicts and, where wanted, the results.
+"""A recording that answers: the model's replies, the verdicts and, if wanted, the results.
 
-The wire gives each turn's replies in order, whatever it is asked. Where the recorded turn was
-interrupted, so is this one. The calls of the reply that was given last are the ones that verdicts
-and results are looked up for, because ids come again.
+The provider returns each turn's replies in order, whatever the request is. If the recorded turn was
+interrupted, this one is, too. Verdicts and results are looked up among the calls of the latest
+reply only, because ids may repeat.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from agentcli.types.verdicts import NO_GRANTS, Preview, Verdict
 
 
 class Playback:
-    """The recording as it is being played: a Wire, and what belongs to its latest reply."""
+    """The recording during its replay: a provider, and the calls of its latest reply."""
 
     def __init__(self, relocate: PathRelocation) -> None:
         self._relocate = relocate
@@ -46,7 +46,7 @@ class Playback:
         self._news = asyncio.Event()
 
     def __call__(self, event: Event) -> None:
-        """Listens to what happens this time."""
+        """Note the calls that finish in this run."""
         if isinstance(event, CallFinished):
             self._finished.add(event.result.call_id)
             self._news.set()
@@ -56,11 +56,11 @@ class Playback:
         self._ended = turn.ended
 
     def collect_notes(self) -> Sequence[ContextNote]:
-        """What the recorded model was told before the reply that comes next."""
+        """Return the context notes that the recorded model got before the next reply."""
         return self._relocate.relocate_notes(self._replies[0].notes) if self._replies else ()
 
     async def collect_unfinished(self) -> Sequence[ContextNote]:
-        """What sent the recorded model back to work when it had thought it was done."""
+        """Return the notes that sent the recorded model back to work when it seemed done."""
         if not self._replies:
             return ()
         told, self._replies[0].notes = self._replies[0].notes, []
@@ -81,28 +81,31 @@ class Playback:
                 return self._relocate_reply(reply)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
     def _next(self) -> RecordedReply:
-        """Past a conversation that did not fit and was shortened: here it need not be."""
+        """Return the next reply. Skip an overflow that led to compaction: here none is needed."""
         while len(self._replies) > 1 and is_overflow(self._replies[0].outcome):
             self._replies.pop(0)
         return self._replies.pop(0)
 
     def find_call(self, call_id: str) -> RecordedCall | None:
-        """The recorded call of the latest reply; with ids that come twice, the first."""
+        """Return the recorded call of the latest reply; if an id occurs twice, the first."""
         calls = self._latest.calls if self._latest else []
         return next((one for one in calls if one.call.id == call_id), None)
 
     def effect(self, name: str, given: Json) -> Effect:
-        """Of the call of the latest reply with this input; one that never ran was not a read."""
+        """Return the effect of the latest reply's call with this input.
+
+        A call that never ran does not count as a read.
+        """
         for one in self._latest.calls if self._latest else []:
             if one.call.name == name and self._relocate.relocate_json(one.call.input) == given:
                 return one.judged.effect if one.judged else Effect.EXECUTE
         return Effect.EXECUTE
 
     async def wait_for_interruption(self) -> None:
-        """Returns when the calls beside it that came to an end in the recording have done so."""
+        """Wait until the parallel calls that finished in the recording have finished here, too."""
         calls = self._latest.calls if self._latest else []
         awaited = {one.call.id for one in calls if one.finished and not one.was_interrupted}
         while not awaited <= self._finished:
@@ -110,7 +113,7 @@ class Playback:
             await self._news.wait()
 
     def _relocate_reply(self, reply: AssistantMessage) -> AssistantMessage:
-        """With paths in the calls' input that mean the same place here."""
+        """Return the reply with the paths in its calls' input rewritten."""
         content = tuple(
             replace(block, input=self._relocate.relocate_json(block.input))
             if isinstance(block, ToolCall)
@@ -132,7 +135,7 @@ def _failure(failed: ModelFailed) -> ProviderError:
 
 
 class RecordedJudge:
-    """Gives the verdict that was given, to the call that got it; no more than the workspace."""
+    """A judge that repeats the recorded verdicts, but grants no more than the workspace."""
 
     def __init__(self, playback: Playback, relocate: PathRelocation) -> None:
         self._playback = playback
@@ -143,7 +146,7 @@ class RecordedJudge:
     ) -> Verdict:
         played = self._playback.find_call(call.id)
         if played is not None and played.judged is None and played.finished is not None:
-            # It never came to a verdict: what was wrong with it is wrong again.
+            # It never got a verdict: what was wrong with it is wrong again.
             kind = played.finished.error or ErrorKind.FAILED
             raise ToolError(played.finished.text, kind=kind)
         if played is None or played.judged is None:
@@ -160,7 +163,7 @@ class _ReplayInput:
 
 
 class RecordedTool:
-    """Runs the real tool where there is one and it can, and else answers from the recording."""
+    """A tool that runs the real one if that exists and can run, else answers from the recording."""
 
     def __init__(self, spec: ToolSpec, playback: Playback, real: Tool | None = None) -> None:
         self._spec = spec
@@ -175,7 +178,7 @@ class RecordedTool:
         return _ReplayInput(given=raw, parsed=self._real.parse(raw) if self._real else raw)
 
     def effect(self, args: _ReplayInput) -> Effect:
-        """As recorded: so that calls run together that ran together."""
+        """Return the recorded effect, so that the same calls run in parallel."""
         return self._playback.effect(self._spec.name, args.given)
 
     async def preview(self, args: _ReplayInput, context: ToolContext) -> Details | None:

@@ -1,4 +1,4 @@
-"""A recording taken apart: turns, their replies, and what became of each call."""
+"""A recording split into turns, their replies, and the outcome of each call."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -33,13 +33,13 @@ _AT_A_LIMIT = (Ending.STEP_LIMIT, Ending.TIME_LIMIT, Ending.COST_LIMIT, Ending.T
 
 @dataclass(slots=True)
 class RecordedCall:
-    """What became of one call of the recording."""
+    """The outcome of one recorded call."""
 
     call: ToolCall
     judged: CallJudged | None = None
     finished: ToolResult | None = None
     was_changed: bool = False
-    """A hook replaced or withheld its result."""
+    """True if a hook replaced or withheld its result."""
 
     @property
     def was_interrupted(self) -> bool:
@@ -52,7 +52,7 @@ class RecordedCall:
 
     @property
     def why_not_again(self) -> str:
-        """Why it cannot be run again; empty: it can."""
+        """The reason why it cannot be run again; empty if it can."""
         if self.was_interrupted:
             return "it was interrupted"
         if self._was_moved:
@@ -66,11 +66,11 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class RecordedReply:
-    """One request of the recording: what came back, and what its calls came to."""
+    """One recorded request: the reply, and the outcomes of its calls."""
 
     outcome: AssistantMessage | ModelFailed
     notes: list[ContextNote] = field(default_factory=list)
-    """What the model was told before, by the person or about the background."""
+    """The context notes before it, from the user or about background commands."""
     calls: list[RecordedCall] = field(default_factory=list)
 
 
@@ -78,20 +78,23 @@ class RecordedReply:
 class RecordedTurn:
     message: UserMessage
     notes: list[ContextNote] = field(default_factory=list)
-    """What the model was told before the turn: instructions, and words of the person."""
+    """The context notes before the turn: instructions, and words of the user."""
     undone: list[Undone] = field(default_factory=list)
-    """What the person took back, or put back, before the turn."""
+    """The undos and redos of the user before the turn."""
     replies: list[RecordedReply] = field(default_factory=list)
     ended: TurnEnded | None = None
 
     @property
     def was_cut(self) -> bool:
-        """By a limit that is not known here, or by the end of its process."""
+        """True if a limit that is not known here ended it, or the end of its process."""
         return self.ended is None or self.ended.ending in _AT_A_LIMIT
 
 
 def is_overflow(outcome: AssistantMessage | ModelFailed) -> bool:
-    """The conversation did not fit. Whether it went on shows in what follows."""
+    """Return whether the conversation did not fit.
+
+    The facts that follow show whether it went on.
+    """
     return isinstance(outcome, ModelFailed) and outcome.kind == ProviderErrorKind.OVERFLOW
 
 
@@ -126,7 +129,7 @@ def _reply(outcome: AssistantMessage | ModelFailed, told: list[ContextNote]) -> 
     calls = outcome.tool_calls if isinstance(outcome, AssistantMessage) else ()
     return RecordedReply(
         outcome,
-        # Without what the loop says by itself, and will say again.
+        # Without the notes that the loop writes by itself, and will write again.
         notes=[one for one in told if one.why not in (NoteReason.LENGTH, NoteReason.ERROR)],
         calls=[RecordedCall(call) for call in calls],
     )
@@ -148,24 +151,24 @@ def _add_to_call(turn: RecordedTurn, fact: Fact) -> None:
 
 
 def _open(turn: RecordedTurn, call_id: str) -> list[RecordedCall]:
-    """The call of that id that has no result yet, if there is one: ids come again."""
+    """Return the call of that id that has no result yet, if there is one. Ids may repeat."""
     calls = [call for reply in reversed(turn.replies) for call in reply.calls]
     return [one for one in calls if one.call.id == call_id and one.finished is None][:1]
 
 
-# The places of a recording and the places of its replay: one stands for the other.
+# Mapping the paths of a recording to those of its replay.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPaths:
-    """More than one of each where a session was moved or forked."""
+    """The paths in a recording; more than one of each if the session was moved or forked."""
 
     workspaces: tuple[str, ...]
     sessions: tuple[str, ...]
-    """Their ids; their directories are whatever paths lead to them."""
+    """The ids of the sessions. Their directories are whatever paths lead to them."""
 
     def replace_in(self, text: str, *, workspace: str, session: str) -> str:
-        """With these in the place of every path to a workspace, and to a session's directory."""
+        """Replace every path to a workspace, and every path to a session's directory, by these."""
         for pattern in self._workspace_patterns():
             text = pattern.sub(lambda _: workspace, text)
         for pattern in self._session_patterns():
@@ -194,7 +197,7 @@ def find_paths(facts: Iterable[Fact]) -> RecordedPaths:
 
 
 class PathRelocation:
-    """Rewrites paths of the recording to where the same files are now."""
+    """Rewrites recorded paths to the paths of the same files now."""
 
     def __init__(self, recorded: RecordedPaths, *, workspace: str, directory: str) -> None:
         self._recorded = recorded
@@ -205,7 +208,7 @@ class PathRelocation:
         return [replace(one, text=self.relocate_json(one.text)) for one in told]
 
     def relocate_json(self, value: Any) -> Any:
-        """Any JSON, with every text in it."""
+        """Rewrite every string in any JSON value."""
         if isinstance(value, str):
             return self._recorded.replace_in(
                 value, workspace=self._workspace, session=self._directory

@@ -1,4 +1,4 @@
-"""What a replay found, call by call, in words or as JSON."""
+"""The result of a replay, call by call, as text or as JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`agentcli review`: a change is read, nothing is written, and what is wrong comes back as data."""
+"""The engine of `agentcli review`: reads a change, writes nothing, and returns findings as data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ SCHEMA: Json = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewScope:
-    """Which change. Nothing given: what is not committed."""
+    """The change to review. If no field is set, it is what is not committed."""
 
     base: str | None = None
     commit: str | None = None
@@ -86,7 +86,7 @@ class ReviewScope:
 
 
 def build_review_task(request: RunRequest, scope: ReviewScope, focus: str | None) -> OneShotTask:
-    """Raises UsageError where there is no such change, or nothing in it."""
+    """Build the task. Raise UsageError if the change does not exist or is empty."""
     scope.check()
     settings = request.load_settings(None)
     what, diff = _read_change(scope, settings.workspace)
@@ -102,7 +102,7 @@ def build_review_task(request: RunRequest, scope: ReviewScope, focus: str | None
 
 
 def _read_change(scope: ReviewScope, workspace: Path) -> tuple[str, str]:
-    """What it is called, and its diff."""
+    """Return the name of the change, and its diff."""
     _run_git(
         *("rev-parse", "--git-dir"),
         cwd=workspace,
@@ -125,7 +125,7 @@ def _read_change(scope: ReviewScope, workspace: Path) -> tuple[str, str]:
 
 
 def _run_git(*arguments: str, cwd: Path, expected_error: str, message: str, hint: str) -> str:
-    """`where`: what git says where there is no such thing, which is said in other words."""
+    """Run git. If its error contains `expected_error`, raise UsageError with `message` instead."""
     try:
         return run_git(*arguments, cwd=cwd)
     except SettingsError as error:
@@ -175,7 +175,7 @@ def _parse_findings(structured: Any) -> Iterator[ReportFinding]:
 
 
 def render_review(tally: Tally) -> str:
-    """The review for people."""
+    """Return the review as text for people."""
     if tally.structured is None:
         return tally.answer
     return "\n".join(_render_lines(tally.structured)).rstrip("\n") + "\n"

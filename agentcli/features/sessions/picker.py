@@ -1,4 +1,4 @@
-"""Which session to continue, chosen from a list before anything is drawn."""
+"""A list to choose the session to continue from, shown before anything is drawn."""
 
 import shutil
 import sys
@@ -15,7 +15,10 @@ LISTED = 15
 
 
 def pick_session(workspace: Path) -> str:
-    """The id of a session. Raises UsageError when there is none, or none was chosen."""
+    """Return the id of the chosen session.
+
+    Raise UsageError if there is none, or none was chosen.
+    """
     found = [one for one in list_sessions(workspace=workspace.resolve()) if one.turns]
     if not found:
         raise UsageError(f"no session worked in {workspace.resolve()}", hint="agentcli sessions")
@@ -29,7 +32,7 @@ def pick_session(workspace: Path) -> str:
 
 
 def _ask_number(most: int) -> int:
-    """Asked for until there is one: a key that the terminal does not edit with is no choice."""
+    """Ask until there is a valid number: a key the terminal does not edit with is no choice."""
     try:
         while True:
             number = parse_whole_number(input(f"which? [1-{most}] ").strip() or "1") or 0
@@ -47,7 +50,7 @@ def format_session_row(one: SessionSummary) -> str:
 
 
 def format_age(at: str, now: datetime | None = None) -> str:
-    """`5m ago`; empty where the time cannot be told."""
+    """Return the age, as in `5m ago`; empty if the time cannot be parsed."""
     try:
         seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(at)).total_seconds()
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Sessions on paper: a list with titles, hits of a search; named and deleted."""
+"""Sessions as text: a list with titles, search results, one in detail; renaming and deleting."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
-    """`workspace` None: of all of them."""
+    """Print the sessions of a workspace, or of all workspaces if it is None."""
     everything = list_sessions()
     here = str(workspace)
     found = [one for one in everything if workspace is None or one.workspace == here]
@@ -49,7 +49,10 @@ def show_session_list(workspace: Path | None, *, as_json: bool) -> None:
 
 
 def format_session_line(summary: SessionSummary) -> str:
-    """One line: short id, age, turns, ending, title; also what a picker shows."""
+    """Return one line: short id, age, turns, ending, title.
+
+    The list and the deletion prompt show it.
+    """
     turns = pluralize(summary.turns, "turn")
     title = show_controls(summary.title) or "(nothing was asked)"
     return (
@@ -104,7 +107,7 @@ def delete_session(named: str, *, is_confirmed: bool) -> Exit:
 
 
 def format_age(at: str) -> str:
-    """How long ago, in its largest unit."""
+    """Return the age in its largest unit."""
     try:
         then = datetime.fromisoformat(at.replace("Z", "+00:00"))
         seconds = (datetime.now(UTC) - then).total_seconds()
@@ -154,7 +157,7 @@ def write_json(value: Any) -> None:
     sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
 
 
-# One session summed up: what it was asked, what it did, what it cost.
+# One session in summary: its prompts, its calls, its cost.
 
 
 def show_session(named: str | None, *, as_json: bool) -> None:
@@ -193,7 +196,7 @@ def _list_turns(facts: Iterable[Fact]) -> list[tuple[str, str]]:
 
 
 def _prompt_text(message: UserMessage) -> str:
-    """Without what is attached to it."""
+    """Return the prompt without its attachments."""
     return next((block.text for block in message.content if block.type == "text"), "")
 
 

@@ -1,4 +1,4 @@
-"""Trust on the command line: what a repository would run, said before and after the answer."""
+"""Trust on the command line: what a repository would run, shown before and after the answer."""
 
 import sys
 from pathlib import Path
@@ -70,7 +70,7 @@ def _say(line: str) -> None:
     sys.stdout.write(show_controls(line) + "\n")
 
 
-# Whether to use what a repository brings for agentcli: asked before any of it is used.
+# The question whether to use a repository's own files for agentcli, asked before any is used.
 
 
 if sys.platform != "win32":
@@ -100,6 +100,6 @@ def ask_trust(settings: Settings) -> None:
 
 
 def _forget_typed() -> None:
-    """What was typed before the question is no answer to it."""
+    """Discard what was typed before the question: it is no answer to it."""
     if sys.platform != "win32" and sys.stdin.isatty():
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

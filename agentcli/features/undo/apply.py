@@ -1,7 +1,7 @@
-"""Paths of a workspace made what they should be, each all at once and only if still as it was seen.
+"""Applying an undo: each path is set to its wanted state at once, and only if still as it was seen.
 
-Every path is walked from the root's handle, and no link is followed. What goes, goes first, the
-deepest first; a directory that holds anything else stays.
+Every path is opened from the root's handle, and no link is followed. Removals come first, the
+deepest first; a directory that contains anything else stays.
 """
 
 import errno
@@ -45,7 +45,7 @@ class UndoStep:
 
     @property
     def opens_directory(self) -> bool:
-        """Whether something may have to be written in it that could not be before."""
+        """True if something may have to be written in it that could not be before."""
         return self.stays_directory and self.wanted is not None and bool(self.wanted.mode & S_IWUSR)
 
     @property
@@ -55,14 +55,14 @@ class UndoStep:
 
     @property
     def goes(self) -> bool:
-        """Whether what is there now has to make room."""
+        """True if what is there now has to be removed first."""
         return self.now is not None and not self.stays_file and not self.stays_directory
 
 
 def apply_steps(
     store: ObjectStore, root: Path, steps: Mapping[bytes, UndoStep]
 ) -> dict[bytes, str]:
-    """What could not be done, by path: a sentence each."""
+    """Apply the steps. Return what could not be done, by path: a sentence each."""
     failed: dict[bytes, str] = {}
     for act, step in _order_steps(store, list(steps.values())):
         if step.path in failed:
@@ -112,7 +112,7 @@ class _Remove:
         try:
             folder.remove(step.name)
         except OSError as error:
-            # Something else is in it. That matters only if its name is needed.
+            # It is not empty. That matters only if its name is needed.
             if step.wanted is not None or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
 
@@ -143,7 +143,7 @@ class _Write:
         if not _is_as_seen(folder, step, self.store):
             raise ToolError("changed meanwhile")
         if step.wanted is not None and step.now.id == step.wanted.id:
-            return  # the permissions alone
+            return  # only the permissions change
         folder.set_mode(step.name, S_IMODE(step.now.mode) | S_IWUSR)
         expected = self.store.get("blob", step.now.id)
         replace_file(folder, step.name, data, expected=expected, shown=shown)

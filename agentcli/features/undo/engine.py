@@ -1,7 +1,7 @@
-"""Taking back what calls changed, and nothing else: merged with whatever was done since.
+"""Undoing what calls changed, and nothing else: merged with whatever was done since.
 
-A path that cannot be merged stays as the person has it and is told as a conflict; what it was
-before is kept. So is what is on disk before and after: taking back can be taken back.
+A path that cannot be merged stays as the user has it and is reported as a conflict; its earlier
+state is stored. So are the states on disk before and after: an undo can be undone.
 """
 
 import os
@@ -35,21 +35,21 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathOutcome:
-    """What became of one path."""
+    """The outcome for one path."""
 
     path: str
-    """Printable."""
+    """The path in printable form."""
     words: str
     is_conflict: bool = False
     before: StoredEntry | None = None
-    """With a conflict: what it would have become."""
+    """For a conflict, the state it would have got."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoResult:
     before: str
     after: str
-    """Ids of the states of the touched paths on disk, before and after."""
+    """The ids of the states of the touched paths on disk, before and after."""
     outcomes: tuple[PathOutcome, ...]
 
     @property
@@ -64,7 +64,10 @@ class UndoResult:
 def undo_changes(
     store: ObjectStore, root: Path, changes: Sequence[StateChange], *, dry_run: bool = False
 ) -> UndoResult:
-    """The latest change first. With `rehearsal` nothing in the workspace is touched."""
+    """Undo the changes, given the latest first.
+
+    With `dry_run` nothing in the workspace is touched.
+    """
     with store.batch_writes():
         plan = _plan_changes(store, root, changes)
         paths = tuple(plan.now)
@@ -90,7 +93,10 @@ def undo_changes(
 def save_conflicts(
     store: ObjectStore, conflicts: Sequence[PathOutcome], directory: Path
 ) -> Path | None:
-    """Puts what each would have become into a directory of its own. None: there was nothing."""
+    """Write what each conflict would have become into a directory of its own.
+
+    Return the directory, or None if there was nothing to write.
+    """
     saved = None
     for number, conflict in enumerate(conflicts, start=1):
         kept = conflict.before
@@ -108,7 +114,7 @@ class _Plan:
     wanted: dict[bytes, StoredEntry | None]
     conflicts: dict[bytes, str]
     theirs: dict[bytes, StoredEntry | None]
-    """With each conflict: what it would have become."""
+    """The state that each conflict would have got."""
 
     def steps(self) -> dict[bytes, UndoStep]:
         return {
@@ -131,14 +137,14 @@ def _plan_changes(store: ObjectStore, root: Path, changes: Sequence[StateChange]
             try:
                 plan.wanted[each.path] = resolve(store, three)
             except UndoConflict as conflict:
-                # It stays as far as it was taken back until here.
+                # It keeps the state that the changes undone so far gave it.
                 plan.conflicts.setdefault(each.path, str(conflict))
                 plan.theirs.setdefault(each.path, each.before)
     return plan
 
 
 def _keep_exact_spelling(found: dict[bytes, StoredEntry], root: Path) -> dict[bytes, StoredEntry]:
-    """Without what a file system that ignores case has found under another spelling."""
+    """Remove the entries that a case-insensitive file system found under another spelling."""
     if os.name != "nt" and os.uname().sysname == "Linux":
         return found
     names: dict[Path, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Three-way merge of lines: what two sides made of one text, where they did not touch the same."""
+"""Three-way merge of lines: combines the changes of two sides that do not touch the same lines."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,14 @@ class _Edit:
     start: int
     end: int
     lines: tuple[str, ...]
-    """What stands there instead of the lines [start, end) of the base."""
+    """The lines that replace the lines [start, end) of the base."""
 
 
 def merge_three_way(base: bytes, *, mine: bytes, theirs: bytes) -> bytes | None:
-    """None: both changed the same place in different ways, or it is not text."""
+    """Return the merged text.
+
+    Return None if both sides changed the same lines in different ways, or if it is not text.
+    """
     if any(b"\0" in text for text in (base, mine, theirs)):
         return None
     lines = _lines(base)
@@ -33,7 +36,7 @@ def merge_three_way(base: bytes, *, mine: bytes, theirs: bytes) -> bytes | None:
 
 
 def _lines(text: bytes) -> list[str]:
-    # Every byte is a character there: nothing of any encoding is lost.
+    # Latin-1 maps every byte to one character, so no encoding loses anything.
     return split_lines(text.decode("latin-1"))
 
 
@@ -46,7 +49,7 @@ def _edits(base: Sequence[str], side: Sequence[str]) -> list[_Edit]:
 
 
 def _combine(mine: Sequence[_Edit], theirs: Sequence[_Edit]) -> list[_Edit] | None:
-    """In order; an edit that both made is made once."""
+    """Combine the edits in order; an edit that both sides made is made once."""
     combined: list[_Edit] = []
     for edit in _interleave(mine, theirs):
         if combined and edit == combined[-1]:
@@ -62,31 +65,37 @@ def _interleave(mine: Sequence[_Edit], theirs: Sequence[_Edit]) -> Iterator[_Edi
 
 
 def _overlap(one: _Edit, other: _Edit) -> bool:
-    """Neighbours do not, except where one only inserts: nobody knows which comes first."""
+    """Return whether two edits overlap.
+
+    Neighbours do not, unless one only inserts: then the order of the two is unknown.
+    """
     if one.start == one.end or other.start == other.end:
         return other.start <= one.end
     return other.start < one.end
 
 
-# What a path becomes when a change to it is taken back, in view of what happened to it since.
+# The state of a path when a change to it is undone, given what happened to it since.
 
 
 class UndoConflict(Exception):
-    """It stays as it is. The message says why, after the path."""
+    """The path stays unchanged. The message says why, after the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeStates:
     base: StoredEntry | None
-    """As the change left it."""
+    """The state after the change."""
     mine: StoredEntry | None
-    """As it is now."""
+    """The state now."""
     theirs: StoredEntry | None
-    """As it was before the change."""
+    """The state before the change."""
 
 
 def resolve(store: ObjectStore, three: ThreeStates) -> StoredEntry | None:
-    """Raises Conflict rather than lose anything that is not kept elsewhere."""
+    """Return the state to restore.
+
+    Raise UndoConflict rather than lose what is not stored elsewhere.
+    """
     base, mine, theirs = three.base, three.mine, three.theirs
     if mine == theirs:
         return mine
@@ -120,7 +129,7 @@ def _directory(
     base: StoredEntry, mine: StoredEntry, theirs: StoredEntry | None
 ) -> StoredEntry | None:
     if theirs is None:
-        return None  # it goes only if nothing is in it any more
+        return None  # it is removed only if it is empty by then
     if not theirs.is_dir:
         raise UndoConflict("is of another kind since: it stays")
     return StoredEntry(_mode(base, mine, theirs))

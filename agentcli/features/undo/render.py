@@ -1,4 +1,4 @@
-"""Undo in words: what can be taken back, what was, and what was left and why."""
+"""The text of undo: what can be undone, what was, and what was left and why."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _AGAIN = {
     MODE_PUT_BACK: "permissions changed again",
     CHANGED_BACK: "changed again",
 }
-"""What became of a path, where it is an undo that was taken back."""
+"""The outcome of a path in a redo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,10 @@ def undo_or_redo(session: str | None, workspace: Path, request: UndoRequest) -> 
 
 
 def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | None:
-    """None: there is nothing left to do. Raises UsageError for a call that is not there."""
+    """Carry out the request. Return None if there is nothing left to do.
+
+    Raise UsageError if the call does not exist.
+    """
     stack = undoing.build_stack()
     if request.redo:
         if not stack.redoable:
@@ -85,7 +88,7 @@ def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[Recorded
 
 
 def render_changes(stack: UndoStack) -> Iterator[str]:
-    """The latest last, as in the log."""
+    """Render the changes, the latest last, as in the log."""
     if not stack.changes:
         yield "no call has changed anything that was kept"
     for each in stack.changes:
@@ -121,7 +124,7 @@ def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
 
 
 def render_remaining(stack: UndoStack) -> Iterator[str]:
-    """What a person who thinks in tasks rather than calls may want to take back next."""
+    """Render what can be undone next, for a user who thinks in tasks rather than calls."""
     latest = stack.latest()
     if latest:
         yield f"{len(stack.standing)} more can be taken back, first {_format_paths(latest)}"

@@ -1,6 +1,6 @@
 """Undo and redo of what a session's calls changed, in a running session or in a closed one.
 
-Each is a fact, and the model is told of it: what it believes about these files is no longer true.
+Each is a fact, and the model gets a context note: what it believes about these files is outdated.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,14 +29,14 @@ PATHS_RECORDED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoReport:
-    """What became of an undo or a redo."""
+    """The outcome of an undo or a redo."""
 
     action: Literal["undo", "redo"]
     changes: tuple[RecordedChange, ...]
     """The calls, the latest first."""
     result: UndoResult
     saved: Path | None = None
-    """Where the other version of every conflict was put."""
+    """The directory with the other version of every conflict."""
 
 
 class UndoManager:
@@ -49,8 +49,10 @@ class UndoManager:
         end_turn: Callable[[], object] | None = None,
         moved_to: Path | None = None,
     ) -> None:
-        """`settle`: ends the turn that a dead process left open. None: the session is alive.
-        `moved_to`: where the files are now, if that is not where the session worked."""
+        """`end_turn` ends the turn that a dead process left open; None if the session is alive.
+
+        `moved_to` is the workspace now, if that is not where the session worked.
+        """
         self._facts = facts
         self._emit = emit
         self._paths = paths
@@ -61,7 +63,7 @@ class UndoManager:
         return build_undo_stack(self._facts)
 
     def undo(self, changes: Sequence[RecordedChange], *, rehearsal: bool = False) -> UndoReport:
-        """Takes back exactly these. With `rehearsal` it only says what would happen."""
+        """Undo exactly these changes. With `rehearsal` only report what would happen."""
         latest_first = tuple(sorted(changes, key=lambda each: -each.number))
         states = [StateChange(before=c.fact.before, after=c.fact.after) for c in latest_first]
         result = self._apply(latest_first, states, rehearsal=rehearsal)
@@ -70,7 +72,7 @@ class UndoManager:
         )
 
     def redo(self, undone: Undone, *, rehearsal: bool = False) -> UndoReport:
-        """Puts back what an undo took."""
+        """Redo what an undo took back."""
         changes = tuple(c for c in self.build_stack().changes if c.number in undone.numbers)
         states = [StateChange(before=undone.before, after=undone.after)]
         result = self._apply(changes, states, rehearsal=rehearsal)
@@ -134,7 +136,7 @@ class UndoManager:
 
 @contextmanager
 def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[UndoManager]:
-    """Of a session that nobody works in. Raises InUse where somebody does."""
+    """Open the undo of a session that is not in use. Raise SessionInUse if it is."""
     taken = open_existing(paths)
     log = LogWriter(paths.log, prev=taken.last_hash)
     try:
@@ -154,7 +156,7 @@ def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[
 
 
 def _format_note(fact: Undone, report: UndoReport) -> str:
-    """For the model."""
+    """Return the context note for the model."""
     did = "took back" if fact.action == "undo" else "put back"
     calls = ", ".join(_describe_change(each) for each in report.changes)
     done = [each.path for each in report.result.done]

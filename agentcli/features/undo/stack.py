@@ -1,4 +1,4 @@
-"""Which changes of a session stand, and which were taken back: a fold over its facts."""
+"""The changes of a session that are in effect, and those undone: a fold over its facts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class RecordedChange:
     """One call that changed the workspace."""
 
     number: int
-    """1, 2, 3, ... in the order of the log: what a person names it by."""
+    """1, 2, 3, ... in the order of the log: the number that the user names it by."""
     turn: int
     workspace: Path
-    """Where it was made."""
+    """The workspace it was made in."""
     call: ToolCall | None
-    """None: the log does not have it."""
+    """The call; None if the log does not have it."""
     fact: Checkpointed
 
 
@@ -34,19 +34,19 @@ class RecordedChange:
 class UndoStack:
     changes: tuple[RecordedChange, ...]
     standing: frozenset[int]
-    """The numbers of those that are not taken back."""
+    """The numbers of the changes that are not undone."""
     redoable: tuple[Undone, ...]
-    """What was taken back and not put back again, the latest last."""
+    """The undos that were not redone, the latest last."""
 
     def latest(self) -> RecordedChange | None:
         return next((each for each in reversed(self.changes) if each.number in self.standing), None)
 
     def since_turn(self, turn: int) -> Sequence[RecordedChange]:
-        """All that stands of that turn and those after it."""
+        """Return the changes in effect of that turn and the turns after it."""
         return [c for c in self.changes if c.turn >= turn and c.number in self.standing]
 
     def find(self, name: str) -> RecordedChange | None:
-        """By number, or by the id of the call."""
+        """Find a change by its number, or by the id of the call."""
         return next((c for c in self.changes if str(c.number) == name), None) or next(
             (c for c in reversed(self.changes) if c.fact.call_id == name), None
         )

@@ -1,7 +1,6 @@
-"""The files a run leaves behind: the answer, the patch, reports, and all of it in one directory.
+"""The files that a run writes: the answer, the patch, reports, and all of it in one directory.
 
-Whether they can be written is found out before a model is asked; they are written however the run
-ended.
+They are checked for writing before the first model request, and written however the run ends.
 """
 
 import asyncio
@@ -41,7 +40,10 @@ _PROBE = ".agentcli-probe"
 
 class OutputFile:
     def __init__(self, path: Path) -> None:
-        """What is in the file stays until `put`. Raises UsageError."""
+        """Open the file; its content stays until `write`.
+
+        Raise UsageError if it cannot be opened.
+        """
         try:
             self._handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
         except OSError as error:
@@ -50,7 +52,7 @@ class OutputFile:
             ) from None
 
     def write(self, text: str) -> None:
-        """Raises OSError."""
+        """Replace the content. Raise OSError if that fails."""
         try:
             if stat.S_ISREG(os.fstat(self._handle).st_mode):
                 os.ftruncate(self._handle, 0)
@@ -61,7 +63,7 @@ class OutputFile:
 
 class OutputFolder:
     def __init__(self, path: Path) -> None:
-        """Makes it where it is not. Raises UsageError."""
+        """Create the directory if it is missing. Raise UsageError if it cannot be used."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._folder = Folder.open(path.resolve())
@@ -73,12 +75,12 @@ class OutputFolder:
             ) from None
 
     def check_writable(self) -> None:
-        """Raises OSError where nothing could be put."""
+        """Raise OSError if nothing could be written to it."""
         self.write(_PROBE, "")
         self._folder.unlink(_PROBE)
 
     def write(self, name: str, text: str) -> None:
-        """In place of whatever has that name. Raises OSError."""
+        """Write a file, replacing whatever has that name. Raise OSError if that fails."""
         with suppress(FileNotFoundError):
             self._folder.unlink(name)
         handle = self._folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -118,7 +120,7 @@ class ArtifactOptions:
         return bool(self.patch or self.directory or has_page)
 
     def open_files(self) -> "ArtifactFiles":
-        """Raises UsageError where something of it could not be written."""
+        """Open everything that will be written. Raise UsageError if a part of it cannot be."""
         for form in _DIRECTORY_FORMATS:
             if form in self.reports and self.directory is None:
                 raise UsageError(
@@ -134,7 +136,7 @@ class ArtifactOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactFiles:
-    """The same, ready to be written to."""
+    """The files of an `ArtifactOptions`, opened for writing."""
 
     directory: OutputFolder | None = None
     patch: OutputFile | None = None
@@ -142,8 +144,11 @@ class ArtifactFiles:
     reports: frozenset[ReportFormat] = frozenset()
 
     def write_named_files(self, *, answer: str, patch: str) -> None:
-        """The files that have a name of their own. Raises SettingsError, also where the directory
-        takes nothing any more: that is to be known before the log is closed."""
+        """Write the files that the user named.
+
+        Raise SettingsError if that fails, or if the directory can no longer be written to: this
+        must be known before the log is closed.
+        """
         with _report_write_errors("the answer or the patch"):
             if self.last_message is not None:
                 self.last_message.write(answer.rstrip("\n") + "\n")
@@ -154,7 +159,10 @@ class ArtifactFiles:
                 self.directory.check_writable()
 
     def write(self, summary: RunSummary, *, settings: Settings | None, log: Path | None) -> None:
-        """Raises SettingsError where the disk no longer takes what it did before."""
+        """Write the directory and the reports.
+
+        Raise SettingsError if the disk no longer takes them.
+        """
         with _report_write_errors("what the run leaves"):
             if self.directory is not None:
                 for name, text in self._render_files(summary, settings, log):
@@ -163,7 +171,10 @@ class ArtifactFiles:
             self._write_job_files(summary)
 
     def _write_job_files(self, summary: RunSummary) -> None:
-        """Its files are the runner's: that they cannot be written is no failure of the run."""
+        """Write the files of the job.
+
+        They belong to the CI runner: if that fails, the run does not fail.
+        """
         try:
             write_job_files(summary)
         except OSError as error:
@@ -217,7 +228,10 @@ def parse_reports(texts: Iterable[str]) -> frozenset[ReportFormat]:
 
 
 def build_settings_json(settings: Settings) -> dict[str, Any]:
-    """The effective settings. No key is among them; addresses lose what may be a password."""
+    """Return the effective settings.
+
+    They contain no key; addresses lose user names and passwords.
+    """
     return {field.name: _to_plain(getattr(settings, field.name)) for field in fields(settings)}
 
 
@@ -258,11 +272,11 @@ def _without_userinfo(text: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-# What a run leaves behind, from the state before its first request to the last file it writes.
+# All artifacts of a run, from the snapshot before its first request to its last file.
 
 
 SNAPSHOT = "snapshot.git"
-"""In the session's directory, while the run lasts."""
+"""A directory in that of the session, which exists while the run lasts."""
 
 
 class Artifacts:
@@ -284,7 +298,7 @@ class Artifacts:
         self._is_collected = False
 
     def check(self) -> None:
-        """Raises UsageError where it could not be left; then nothing will be."""
+        """Open the files. Raise UsageError if one cannot be written; then none will be."""
         self._options = self._read_options()
         self._files = self._options.open_files()
 
@@ -300,10 +314,10 @@ class Artifacts:
         except SettingsError:
             if self._options.patch is not None:
                 raise
-            # Nobody insists on a patch: the reports show what the tools recorded.
+            # Nobody asked for a patch itself: the reports show what the tools recorded.
 
     def collect(self, tally: Tally) -> None:
-        """Writes the files that were asked for by name. Raises SettingsError."""
+        """Write the files that the user named. Raise SettingsError if that fails."""
         if self._files is None or self._is_collected:
             return
         self._is_collected = True
@@ -313,7 +327,10 @@ class Artifacts:
             raise fault
 
     def write(self, run: RunState) -> None:
-        """Writes what tells of the outcome, too. Raises SettingsError."""
+        """Write everything, including the reports on the outcome.
+
+        Raise SettingsError if that fails.
+        """
         if self._files is None:
             return
         self.collect(run.tally)
@@ -329,7 +346,10 @@ class Artifacts:
         self._files.write(account, settings=settings, log=run.log)
 
     def _collect_patch(self, tally: Tally) -> SettingsError | None:
-        """All that has changed; or what the tools have recorded of it, and why it is no more."""
+        """Set the patch to everything that has changed.
+
+        If that fails, use what the tools recorded, and return the error.
+        """
         self._patch = "".join(diff.unified for diff in tally.diffs)
         if self._session is None or self._snapshot is None:
             return None

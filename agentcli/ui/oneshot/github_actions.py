@@ -1,7 +1,7 @@
 """GitHub Actions on stderr: groups, annotations and masks, with all foreign text fenced off.
 
-Commands are switched off by a random word from the first line to the last, and on only for the
-lines that are ours: whatever a file, a test or a model prints, it stays text.
+Workflow commands are switched off by a random word from the first line to the last, and on only for
+our own lines. Whatever a file, a test or a model prints stays text.
 """
 
 import re
@@ -14,7 +14,7 @@ from agentcli.ui.oneshot.reports import CollectFindings, Level, ReportFinding
 from agentcli.ui.tally import Tally
 
 PER_LEVEL_MAX = 10
-"""GitHub shows no more annotations of one kind for a step."""
+"""The most annotations of one level that GitHub shows for a step."""
 
 _COMMAND_OF_LEVEL: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 _LEGACY = "##["
@@ -23,14 +23,17 @@ _NOTHING_SEEN = "\u200b"
 
 
 class Workflow:
-    """A `Page` for stories, and more."""
+    """A `ProgressSink` that also writes masks and annotations."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._fence = ""
 
     def open(self, masked: Iterable[str] = ()) -> None:
-        """`masked`: values the runner is to hide wherever the job prints them."""
+        """Raise the fence.
+
+        `masked` are values that the runner hides wherever the job prints them.
+        """
         for value in masked:
             for line in filter(None, value.splitlines()):
                 self._write(f"::add-mask::{_escape_data(line)}\n")
@@ -56,7 +59,7 @@ class Workflow:
                 self._write_command(_format_annotation(finding))
 
     def close(self) -> None:
-        """What the step prints after us is its own affair again."""
+        """Lower the fence: what the step prints after us is not ours to guard."""
         self._lower_fence()
 
     def _write_command(self, line: str) -> None:
@@ -75,14 +78,14 @@ class Workflow:
 
 
 class Annotations:
-    """The last word to the runner: what somebody should look at, beside the code where that is."""
+    """Annotations of the findings, written at the end, beside the code if they have a location."""
 
     def __init__(self, workflow: Workflow, collect_findings: CollectFindings) -> None:
         self._workflow = workflow
         self._collect_findings = collect_findings
 
     def __call__(self, event: Event) -> None:
-        """Everything is known at the end."""
+        """Ignore the event: everything is known at the end."""
 
     def finish(self, outcome: RunOutcome, tally: Tally) -> None:
         self._workflow.annotate(self._collect_findings(tally, outcome))
@@ -90,9 +93,9 @@ class Annotations:
 
 
 def neutralize_commands(text: str) -> str:
-    """An answer on stdout, where no fence can stand: the runner takes no line of it for a command.
+    """Return an answer for stdout, where no fence can be used, with no line that is a command.
 
-    Only a line that would be one is touched, by a character that cannot be seen.
+    Only lines that would be commands are changed, by an invisible character.
     """
     text = text.replace(_LEGACY, f"##{_NOTHING_SEEN}[")
     return _LINE_START.sub(rf"\1:{_NOTHING_SEEN}", text)

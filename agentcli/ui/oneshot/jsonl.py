@@ -1,7 +1,7 @@
-"""One shot for programs: every event as a line of JSON, or the final result alone.
+"""JSON output of a one-shot run: every event as a line, or the final result alone.
 
-`result` is the last line, exactly once, whatever happened. Readers ignore types and fields they do
-not know. The published form is `docs/reference/stream-json.schema.json`.
+`result` is the last line, exactly once, whatever happened. Readers ignore types and fields that
+they do not know. The published schema is `docs/reference/stream-json.schema.json`.
 """
 
 import json
@@ -49,9 +49,10 @@ class JsonRenderer:
         partial: bool = False,
         get_window: Callable[[str], int | None] = lambda model: None,
     ) -> None:
-        """`stream`: every event, not the result alone. `partial`: deltas, too.
+        """`stream` writes every event, not only the result; `partial` adds the deltas.
 
-        `window_of`: tokens that a model takes, where it is known."""
+        `get_window` returns the context window of a model in tokens, or None if it is not known.
+        """
         self._stream = stream
         self._get_window = get_window
         self._model = ""
@@ -112,12 +113,12 @@ class JsonRenderer:
 
     def _write_json(self, record: JsonRow) -> None:
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-        # A CI that looks for commands in what it is shown finds them inside a line, too.
+        # A CI that searches its output for commands finds them inside a line, too.
         write_out(text.replace("##[", "#\\u0023[") + "\n", encoding="utf-8")
 
 
 def _build_rows(event: Event) -> list[JsonRow]:
-    """The lines of an event that stands for itself."""
+    """Return the lines of an event that needs no state of the renderer."""
     match event:
         case SessionStarted():
             return [_build_session_start(event)]
@@ -312,11 +313,11 @@ def _build_retry(event: RetryDelta) -> JsonRow:
     }
 
 
-# The JSON result of a run that was refused before it was understood: its options are words yet.
+# The JSON result of a run that was refused before its options were parsed.
 
 
 def write_refusal(outcome: RunOutcome, arguments: Sequence[str]) -> None:
-    """Only where the arguments ask for JSON: the last `-o` among them counts."""
+    """Write the result if the arguments ask for JSON; the last `-o` among them counts."""
     form = [OutputFormat.TEXT.value, *_parse_outputs(arguments)][-1]
     if form in (OutputFormat.JSON, OutputFormat.STREAM_JSON):
         JsonRenderer(stream=form == OutputFormat.STREAM_JSON).finish(outcome, Tally())

@@ -1,4 +1,4 @@
-"""One shot in plain words: the story on stderr, one line an event, and the answer on stdout."""
+"""Plain text output of a one-shot run: progress on stderr, one line an event; answer on stdout."""
 
 import json
 import time
@@ -42,12 +42,12 @@ BODY_INDENT = "    "
 
 
 class ProgressSink(Protocol):
-    """Where a story is written. Everything it is given is printable already."""
+    """An output for progress lines. All text passed to it is printable already."""
 
     def write_line(self, text: str) -> None: ...
 
     def write_card(self, title: str, body: Sequence[str]) -> None:
-        """What one call or check came to, with its details, where they are wanted."""
+        """Write the outcome of one call or check, with its details if they are wanted."""
         ...
 
 
@@ -66,7 +66,7 @@ class StderrSink:
 
 class ProgressRenderer:
     def __init__(self, sink: ProgressSink, *, quiet: bool = False, timed: bool = True) -> None:
-        """`quiet`: errors only; `timed`: a line says when it was written."""
+        """`quiet` shows errors only; `timed` starts each line with the seconds since the start."""
         self._sink = sink
         self._quiet = quiet
         self._is_timed = timed
@@ -98,7 +98,7 @@ class ProgressRenderer:
                 self._render_remark(event)
 
     def report_alive(self, every_s: float) -> None:
-        """A sign of life, where nothing else was said for so long."""
+        """Write a line that the run is alive, if nothing was written for `every_s` seconds."""
         now = time.monotonic()
         if now - self._last_line_at < every_s:
             return
@@ -119,7 +119,7 @@ class ProgressRenderer:
         if tally.answer.strip():
             self._say(show_controls(tally.answer.strip()))
         if outcome.ending is Ending.INTERNAL:
-            return  # a bug is told where it ends up, with the report to send
+            return  # a bug is reported where it is caught, with the file to send
         print_error(outcome.message or outcome.ending, outcome.hint, write=self._sink.write_line)
 
     def _render_session_start(self, event: SessionStarted | SessionResumed) -> None:
@@ -133,7 +133,7 @@ class ProgressRenderer:
         match event:
             case ContextNote(text=text, why=why) if (
                 why != NoteReason.ENVIRONMENT
-            ):  # that is no news to a person
+            ):  # that is no news to the user
                 first, *more = text.strip().split("\n")
                 self._say(f"told the model ({why}): {show_controls(first)}{' …' if more else ''}")
             case Warned(message=message):
@@ -157,7 +157,7 @@ class ProgressRenderer:
         unknown = ToolCall(id=result.call_id, name=result.name, input=None)
         call = self._calls.get(result.call_id, unknown)
         if call.caller and isinstance(result.details, FileView | Matches):
-            return  # a program looks around: its own line counts its calls
+            return  # a program only reads: its own line counts its calls
         line = format_call(call, result, event.duration_s)
         match result.details:
             case Diff(unified=unified):
@@ -183,7 +183,7 @@ class ProgressRenderer:
 
 
 class TextAnswer:
-    """The final answer alone, and only where there is one."""
+    """The final answer alone, and only if there is one."""
 
     def __init__(
         self,
@@ -191,12 +191,12 @@ class TextAnswer:
         *,
         draw: Callable[[str], str] = show_controls,
     ) -> None:
-        """`draw`: how it looks on a terminal."""
+        """`draw` formats the answer for a terminal."""
         self._get_answer = get_answer or format_answer
         self._draw = draw
 
     def __call__(self, event: Event) -> None:
-        """The answer is known at the end."""
+        """Ignore the event: the answer is known at the end."""
 
     def finish(self, outcome: RunOutcome, tally: Tally) -> None:
         if outcome.exit_code is not Exit.DONE:
@@ -208,7 +208,7 @@ class TextAnswer:
 
 
 def format_answer(tally: Tally) -> str:
-    """What the model said at last; as data, where it was asked for data."""
+    """Return the last answer of the model, as JSON if a schema was given."""
     if tally.structured is None:
         return tally.answer
     return json.dumps(tally.structured, ensure_ascii=False, indent=2)
@@ -217,7 +217,7 @@ def format_answer(tally: Tally) -> str:
 def print_error(
     message: str, hint: str = "", *, write: Callable[[str], None] | None = None
 ) -> None:
-    """What happened and how to fix it: two lines, the one form of an error on a terminal."""
+    """Write what happened and how to fix it: two lines, the form of every error on a terminal."""
     say = write or StderrSink(bodies=False).write_line
     say(f"error: {show_controls(message)}")
     if hint:

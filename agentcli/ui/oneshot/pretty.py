@@ -1,6 +1,6 @@
-"""One shot on a terminal: the cards of the interactive session, without an input line.
+"""Terminal output of a one-shot run: the cards of the interactive session, without an input line.
 
-What draws is opened when there is something to draw: the first request does not wait for it.
+The view is opened when there is something to draw, so the first request does not wait for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _ERASE_ROW = "\r\x1b[K"
 
 
 class TerminalRenderer:
-    """The story on a terminal at stderr."""
+    """The progress of a run, on a terminal at stderr."""
 
     def __init__(self, open_view: "Callable[[], TerminalView]") -> None:
         self._open_view = open_view
@@ -72,13 +72,16 @@ class TerminalRenderer:
         return self._view
 
     def write_block(self, text: str) -> None:
-        """Something that is no card: what was held back comes before it."""
+        """Write something that is not a card, after the cards that were held back."""
         if self._view is not None:
             self._write(self._view.flush_cards())
         self._write(text)
 
     def write_remark(self, lines: Sequence[str]) -> None:
-        """Before anything was drawn it is written as it is: nothing is opened for it."""
+        """Write dim lines.
+
+        Before the view is open they are written unstyled: it is not opened for them.
+        """
         if self._view is None:
             write_err("".join(f"{line}\n" for line in lines))
             self._is_first = False
@@ -103,7 +106,7 @@ class TerminalRenderer:
 
 
 class _RemarkSink:
-    """What is neither prose nor a card, in dim lines."""
+    """A `ProgressSink` for what is neither prose nor a card: dim lines."""
 
     def __init__(self, renderer: TerminalRenderer) -> None:
         self._renderer = renderer

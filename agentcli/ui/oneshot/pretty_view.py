@@ -18,7 +18,7 @@ DEFAULT_SIZE = os.terminal_size((80, 24))
 
 
 class TerminalView:
-    """Everything returned ends with a newline, unless there is nothing to be shown."""
+    """Renders for one terminal. Every result ends with a newline, unless it is empty."""
 
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
@@ -37,7 +37,7 @@ class TerminalView:
         return self._cards.flush()
 
     def render_running(self, call: ToolCall) -> str:
-        """One row without a newline, to be erased again; empty where nothing can be erased."""
+        """Return one row without a newline, to be erased later; empty if nothing can be erased."""
         if self._paint.accessible:
             return ""
         lines, _ = render_header(
@@ -55,7 +55,7 @@ class TerminalView:
 
 
 def open_view(descriptor: int, environ: Mapping[str, str]) -> TerminalView:
-    """For the terminal behind a descriptor, which is not asked anything."""
+    """Return a view for the terminal at a descriptor. The terminal is not queried."""
     theme, depth = choose_theme("auto", None, environ, True)
     try:
         size = os.get_terminal_size(descriptor)

@@ -1,6 +1,6 @@
-"""What a run is asked to do: words from the command line, a file or a pipe, and what is piped in.
+"""The task of a run: a prompt from the command line, a file or a pipe, and piped input.
 
-Nothing here waits for a person, and nothing that cannot be a prompt reaches a model.
+Nothing here waits for the user, and nothing that cannot be a prompt reaches a model.
 """
 
 import json
@@ -19,15 +19,18 @@ from agentcli.ui.images import NOT_ATTACHED, attach_mentioned_images, load_named
 PROMPT_LIMIT_BYTES = 1024 * 1024
 STDIN_LIMIT_BYTES = 256 * 1024
 READ_LIMIT_BYTES = 64 * 1024 * 1024
-"""Of a pipe: its end is shown to the model, so it is read as far as it can be held."""
+"""The most that is read from a pipe.
+
+Its end is shown to the model, so as much as fits in memory.
+"""
 FIRST_BYTE_S = 3.0
-"""How long a pipe may take to begin: a pipe that was only inherited never does."""
+"""The time a pipe has to deliver its first byte: one that was only inherited never does."""
 
 _EXAMPLE = "agentcli run 'fix the failing test'"
 
 
 def read_prompt(prompt: str | None, file: Path | None) -> str:
-    """Raises UsageError where there is none, or none that could be meant."""
+    """Return the prompt. Raise UsageError if there is none, or none that could be meant."""
     if prompt is not None and file is not None:
         raise UsageError("the prompt was given twice", hint=f"{_EXAMPLE}   or: -f FILE")
     if file is not None:
@@ -40,7 +43,10 @@ def read_prompt(prompt: str | None, file: Path | None) -> str:
 
 
 def read_stdin_attachment() -> tuple[str, ...]:
-    """What is piped in besides a prompt, within limits, or nothing. Raises UsageError."""
+    """Return what is piped in besides the prompt, within limits.
+
+    Raise UsageError if it is unusable.
+    """
     if not _is_piped() or not _wait_for_input():
         return ()
     data = _read_all(sys.stdin.buffer.fileno())
@@ -61,7 +67,10 @@ def read_stdin_attachment() -> tuple[str, ...]:
 
 
 def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[str | Image, ...]:
-    """Those that are named must be there; those that the prompt mentions are, where they can."""
+    """Load the images.
+
+    Named ones must exist; ones that the prompt mentions are attached if possible.
+    """
     mentioned = attach_mentioned_images(prompt, workspace)
     for note in mentioned.notes:
         if note.startswith(NOT_ATTACHED):
@@ -70,7 +79,7 @@ def read_images(prompt: str, named: Sequence[Path], workspace: Path) -> tuple[st
 
 
 def read_schema(file: Path) -> Json:
-    """JSON that may be a JSON Schema; whether it is one is not asked here."""
+    """Read a JSON document. Whether it is a valid JSON Schema is not checked here."""
     data = _read_file(file)
     try:
         schema: Json = json.loads(data)
@@ -120,7 +129,7 @@ def _decode_prompt(data: bytes, what: str) -> str:
 
 
 def _is_piped() -> bool:
-    """A pipe, a socket or a file: not a terminal, not /dev/null, not closed."""
+    """Return whether stdin is a pipe, a socket or a file: not a terminal, /dev/null or closed."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
     except (OSError, ValueError):
@@ -130,7 +139,7 @@ def _is_piped() -> bool:
 
 def _wait_for_input() -> bool:
     if sys.platform == "win32":
-        return True  # pipes cannot be waited for there
+        return True  # there is no way to wait for a pipe there
     readable, _, _ = select.select([sys.stdin.fileno()], [], [], FIRST_BYTE_S)
     if not readable:
         sys.stderr.write(

@@ -1,4 +1,4 @@
-"""What somebody should look at, with its place where it has one: of a run, or of a review."""
+"""Findings of a run or a review, with their locations if they have any, and the reports on them."""
 
 import hashlib
 import json
@@ -24,20 +24,20 @@ Level = Literal["error", "warning", "note"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFinding:
     rule: str
-    """What kind it is, for programs: denied, verify, bug."""
+    """The kind of finding, for programs: denied, verify, bug."""
     level: Level
     title: str
     message: str
     path: str = ""
     line: int = 0
-    """Counted from 1; 0: the whole file, or nowhere."""
+    """The line, counted from 1; 0 for the whole file or no location."""
     end_line: int = 0
 
 
 CollectFindings: TypeAlias = Callable[[Tally, RunOutcome], list[ReportFinding]]
 
 _REPORTED_ELSEWHERE = (Ending.DONE, Ending.DENIED, Ending.VERIFY_FAILED, Ending.CLAIM_UNSUPPORTED)
-"""Endings that another finding says better."""
+"""Endings that another finding describes better."""
 
 
 def collect_run_findings(tally: Tally, outcome: RunOutcome) -> list[ReportFinding]:
@@ -88,7 +88,7 @@ def _find_failure(outcome: RunOutcome) -> Iterator[ReportFinding]:
     yield ReportFinding(rule=outcome.ending.value, level="error", title=title, message=message)
 
 
-# Everything a report may say about a run that has ended.
+# All data of a report on a run that has ended.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +98,10 @@ class RunSummary:
     findings: tuple[ReportFinding, ...]
     answer: str
     patch: str
-    """What the run changed, as a diff; empty: nothing, or it is not known."""
+    """The changes of the run as a diff; empty if there are none or they are not known."""
 
 
-# A run as a page of Markdown: for a job's summary, a pull request, a file.
+# A run as a page of Markdown, for a job's summary, a pull request or a file.
 
 
 PATCH_BYTES = 200_000
@@ -203,7 +203,7 @@ def fence(text: str, *, kind: str = "") -> Iterator[str]:
 
 
 def quote_code(text: str) -> str:
-    """Foreign text within a line."""
+    """Quote foreign text within a line."""
     text = " ".join(text.split())
     quote = "`" * (_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -211,7 +211,7 @@ def quote_code(text: str) -> str:
 
 
 def quote_cell(text: str) -> str:
-    """Foreign text within a table."""
+    """Quote foreign text within a table."""
     return quote_code(text).replace("|", "\\|") if text else ""
 
 
@@ -219,15 +219,15 @@ def _longest_run(text: str) -> int:
     return max(map(len, _BACKQUOTES.findall(text)), default=0)
 
 
-# A run for the rest of a GitHub Actions job: its summary page and the step's outputs.
+# Files for the rest of a GitHub Actions job: its summary page and the step's outputs.
 
 
 SUMMARY_BYTES = 1_000_000
-"""GitHub drops the summary of a step that is larger than 1 MiB."""
+"""The limit for a summary: GitHub drops the one of a step that is larger than 1 MiB."""
 
 
 def write_job_files(summary: RunSummary, environ: Mapping[str, str] = os.environ) -> None:
-    """Appends to the files that the runner names. Raises OSError."""
+    """Append to the files that the runner names. Raise OSError if that fails."""
     if path := environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(path), cap(render_markdown(summary), SUMMARY_BYTES)[0] + "\n")
     if path := environ.get("GITHUB_OUTPUT"):
@@ -250,7 +250,7 @@ def _list_outputs(summary: RunSummary) -> dict[str, str]:
 
 
 def _format_output(name: str, value: str) -> str:
-    """A value cannot end itself: nobody can guess the word that does."""
+    """Format an output. The value cannot end itself early: the delimiter cannot be guessed."""
     delimiter = f"agentcli-{secrets.token_hex(16)}"
     return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
 
@@ -260,13 +260,13 @@ def _append(path: Path, text: str) -> None:
         file.write(text)
 
 
-# A run as JUnit: one case for the run itself, one for every check.
+# A run as JUnit: one test case for the run itself, one for every check.
 
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _ERRORS = (Exit.INTERNAL, Exit.USAGE, Exit.SETTINGS, Exit.PROVIDER)
-"""What kept the run from being one, rather than what came of it."""
+"""Exit codes of a run that could not take place, as opposed to one that failed."""
 
 
 def render_junit(summary: RunSummary) -> str:
@@ -363,5 +363,5 @@ def _build_result(finding: ReportFinding, rules: list[str]) -> dict[str, Any]:
 
 
 def _fingerprint(finding: ReportFinding) -> str:
-    """The same finding in the next run, though the lines above it have moved."""
+    """Return a hash that stays the same in the next run, even if the lines above have moved."""
     return hashlib.sha256(f"{finding.rule}\0{finding.path}\0{finding.title}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Which faces a run without a person has, and what it leaves: each imported where it is wanted."""
+"""The request of a one-shot run, its renderers and artifacts, each imported only if it is used."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -34,17 +34,20 @@ if TYPE_CHECKING:
     from agentcli.ui.oneshot.reports import CollectFindings
 
 
-# Where a run takes place: with a person who looks at it, or in a CI, and in which.
+# Detection of the environment: a terminal, a CI, and which CI.
 
 
 MAX_TURNS = 50
-"""Model requests of a run in CI, where nobody says otherwise."""
+"""The limit of model requests for a run in CI, if nothing else is set."""
 
 _NO = frozenset({"", "0", "false", "no"})
 
 
 def is_ci(*, option: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
-    """`said`: what the person said on the command line."""
+    """Return whether the run is in CI.
+
+    `option` is the choice on the command line, if there is one.
+    """
     if option is not None:
         return option
     return environ.get("CI", "").lower() not in _NO or not err_is_terminal()
@@ -54,7 +57,7 @@ def is_github(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get("GITHUB_ACTIONS", "").lower() == "true"
 
 
-# All that a command line says about a run, and the order that it makes.
+# All options of a run, and the task built from them.
 
 
 class OutputFormat(StrEnum):
@@ -67,7 +70,7 @@ _ON_DENY: dict[str, OnDeny] = {"fail": "fail", "continue": "continue", "ignore":
 
 
 def parse_output_format(word: str) -> OutputFormat:
-    """Raises UsageError."""
+    """Raise UsageError if there is no such format."""
     try:
         return OutputFormat(word)
     except ValueError:
@@ -76,7 +79,7 @@ def parse_output_format(word: str) -> OutputFormat:
 
 
 def parse_on_deny(word: str) -> OnDeny:
-    """Raises UsageError."""
+    """Raise UsageError if there is no such choice."""
     if word not in _ON_DENY:
         known = ", ".join(_ON_DENY)
         raise UsageError(f"--on-deny cannot be {word!r}", hint=f"it takes {known}")
@@ -89,7 +92,7 @@ class RunRequest:
     prompt_file: Path | None = None
     images: tuple[Path, ...] = ()
     flags: Mapping[str, str | bool | None] = field(default_factory=dict)
-    """Settings by name, as text; None: not given."""
+    """Settings by name, as text; None if not given."""
     workspace: Path = Path()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -98,7 +101,7 @@ class RunRequest:
     mask: tuple[str, ...] = ()
     trust_project: bool = False
     find_past: "Callable[[], SessionSummary] | None" = None
-    """Finds the session that is to be continued."""
+    """A function that finds the session to continue."""
     output: OutputFormat = OutputFormat.TEXT
     partial: bool = False
     quiet: bool = False
@@ -134,7 +137,10 @@ class RunRequest:
         )
 
     def build_task(self, *, find_schema_fault: Callable[[Json], str]) -> OneShotTask:
-        """Raises AgentError. `check_schema`: why a schema cannot be used; empty: it can."""
+        """Build the task. Raise AgentError if the request cannot be carried out.
+
+        `find_schema_fault` returns why a schema cannot be used, or an empty string if it can.
+        """
         self._refuse_conflicts()
         past = self.find_past() if self.find_past else None
         settings = self.load_settings(past)
@@ -195,7 +201,10 @@ def execute_request(
     get_answer: Callable[[Tally], str] = format_answer,
     collect_findings: "CollectFindings | None" = None,
 ) -> Exit:
-    """`order_of`: makes the order, where what was given is not all of it."""
+    """Run the request.
+
+    `build_task` replaces the request's own if the request is not all there is.
+    """
     on_github = request.annotations and is_github()
     leaving = _build_artifacts(request, get_answer, collect_findings, on_github=on_github)
     story, *further = _build_stderr_renderers(request, collect_findings, on_github=on_github)
@@ -248,7 +257,10 @@ def _build_stderr_renderers(
 
 
 def _list_masked_values(request: RunRequest) -> list[str]:
-    """What the person has named secret. Only for the runner, which reads us through a pipe."""
+    """Return the values that the user named secret.
+
+    Only for the runner, which reads us by a pipe.
+    """
     return [
         value
         for name, value in os.environ.items()

@@ -1,6 +1,7 @@
-"""One order, one run, one exit code: opens a session, tells the faces, never waits for a person.
+"""One task, one run, one exit code: opens a session, notifies the renderers, never waits for input.
 
-However it ends, by itself, by a signal or by a bug, its outcome is said exactly once, at the end.
+However the run ends, by itself, by a signal or by a bug, its outcome is reported exactly once,
+last.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from agentcli.ui.oneshot.plain import print_error
 from agentcli.ui.streams import OutputClosed
 from agentcli.ui.tally import Tally
 
-# A sign of life now and then: a CI that hears nothing for long takes a job for dead.
+# Heartbeat lines: a CI that sees no output for long takes a job for dead.
 
 
 EVERY_S = 30.0
@@ -36,7 +37,7 @@ EVERY_S = 30.0
 async def run_heartbeat(
     report_alive: Callable[[float], None] | None, *, every_s: float = EVERY_S
 ) -> AsyncIterator[None]:
-    """Calls `beat` every so often while the body runs; None: not at all."""
+    """Call `report_alive` regularly while the body runs, or never if it is None."""
     if report_alive is None:
         yield
         return
@@ -56,34 +57,34 @@ async def _report_regularly(report_alive: Callable[[float], None], every_s: floa
 
 
 class RunRenderer(Protocol):
-    """Shows a run while it happens, and has a last word."""
+    """A listener that shows a run while it happens, and its outcome at the end."""
 
     def __call__(self, event: Event) -> None: ...
 
     def finish(self, outcome: RunOutcome, tally: Tally) -> None:
-        """Called exactly once, after the last event, however the run ended."""
+        """Show the outcome. Called exactly once, after the last event, however the run ended."""
         ...
 
 
 class ArtifactWriter(Protocol):
-    """What is left behind by a run that has ended, besides what its faces say."""
+    """A writer of the files of a run that has ended, besides the output of its renderers."""
 
     async def begin(self, session: Session) -> None:
-        """Before the first request. Raises AgentError where it could not be left later."""
+        """Prepare before the first request. Raise AgentError if writing would fail later."""
         ...
 
     def collect(self, tally: Tally) -> None:
-        """After the last turn, while the log is still open: a failure is the outcome then."""
+        """Write after the last turn. The log is still open, so a failure can become the outcome."""
         ...
 
     def write(self, run: "RunState") -> None:
-        """Raises AgentError where something could not be left."""
+        """Write the rest. Raise AgentError if something could not be written."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneShotTask:
-    """One task, with what it must leave behind."""
+    """One task, with the requirements for its result."""
 
     settings: Settings
     prompt: str
@@ -91,12 +92,12 @@ class OneShotTask:
     requirements: RunRequirements = field(default_factory=RunRequirements)
     resume: SessionPaths | None = None
     beat: Callable[[float], None] | None = None
-    """A sign of life, called now and then."""
+    """A function that reports that the run is alive, called regularly."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RunState:
-    """What has become of an order so far."""
+    """The state of a task so far."""
 
     task: OneShotTask | None = None
     outcome: RunOutcome = field(default_factory=lambda: RunOutcome(ending=Ending.INTERNAL))
@@ -124,7 +125,10 @@ def run_once(
     renderers: Sequence[RunRenderer],
     artifacts: ArtifactWriter | None = None,
 ) -> Exit:
-    """`order_of`: raises AgentError where there is nothing to be done, which is an outcome, too."""
+    """Run one task and return its exit code.
+
+    `build_task` may raise AgentError if there is nothing to do: that is an outcome, too.
+    """
     run = RunState()
     _raise_on_signals()
     try:
@@ -164,7 +168,7 @@ def _finish(
 
 
 def _merge_outcome(outcome: RunOutcome, error: AgentError) -> RunOutcome:
-    """What could not be left is the outcome only of a run that had no other trouble."""
+    """Return the outcome: a failure to write counts only if the run had no other trouble."""
     if outcome.exit_code is Exit.DONE:
         return error.outcome
     print_error(str(error), error.hint)
@@ -172,7 +176,7 @@ def _merge_outcome(outcome: RunOutcome, error: AgentError) -> RunOutcome:
 
 
 class _TaskRunner:
-    """An order on its way, and the signals that may stop it."""
+    """A running task, and the signals that may stop it."""
 
     def __init__(
         self, state: RunState, renderers: Sequence[RunRenderer], artifacts: ArtifactWriter | None
@@ -223,7 +227,7 @@ class _TaskRunner:
             if self._artifacts is not None:
                 await self._artifacts.begin(session)
             if session.mode != "plan" and session.plan_tracker.proposed:
-                # Who goes on in another mode, and cannot be asked, agrees to the plan.
+                # The user chose another mode and cannot be asked: that accepts the plan.
                 session.accept_plan(session.plan_tracker.proposed, mode=session.mode)
             async with run_heartbeat(task.beat):
                 attached = (*task.attachments, *task.requirements.notes)
@@ -234,20 +238,20 @@ class _TaskRunner:
             raise self._interruption from None
         if (
             self._interruption is not None
-        ):  # it was too late to interrupt anything, but not to be told
+        ):  # it came too late to interrupt anything, but it must be reported
             raise self._interruption
         return RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
 
     def _notify(self, renderer: RunRenderer, event: Event) -> None:
         try:
             renderer(event)
-        except Exception as lost:  # noqa: BLE001 - nobody reads, or a bug: it cannot tell the end
+        except Exception as lost:  # noqa: BLE001 - nobody reads, or a bug: it cannot show the end
             self._stop(lost)
 
     def _stop(self, why: Exception) -> None:
         if self._interruption is not None:
             if self._session is not None:
-                self._session.kill_commands()  # asked twice: no more patience
+                self._session.kill_commands()  # the second request to stop: do not wait any longer
             return
         self._interruption = why
         if not self._is_closing and self._task is not None:
@@ -262,7 +266,10 @@ class _TaskRunner:
 
 
 def _list_handled_signals() -> list[str]:
-    """What `nohup` or a shell in the background has told us to ignore stays ignored."""
+    """Return the signals to handle.
+
+    One that `nohup` or a background shell ignores stays ignored.
+    """
     return [
         name
         for name in _ENDING_OF_SIGNAL
@@ -279,7 +286,7 @@ def _raise_on_signals() -> None:
 
 
 def _ignore_first_signal() -> None:
-    """The first signal is too late to change anything; the second one ends us at once."""
+    """Ignore the first signal, which comes too late to matter. The second one ends us at once."""
 
     def wait(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)

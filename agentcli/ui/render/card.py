@@ -37,7 +37,7 @@ from agentcli.ui.render.wording import (
 
 
 class CardState(Enum):
-    """How a call ended: its mark, the mark in ASCII, the word for a screen reader, its style."""
+    """The end of a call: its mark, its mark in ASCII, its word for a screen reader, its style."""
 
     OK = ("✓", "ok", "Finished", "ok")
     FAILED = ("✗", "FAIL", "Failed", "failed")
@@ -61,10 +61,10 @@ class Card:
     """One call that has ended."""
 
     number: int | None
-    """To ask for it by; None: nobody can."""
+    """The number that the user asks for it by; None if nobody can ask."""
     call: ToolCall
     judged: CallJudged | None
-    """None: it never came to that."""
+    """The verdict on the call; None if it never got one."""
     finished: CallFinished
 
     @property
@@ -87,14 +87,14 @@ class Card:
 
     @property
     def subject(self) -> str:
-        """What it was about; of a patch to several files, how many."""
+        """The subject of the call; for a patch to several files, their number."""
         if isinstance(self.result.details, Diff) and not isinstance(self.call.input, dict):
             return self.result.details.path
         return read_subject(self.call)
 
 
 def list_facts(card: Card, paint: Paint) -> list[str]:
-    """What is known in words: of a success its size first, of a failure how it failed."""
+    """Return the facts in words: after a success its size first, after a failure how it failed."""
     took = format_time_taken(card.finished.duration_s, paint)
     outcome, size = _describe_outcome(card, took), _describe_size(card, paint)
     match card.state:
@@ -113,7 +113,7 @@ def format_time_taken(seconds: float, paint: Paint) -> str:
 
 
 def spell_duration(seconds: float) -> str:
-    """With its units in full, to be read out."""
+    """Return the duration with its units in full, to be read aloud."""
     if seconds < 1:
         return pluralize(round(seconds * 1000), "millisecond")
     if seconds < 60:
@@ -139,7 +139,7 @@ def _describe_outcome(card: Card, took: str) -> str:
 
 
 def _describe_unusual_ending(details: Details | None) -> str:
-    """Of a command that went well there is nothing to say."""
+    """Return how the command ended, or nothing if it succeeded."""
     if not isinstance(details, Command) or details.exit_code == 0:
         return ""
     return format_command_ending(details)
@@ -190,7 +190,7 @@ def _describe_view(view: FileView) -> str:
 
 
 def _describe_approver(card: Card) -> str:
-    """Who agreed, where somebody had to: reading needs no one."""
+    """Return who approved the call, if an approval was needed. Reading needs none."""
     judged, verdict = card.judged, card.verdict
     if judged is None or verdict is None or verdict.decision not in ("allow", "modify"):
         return ""
@@ -218,14 +218,14 @@ def _describe_truncation(card: Card) -> str:
             return "model saw part of it" if card.result.truncated else ""
 
 
-# The line over a card: a mark, the tool, what it was about, and the facts.
+# The header of a card: a mark, the tool, its subject, and the facts.
 
 
 MIN_TARGET_CELLS = 12
 
 
 def render_card_header(card: Card, paint: Paint) -> tuple[list[Text], bool]:
-    """Its lines, and whether all of the target is in them."""
+    """Return the lines, and whether they contain the whole target."""
     return render_header(card.state, card.call.name, card.subject, list_facts(card, paint), paint)
 
 
@@ -256,7 +256,7 @@ def render_header(
 
 
 def shorten_to_cells(text: str, cells: int, paint: Paint) -> str:
-    """In the middle: the beginning says what it is, and the end is what tells it from others."""
+    """Shorten in the middle: the beginning names the thing, and the end tells it from others."""
     if cell_len(text) <= cells:
         return text
     room = max(0, cells - len(paint.ellipsis))

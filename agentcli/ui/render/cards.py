@@ -1,7 +1,7 @@
 """Finished and running calls as cards: a header in words and a body, from typed details alone.
 
-Cards are numbered in the order they finish. What a card hides it counts, and `show` brings back.
-Calls that only look, one after the other, become one line; until then they are held back.
+Cards are numbered in the order they finish. A card counts what it hides, and `/show` shows it.
+Consecutive calls that only read become one line; until then they are held back.
 """
 
 from pathlib import Path
@@ -32,20 +32,20 @@ from agentcli.ui.render.wording import (
     shorten_home,
 )
 
-# What stands under a card's header: a diff, the ends of an output, the reason of a refusal.
+# The body of a card: a diff, the ends of an output, or the reason of a refusal.
 
 
 LAST_LINES = 3
-"""Of a command that went well, and of one that is running."""
+"""The lines shown of a command that succeeded, and of one that is running."""
 FAILED_FIRST_LINES, FAILED_LAST_LINES = 2, 10
 OTHER_LINES = 5
 COMMAND_ROWS = 6
 SPARED_LINES = 2
-"""So few are shown rather than hidden: the note would take as much room."""
+"""The number of lines not worth hiding: the note about them would take as many."""
 
 
 def render_body(card: Card, paint: Paint, *, is_named: bool) -> str:
-    """`is_named`: the header has all of the target."""
+    """Render what follows the header. `is_named` says that the header has the whole target."""
     result = card.result
     if card.state is CardState.DENIED:
         return _render_reason(card, paint)
@@ -67,7 +67,7 @@ def render_body(card: Card, paint: Paint, *, is_named: bool) -> str:
 
 
 def render_command(command: str, paint: Paint, *, is_named: bool) -> str:
-    """The command itself, where the header had no room for it."""
+    """Render the command itself, if the header had no space for it."""
     if is_named and "\n" not in command.strip():
         return ""
     rows = [
@@ -93,9 +93,10 @@ def _wrap_command(line: str, paint: Paint, *, sign: str) -> list[Text]:
 def render_text(
     text: str, paint: Paint, style: Style, *, indent: str = "  ", is_prose: bool = False
 ) -> list[Text]:
-    """Any text, indented and folded, with nothing in it that acts on a terminal.
+    """Return any text, indented and folded, with nothing in it that acts on a terminal.
 
-    `is_prose`: its lines are broken between words."""
+    With `is_prose` its lines are broken between words.
+    """
     width = max(2, paint.width - len(indent))
     lines = text.rstrip("\n").split("\n") if text else []
     split = wrap if is_prose else fold
@@ -157,7 +158,10 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _render_reason(card: Card, paint: Paint) -> str:
-    """Why, and what would have permitted it; of a person who said no, what they want instead."""
+    """Render why a call was denied, and what would have permitted it.
+
+    If the user said no, render what they want instead.
+    """
     verdict = card.verdict
     if verdict is not None and verdict.by == "person":
         instead = verdict.reason.partition(USER_SAID_INSTEAD)[2]
@@ -173,7 +177,7 @@ def _render_reason(card: Card, paint: Paint) -> str:
 
 
 FOLDED_NAMES = 2
-"""How many of the files read one after the other are named."""
+"""The number of files that a folded line names."""
 SHOWN_LOG_BYTES = 1_000_000
 CHILD_TOOL = "delegate"
 """The tool whose calls are child agents."""
@@ -181,9 +185,9 @@ CHILD_TOOL = "delegate"
 
 class CardRenderer:
     def __init__(self, paint: Paint, *, numbered: bool = True) -> None:
-        """`numbered`: there is somebody who can ask for a card."""
+        """`numbered` says that there is a user who can ask for a card."""
         self.paint = paint
-        """May be replaced at any time, such as after a resize."""
+        """Replaceable at any time, such as after a resize."""
         self._is_numbered = numbered
         self._cards: list[Card] = []
         self._held: list[Card] = []
@@ -191,10 +195,10 @@ class CardRenderer:
     def add_finished(
         self, judged: CallJudged | None, finished: CallFinished, *, call: ToolCall | None = None
     ) -> str:
-        """What to commit now; empty while calls that only look are held back to be folded.
+        """Return the text to commit now; empty while read-only calls are held back to be folded.
 
-        It ends with a newline, and between two cards in it stands an empty line.
-        `call`: what was asked for, where it was never judged.
+        It ends with a newline, and has an empty line between two cards. `call` is the request, for
+        a call that was never judged.
         """
         result = finished.result
         asked = judged.call if judged else call
@@ -214,7 +218,7 @@ class CardRenderer:
         return before
 
     def render_held(self) -> str:
-        """The calls held back, as one line for the live region; empty: there are none."""
+        """Return the calls held back, as one line for the live region; empty if there are none."""
         match self._held:
             case []:
                 return ""
@@ -224,15 +228,17 @@ class CardRenderer:
                 return self._render_folded(cards)
 
     def flush(self) -> str:
-        """Commits what is held back: to be called before anything that is not a card."""
+        """Return what is held back, and forget it. Call this before anything that is not a card."""
         shown = self.render_held()
         self._held = []
         return shown
 
     def render_running(self, call: ToolCall, elapsed_s: float, last_lines: str = "") -> str:
-        """A call that has not ended, for the live region: a header and its latest output.
+        """Return a call that has not ended, for the live region: a header and its latest output.
 
-        What a child agent does stands in its header: several of them work at the same time."""
+        For a child agent the output goes into the header, because several of them work at the same
+        time.
+        """
         took = format_duration(elapsed_s) if elapsed_s >= 60 else f"{elapsed_s:.0f}s"
         if call.name == CHILD_TOOL:
             facts = [took, *to_plain_text(last_lines).strip().split("\n")[-1:]]
@@ -248,7 +254,10 @@ class CardRenderer:
         return self.paint.render_lines([*lines, *rows])
 
     def render_card(self, number: int, *, for_model: bool = False) -> str:
-        """The whole card, or exactly the text the model got. UsageError: there is no such card."""
+        """Return the whole card, or exactly the text the model got.
+
+        Raise UsageError if there is none.
+        """
         if not 1 <= number <= len(self._cards):
             hint = f"cards are numbered 1 to {len(self._cards)}" if self._cards else ""
             raise UsageError(f"there is no card {number}", hint=hint)
@@ -289,12 +298,12 @@ class CardRenderer:
 
 
 def _is_quiet(card: Card) -> bool:
-    """It has nothing to say beyond its header."""
+    """Return whether it has nothing to say beyond its header."""
     return card.state is CardState.OK and isinstance(card.result.details, FileView | Matches)
 
 
 def _read_output(command: Command) -> str:
-    """Everything the command printed, or the last of it, or what a card has of it."""
+    """Return all output of the command, or the end of it, or the part that the card has."""
     kept = "\n".join(part for part in (command.head, command.tail) if part)
     if not command.log_path:
         return kept
@@ -312,7 +321,10 @@ def _read_output(command: Command) -> str:
 
 
 def _render_for_model(card: Card) -> str:
-    """Not folded, not styled: every character that a terminal can show as the model got it."""
+    """Return the text as the model got it: not folded, not styled.
+
+    Only characters that a terminal cannot show are escaped.
+    """
     images = [block for block in card.result.content if isinstance(block, Image)]
     notes = "".join(f"[{image.media_type} image]\n" for image in images)
     text = escape(card.result.text)

@@ -1,4 +1,4 @@
-"""Colours as terminals tell them, and how light they are."""
+"""Colours as terminals report them, and their luminance."""
 
 import re
 
@@ -18,7 +18,7 @@ class Colour:
 
     @property
     def luminance(self) -> float:
-        """From 0, black, to 1, white: relative luminance as WCAG 2 defines it."""
+        """The relative luminance as WCAG 2 defines it, from 0 (black) to 1 (white)."""
         red, green, blue = map(_linear, (self.red, self.green, self.blue))
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -1,6 +1,6 @@
-"""Diffs for people: numbered, in the colours of their language, with the words that changed.
+"""Diffs for people: numbered, in the colours of their language, with the changed words marked.
 
-What cannot be seen in a line is said in words, and what is left out is counted.
+Changes that cannot be seen in a line are described in words, and omitted lines are counted.
 """
 
 import re
@@ -18,20 +18,20 @@ from agentcli.ui.render.paint import Paint, TextRange, escape, fold, make_run, w
 from agentcli.ui.render.patch import DiffLine, FilePatch, list_remarks, read_patch
 from agentcli.ui.render.theme import PLAIN, Theme
 
-# Which words of a changed line are new, and which line a removed one became.
+# Pairs of removed and added lines, and the words that changed in them.
 
 
 SIMILAR = 0.4
-"""Below this two lines have nothing to do with each other."""
+"""The least similarity of a pair of lines. Below it they have nothing to do with each other."""
 COMPARED_TOKENS = 400
 LOOKAHEAD = 4
-"""How many lines further down a removed line is looked for."""
+"""The number of added lines that are compared with a removed one."""
 
 _TOKEN = re.compile(r"\w+|\s+|.")
 
 
 def pair_lines(removed: Sequence[str], added: Sequence[str]) -> dict[int, int]:
-    """Indices of removed lines and of the added ones they became, both in order."""
+    """Map indices of removed lines to those of the added lines they became, both in order."""
     pairs: dict[int, int] = {}
     start = 0
     for index, old in enumerate(removed):
@@ -51,7 +51,7 @@ def measure_similarity(old: str, new: str) -> float:
 
 
 def find_changed_words(old: str, new: str) -> tuple[list[TextRange], list[TextRange]]:
-    """Where the words stand that are only in the old line, and those only in the new one."""
+    """Return the ranges of the words only in the old line, and of those only in the new one."""
     left, right = split_tokens(old), split_tokens(new)
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     gone: list[TextRange] = []
@@ -76,15 +76,16 @@ def _measure_range(words: Sequence[str], first: int, last: int) -> TextRange:
 
 SHOWN_LINES = 40
 SHOWN_SHARE = 0.6
-"""Of the rows of a screen."""
+"""The share of the screen's rows that a diff may take."""
 NEW_FILE_LINES = 12
 MIN_COLUMNS = 8
 
 
 def render_diff(diff: Diff, paint: Paint, *, number: int | None = None, whole: bool = False) -> str:
-    """Lines for under a header. `whole`: nothing is left out, for the person who must decide.
+    """Render the lines below a header.
 
-    `number`: of the card, to be named where something is left out.
+    With `whole` nothing is left out, for the user who must decide. `number` is that of the card,
+    which is named if something is left out.
     """
     files = read_patch(diff.unified)
     if files is None:
@@ -131,12 +132,12 @@ def _render_file(file: FilePatch, files: Sequence[FilePatch], paint: Paint) -> I
         before, after = Highlighter(lexer, paint.theme), Highlighter(lexer, paint.theme)
         for line in lines:
             if line.sign == " ":
-                before.style_line(line.text)  # it must know of what it goes on from
+                before.style_line(line.text)  # removed lines continue from its state
             yield from _render_line(line, before if line.sign == "-" else after, paint)
 
 
 def _mark_changed_words(lines: Sequence[DiffLine]) -> None:
-    """Where lines were replaced: the words that make the difference."""
+    """Mark the words that differ in lines that were replaced."""
     runs = [(sign, list(group)) for sign, group in groupby(lines, key=lambda line: line.sign)]
     for (sign, old), (next_sign, new) in pairwise(runs):
         if (sign, next_sign) != ("-", "+"):

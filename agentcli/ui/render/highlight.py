@@ -20,7 +20,7 @@ from agentcli.ui.render.paint import append_escaped, escape
 from agentcli.ui.render.theme import PLAIN, Theme
 
 STYLED_CHARS = 2_000
-"""A longer line is data or minified, and a regular expression may take forever over it."""
+"""The longest line that is styled. A longer one is data or minified, and could take forever."""
 _IDLE_STEPS = 50
 
 Piece = tuple[_TokenType, str]
@@ -45,22 +45,22 @@ def _find_lexer(search: Any, name: str) -> Lexer | None:
 
 
 class Highlighter:
-    """Styles the lines of one piece of code, in order."""
+    """A highlighter for the lines of one piece of code, in order."""
 
     def __init__(self, lexer: Lexer | None, theme: Theme) -> None:
         self._lines = LineLexer(lexer) if lexer is not None and theme.syntax else None
         self._theme = theme
         self._styles: dict[_TokenType, Style] = {}
-        """Those that were asked for."""
+        """The styles looked up so far."""
 
     def preview_line(self, text: str) -> Text:
-        """The beginning of the next line; the lines after it do not know of it."""
+        """Style the beginning of the next line, without any effect on the lines after it."""
         ahead = copy(self)
         ahead._lines = self._lines and self._lines.fork()
         return ahead.style_line(text)
 
     def style_line(self, text: str, base: Style = PLAIN) -> Text:
-        """One line, without its newline."""
+        """Style one line, given without its newline."""
         pieces = self._lines.split_line(text) if self._lines else [(Token, text)]
         runs = groupby(pieces, key=lambda piece: base + self._find_style(piece[0]))
         if escape(text) != text:
@@ -85,7 +85,7 @@ class Highlighter:
 
 
 class LineLexer:
-    """A pygments lexer that is given line after line and remembers where it was."""
+    """A pygments lexer that gets line after line and keeps its state between them."""
 
     def __init__(self, lexer: Lexer) -> None:
         self._lexer = lexer
@@ -97,21 +97,21 @@ class LineLexer:
         self._knows_comments = Comment in _lex_first_kind(lexer, "/* */").split()
 
     def fork(self) -> "LineLexer":
-        """Another one in the same state."""
+        """Return another lexer in the same state."""
         twin = copy(self)
         twin._stack = list(self._stack)
         return twin
 
     def split_line(self, text: str) -> list[Piece]:
-        """The line in pieces that together are the line."""
+        """Return the pieces of the line; joined they are the line."""
         if len(text) > STYLED_CHARS:
             return [(Token, text)]
         pieces = list(self._lex_with_comments(text))
-        # A lexer may leave characters out; what is shown must not.
+        # A lexer may leave out characters; the screen must not.
         return pieces if "".join(piece for _, piece in pieces) == text else [(Token, text)]
 
     def _lex_with_comments(self, text: str) -> Iterator[Piece]:
-        """Comments over several lines, which most rules can only match as a whole."""
+        """Handle comments over several lines, which most rules can only match as a whole."""
         if self._in_comment:
             inside, closing, text = text.partition("*/")
             self._in_comment = not closing
@@ -137,7 +137,7 @@ class LineLexer:
         return ((kind, piece) for _, kind, piece in self._lexer.get_tokens_unprocessed(source))
 
     def _lex_by_rules(self, source: str) -> Iterator[Piece]:
-        """The lexer's own rules; its own loop over them would forget the state at the end."""
+        """Apply the lexer's rules. Its own loop over them would forget the state at the end."""
         rules = cast(Any, self._lexer)._tokens
         at = idle = 0
         while at < len(source):
@@ -177,7 +177,7 @@ class LineLexer:
 
 
 def _match_rule(rules: Any, source: str, at: int, *, must_progress: bool) -> Any:
-    """What matches here, what it is, and the state after it; None: nothing does."""
+    """Return the match at this point, its action and the next state; None if no rule matches."""
     for matching, action, then in rules:
         found = matching(source, at)
         if found and (found.end() > at or not must_progress):

@@ -1,7 +1,7 @@
-"""Markdown as it streams in: what is final is given out once, the rest can be looked at.
+"""Markdown as it streams in: final text is returned once, and the rest can be previewed.
 
-Only complete lines decide anything, so the text comes out the same however it was cut on its way
-here. The parser is given the block that is being written and none of those before it.
+Only complete lines decide anything, so the result does not depend on how the text was cut into
+chunks. The parser gets the block that is being written and none of those before it.
 """
 
 import re
@@ -18,9 +18,9 @@ from agentcli.ui.render.markdown_blocks import BlockRenderer, Node, are_apart, b
 from agentcli.ui.render.paint import Paint, fold
 
 TAIL_CHARS = 4_000
-"""How much of a long block is looked at to show its last rows."""
+"""The characters of a long block that are parsed to show its last rows."""
 ITEM_LINES = 4
-"""Items of a list are given out by so many lines at a time."""
+"""The lines of a list that are collected before its items are parsed again."""
 MAX_NESTING = 50
 
 _FENCE = re.compile(r"(?P<indent> {0,3})(?P<marks>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
@@ -29,7 +29,7 @@ _ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _BLOCK_START = re.compile(rf"{_HEADING.pattern}|{_ITEM.pattern}| {{0,3}}[>|<]")
 _TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*")
 _MARKS = re.compile(r"[\s`~|:=#*_>+-]*")
-"""The beginning of a line that does not say yet what it will be."""
+"""The beginning of a line that may still become anything."""
 _LISTS = frozenset(("bullet_list", "ordered_list"))
 _CLOSED_AT_ONCE = frozenset(("heading", "hr"))
 _CLOSED_BY_EMPTY_LINE = frozenset(("paragraph", "table", "blockquote"))
@@ -37,7 +37,7 @@ _CLOSED_BY_EMPTY_LINE = frozenset(("paragraph", "table", "blockquote"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fence:
-    """A block of code that is open, and what closes it."""
+    """An open block of code, and the pattern that closes it."""
 
     closing: re.Pattern[str]
     indent: re.Pattern[str]
@@ -46,11 +46,11 @@ class _Fence:
 
 @dataclass(frozen=True, slots=True)
 class _BlockPosition:
-    """Where the next block will stand."""
+    """The position of the next block."""
 
     needs_gap: bool
     number: int | None = None
-    """Of its first item, where items of the same list have been given out already."""
+    """The number of its first item, if items of the same list were returned before."""
 
 
 class MarkdownStream:
@@ -61,13 +61,13 @@ class MarkdownStream:
         self._reset()
 
     def set_paint(self, paint: Paint) -> None:
-        """For all that comes, such as after a resize."""
+        """Use this paint from now on, such as after a resize."""
         self._paint = paint
         self._blocks = BlockRenderer(paint)
         self._live_paint = replace(paint, links=False)
 
     def feed(self, text: str) -> str:
-        """What has become final: terminal codes to commit, ended by a newline, or nothing."""
+        """Return what is final now: terminal codes to commit, ended by a newline, or nothing."""
         whole, rest = self._split(text)
         self._partial.append(rest)
         if not whole:
@@ -77,13 +77,13 @@ class MarkdownStream:
         )
 
     def render_tail(self, rows: int) -> str:
-        """The last rows of what is not final yet, without a newline at the end."""
+        """Return the last rows of what is not final yet, without a newline at the end."""
         lines = self._render_pending()[-rows:] if rows > 0 else []
         fitting = [row for line in lines for row in fold(_expand_tabs(line), self._paint.width)]
         return self._live_paint.render_lines(fitting[-rows:]).removesuffix("\n")
 
     def finish(self) -> str:
-        """The rest, which is final now. The stream begins anew."""
+        """Return the rest, which is final now, and start a new stream."""
         partial = "".join(self._partial)
         final = self._feed_line(partial) if partial else []
         final += self._render_blocks(self._parse(self._lines, self._names), self._position)
@@ -100,7 +100,7 @@ class MarkdownStream:
         self._worth_parsing_at = 0
 
     def _split(self, text: str) -> tuple[list[str], str]:
-        """The lines that are complete now, and the beginning of the next."""
+        """Return the lines that are complete now, and the beginning of the next."""
         text = self._carriage + text
         self._carriage = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
@@ -124,7 +124,7 @@ class MarkdownStream:
         return self._advance()
 
     def _advance(self) -> list[Text]:
-        """Gives out the blocks that no further line can change."""
+        """Return the blocks that no further line can change."""
         nodes = self._parse(self._lines, self._names)
         if not nodes:
             if not self._lines[-1].strip():
@@ -143,7 +143,7 @@ class MarkdownStream:
             final += self._commit_items(last)
         else:
             self._keep_from(last)
-        # What is read again and again without an end is read ever more rarely.
+        # A block that grows without end is parsed at ever larger intervals.
         more = ITEM_LINES if last.type in _LISTS else 0
         self._worth_parsing_at = len(self._lines) * 5 // 4 + more
         return final
@@ -195,7 +195,7 @@ class MarkdownStream:
         return lines
 
     def _open_fence(self) -> list[Text]:
-        """With the last line. It shows nothing itself."""
+        """Open a fence with the last line, which shows nothing itself."""
         opening = _FENCE.match(self._lines.pop())
         assert opening is not None
         self._lines.clear()
@@ -223,7 +223,7 @@ class MarkdownStream:
         return lines
 
     def _render_pending(self) -> list[Text]:
-        """What would be given out if the text ended here."""
+        """Return what would be final if the text ended here."""
         partial = "".join(self._partial)
         if self._fence is not None:
             if not partial or self._fence.closing.fullmatch(partial):
@@ -236,18 +236,18 @@ class MarkdownStream:
         return self._render_blocks(nodes, self._position)
 
     def _parse(self, lines: Sequence[str], names: dict[str, Any]) -> list[Node]:
-        """The blocks at the top; `names` are the targets of links defined on the way."""
+        """Return the top-level blocks; `names` collects the link targets defined in them."""
         source = "\n".join(lines)
         tokens = self._parser.parse(source, names)
         if any(token.level >= MAX_NESTING - 1 for token in tokens):
-            # The parser leaves out what is nested deeper; then it is shown as it was written.
+            # The parser leaves out what is nested deeper, so the source is shown unchanged.
             end = source.rstrip().count("\n") + 1
             tokens = [Token("html_block", "", 0, content=source, map=[0, end])]
         return build_tree(tokens)
 
 
 def _may_border(lines: Sequence[str]) -> bool:
-    """Whether a block can end before or with the last line. Rows, prose and quotes just go on."""
+    """Return whether a block can end before or with the last line. Rows, prose and quotes go on."""
     line = lines[-1]
     if len(lines) == 1:
         return bool(_HEADING.match(line))
@@ -260,7 +260,7 @@ def _may_border(lines: Sequence[str]) -> bool:
 
 
 def _ends_list(lines: Sequence[str]) -> bool:
-    """Whether the last line can only be something behind the list before it."""
+    """Return whether the last line can only follow the list before it, not belong to it."""
     if len(lines) < 2 or lines[-2].strip() or not _ITEM.match(lines[0]):
         return False
     return bool(lines[-1].strip()) and not lines[-1][0].isspace() and not _ITEM.match(lines[-1])
@@ -281,7 +281,7 @@ def _build_gap(position: _BlockPosition) -> list[Text]:
 
 
 def _take_last_part(lines: list[str]) -> list[str]:
-    """Enough of a long block to show its last rows: of a table with its head."""
+    """Return enough of a long block to show its last rows; for a table, with its head."""
     head = lines[:2] if len(lines) > 2 and _TABLE_RULE.fullmatch(lines[1]) else []
     chars = taken = 0
     while taken < len(lines) - len(head) and chars < TAIL_CHARS:
@@ -294,7 +294,7 @@ def _take_last_part(lines: list[str]) -> list[str]:
 
 
 def _expand_tabs(line: Text) -> Text:
-    """Without tabs, whose width depends on where they stand."""
+    """Return the line without tabs, whose width depends on their column."""
     spaced = line.copy()
     spaced.expand_tabs(4)
     return spaced

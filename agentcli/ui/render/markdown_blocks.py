@@ -12,26 +12,26 @@ from agentcli.ui.render.highlight import Highlighter, find_lexer_by_name
 from agentcli.ui.render.paint import Paint, escape, make_run, style_escaped, wrap
 from agentcli.ui.render.theme import PLAIN
 
-# What the parser found, as a tree: blocks, and in them the pieces of their text.
+# The result of the parser as a tree: blocks, and the pieces of their text.
 
 
 class Node:
-    """One token, or the two around what stands between them."""
+    """One token, or an opening and a closing one with the nodes between them."""
 
     __slots__ = ("children", "content", "map", "token", "type")
 
     def __init__(self, token: Token) -> None:
         self.token = token
-        """The opening one of two."""
+        """The token, or the opening one of two."""
         self.type = token.type.removesuffix("_open") if token.nesting else token.type
         self.content = token.content
         self.map = token.map
-        """The first line of its source, and the one after its last."""
+        """The first line of its source, and the line after its last."""
         self.children: list[Node] = build_tree(token.children) if token.children else []
 
 
 def build_tree(tokens: Iterable[Token]) -> list[Node]:
-    """The nodes at the top."""
+    """Return the top-level nodes."""
     top: list[Node] = []
     open_lists = [top]
     for token in tokens:
@@ -57,7 +57,7 @@ _STYLES = {
 
 
 def render_inline(node: Node, paint: Paint, style: Style = PLAIN) -> Text:
-    """All that stands in a node, on as few lines as its author wanted."""
+    """Return the text of a node, with only the line breaks that its author wanted."""
     if len(node.children) == 1:
         return _render_piece(node.children[0], paint, style)
     shown = Text()
@@ -94,7 +94,7 @@ def _render_piece(node: Node, paint: Paint, style: Style) -> Text:
 
 
 def _render_link(label: Text, address: str, paint: Paint, style: Style) -> Text:
-    """The label, and where it leads: an address must not hide behind a name."""
+    """Return the label and its address: an address must not hide behind a name."""
     address = escape(address)
     target = Style(link=address) if _is_clickable(address) else PLAIN
     shown = label.copy()
@@ -113,12 +113,12 @@ def _is_clickable(address: str) -> bool:
         return False
 
 
-# Tables without borders: columns by cells, wrapped to fit, or rows as `key: value`.
+# Tables without borders: columns measured in cells, wrapped to fit, or rows as `key: value`.
 
 
 GAP = "  "
 MIN_COLUMN_CELLS = 6
-"""A column that would have to be narrower than this and than its text: rows instead."""
+"""The least width of a column. If one needs more but would get less, rows are shown instead."""
 
 TableRow = list[Text]
 
@@ -135,7 +135,7 @@ def render_table(node: Node, paint: Paint, *, width: int) -> list[Text]:
     for cell in head:
         cell.stylize(paint.theme.strong)
     laid_out = [_render_row(row, sizes, alignment) for row in (head, rule, *body)]
-    # Rows that were wrapped run into each other without something between them.
+    # Wrapped rows run into each other without an empty line between them.
     is_wrapped = any(len(lines) > 1 for lines in laid_out)
     lines: list[Text] = []
     for index, row_lines in enumerate(laid_out):
@@ -160,7 +160,7 @@ def _width(cell: Text) -> int:
 
 
 def _fit_columns(wanted: Sequence[int], width: int) -> list[int] | None:
-    """Narrow columns keep their size, the wide ones share what is left."""
+    """Share out the width: narrow columns keep their size, the wide ones share the rest."""
     sizes = list(wanted)
     share = width
     for _ in wanted:
@@ -213,7 +213,7 @@ def _render_pairs(
 
 
 MIN_COLUMNS = 8
-"""What is nested so deeply that less would be left is drawn at the same depth."""
+"""The least width for nested blocks. Where less would be left, they are not indented further."""
 
 
 class BlockRenderer:
@@ -245,7 +245,7 @@ class BlockRenderer:
     def render_items(
         self, nodes: Sequence[Node], *, number: int | None, width: int | None = None
     ) -> list[Text]:
-        """Items of a list, the first of them with this number; None: they have bullets."""
+        """Render items of a list. `number` is that of the first one; None gives them bullets."""
         width = width or self._paint.prose_width
         lines: list[Text] = []
         for index, item in enumerate(nodes):
@@ -264,7 +264,7 @@ class BlockRenderer:
         return list(_prefix_lines(mark, Text(" " * len(mark)), inner))
 
     def _render_stacked(self, nodes: Sequence[Node], width: int) -> list[Text]:
-        """One below the other, with an empty line where the author left one."""
+        """Render blocks below each other, with an empty line where the author left one."""
         lines: list[Text] = []
         for index, node in enumerate(nodes):
             if index and are_apart(nodes[index - 1], node):
@@ -288,7 +288,7 @@ class BlockRenderer:
         return wrap(title, width)
 
     def _render_code(self, node: Node) -> list[Text]:
-        """Not wrapped: what is copied from the screen must be the code."""
+        """Render a block of code, not wrapped: what is copied from the screen must be the code."""
         words = node.token.info.split() if node.type == "fence" else []
         highlighter = Highlighter(find_lexer_by_name(words[0]) if words else None, self._theme)
         return [
@@ -306,12 +306,12 @@ class BlockRenderer:
 
 
 def are_apart(before: Node, after: Node) -> bool:
-    """Whether there is an empty line between two blocks of a source."""
+    """Return whether the source has an empty line between two blocks."""
     return after.map is not None and _find_end(before) < after.map[0]
 
 
 def _find_end(node: Node) -> int:
-    """The line after a block. The parser counts empty lines behind an item as part of it."""
+    """Return the line after a block. The parser counts empty lines after an item as part of it."""
     if node.type in ("bullet_list", "ordered_list", "list_item", "blockquote") and node.children:
         return _find_end(node.children[-1])
     first, end = node.map or (0, 0)
@@ -319,7 +319,7 @@ def _find_end(node: Node) -> int:
 
 
 def _prefix_lines(first: Text, further: Text, lines: Iterable[Text]) -> Iterable[Text]:
-    """Lines behind a mark, which the first has and the others stand under."""
+    """Put a mark before the first line, and indent the others to stand under it."""
     mark = first
     for line in lines:
         joined = mark + line

@@ -1,7 +1,7 @@
-"""Styled text to a string of terminal codes: rich lays out, nothing here owns a terminal.
+"""Styled text to a string of terminal codes: rich does the layout, nothing here owns a terminal.
 
-Lines never end in blanks we added, nothing is aligned to the right, and for a screen reader there
-is not a single escape in the result.
+Lines never end in blanks that we added, and nothing is aligned to the right. For a screen reader
+the result has not a single escape code.
 """
 
 import re
@@ -39,23 +39,23 @@ _ATTRIBUTES = (
 )
 
 LAYOUT = Console(file=StringIO(), width=80, color_system="truecolor", legacy_windows=False)
-"""Resolves styles. What it would write is not asked for."""
+"""A console that resolves styles. Its output is never used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paint:
-    """What a screen can show, and the way to draw for it."""
+    """The abilities of a screen, and the methods to draw for it."""
 
     columns: int
     theme: Theme
     color: ColorDepth
     rows: int = 24
     ascii: bool = False
-    """No character beyond ASCII of our own making."""
+    """True if our own text must be ASCII only."""
     accessible: bool = False
-    """For a screen reader: words instead of marks, and not one code."""
+    """True for a screen reader: words instead of marks, and no escape codes."""
     links: bool = True
-    """Whether addresses can be clicked; not in text that will be drawn again."""
+    """True if addresses can be clicked; False in text that will be drawn again."""
 
     def __post_init__(self) -> None:
         if self.accessible:
@@ -63,7 +63,10 @@ class Paint:
 
     @property
     def width(self) -> int:
-        """The last column stays empty: a terminal that is made narrower wraps no line of ours."""
+        """The usable width.
+
+        The last column stays empty, so a narrower terminal wraps none of our lines.
+        """
         return max(2, self.columns - 1)
 
     @property
@@ -72,7 +75,7 @@ class Paint:
 
     @property
     def dot(self) -> str:
-        """Between two facts."""
+        """The separator between two facts."""
         if self.accessible:
             return ", "
         return " - " if self.ascii else " · "
@@ -82,7 +85,7 @@ class Paint:
         return "..." if self.ascii else "…"
 
     def build_console(self) -> Console:
-        """For measuring and laying out; it writes to nowhere."""
+        """Return a console for measuring and layout, whose output goes nowhere."""
         return Console(
             file=StringIO(),
             force_terminal=True,
@@ -96,17 +99,17 @@ class Paint:
         )
 
     def render(self, renderable: RenderableType) -> str:
-        """Any rich renderable, one row a line, each ended by a newline."""
+        """Render any rich renderable, one row a line, each ended by a newline."""
         console = self.build_console()
         rows = Segment.split_lines(console.render(renderable))
         return "".join(self._render_row(map(_to_run, _strip_trailing(row))) + "\n" for row in rows)
 
     def render_lines(self, lines: Iterable[Text]) -> str:
-        """Lines that are laid out already; their tabs and trailing blanks are left alone."""
+        """Render lines that are laid out already; their tabs and trailing blanks stay."""
         return "".join(self._render_row(_split_runs(line)) + "\n" for line in lines)
 
     def apply_style(self, text: str, style: Style) -> str:
-        """One run of text that is safe to show already."""
+        """Style one run of text that is already safe to show."""
         if not text or self.accessible:
             return text
         codes = _style_codes(style, self.color)
@@ -116,7 +119,7 @@ class Paint:
         return f"\x1b]8;;{style.link}\x1b\\{styled}\x1b]8;;\x1b\\"
 
     def _render_row(self, runs: Iterable[_StyledRun]) -> str:
-        """Neighbours of the same style are one."""
+        """Render one row, joining neighbours of the same style."""
         shown: list[str] = []
         joined, joined_style = "", PLAIN
         for text, style in runs:
@@ -133,7 +136,7 @@ def _to_run(segment: Segment) -> _StyledRun:
 
 
 def _split_runs(line: Text) -> Iterable[_StyledRun]:
-    """As rich renders it; without rich where styles stand side by side, as they mostly do."""
+    """Return the runs as rich renders them, without rich if no styles overlap, which is usual."""
     plain, runs, at = line.plain, [], 0
     if line.style:
         return map(_to_run, line.render(LAYOUT))
@@ -149,7 +152,7 @@ def _split_runs(line: Text) -> Iterable[_StyledRun]:
 
 @lru_cache(maxsize=512)
 def _style_codes(style: Style, depth: ColorDepth) -> str:
-    # Not Style.render: it remembers the codes of the first depth it was asked for.
+    # Not Style.render: it caches the codes of the first colour depth it was called with.
     codes = [code for name, code in _ATTRIBUTES if getattr(style, name)]
     system = _SYSTEMS[depth]
     if system is not None:
@@ -160,7 +163,7 @@ def _style_codes(style: Style, depth: ColorDepth) -> str:
 
 
 def _strip_trailing(segments: list[Segment]) -> list[Segment]:
-    """Without the blanks a layout put at the end."""
+    """Remove the blanks that the layout put at the end."""
     for index in range(len(segments) - 1, -1, -1):
         if text := segments[index].text.rstrip(" \n"):
             return [*segments[:index], Segment(text, segments[index].style)]
@@ -168,7 +171,7 @@ def _strip_trailing(segments: list[Segment]) -> list[Segment]:
 
 
 def make_run(text: str, style: Style = PLAIN) -> Text:
-    """A text whose style ends with it, whatever is appended."""
+    """Return a text whose style ends with it, whatever is appended."""
     shown = Text(text)
     if style and shown:
         shown.spans = [Span(0, len(shown), style)]
@@ -176,7 +179,7 @@ def make_run(text: str, style: Style = PLAIN) -> Text:
 
 
 def wrap(text: Text, width: int, *, indent: str = "") -> list[Text]:
-    """Between words, where there is room for them, each line behind an indent."""
+    """Wrap between words, if there is space for them, with an indent before each line."""
     room = max(2, width - len(indent))
     is_short = cell_len(text.plain) <= room and not _BREAKS & set(text.plain)
     lines = [text] if is_short else text.wrap(LAYOUT, room, overflow="fold", tab_size=4)
@@ -186,7 +189,7 @@ def wrap(text: Text, width: int, *, indent: str = "") -> list[Text]:
 
 
 def fold(line: Text, width: int) -> list[Text]:
-    """Cut after so many cells, wherever that is: for code, whose blanks must stay."""
+    """Cut after `width` cells, wherever that is: for code, whose blanks must stay."""
     if cell_len(line.plain) <= width:
         return [line]
     cuts, used = [], 0
@@ -199,7 +202,7 @@ def fold(line: Text, width: int) -> list[Text]:
     return list(line.divide(cuts))
 
 
-# Characters that would act on a terminal or hide on it, shown as escapes instead.
+# Characters that would act on a terminal or be invisible on it, shown as escapes instead.
 
 
 _JOINABLE = "\u0600-\u0dff\u200d\u2600-\u27bf\ufe0f\U0001f000-\U0001faff"
@@ -221,7 +224,7 @@ def escape(text: str) -> str:
 
 
 def escape_with_ranges(text: str) -> tuple[str, list[TextRange]]:
-    """The text, and where in it an escape stands."""
+    """Return the escaped text, and the ranges of the escapes in it."""
     if _HIDDEN.search(text) is None:
         return text, []
     pieces: list[str] = []
@@ -237,7 +240,7 @@ def escape_with_ranges(text: str) -> tuple[str, list[TextRange]]:
 
 
 def style_escaped(text: str, style: Style, *, escape_style: Style) -> Text:
-    """The text in a style, with what had to be escaped standing out."""
+    """Return the text in a style, with its escapes highlighted."""
     if _HIDDEN.search(text) is None:
         return make_run(text, style)
     return append_escaped(Text(), text, style, escape_style=escape_style)

@@ -1,4 +1,4 @@
-"""A unified diff read for people: its lines with their numbers, and what no line can show."""
+"""A unified diff parsed for display: its lines with their numbers, and what no line can show."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ class DiffLine:
     sign: str
     """`+`, `-` or a blank."""
     raw: str
-    """As it is in the file, with its ending."""
+    """The line as it is in the file, with its ending."""
     number: int
-    """In the old file where it was removed, in the new one otherwise."""
+    """The line number: in the old file if it was removed, in the new one otherwise."""
     text: str = ""
-    """What is shown: without its ending, tabs as blanks, control characters as escapes."""
+    """The text to show: without its ending, tabs as blanks, control characters as escapes."""
     escapes: list[TextRange] = field(default_factory=list)
     words: list[TextRange] = field(default_factory=list)
-    """What is new in it, or gone with it."""
+    """The ranges of the words that are new in it, or removed with it."""
     is_unended: bool = False
-    """No newline follows: it is the last of its file."""
+    """True if no newline follows: it is the last line of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FilePatch:
 
 
 def read_patch(unified: str) -> list[FilePatch] | None:
-    """None: it is no unified diff that could be read."""
+    """Return the files of a unified diff; None if it cannot be read as one."""
     try:
         files = PatchSet(unified)
     except UnidiffParseError:
@@ -68,7 +68,7 @@ def _read_hunk(hunk: Hunk) -> list[DiffLine]:
 
 
 def list_remarks(files: Sequence[FilePatch]) -> list[str]:
-    """What changed without being visible in a line."""
+    """Return the changes that no line shows."""
     lines = [line for file in files for hunk in file.hunks for line in hunk]
     removed = [line for line in lines if line.sign == "-"]
     added = [line for line in lines if line.sign == "+"]
@@ -121,7 +121,7 @@ def _join_indents(lines: Sequence[DiffLine]) -> str:
 
 
 def _is_crlf(lines: Sequence[DiffLine]) -> bool:
-    """All of them that have an end."""
+    """Return whether all lines that have an ending end in CRLF."""
     ended = [line for line in lines if not line.is_unended]
     return bool(ended) and all(line.raw.endswith("\r\n") for line in ended)
 

@@ -1,4 +1,4 @@
-"""Which theme a terminal gets, and how many colours it may use."""
+"""Themes, and the choice of a theme and a colour depth for a terminal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from rich.style import Style
 
 from agentcli.ui.render.colour import Colour
 
-# Themes: which style each part of a screen has.
+# Themes: the style of each part of a screen.
 
 
 ColorDepth = Literal["truecolor", "256", "16", "none"]
@@ -47,10 +47,10 @@ class Theme:
     removed_word: Style = PLAIN
     syntax: Syntax = field(default_factory=dict)
     syntax_in_diffs: bool = False
-    """Whether those colours can be told from the backgrounds of changed lines."""
+    """True if these colours can be read on the backgrounds of changed lines."""
 
     def find_token_style(self, kind: _TokenType) -> Style:
-        """The style of a token, or of the nearest kind it belongs to."""
+        """Return the style of a token, or of the nearest kind it belongs to."""
         while kind not in self.syntax:
             if kind.parent is None:
                 return PLAIN
@@ -171,7 +171,7 @@ _BLUE_ORANGE: dict[ThemeName, tuple[str, str, str, str]] = {
     "ansi": ("blue", "bold blue", "yellow", "bold yellow"),
 }
 
-# A cube of six steps has no dark green between black and #005f00.
+# A colour cube of six steps has no dark green between black and #005f00.
 _CUBE: dict[tuple[ThemeName, DiffColors], tuple[str, str, str, str]] = {
     ("dark", "green-red"): (
         "color(254) on color(22)",
@@ -203,7 +203,7 @@ _CUBE: dict[tuple[ThemeName, DiffColors], tuple[str, str, str, str]] = {
 def build_theme(
     name: ThemeName, *, depth: ColorDepth = "truecolor", diff: DiffColors = "green-red"
 ) -> Theme:
-    """The theme as a terminal of that many colours can show it."""
+    """Return the theme as a terminal of that colour depth can show it."""
     if depth == "none" or name == "none":
         return NONE
     theme = ANSI if depth == "16" else THEMES[name]
@@ -237,7 +237,11 @@ def choose_theme(
     color: ColorWhen = "auto",
     diff: DiffColors = "green-red",
 ) -> tuple[Theme, ColorDepth]:
-    """`setting` is auto or a theme's name; `background` None: the terminal has not told it."""
+    """Return the theme and the colour depth for a terminal.
+
+    `setting` is auto or the name of a theme; `background` is None if the terminal did not report
+    it.
+    """
     depth = find_color_depth(environ, is_tty=is_tty, color=color)
     named = next((name for name in THEMES if name == setting), None)
     return build_theme(
@@ -248,7 +252,10 @@ def choose_theme(
 def find_color_depth(
     environ: Mapping[str, str], *, is_tty: bool, color: ColorWhen = "auto"
 ) -> ColorDepth:
-    """`--color`, then NO_COLOR, then FORCE_COLOR and CLICOLOR_FORCE, then the terminal."""
+    """Return the depth set by `--color`, NO_COLOR, FORCE_COLOR or CLICOLOR_FORCE, or the terminal.
+
+    The first of these that says something decides.
+    """
     if color == "never" or (color == "auto" and environ.get("NO_COLOR")):
         return "none"
     forced = environ.get("FORCE_COLOR") or environ.get("CLICOLOR_FORCE") or "0"
@@ -269,7 +276,7 @@ def _find_terminal_depth(environ: Mapping[str, str]) -> ColorDepth | None:
 
 
 def _choose_theme_name(background: Colour | None, environ: Mapping[str, str]) -> ThemeName:
-    """By the background as far as it is known; `ansi` is readable on any."""
+    """Choose by the background, if it is known. `ansi` is readable on any."""
     if background is not None:
         if background.luminance <= DARK_LUMINANCE_MAX:
             return "dark"

@@ -34,10 +34,10 @@ TASK_CHARS = 300
 REASON_CHARS = 200
 USER_SAID_NO = "the person said no"
 USER_SAID_INSTEAD = f"{USER_SAID_NO}, and: "
-"""Before what they want to be done instead."""
+"""The words before what the user wants instead."""
 
 _SUBJECT_ARGUMENTS = ("command", "path", "pattern", "glob")
-"""Arguments that say by themselves what a call is about."""
+"""The arguments that say by themselves what a call is about."""
 
 
 def format_call(call: ToolCall, result: ToolResult, duration_s: float) -> str:
@@ -48,24 +48,24 @@ def format_call(call: ToolCall, result: ToolResult, duration_s: float) -> str:
 
 
 def format_target(call: ToolCall) -> str:
-    """What the call is about, on one line, shortened in the middle."""
+    """Return the subject of a call on one line, shortened in the middle."""
     return shorten_middle(show_controls(read_subject(call)), TARGET_CHARS)
 
 
 def format_child_name(child: Delegation) -> str:
-    """Of the child agent that asks, in its role."""
+    """Return the name of a child agent, with its role if it has one."""
     return f"child agent {show_controls(child.role)}" if child.role else "child agent"
 
 
 def format_child_task(child: Delegation) -> str:
-    """What it was sent to do, on one line."""
+    """Return the task of a child agent on one line."""
     return shorten_middle(show_controls(" ".join(child.task.split())), TASK_CHARS)
 
 
 def read_subject(call: ToolCall) -> str:
-    """What the call is about, on one line: the argument that says it, or all of them.
+    """Return the subject of a call on one line: the argument that says it, or all of them.
 
-    As it was written: what would act on a terminal is still in it.
+    The text is unchanged: it may still contain what would act on a terminal.
     """
     given = call.input
     text = ""
@@ -161,7 +161,7 @@ def format_command_ending(command: Command) -> str:
 
 
 def shorten_home(path: Path) -> str:
-    """With ~ for the home directory."""
+    """Return the path with ~ for the home directory."""
     own = home()
     if not path.is_relative_to(own) or own == Path("/"):
         return str(path)
@@ -182,26 +182,26 @@ _WORDS: dict[ErrorKind, str] = {
 
 
 def describe_shortening(event: ResultsTrimmed | Compacted) -> str:
-    """Return what was taken out of what the model is sent, to make room in its window."""
+    """Return what was removed from the model's context, to free space in its window."""
     if isinstance(event, Compacted):
         return f"conversation shortened: a summary takes the place of {event.tokens_before} tokens"
     results = pluralize(len(event.results), "result")
     return f"conversation shortened: {results} left out or cut, {event.freed_tokens} tokens less"
 
 
-# The figures of a turn and of a session in the few words people read: time, tokens, money.
+# The figures of a turn and of a session in few words: time, tokens, money.
 
 
 QUIET_TURN_S = 5.0
 
 
 def is_ascii() -> bool:
-    """Whether the locale has no more than ASCII to show."""
+    """Return whether the locale can show ASCII only."""
     return "utf" not in locale.getpreferredencoding(False).lower()
 
 
 def format_tokens(count: int) -> str:
-    """321, 12.3k, 49k, 210k, 1.4M."""
+    """Format a number of tokens: 321, 12.3k, 49k, 210k, 1.4M."""
     if count < 1_000:
         return str(count)
     if count < 99_950:
@@ -219,14 +219,14 @@ def format_traffic(usage: Usage, *, ascii: bool = False) -> str:
 
 
 def format_cost(spending: Spending) -> str:
-    """What is known of it: two digits, four where two would say nothing."""
+    """Return the known part of the cost, with two digits, or four if two would say nothing."""
     usd = spending.known_usd
     digits = 2 if usd == 0 or usd >= 0.005 else 4
     return f"{spending.estimate_prefix}${usd:.{digits}f}"
 
 
 def format_elapsed(seconds: float) -> str:
-    """Whole units: 38s, 1m 04s, 18m, 2h 05m."""
+    """Format a duration in whole units: 38s, 1m 04s, 18m, 2h 05m."""
     minutes, rest = divmod(int(seconds), 60)
     if minutes < 1:
         return f"{rest}s"
@@ -236,7 +236,10 @@ def format_elapsed(seconds: float) -> str:
 
 
 def render_turn_summary(paint: "Paint", tally: Tally, *, tools: int, duration_s: float) -> str:
-    """`done in 38s · 3 tools · ↑49k ↓1.3k · $0.12`, or nothing after a short turn without tools."""
+    """Render `done in 38s · 3 tools · ↑49k ↓1.3k · $0.12`.
+
+    Empty after a short turn without tools.
+    """
     if duration_s <= QUIET_TURN_S and not tools:
         return ""
     facts = [f"done in {format_elapsed(duration_s)}"]
@@ -256,7 +259,11 @@ def render_exit_summary(
     log_path: str = "",
     ascii: bool = False,
 ) -> list[str]:
-    """At most four plain lines. `stopped`: commands that were running; `resume`: how to go on."""
+    """Return at most four plain lines.
+
+    `stopped` is the number of commands that were still running; `resume` is the command to go on
+    with.
+    """
     dot = " - " if ascii else " · "
     first = [f"session {tally.session}" if tally.session else "session", pluralize(turns, "turn")]
     lines = [
