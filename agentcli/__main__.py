@@ -1,4 +1,4 @@
-"""`agentcli` and `python -m agentcli`: the way in, and the last resort for errors."""
+"""The entry point of `agentcli` and `python -m agentcli`, and the last resort for errors."""
 
 import os
 import sys
@@ -20,7 +20,10 @@ def main() -> None:
 
 
 def _fill_standard_descriptors() -> None:
-    """Started with one of them closed, the first file we open would take its place."""
+    """Open the null device for every standard stream that is closed.
+
+    Otherwise the first file we open would get its descriptor.
+    """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -33,10 +36,10 @@ def _run(arguments: list[str]) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
-    except KeyboardInterrupt:  # before anybody was there to hear it
+    except KeyboardInterrupt:  # before any handler was installed
         return 128 + 2
     except BrokenPipeError:
-        _give_up_output()  # whoever read it has left
+        _give_up_output()  # the reader has closed its end
         return 128 + 13
     except Exception as bug:  # noqa: BLE001 - the last resort: two lines and a report
         from agentcli.ui.crash import report_crash
@@ -59,7 +62,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _give_up_output() -> None:
-    """Nothing more can be flushed there, not at exit either."""
+    """Send stdout to the null device, because nothing more can be flushed, not even at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

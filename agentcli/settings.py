@@ -1,7 +1,7 @@
-"""Flags, environment and the user's file made into one value, each key checked by one table.
+"""The settings: flags, environment and the user's file as one value, checked by one table.
 
-Flags win over the environment, the environment over the file. Nothing here imports pydantic: the
-settings are read on the way to the first request.
+Flags win over the environment, the environment over the file. This module does not import
+pydantic, because settings are read before the first request.
 """
 
 import os
@@ -30,88 +30,88 @@ Editing = Literal["emacs", "vi"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomProvider:
-    """A provider the person has named: any server that speaks one of the protocols."""
+    """A provider that the user has named: any server that speaks one of the protocols."""
 
     name: str
     protocol: str
     base_url: str
     key_env: str = ""
-    """The variable with its key; empty: it needs none."""
+    """The variable that holds its key; empty if it needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     workspace: Path
     model: str | None = None
-    """`provider/name` or an alias; None: whichever provider has a key."""
+    """`provider/name` or an alias; None for any provider that has a key."""
     mode: Mode = "ask"
     max_turns: int = 100
-    """Model requests in one turn of a conversation."""
+    """The limit of model requests in one turn of a conversation."""
     max_cost: float | None = None
-    """USD of a whole session."""
+    """The limit in USD for a whole session."""
     strict_cost: bool = False
-    """Whether a model whose price is not known may not be used under `max_cost`."""
+    """True if a model without a known price may not be used under `max_cost`."""
     max_tokens: int | None = None
-    """Of all requests of a session, read and written."""
+    """The limit for all requests of a session, input and output together."""
     timeout: float | None = None
-    """Seconds for one turn of a conversation."""
+    """The limit in seconds for one turn of a conversation."""
     tool_timeout: float | None = None
-    """Seconds that no command may exceed; None: what the model asks for, within its own limit."""
+    """The longest time in seconds for any command; None for what the model asks, within limits."""
     programs: bool = False
-    """Whether the model may write programs that call the tools: it costs a declaration."""
+    """True if the model may write programs that call the tools: this costs a declaration."""
     parallel: bool = True
-    """Whether calls that only read run together."""
+    """True if calls that only read run at the same time."""
     calls_per_minute: int = 1000
-    """Of any one tool."""
+    """The limit for each tool."""
     effort: str | None = None
     transport: Transport = "direct"
-    """Our own socket, or the official SDKs'."""
+    """Our own socket, or that of the official SDKs."""
     tool_search: ToolSearch = "auto"
-    """Who is given the tools that a search finds: our next request, or the provider, in place."""
+    """The loader of tools that a search finds: our next request, or the provider, in place."""
     store: bool = False
-    """Whether the provider keeps the conversation, where it can, and is sent only what is new."""
+    """True if the provider stores the conversation, where it can, and is sent only what is new."""
     window: int | None = None
-    """Tokens of the model's window that may be filled: fewer than it has, or where unknown."""
+    """Tokens of the model's window to use: fewer than it has, or its size if that is unknown."""
     max_wait: float = 60.0
-    """Seconds the wait before the next attempt may last."""
+    """The longest wait in seconds before the next attempt."""
     stall_timeout: float | None = None
-    """Seconds of silence after which a reply counts as broken; None: minutes, as models need."""
+    """Seconds of silence after which a reply counts as broken; None for minutes, as models need."""
     providers: tuple[CustomProvider, ...] = ()
     otel: bool = False
-    """Whether spans are sent to an OpenTelemetry collector."""
+    """True if spans are sent to an OpenTelemetry collector."""
     otel_content: bool = False
-    """Whether what was said and done goes with them."""
+    """True if the spans include the content of messages and calls."""
     sandbox: SandboxChoice = "auto"
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    """Rules of the command line."""
+    """Rules from the command line."""
     policy: Path | None = None
     """A rule file for this run."""
     pass_env: tuple[str, ...] = ()
-    """Variables that commands may see besides the usual ones."""
+    """Variables that commands may see in addition to the usual ones."""
     mask: tuple[str, ...] = ()
-    """Variables, or globs for such, whose values are secret whatever they are called."""
+    """Variables, or globs for them, whose values are secret whatever their names are."""
     sessions: Path | None = None
-    """Where sessions are kept; None: under the platform's state directory."""
+    """The directory of the sessions; None for the platform's state directory."""
     fallback: str | None = None
-    """The model that goes on where the one in use does not answer; None: nobody does."""
+    """The model that takes over when the one in use does not answer; None for no fallback."""
     evaluator: str | None = None
-    """The model that is asked where a rule says `judge`; None: the session's own."""
+    """The model that is asked where a rule says `judge`; None for the session's own."""
     mcp_config: Path | None = None
-    """A file with more MCP servers, which win over those of the same name elsewhere."""
+    """A file with more MCP servers. They win over servers of the same name elsewhere."""
     trust_project: bool = False
-    """Whether what the repository brings is used in this run without having been trusted before."""
+    """True if this run uses what the repository brings, even if it was not trusted before."""
     theme: ThemeChoice = "auto"
     diff_colors: DiffColors = "green-red"
     notify: Notify = "off"
-    """How the session calls for the person after a long turn, or when it has to ask."""
+    """The alert for the user after a long turn, or when there is a question."""
     editing: Editing = "emacs"
     accessible: bool = False
-    """Whether the session speaks in whole lines that nothing moves or redraws."""
+    """True if the session prints whole lines that are never moved or redrawn."""
     keys: tuple[tuple[str, str], ...] = ()
-    """Other keys for the actions that `/keys` lists: `transcript = "c-t"`."""
+    """Other keys for the actions that `/keys` lists, such as `transcript = "c-t"`."""
     explicit_keys: frozenset[str] = frozenset()
-    """What flags and environment have set: a project's settings do not touch it."""
+    """The keys set by flags and environment. A project's settings do not change them."""
 
 
 def get_settings_file() -> Path:
@@ -143,9 +143,10 @@ def load_settings(
     defaults: RawValues = MappingProxyType({}),
     trust_project: bool = False,
 ) -> Settings:
-    """Raises SettingsError for the file and the environment, UsageError for flags.
+    """Load the settings from flags, environment and the user's file.
 
-    `defaults`: what holds where none of them says anything."""
+    Raise SettingsError for the file and the environment, UsageError for flags. `defaults` holds
+    the values of keys that none of them sets."""
     path = get_settings_file()
     own = check_values(_read_file(path), f"{path}: ", SettingsError)
     given = {
@@ -166,7 +167,7 @@ def load_settings(
 
 
 def build_settings(flags: RawValues, *, workspace: Path) -> Settings:
-    """As if there were neither a file nor an environment."""
+    """Build the settings from flags alone, without the user's file and the environment."""
     given = check_values(flags, "", UsageError)
     return Settings(
         workspace=_resolve_workspace(workspace), explicit_keys=frozenset(given), **given
@@ -191,7 +192,7 @@ def _read_file(path: Path) -> RawValues:
 
 
 def build_unreadable_error(path: Path, error: OSError) -> SettingsError:
-    """One of the person's own files."""
+    """Return the error for one of the user's own files that cannot be read."""
     is_folder = isinstance(error, IsADirectoryError)
     hint = f"it has to be a file: rmdir {path}" if is_folder else f"chmod u+r {path}"
     return SettingsError(f"cannot read {path}: {error.strerror}", hint=hint)
@@ -202,7 +203,7 @@ def _build_toml_error(path: Path, error: ValueError) -> SettingsError:
 
 
 def _read_environment(environ: Mapping[str, str]) -> RawValues:
-    """`AGENTCLI_MODEL` and its like: the setting's name in capitals, its value as in the file."""
+    """Return the values of variables such as `AGENTCLI_MODEL`: the setting's name in capitals."""
     found: dict[str, Any] = {}
     for key in _CHECKS:
         value = environ.get(f"AGENTCLI_{key.upper()}")
@@ -214,7 +215,7 @@ def _read_environment(environ: Mapping[str, str]) -> RawValues:
 def check_values(
     values: RawValues, source: str, error: type[SettingsError] | type[UsageError]
 ) -> RawValues:
-    """Every value in its own type. Raises `error`, which begins with `where`."""
+    """Return every value in its own type. Raise `error`, whose message begins with `source`."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         check = _CHECKS.get(key)
@@ -310,4 +311,4 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "accessible": parsing.parse_switch,
     "keys": _parse_keys,
 }
-"""What stands in the settings file and the environment. Rules have a file of their own."""
+"""The keys of the settings file and the environment. Rules have a file of their own."""

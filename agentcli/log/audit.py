@@ -1,7 +1,7 @@
-"""Whether a log is what was written: its chain, and the order of what it says happened.
+"""Verification that a log is unchanged: its hash chain, and the order of its events.
 
-It proves that no record was changed, dropped, moved or inserted since the head it is held against;
-without a head kept elsewhere somebody who rewrites everything to the end leaves no trace.
+It proves that no record was changed, dropped, moved or inserted before the given head. Without a
+head kept elsewhere, somebody who rewrites everything to the end leaves no trace.
 """
 
 import json
@@ -23,7 +23,7 @@ Status = Literal["intact", "open", "broken"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHead:
-    """A record's number and hash: whoever keeps it can tell that nothing before it was touched."""
+    """A record's number and hash. Whoever keeps it can prove that nothing before it was changed."""
 
     session: str
     seq: int
@@ -34,16 +34,16 @@ class LogHead:
 class AuditResult:
     records: int
     head: LogHead | None
-    """Of the last record that is sound; None: there is none."""
+    """The head at the last sound record; None if there is none."""
     faults: tuple[LogFault, ...]
-    """What cannot be so, by line; the first is where to look."""
+    """Everything that is impossible, by line; the first is where to look."""
     notes: tuple[str, ...]
-    """What is as a crash or a newer version leaves it."""
+    """Conditions that a crash or a newer version leaves."""
     is_closed: bool
 
     @property
     def status(self) -> Status:
-        """`open`: sound so far; the session is running, or its process died."""
+        """`open` if it is sound so far, but the session is running or its process died."""
         if self.faults:
             return "broken"
         return "intact" if self.is_closed else "open"
@@ -52,7 +52,7 @@ class AuditResult:
 def audit_log(
     path: Path, *, kept: LogHead | None = None, with_children: bool = True
 ) -> AuditResult:
-    """Raises SettingsError when there is no log to look at."""
+    """Return the result for a log. Raise SettingsError if there is no log."""
     recorded = read_valid_part(path)
     entries = recorded.entries
     child_faults, child_notes = _children(path, entries) if with_children else ([], [])
@@ -78,7 +78,7 @@ def audit_log(
 
 
 def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], list[str]]:
-    """What is wrong with the logs of child agents, by the record that tells of each."""
+    """Return faults and notes on the logs of child agents, by the record that names each."""
     faults: list[LogFault] = []
     notes: list[str] = []
     for entry in entries:
@@ -87,7 +87,7 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], lis
             continue
         child = fact.result.details
         if not child.log_path:
-            continue  # a server has asked the model, which is all there is to tell
+            continue  # a server asked the model: there is no log
         log = path.parent / "out" / Path(child.log_path).name
         if not log.is_file():
             notes.append(f"record {entry.seq}: its child agent's log, out/{log.name}, is not here")
@@ -105,7 +105,7 @@ def _children(path: Path, entries: Sequence[Entry]) -> tuple[list[LogFault], lis
 
 
 def find_identity_faults(entries: Sequence[Entry]) -> list[LogFault]:
-    """Records of one session only, each caused by an earlier one."""
+    """Return the records of another session, and those not caused by an earlier record."""
     faults: list[LogFault] = []
     session = entries[0].session if entries else ""
     for entry in entries:
@@ -119,7 +119,7 @@ def find_identity_faults(entries: Sequence[Entry]) -> list[LogFault]:
 
 
 def read_head(path: Path) -> LogHead:
-    """Raises SettingsError when the file is not a head."""
+    """Read a kept head. Raise SettingsError if the file is not one."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return LogHead(session=str(kept["session"]), seq=int(kept["seq"]), hash=str(kept["hash"]))
@@ -136,7 +136,7 @@ def read_head(path: Path) -> LogHead:
 
 def _head_faults(path: Path, recorded: LoadedLog, kept: LogHead) -> list[LogFault]:
     if recorded.fault is not None and recorded.last_seq < kept.seq:
-        return []  # what is broken before it says more
+        return []  # the fault before it says more
     for number, line in enumerate(read_lines(path), start=1):
         if number == kept.seq:
             if verify_seal(line) == kept.hash:

@@ -1,6 +1,6 @@
-"""One process per session: a lock that the kernel lets go of when its holder dies.
+"""One process per session: a lock that the kernel releases when its holder dies.
 
-The file keeps the holder's pid for people. A lock file without a living holder is no lock.
+The file holds the holder's pid for the user. A lock file without a living holder is no lock.
 """
 
 import os
@@ -12,7 +12,7 @@ from agentcli.types.errors import SettingsError
 if sys.platform == "win32":
     import msvcrt
 
-    _BEYOND_THE_PID = 1 << 30  # a locked byte cannot be read by others, and the pid should be
+    _BEYOND_THE_PID = 1 << 30  # others cannot read a locked byte, but must read the pid
 
     def _take(fd: int) -> None:
         os.lseek(fd, _BEYOND_THE_PID, os.SEEK_SET)
@@ -30,10 +30,10 @@ class SessionInUse(SettingsError):
 
 
 class SessionLock:
-    """Held from the moment it is made until `release`, or until the process dies."""
+    """A lock held from its creation until `release`, or until the process dies."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises InUse when another process holds it, SettingsError when it cannot be made."""
+        """Take the lock. Raise SessionInUse if another process has it, else SettingsError."""
         try:
             self._fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -55,7 +55,7 @@ class SessionLock:
 
 
 def is_held(directory: Path) -> bool:
-    """Whether some process has the session now."""
+    """Return whether a process has the session now."""
     try:
         fd = os.open(directory / "lock", os.O_RDWR)
     except OSError:
@@ -71,7 +71,7 @@ def _try_lock(fd: int) -> bool:
         _take(fd)
     except (BlockingIOError, PermissionError):
         return False
-    except OSError:  # a file system without locks: the pid has to do
+    except OSError:  # a file system without locks: fall back to the pid
         return not _is_alive(_pid(fd))
     return True
 

@@ -1,4 +1,4 @@
-"""Whether facts can have happened in the order they are told in.
+"""A check that facts can have happened in the order in which they are recorded.
 
 A turn begins before anything happens in it. A reply's calls are judged before they run and are
 answered once, before the next reply. Nothing happens in a session that has ended.
@@ -31,7 +31,7 @@ from agentcli.types.tools import ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
 
 LEAVE_CALLS_OPEN = {Ending.CANCELLED, Ending.TIME_LIMIT, Ending.INTERNAL}
-"""Endings that can come before a reply's later calls had their turn."""
+"""Endings that can come before a reply's later calls were handled."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ def find_order_faults(entries: Sequence[Entry]) -> list[LogFault]:
 
 
 def is_closed(facts: Sequence[Fact]) -> bool:
-    """Whether its process came to an end. The person may name it and undo things afterwards."""
+    """Return whether its process has ended it. The user may name it and undo things afterwards."""
     afterwards = (SessionNamed, Undone, ContextNote)
     last = next((fact for fact in reversed(facts) if not isinstance(fact, afterwards)), None)
     return isinstance(last, SessionEnded)
@@ -72,7 +72,7 @@ class OrderCheck:
         self._asked: list[_Asked] = []
 
     def follow(self, fact: Fact) -> None:
-        """Raises Impossible, and goes on as if it had happened."""
+        """Check the next fact. Raise ImpossibleOrder, and go on as if the fact had happened."""
         began, self._began = self._began, True
         if began == isinstance(fact, SessionStarted):
             raise ImpossibleOrder("a session starts once, with its first record")
@@ -93,7 +93,7 @@ class OrderCheck:
                 pass
 
     def _end(self, fact: SessionEnded) -> None:
-        """A turn whose end could not be recorded is one of a session that failed."""
+        """End the session. If the end of its turn could not be recorded, it must have failed."""
         self._ended = True
         if self._in_turn and not self._goes_on and fact.exit_code == 0:
             raise ImpossibleOrder("the session ends well within a turn")
@@ -178,7 +178,10 @@ class OrderCheck:
 
 
 def _was_executed(result: ToolResult) -> bool:
-    """Errors without details can come before the verdict: unknown tools, bad input, limits."""
+    """Return whether the call ran. Errors without details can precede the verdict.
+
+    Those are unknown tools, bad input and limits.
+    """
     return result.status == "ok" or result.error is ErrorKind.TIMEOUT or result.details is not None
 
 

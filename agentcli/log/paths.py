@@ -1,4 +1,4 @@
-"""Where sessions live: one private directory each, under the platform's state directory."""
+"""The paths of sessions: one private directory each, under the platform's state directory."""
 
 from collections.abc import Iterator
 from itertools import count, takewhile
@@ -25,15 +25,15 @@ class SessionPaths:
 
     @property
     def out(self) -> Path:
-        """Full outputs of commands; the read tools may read here."""
+        """The directory with full outputs of commands; the read tools may read here."""
         return self.directory / "out"
 
     def new_child_log(self) -> Path:
-        """For a child agent, where its parent may read it."""
+        """Return an unused path for a child agent's log, where its parent may read it."""
         return next(path for path in self._child_paths() if not path.exists())
 
     def child_logs(self) -> Iterator[Path]:
-        """Yield the logs of child agents, the first that was begun first."""
+        """Yield the logs of child agents, the oldest first."""
         return takewhile(Path.exists, self._child_paths())
 
     def _child_paths(self) -> Iterator[Path]:
@@ -48,12 +48,12 @@ def sessions_directory() -> Path:
 
 
 def fork_tree(session: str) -> Path:
-    """Where a fork works: a directory like any other, so not beside the sessions."""
+    """Return the workspace of a fork: an ordinary directory, so not beside the sessions."""
     return user_state_path("agentcli-forks", appauthor=False) / session
 
 
 def create_session_paths(sessions: Path | None = None) -> SessionPaths:
-    """A fresh session's directory, readable by its owner only."""
+    """Make a new session's directory, readable by its owner only."""
     sessions = sessions or sessions_directory()
     try:
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def create_session_paths(sessions: Path | None = None) -> SessionPaths:
 
 
 def _create(directory: Path) -> bool:
-    """False: another process took the same id in the same second."""
+    """Return False if another process took the same id in the same second."""
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:

@@ -1,7 +1,7 @@
-"""Reading a log back: every line validated where it enters, and the chain of hashes followed.
+"""Reading a log: every line is validated, and the chain of hashes is followed.
 
-What fits is read up to the first line that does not; nothing after a broken line is believed. A
-fact of a type that only a newer version knows is passed over: the chain still holds.
+Lines are read up to the first that does not fit; nothing after a broken line is trusted. A fact of
+a type that only a newer version knows is skipped: the chain still holds.
 """
 
 import json
@@ -33,16 +33,16 @@ class LoadedLog:
     entries: Sequence[Entry]
     last_seq: int
     last_hash: str
-    """What the next line has to carry."""
+    """The hash that the next line has to carry."""
     size_bytes: int
-    """Of the lines that were read: where the next one belongs."""
+    """The size of the lines that were read: the offset of the next one."""
     passed_over: int = 0
-    """Records of types this version does not know."""
+    """The number of records of types this version does not know."""
     fault: LogFault | None = None
 
 
 def parse_fact(data: Any) -> Fact:
-    """Raises ValueError where it is none that this version knows."""
+    """Return the fact. Raise ValueError if it is none that this version knows."""
     return _fact.validate_python(data)
 
 
@@ -51,7 +51,7 @@ class UnreadableRecord(Exception):
 
 
 def read_log(path: Path) -> LoadedLog:
-    """All whole entries. Raises SettingsError that names the first line that does not fit."""
+    """Return all whole entries. Raise SettingsError that names the first line that does not fit."""
     recorded = read_valid_part(path)
     if recorded.fault is not None:
         raise SettingsError(
@@ -62,7 +62,7 @@ def read_log(path: Path) -> LoadedLog:
 
 
 def read_valid_part(path: Path) -> LoadedLog:
-    """Entries up to the first line that does not fit. Raises SettingsError if there is no log."""
+    """Return entries up to the first line that does not fit. Raise SettingsError without a log."""
     entries: list[Entry] = []
     prev, seq, size_bytes, passed_over = FIRST_PREV, 0, 0, 0
     fault = None
@@ -94,7 +94,7 @@ def read_valid_part(path: Path) -> LoadedLog:
 
 
 def _entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
-    """With the hash it carries. None: a fact this version does not know."""
+    """Return the entry with its hash; None as entry for a fact this version does not know."""
     record, seal = _record(line), verify_seal(line)
     if seal is None:
         raise UnreadableRecord(

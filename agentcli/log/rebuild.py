@@ -1,8 +1,8 @@
-"""The workspace as it was at some record: laid out in another directory, for replays and forks.
+"""The workspace as it was at some record, rebuilt in another directory, for replays and forks.
 
-A tree that was recorded beside the log is used as it is. Else the workspace of today is copied and
-what the session's calls changed after that record is put back from the kept states. What the
-person changed outside of the session cannot be known, and stays as it is today.
+A tree that was recorded beside the log is used unchanged. Otherwise today's workspace is copied,
+and what the session's calls changed after that record is restored from the stored states. Changes
+that the user made outside the session are not known, and stay as they are today.
 """
 
 import os
@@ -24,7 +24,7 @@ COPY_LIMIT_BYTES = 2 * 1024**3
 def rebuild_at(
     paths: SessionPaths, entries: Sequence[Entry], seq: int, *, into: Path, base: Path | None = None
 ) -> str:
-    """The tree as it was after record `seq`, in an empty directory. Returns where it is from."""
+    """Rebuild the tree after record `seq` in an empty directory. Return a text on its origin."""
     beside = paths.directory / "base"
     if base is None and beside.is_dir() and not _changes(one for one in entries if one.seq <= seq):
         base = beside
@@ -39,7 +39,7 @@ def rebuild_at(
 
 
 def copy_tree(source: Path, into: Path) -> None:
-    """Raises SettingsError where there is nothing to copy, or too much."""
+    """Copy a tree. Raise SettingsError if there is nothing to copy, or too much."""
     if not source.is_dir():
         raise SettingsError(f"the workspace {source} is gone", hint="name a copy of it: --base DIR")
     try:
@@ -57,7 +57,7 @@ def copy_tree(source: Path, into: Path) -> None:
 
 
 def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) -> int:
-    """What calls changed in these entries is made undone below `root`. Returns how many paths."""
+    """Undo below `root` what calls changed in these entries. Return the number of paths."""
     earliest: dict[bytes, StoredEntry | None] = {}
     for fact in _changes(entries):
         for change in find_differences(store, fact.before, fact.after):
@@ -67,7 +67,7 @@ def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) ->
 
 
 def repeat_undo(undone: Undone, store: ObjectStore, root: Path) -> None:
-    """What a person took back, or put back, is so below `root`, too."""
+    """Repeat below `root` what the user undid or redid."""
     changes = find_differences(store, undone.before, undone.after)
     _write_entries({change.path: change.after for change in changes}, store, root)
 
@@ -76,7 +76,7 @@ def _write_entries(
     wanted: Mapping[bytes, StoredEntry | None], store: ObjectStore, root: Path
 ) -> None:
     try:
-        for path in sorted(wanted, reverse=True):  # what is in a directory before the directory
+        for path in sorted(wanted, reverse=True):  # the content of a directory before itself
             _remove(root, os.fsdecode(path))
         for path in sorted(wanted):
             kept = wanted[path]
@@ -114,7 +114,7 @@ def _write(store: ObjectStore, root: Path, path: str, kept: StoredEntry) -> None
 
 
 def _clear_path(root: Path, path: str) -> None:
-    """Real directories down to the path: a link among them would lead out of the tree."""
+    """Make real directories down to the path: a link among them would lead out of the tree."""
     for parent in reversed(Path(path).parents[:-1]):
         if (root / parent).is_symlink() or (root / parent).is_file():
             (root / parent).unlink()
@@ -136,7 +136,7 @@ def _size(folder: Path, names: list[str]) -> int:
 
 
 def _odd_files(folder: str, names: list[str]) -> set[str]:
-    """Sockets, pipes and devices: nothing a copy could hold."""
+    """Return the sockets, pipes and devices, which a copy cannot hold."""
     modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
     return {
         name

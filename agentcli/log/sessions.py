@@ -1,4 +1,4 @@
-"""The sessions that are kept: found, listed, summed up. Lines are looked at, not validated."""
+"""The stored sessions: finding, listing and summarizing them. Lines are not validated."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ TITLE_CHARS = 80
 
 @dataclass(slots=True, kw_only=True)
 class SessionSummary:
-    """What a list of sessions shows. Everything but the place may be unknown."""
+    """A session in a list of sessions. Everything but the paths may be unknown."""
 
     paths: SessionPaths
     workspace: str = ""
@@ -25,10 +25,10 @@ class SessionSummary:
     started: str = ""
     """UTC, ISO 8601."""
     last: str = ""
-    """When the last record was written."""
+    """The time of the last record."""
     turns: int = 0
     ending: str = ""
-    """Of the last turn; empty while one is running, or when the process died in it."""
+    """The ending of the last turn; empty while one is running, or if the process died in it."""
     is_closed: bool = False
     name: str = ""
     first_prompt: str = field(default="", repr=False)
@@ -36,7 +36,7 @@ class SessionSummary:
     """The session this one was forked from."""
 
     def choose_workspace(self, given: Path) -> Path:
-        """Where to continue: where it was, unless another directory than the current is given."""
+        """Return the directory to continue in: its own, unless `given` is not the current one."""
         return Path(self.workspace) if given == Path() and self.workspace else given
 
     @property
@@ -52,7 +52,7 @@ class SessionSummary:
 def list_sessions(
     sessions: Path | None = None, *, workspace: Path | None = None
 ) -> list[SessionSummary]:
-    """The latest first; with `workspace` only those that worked there."""
+    """Return the sessions, the latest first; with `workspace` only those that worked there."""
     found = [summarize(place) for place in _list_paths(sessions or sessions_directory())]
     if workspace is not None:
         found = [one for one in found if one.workspace == str(workspace)]
@@ -60,7 +60,7 @@ def list_sessions(
 
 
 def latest_session(workspace: Path, sessions: Path | None = None) -> SessionSummary:
-    """Raises SettingsError when nothing was done there yet."""
+    """Return the latest session of a workspace. Raise SettingsError if there is none."""
     places = sorted(_list_paths(sessions or sessions_directory()), key=_last_written, reverse=True)
     for summary in map(summarize, places):
         if summary.turns and summary.workspace == str(workspace):
@@ -71,7 +71,7 @@ def latest_session(workspace: Path, sessions: Path | None = None) -> SessionSumm
 
 
 def choose_session(named: str | None, workspace: Path) -> SessionSummary:
-    """The one that is named, or else the latest that worked in the workspace."""
+    """Return the named session, or else the latest that worked in the workspace."""
     if named is None:
         return latest_session(workspace.resolve())
     summary = summarize(find_session(named))
@@ -84,7 +84,7 @@ def choose_session(named: str | None, workspace: Path) -> SessionSummary:
 
 
 def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
-    """By its id, the beginning or the end of it, its name, or a path to its directory or log."""
+    """Find a session by its id, its start or end, its name, or a path to its directory or log."""
     if "/" in named or named.endswith(".jsonl"):
         return _at_path(Path(named))
     places = list(_list_paths(sessions or sessions_directory()))
@@ -106,18 +106,18 @@ def find_session(named: str, sessions: Path | None = None) -> SessionPaths:
 
 
 def find_session_by_id(session_id: str, sessions: Path | None = None) -> SessionPaths | None:
-    """By its whole id alone: for programs, which have it, and guess nothing."""
+    """Find a session by its whole id only: for programs, which know it and must not guess."""
     places = _list_paths(sessions or sessions_directory())
     return next((one for one in places if one.id == session_id), None)
 
 
 def find_log(named: str | None, workspace: Path = Path()) -> Path:
-    """Of a session, or any log by its path; None: of the latest that worked in the workspace."""
+    """Return the log of a session, or any log by its path; None for the latest in the workspace."""
     return find_session_to_read(named, workspace).log
 
 
 def find_session_to_read(named: str | None, workspace: Path = Path()) -> SessionPaths:
-    """The same for readers who need what lies beside the log, too."""
+    """Return the same as `find_log`, for callers that also need the files beside the log."""
     if named is None:
         return latest_session(workspace.resolve()).paths
     path = Path(named)
@@ -132,7 +132,7 @@ def find_session_to_read(named: str | None, workspace: Path = Path()) -> Session
 
 
 def _child(named: str, path: Path) -> SessionPaths | None:
-    """A child agent of a session, as its log calls it: `SESSION/child-1`."""
+    """Return a child agent of a session, by the name in its log: `SESSION/child-1`."""
     parent, _, child = named.rpartition("/")
     if not parent or not child.startswith("child-") or path.exists():
         return None
@@ -143,7 +143,7 @@ def _child(named: str, path: Path) -> SessionPaths | None:
 
 
 def summarize(paths: SessionPaths) -> SessionSummary:
-    """Of what can be read: a damaged log gives what stands before the damage."""
+    """Summarize what can be read: for a damaged log, everything before the damage."""
     summary = SessionSummary(paths=paths)
     last = b""
     try:
@@ -152,7 +152,7 @@ def summarize(paths: SessionPaths) -> SessionSummary:
             if fold is not None:
                 fold(summary, parse_record(last))
     except OSError:
-        return summary  # no log yet, or none of ours: listed, so that it can be deleted
+        return summary  # no log yet, or not one of ours: listed, so that it can be deleted
     summary.last = _text(parse_record(last), "at")
     return summary
 
@@ -166,7 +166,7 @@ def _list_paths(sessions: Path) -> Iterator[SessionPaths]:
 
 
 def _last_written(paths: SessionPaths) -> tuple[int, str]:
-    """When its log last grew."""
+    """Return the time of the log's last write."""
     return paths.log.stat().st_mtime_ns, paths.id
 
 
@@ -183,12 +183,12 @@ def _at_path(path: Path) -> SessionPaths:
 
 
 def _read_type(line: bytes) -> bytes:
-    """`type` is the last field of a fact, and the fact the last of a record before its hash."""
+    """Return the type: the last field of a fact, which is the last of a record before its hash."""
     return strip_seal(line)[-40:].rpartition(b'"type":"')[2].removesuffix(b'"}}')
 
 
 def parse_record(line: bytes) -> dict[str, Any]:
-    """Empty where the line is no record."""
+    """Return the record; empty if the line is none."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -228,7 +228,7 @@ def _apply_turn_start(summary: SessionSummary, record: dict[str, Any]) -> None:
     summary.is_closed = False
     if not summary.first_prompt:
         content = _inner(get_fact(record), "message").get("content")
-        # What is attached, such as stdin, is no title.
+        # Attached content, such as stdin, is no title.
         first = content[0] if isinstance(content, list) and content else None
         summary.first_prompt = _text(first, "text") if isinstance(first, dict) else ""
 
@@ -267,7 +267,7 @@ _FOLDS = {
 }
 
 
-# Finding words in what was said and done: prompts, replies, calls and results.
+# Searching for words in prompts, replies, calls and results
 
 
 EXCERPT_CHARS = 100
@@ -277,12 +277,12 @@ EXCERPT_CHARS = 100
 class SearchHit:
     seq: int
     fact: str
-    """Its type."""
+    """The type of the fact."""
     excerpt: str
 
 
 def search_session(paths: SessionPaths, words: str) -> Iterator[SearchHit]:
-    """Records with a text that contains the words, in any case; one hit each."""
+    """Yield the records with a text that contains the words, ignoring case; one hit each."""
     wanted = words.casefold()
     try:
         for seq, line in enumerate(read_lines(paths.log), start=1):

@@ -1,4 +1,4 @@
-"""Where in a conversation a record ends. It is light, since the first request waits for it."""
+"""The position in a conversation at which a log ends. Light, since the first request needs it."""
 
 from collections.abc import Sequence
 

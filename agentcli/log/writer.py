@@ -1,7 +1,7 @@
-"""The session's log: one fact per line, appended, each line sealed by a hash and tied to the last.
+"""The session's log: one fact per line, appended; each line has a hash and that of the last line.
 
-A line is written whole and at once, so a crash can only leave an unfinished last line, which has
-no newline and is not part of the log. `docs/reference/log.md` is the format's description.
+A line is written whole and at once. So a crash can only leave an unfinished last line, which has
+no newline and is not part of the log. `docs/reference/log.md` describes the format.
 """
 
 import errno
@@ -21,23 +21,23 @@ from agentcli.types.tools import Effect
 
 VERSION = 1
 FIRST_PREV = "0" * 64
-"""What the first line carries in place of the hash of one before."""
+"""The value in the first line in place of the previous hash."""
 
 LINE_LIMIT_BYTES = 256 * 1024 * 1024
-"""No record comes near it; what does is not a log, and is not read into memory."""
+"""No record comes near it. A larger line is not a log, and is not read into memory."""
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _PLAIN = frozenset((str, int, float, bool, type(None)))
-_BINARY = getattr(os, "O_BINARY", 0)  # where a newline would else become two characters
+_BINARY = getattr(os, "O_BINARY", 0)  # otherwise Windows writes a newline as two characters
 _SEAL_KEY = b',"hash":"'
 _SEAL_BYTES = len(_SEAL_KEY) + 64 + len(b'"}')
 
 
 class LogWriter:
-    """Appends entries. Raises RecordError when the disk does not take them."""
+    """Appends entries. Raises RecordError if the disk does not take them."""
 
     def __init__(self, path: Path, *, prev: str = FIRST_PREV) -> None:
-        """`prev`: the hash of the last line, when an existing log is continued."""
+        """`prev` is the hash of the last line, if an existing log is continued."""
         self.path = path
         self._prev = prev
         self._unsynced_calls: set[str] = set()
@@ -65,7 +65,10 @@ class LogWriter:
         os.close(self._fd)
 
     def _must_sync(self, fact: Fact) -> bool:
-        """Before a call changes anything its verdict is on disk, and afterwards its result."""
+        """Return whether the line must be on disk: a verdict before its call changes anything.
+
+        After the call its result must be, too.
+        """
         match fact:
             case TurnEnded() | SessionEnded():
                 return True
@@ -82,19 +85,19 @@ class LogWriter:
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The whole lines of a log, without their newlines; an unfinished last one is left out."""
+    """Yield the whole lines of a log, without their newlines; skip an unfinished last one."""
     with path.open("rb") as file:
         while (line := file.readline(LINE_LIMIT_BYTES)).endswith(b"\n"):
             yield line[:-1]
 
 
 def strip_seal(line: bytes) -> bytes:
-    """A line without its hash: what the hash was taken of."""
+    """Return a line without its hash: the bytes that the hash was computed from."""
     return line[:-_SEAL_BYTES] + b"}"
 
 
 def verify_seal(line: bytes) -> str | None:
-    """The hash a line carries, if it is the hash of the rest of it."""
+    """Return the hash in a line; None if it is not the hash of the rest of the line."""
     seal = line[-_SEAL_BYTES:]
     claimed = seal[len(_SEAL_KEY) : -2]
     if not seal.startswith(_SEAL_KEY) or not seal.endswith(b'"}'):
@@ -122,7 +125,7 @@ def _sha256(data: bytes) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """A fact as plain JSON data. Fields at their default are left out: readers know them too."""
+    """Return a fact as plain JSON data. Fields at their default are omitted: readers know them."""
     kind: type = type(value)
     if kind in _PLAIN:
         return value
@@ -141,14 +144,14 @@ def to_json(value: Any) -> Any:
 
 @cache
 def _fields(of: type) -> tuple[tuple[str, Any], ...]:
-    """The names and defaults; none of what is no dataclass."""
+    """Return the names and defaults of a dataclass; empty for any other type."""
     if not is_dataclass(of):
         return ()
     return tuple((field.name, field.default) for field in fields(of))
 
 
 def _write_whole(fd: int, data: bytes) -> None:
-    """One write, as a rule. What a short write left out follows; a failure takes the part back."""
+    """Write everything, normally at once. Continue a short write; undo a failed one."""
     found = os.fstat(fd)
     if found.st_nlink == 0:
         raise FileNotFoundError(errno.ENOENT, "somebody removed it")

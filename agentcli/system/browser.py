@@ -1,4 +1,4 @@
-"""The person's browser, where there is one before them."""
+"""The user's browser, if there is a screen to show it on."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ _PATIENCE_S = 5.0
 
 
 def is_page(address: str) -> bool:
-    """Whether it is a page of the web: a program that opens addresses may open anything."""
+    """Return whether it is a web page: a program that opens addresses may open anything."""
     try:
         parts = urlsplit(address)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and address.isprintable()
@@ -34,7 +34,7 @@ def is_page(address: str) -> bool:
 
 
 def parse_host(address: str) -> str:
-    """As it will be looked up: letters that only look like others show as what they are."""
+    """Return the host as it will be looked up, so that look-alike letters show what they are."""
     host = urlsplit(address).hostname or ""
     try:
         return host.encode("idna").decode("ascii")
@@ -43,14 +43,17 @@ def parse_host(address: str) -> str:
 
 
 def has_screen() -> bool:
-    """Whether a browser could be seen: over ssh, or in a terminal alone, it could not."""
+    """Return whether a browser can be seen: not over ssh, nor in a terminal alone."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     return sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
 
 
 def open_page(address: str, *, beside: Path) -> bool:
-    """Whether it was opened. Takes a moment. `beside`: the workspace, which has no say in it."""
+    """Open the page and return whether that worked. Takes a moment.
+
+    `beside` is the workspace, which must not influence what runs.
+    """
     if not is_page(address) or not has_screen():
         return False
     env = own_process.user_environment(beside)
@@ -65,7 +68,10 @@ def _openers() -> Iterator[list[str]]:
 
 
 def _opens(argv: list[str], beside: Path, env: Mapping[str, str]) -> bool:
-    """Some of these programs are the browser, and stay; others leave when it has opened."""
+    """Return whether the program opened the page.
+
+    Some of these programs are the browser and keep running. Others exit when it has opened.
+    """
     try:
         child = own_process.start(argv, beside=beside, env=env, start_new_session=True)
     except OSError:

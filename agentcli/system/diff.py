@@ -11,7 +11,7 @@ from agentcli.system.text import Splice, printable, splice
 
 CONTEXT_LINES = 3
 COMPARED_PAIRS = 4_000_000
-"""Lines times lines: a larger middle is shown as replaced, as comparing it would take too long."""
+"""Old lines times new lines. A larger middle is shown as replaced: comparing takes too long."""
 LIMIT_CHARS = 400_000
 
 _NO_NEWLINE = "\n\\ No newline at end of file\n"
@@ -23,10 +23,10 @@ class Comparison:
     added: int
     removed: int
     complete: bool
-    """False: too large, the last hunks were left out. The counts are of everything."""
+    """False if the diff was too large and the last hunks were left out. The counts are complete."""
     first_line: int = 0
     last_line: int = 0
-    """Where what changed stands in the new text, counted from 1; 0: nothing changed."""
+    """The position of the change in the new text, counted from 1; 0 if nothing changed."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class LineChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Window:
-    """A stretch of whole lines before and after, and how many lines precede it."""
+    """A range of whole lines before and after, and how many lines precede it."""
 
     old_before: int
     new_before: int
@@ -59,19 +59,19 @@ def compare(old: str, new: str, *, path: str, created: bool = False) -> Comparis
 
 
 def compare_spliced(old: str, splices: Sequence[Splice], *, path: str) -> Comparison:
-    """The diff of known replacements; costs what they touch, however large the text is."""
+    """Return the diff of known replacements. The cost depends on them, not on the text's size."""
     return _comparison(list(_windows(old, splices)), path=path, created=False)
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines with their newlines; only the last may be without."""
+    """Return the lines with their newlines; only the last may be without."""
     *whole, last = text.split("\n")
     lines = [line + "\n" for line in whole]
     return [*lines, last] if last else lines
 
 
 def find_changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
-    """What differs: common first and last lines left out, the middle compared line by line."""
+    """Return what differs. Common first and last lines are skipped, the rest is compared."""
     first = _count_common(old, new)
     last = _count_common(old[first:][::-1], new[first:][::-1])
     old_end, new_end = len(old) - last, len(new) - last
@@ -87,7 +87,7 @@ def find_changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
 
 
 def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many first lines are the same."""
+    """Return how many first lines are the same."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return index
@@ -115,7 +115,7 @@ def _windows(old: str, splices: Sequence[Splice]) -> Iterator[_Window]:
 
 
 def _neighbours(old: str, splices: Sequence[Splice]) -> Iterator[tuple[int, int, list[Splice]]]:
-    """Stretches of whole lines around the splices; where two stretches meet they are one."""
+    """Yield ranges of whole lines around the splices; ranges that meet become one."""
     group: list[Splice] = []
     start = end = 0
     for each in splices:
@@ -209,7 +209,7 @@ def _hunk(window: _Window, changes: Sequence[LineChange]) -> str:
 
 
 def _range(before: int, count: int) -> str:
-    """An empty range is named by the line before it."""
+    """Return the range as a hunk header has it; an empty one is named by the line before it."""
     return f"{before + 1 if count else before},{count}"
 
 

@@ -1,7 +1,7 @@
-"""The environment of every command the agent starts, made in one place.
+"""The environment of every command the agent starts, built in one module.
 
-No variable whose name speaks of a secret is passed on, nor any that changes how bash itself runs:
-the same command does the same thing whatever shell the agent was started from.
+Variables whose name suggests a secret are not passed on, nor any that change how bash itself runs.
+So a command does the same thing whatever shell the agent was started from.
 """
 
 import re
@@ -9,7 +9,10 @@ from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 MARK = "AGENTCLI_CALL"
-"""Carries the mark by which `tree` finds a command's processes; an agent in an agent appends."""
+"""The variable with the tag by which `process_tree` finds a command's processes.
+
+An agent that runs inside an agent appends its own tag.
+"""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET = (
@@ -33,7 +36,7 @@ _SHELL = re.compile(
 
 _FIXED = {
     "TERM": "dumb",
-    "COLUMNS": "77",  # what is shown of a command stands a little to the right, in 80 columns
+    "COLUMNS": "77",  # a command's output is shown slightly indented, in 80 columns
     "NO_COLOR": "1",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -48,11 +51,11 @@ _UTF8_LOCALE = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable of this name holds a secret, by the whole words in it.
+    """Return whether a variable of this name holds a secret, by the whole words in it.
 
-    A word ends in one of `_SECRET`. KEY, PASS and PWD need a word before them; in small letters,
-    as code has many a key, KEY needs one that says that it is secret. A last word may take it all
-    back: TOKEN_URL is none."""
+    It does if a word ends in one of `_SECRET`. KEY, PASS and PWD need a word before them. In lower
+    case, since code has many keys, KEY needs a word before it that says it is secret. The last word
+    can exclude a name: TOKEN_URL is no secret."""
     words = [word.upper() for word in _WORD.findall(name)]
     if not words or words[-1] in _ABOUT_A_SECRET:
         return False
@@ -68,9 +71,9 @@ def is_secret_name(name: str) -> bool:
 def build_child_environment(
     base: Mapping[str, str], *, tag: str = "", passed: Collection[str] = ()
 ) -> dict[str, str]:
-    """What a command gets of `base`: nobody is there to page, edit, answer or look at colours.
+    """Return what a command gets of `base`: nobody is there to page, edit, answer or see colours.
 
-    `passed` are names the person has given: those are passed on whatever they say.
+    `passed` are names that the user has listed: they are passed on whatever their names suggest.
     """
     kept = {
         name: value

@@ -1,8 +1,8 @@
 """An open directory: every name in it is reached through its handle, never through a path.
 
-A name is one component, and a symbolic link is never followed. Whoever walks down from a trusted
-root by `enter` therefore stays beneath it, whatever is swapped on the way. Where the platform has
-no directory handles (Windows) the same calls go by path, after a check that finds no link.
+A name is one component, and a symbolic link is never followed. So a walk down from a trusted root
+by `enter` stays beneath it, whatever is swapped on the way. If the platform has no directory
+handles (Windows), the same calls use paths, after a check that finds no link.
 """
 
 import errno
@@ -20,7 +20,7 @@ if sys.platform != "win32":
 
 HAS_HANDLES = os.open in os.supports_dir_fd
 
-# Absent on some platforms: O_PATH lets us pass through a directory that we may not list.
+# Absent on some platforms: O_PATH opens a directory to pass through, even if we may not list it.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 _CAREFUL = (
     getattr(os, "O_NOFOLLOW", 0)
@@ -35,7 +35,7 @@ _LOCK_PAUSE_S = 0.01
 
 
 class Folder:
-    """Use as a context manager, or `close` it."""
+    """An open directory. Use it as a context manager, or `close` it."""
 
     def __init__(self, path: Path, handle: int | None) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> "Folder":
-        """A trusted starting point. Its last component must not be a link."""
+        """Open a trusted starting point. Its last component must not be a link."""
         if not HAS_HANDLES:
             return cls(path, None)
         return cls(path, os.open(path, _PASS | _CAREFUL))
@@ -65,7 +65,7 @@ class Folder:
             self._handle = None
 
     def enter(self, name: str) -> "Folder":
-        """The directory of that name. NotADirectoryError: it is a link, or another kind of file."""
+        """Open the directory of that name. Raise NotADirectoryError if it is a link or a file."""
         path = self.path / name
         if HAS_HANDLES:
             return Folder(path, os.open(name, _PASS | _CAREFUL, dir_fd=self._handle))
@@ -80,7 +80,7 @@ class Folder:
         os.rmdir(self._at(name), dir_fd=self._handle)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Of the name itself, a link included. None: there is no such name."""
+        """Return the status of the name itself, never of a link's target; None if there is none."""
         try:
             return self._stat(name)
         except FileNotFoundError:
@@ -104,15 +104,15 @@ class Folder:
         os.unlink(self._at(name), dir_fd=self._handle)
 
     def link(self, name: str, target: bytes) -> None:
-        """Makes a symbolic link."""
+        """Make a symbolic link."""
         os.symlink(target, os.fsencode(self._at(name)), dir_fd=self._handle)
 
     def target(self, name: str) -> bytes:
-        """Of a symbolic link."""
+        """Return the target of a symbolic link."""
         return os.fsencode(os.readlink(self._at(name), dir_fd=self._handle))
 
     def set_mode(self, name: str, mode: int) -> None:
-        """Of a file or a directory; nothing happens where the platform has no permissions."""
+        """Set the mode of a file or directory. Does nothing if the platform has no permissions."""
         if hasattr(os, "fchmod"):
             handle = self.open_file(name, os.O_RDONLY)
             try:
@@ -122,7 +122,7 @@ class Folder:
 
     @contextmanager
     def scan(self) -> Iterator[Iterator[os.DirEntry[str]]]:
-        """The entries, in no order. Ask them nothing that follows links."""
+        """Yield the entries, unordered. Do not call methods of them that follow links."""
         if self._handle is None:
             with os.scandir(self.path) as entries:
                 yield entries
@@ -136,7 +136,7 @@ class Folder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """For one process at a time, of those that ask. Who waits for a second goes on without."""
+        """Exclude other processes that use this lock. After a second, go on without it."""
         with ExitStack() as stack:
             if sys.platform != "win32":
                 with suppress(OSError):  # it may not be listed, or the file system has no locks
@@ -146,14 +146,14 @@ class Folder:
             yield
 
     def location(self) -> Path | None:
-        """Where the opened directory really is now, as far as the system can tell."""
+        """Return the current path of the opened directory; None if the system does not know."""
         try:
             return Path(f"/proc/self/fd/{self._handle}").readlink()
         except OSError:
             return None
 
     def _open_itself(self) -> int:
-        """For reading: a handle opened by O_PATH can neither be listed nor locked."""
+        """Open it for reading: a handle opened by O_PATH can neither be listed nor locked."""
         return os.open(".", os.O_RDONLY | os.O_DIRECTORY | _CAREFUL, dir_fd=self._handle)
 
     def _at(self, name: str) -> str:
@@ -177,20 +177,23 @@ if sys.platform != "win32":
 
 @contextmanager
 def descend(path: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[Folder]:
-    """The folder below a trusted root. With `make` missing ones are made, and unmade on failure."""
+    """Open the folder below a trusted root. With `make`, missing ones are made.
+
+    Those made are removed again on failure.
+    """
     made: list[tuple[Folder, str]] = []
     with ExitStack() as stack:
         folder = stack.enter_context(Folder.open(path))
         try:
             for name in parts:
                 if make and folder.stat(name) is None:
-                    with suppress(FileExistsError):  # another one was faster
+                    with suppress(FileExistsError):  # another process was faster
                         folder.make(name)
                         made.append((folder, name))
                 folder = stack.enter_context(folder.enter(name))
             yield folder
         except BaseException:
             for parent, name in reversed(made):
-                with suppress(OSError):  # somebody else put something there: it stays
+                with suppress(OSError):  # another process put something in it: it stays
                     parent.remove(name)
             raise

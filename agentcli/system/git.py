@@ -1,7 +1,7 @@
-"""The git commands we need, run so that nothing of a repository's own can make git run more.
+"""The git commands we need, run so that nothing in a repository can make git run other programs.
 
 git runs what its configuration names: filters, monitors, signers, transports. So it never reads a
-repository's configuration where it does any work. It gets a common directory of our making, with
+repository's configuration when it does any work. It gets a common directory that we make, with
 links to the objects and refs, and settings that are listed here as harmless.
 """
 
@@ -19,7 +19,7 @@ from agentcli.types.fast_dataclass import dataclass
 TIME_LIMIT_S = 300
 
 NOT_INTO_OTHERS = "--ignore-submodules=dirty"
-"""A repository in a repository has settings of its own, which git would follow in there."""
+"""A repository inside a repository has its own settings, which git would follow in there."""
 PLAIN_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", NOT_INTO_OTHERS)
 
 _HARMLESS = frozenset(
@@ -42,7 +42,7 @@ _HARMLESS = frozenset(
         "status.showuntrackedfiles",
     }
 )
-"""How files compare and which are left out. None of them names a program."""
+"""Settings for how files compare and which are left out. None of them names a program."""
 _FORMAT = ("extensions.objectformat", "extensions.refstorage")
 
 _OURS = {
@@ -58,23 +58,23 @@ _OURS = {
 }
 _ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
 _SHARED = ("objects", "refs", "packed-refs", "reftable", "logs", "info", "shallow", "worktrees")
-"""Of a repository's common directory: all that we use, and neither settings nor hooks."""
+"""The parts of a repository's common directory that we use: neither settings nor hooks."""
 
 
 def run_git(*arguments: str, cwd: Path) -> str:
-    """What it prints. Raises SettingsError with its last words where it fails."""
+    """Return what git prints. Raise SettingsError with its last line if it fails."""
     with prepare_git(*arguments, cwd=cwd) as (command, env):
         return _run(command, cwd=cwd, env=env).decode("utf-8", "replace")
 
 
 def list_paths(*arguments: str, cwd: Path) -> list[str]:
-    """What `git ls-files` names. Raises SettingsError."""
+    """Return the paths that `git ls-files` lists. Raise SettingsError if it fails."""
     with prepare_git("ls-files", "-z", *arguments, cwd=cwd) as (command, env):
         return [os.fsdecode(path) for path in _run(command, cwd=cwd, env=env).split(b"\0") if path]
 
 
 def git_in(directory: Path, *arguments: str, work_tree: Path, given: bytes | None = None) -> bytes:
-    """What it prints in a git directory of our own. Raises SettingsError."""
+    """Return what git prints in a git directory of our own. Raise SettingsError if it fails."""
     own = {"GIT_DIR": str(directory), "GIT_WORK_TREE": str(work_tree)}
     env = {**_environment(work_tree), **own, **_ALONE, **_as_environment(_OURS)}
     return _run(["git", *arguments], cwd=work_tree, env=env, given=given)
@@ -84,8 +84,8 @@ def git_in(directory: Path, *arguments: str, work_tree: Path, given: bytes | Non
 def prepare_git(
     *arguments: str, cwd: Path, timeout_s: float = TIME_LIMIT_S
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """The command and its environment, for whoever runs it. Raises SettingsError."""
-    # Here git reads the repository's configuration, and only finds and lists: it runs nothing.
+    """Yield the command and its environment, to be run by the caller. Raise SettingsError."""
+    # Here git reads the repository's configuration, but only finds and lists: it runs nothing.
     env = _environment(cwd) | _as_environment(_OURS)
     repository = _find_repository(cwd, env, timeout_s)
     settings = _list_settings(cwd, env, timeout_s)
@@ -102,7 +102,7 @@ def prepare_git(
 
 
 def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
-    """Checks a commit out into a new linked worktree. Raises SettingsError and OSError."""
+    """Check a commit out into a new linked worktree. Raise SettingsError or OSError."""
     with prepare_git("worktree", "add", "--detach", "--force", "--no-checkout", cwd=root) as made:
         command, env = made
         stand_in = Path(env["GIT_COMMON_DIR"])
@@ -111,7 +111,7 @@ def add_worktree(tree: Path, commit: str, *, root: Path) -> None:
         _run([*command, str(tree), commit], cwd=root, env=env)
         pointer = tree / ".git"
         name = Path(pointer.read_text(encoding="utf-8").strip()).name
-        # It leads to where the stand-in is now, and soon is no more.
+        # It points to the stand-in directory, which is about to be removed.
         pointer.write_text(f"gitdir: {real / name}\n", encoding="utf-8")
     run_git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=tree)
 
@@ -142,7 +142,7 @@ def _list_settings(cwd: Path, env: Mapping[str, str], timeout_s: float) -> dict[
 
 
 def _stand_in(directory: Path, common: Path, settings: Mapping[str, str]) -> None:
-    """Makes `directory` a common directory without settings or hooks of the repository's."""
+    """Make `directory` a common directory without the repository's settings and hooks."""
     for name in _SHARED:
         (directory / name).symlink_to(common / name)
     formats = {key: settings[key] for key in _FORMAT if settings.get(key, "").isalnum()}
@@ -152,7 +152,7 @@ def _stand_in(directory: Path, common: Path, settings: Mapping[str, str]) -> Non
 
 
 def _outside(cwd: Path) -> str | None:
-    """A directory for temporary files that no command in the project can reach."""
+    """Return a directory for temporary files that no command in the project can reach."""
     project = own_process.project_around(cwd)
     usual = (gettempdir(), "/var/tmp", "/dev/shm")
     real = (path for path in usual if not Path(os.path.realpath(path)).is_relative_to(project))
@@ -160,7 +160,7 @@ def _outside(cwd: Path) -> str | None:
 
 
 def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Not as options: a name may hold the sign that would end it there."""
+    """Return settings as variables. An option cannot hold a name that contains its separator."""
     pairs = {
         name: text
         for number, (key, value) in enumerate(settings.items())
@@ -194,7 +194,7 @@ def _run(
 
 
 def _environment(cwd: Path) -> dict[str, str]:
-    """With nothing that leads to another repository, asks the user or reaches the network."""
+    """Return an environment that leads to no other repository, asks nothing and uses no network."""
     return own_process.least_environment(cwd) | {
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",

@@ -1,4 +1,4 @@
-"""The person's home directory. Unlike with Path's own, there being none is no error."""
+"""The user's home directory. Unlike with `Path.home`, it is no error if there is none."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,10 @@ def home() -> Path:
 
 
 def expand_home(written: str) -> Path:
-    """A path as people write it; where there is no such home, `~x` is a name like others."""
+    """Return the path that a user wrote. If there is no such home, `~x` is an ordinary name."""
     return Path(os.path.expanduser(written))  # noqa: PTH111 - Path's raises where there is none
 
 
 def config_home() -> Path:
-    """Where programs keep what the person has set, git among them."""
+    """Return the directory in which programs, such as git, keep the user's settings."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or home() / ".config")

@@ -1,8 +1,8 @@
-"""A program of its own: an image on stdin, on stdout what of it a model can be shown.
+"""A separate program: it reads an image on stdin and writes what a model can be shown to stdout.
 
-It stands alone, because what decodes bytes of anybody's may crash, hang or eat memory: then it is
-this process that ends. Its first line says `MEDIA WIDTH HEIGHT FULL_WIDTH FULL_HEIGHT`; the bytes
-after it are the image made anew, none where it is fine as it came.
+It is separate because decoding untrusted bytes may crash, hang or use up memory. Then only this
+process ends. Its first line is `MEDIA WIDTH HEIGHT FULL_WIDTH FULL_HEIGHT`. The bytes after it are
+the re-encoded image; there are none if the image is fine unchanged.
 """
 
 import io
@@ -15,18 +15,18 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 MEDIA = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg", "WEBP": "image/webp"}
-"""Of those that every provider takes: a GIF is made a PNG."""
+"""Media types that every provider takes. A GIF is converted to PNG."""
 PIXELS_MAX = 100_000_000
 MEMORY_BYTES = 2_000_000_000
 QUALITIES = ((1.0, 85), (1.0, 60), (0.75, 60), (0.5, 50))
-"""How much of the largest side, and how exactly, as long as it is too many bytes."""
+"""Fractions of the largest side with JPEG qualities, tried in order until the bytes fit."""
 
 _Prepared: TypeAlias = tuple[tuple[Any, ...], bytes]
 
 
 def main(side: int, limit_bytes: int) -> int:
     _limit_memory()
-    Image.MAX_IMAGE_PIXELS = PIXELS_MAX // 2  # it refuses twice as many
+    Image.MAX_IMAGE_PIXELS = PIXELS_MAX // 2  # Pillow refuses more than twice this number
     data = sys.stdin.buffer.read()
     try:
         head, made = _reencode(data, side=side, limit_bytes=limit_bytes)
@@ -41,7 +41,7 @@ def main(side: int, limit_bytes: int) -> int:
 
 
 def _reencode(data: bytes, *, side: int, limit_bytes: int) -> _Prepared:
-    """Anew, where something beside the pixels is broken: colour profiles often are."""
+    """Prepare the image; re-encode it if data beside the pixels, such as a profile, is broken."""
     try:
         return _prepare(data, side=side, limit_bytes=limit_bytes)
     except (SyntaxError, UnidentifiedImageError):
@@ -68,7 +68,7 @@ def _prepare(data: bytes, *, side: int, limit_bytes: int, must_be_new: bool = Fa
 def _candidates(
     image: Image.Image, side: int, quality: int
 ) -> Iterator[tuple[str, tuple[int, int], bytes]]:
-    """Exactly, where it was drawn and not photographed; else, or if that is too much, as a JPEG."""
+    """Yield encodings: lossless first for drawn images, then JPEG. Photographs only as JPEG."""
     upright = ImageOps.exif_transpose(image)
     is_photograph = image.format in ("JPEG", "MPO")
     frame = upright.convert("RGB" if is_photograph else "RGBA")

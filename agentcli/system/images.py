@@ -1,7 +1,7 @@
-"""Images for models: whatever bytes come, what goes on is an image that every provider takes.
+"""Images for models: any bytes come in, only an image that every provider takes goes out.
 
-An image stays in a conversation for good, and one that a provider refuses would end it: so each is
-decoded before it is believed, and made smaller where a provider would not take it as it is.
+An image stays in a conversation for good, and one that a provider refuses would end it. So each is
+decoded before it is trusted, and made smaller if a provider would not take it unchanged.
 """
 
 import base64
@@ -16,9 +16,9 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Image
 
 SIDE_PIXELS = 2000
-"""What Anthropic takes where there are many images; every model scales to less by itself."""
+"""The limit of Anthropic for many images; every model scales to less by itself."""
 LIMIT_BYTES = 2_000_000
-"""Anthropic takes 5 MiB of base64 in one image, and 32 MB in a request, so that ten must fit."""
+"""Anthropic takes 5 MiB of base64 per image and 32 MB per request, and ten images must fit."""
 READ_BYTES = 50_000_000
 TIME_LIMIT_S = 30
 
@@ -31,11 +31,11 @@ _STARTS = (
     (b"GIF89a", "image/gif"),
 )
 _RUN = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({program!r}, run_name='__main__')"
-"""With the modules that we have ourselves, wherever it runs and whatever its environment says."""
+"""Runs with our own modules, whatever its directory and environment are."""
 
 
 class ImageRefused(Exception):
-    """Why no model can be shown it, as the rest of a sentence about it."""
+    """The reason why no model can be shown the image, as the rest of a sentence about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Picture:
     width: int
     height: int
     full_width: int
-    """Before it was made smaller."""
+    """The size before it was made smaller."""
     full_height: int
 
     @property
@@ -52,21 +52,21 @@ class Picture:
         return (self.width, self.height) != (self.full_width, self.full_height)
 
     def label(self, name: str) -> str:
-        """What stands before it in a conversation, and what a person is told of it."""
+        """Return the line that precedes it in a conversation and that the user sees."""
         size = f"{self.full_width}x{self.full_height}"
         shown = f", shown as {self.width}x{self.height}" if self.is_smaller else ""
         return f"[image {name} · {size}{shown}]"
 
 
 def image_type(head: bytes) -> str | None:
-    """What it claims to be; its first 16 bytes are enough."""
+    """Return the type that the data claims to be; its first 16 bytes are enough."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "image/webp"
     return next((media for start, media in _STARTS if head.startswith(start)), None)
 
 
 def load_picture(path: Path) -> Picture:
-    """Raises NotShown, whatever is there."""
+    """Return the image in a file. Raise ImageRefused for anything else."""
     try:
         return decode_picture(_read(path))
     except OSError as error:
@@ -74,7 +74,7 @@ def load_picture(path: Path) -> Picture:
 
 
 def decode_picture(data: bytes) -> Picture:
-    """Raises NotShown. Takes a moment: not for the thread that everything waits for."""
+    """Return the decoded image. Raise ImageRefused. Takes a moment: not for the event loop."""
     claimed = image_type(data[:16])
     if not data:
         raise ImageRefused("is empty")
@@ -127,7 +127,7 @@ def _read(path: Path) -> bytes:
     _require_file(path.stat())
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
-        _require_file(os.fstat(handle))  # it may have been replaced by something that never ends
+        _require_file(os.fstat(handle))  # it may have been replaced by something endless
         return file.read(READ_BYTES + 1)
 
 

@@ -1,6 +1,6 @@
-"""JSON Schema for the answers people ask for: a schema is checked once, values against it often.
+"""JSON Schema for the answers users ask for: a schema is checked once, values against it often.
 
-Nothing is fetched: a reference that leads out of the schema leads nowhere.
+Nothing is fetched: a reference to something outside the schema does not resolve.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ SHOWN_CHARS = 500
 
 
 def find_schema_fault(schema: Json) -> str:
-    """Why this cannot be the form of an answer; empty: it can."""
+    """Return why this cannot be the schema of an answer; empty if it can."""
     if not isinstance(schema, dict):
         return "it is not an object"
     if schema.get("type", "object") != "object":
@@ -36,7 +36,7 @@ def find_schema_fault(schema: Json) -> str:
 
 
 def build_validator(schema: Json) -> Callable[[Json], str]:
-    """Says what is wrong with a value, in one sentence; empty: nothing."""
+    """Return a function that says in one sentence what is wrong with a value; empty if nothing."""
     checker = _checker(schema)
 
     def problem(value: Json) -> str:
@@ -56,7 +56,10 @@ def _checker(schema: Any) -> Validator:
 
 
 def _find_lost_reference(schema: Json) -> str:
-    """References show that they lead nowhere only when a value comes to them: too late for us."""
+    """Return the first reference that leads nowhere, as a sentence.
+
+    The validator reports it only when a value reaches it, which is too late for us.
+    """
     resource = Resource.from_contents(schema, default_specification=DRAFT202012)
     address = resource.id() or ""
     resolver = EMPTY_REGISTRY.with_resource(address, resource).resolver(base_uri=address)
@@ -85,7 +88,7 @@ def _location(error: ValidationError | SchemaError) -> str:
 
 
 def _message(error: ValidationError) -> str:
-    """The library's sentence, which quotes the whole value, kept short."""
+    """Return the library's sentence, shortened, since it quotes the whole value."""
     message = error.message
     shown = repr(error.instance)
     if len(shown) > SHOWN_VALUE_CHARS:

@@ -1,4 +1,4 @@
-"""What a path is, where a path that may not be looked at is nothing: pathlib raises there."""
+"""The kind of a path. One that may not be accessed does not exist; pathlib would raise."""
 
 import stat
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Text within limits: the first and the last of it, every byte in a file, and a note on the rest.
+"""Text within limits: its start and its end, every byte in a file, and a note on the rest.
 
-However much is fed, memory stays constant; whatever is left out is counted and said, and no result
-is larger than its limit and its notes.
+However much is fed, memory stays constant. Whatever is left out is counted and reported, and no
+result is larger than its limit plus its notes.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ _PROGRESS_BYTES = 8_000
 
 
 def group_digits(number: int) -> str:
-    """4812331 as `4 812 331`."""
+    """Return 4812331 as `4 812 331`."""
     return f"{number:,}".replace(",", " ")
 
 
 def cap(text: str, limit_bytes: int) -> tuple[str, bool]:
-    """The text within a limit of at least 100 bytes, and whether anything had to be left out.
+    """Return the text within a limit of at least 100 bytes, and whether anything was left out.
 
-    The end of an output says more than its start, so it gets two thirds of the room.
+    The end of an output says more than its start, so it gets two thirds of the space.
     """
     data = text.encode("utf-8", "replace")
     if len(data) <= limit_bytes:
@@ -51,25 +51,25 @@ def cap(text: str, limit_bytes: int) -> tuple[str, bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputExcerpt:
-    """What a model is shown of an output."""
+    """The part of an output that a model is shown."""
 
     text: str
     lines: int
-    """Of all the output."""
+    """The number of lines of the whole output."""
     shown_lines: int
     is_cut: bool
 
 
 class BoundedOutput:
-    """Takes a stream of bytes: all of it to a log, its first and last bytes to memory."""
+    """Takes a stream of bytes: writes all of it to a log, keeps its first and last in memory."""
 
     def __init__(self, log_path: Path, log_fd: int) -> None:
-        """The log is open already; from here on it is closed by `close`."""
+        """`log_fd` is open already. From here on `close` closes it."""
         self.log_path = log_path
         self.size_bytes = 0
         self.logged_bytes = 0
         self.log_fault = ""
-        """Why the log lacks the rest; empty while it holds every byte."""
+        """The reason why the log lacks the rest; empty while it holds every byte."""
         self._newlines = 0
         self._head = bytearray()
         self._tail = bytearray()
@@ -98,17 +98,17 @@ class BoundedOutput:
         return self._newlines + (1 if last and last[-1:] != b"\n" else 0)
 
     def last_lines(self, count: int) -> str:
-        """The latest output as plain text, cheap enough to be asked for while it streams."""
+        """Return the latest output as plain text, cheap enough to be called while it streams."""
         recent = bytes((self._tail or self._head)[-_PROGRESS_BYTES:])
         shown = _lines(to_plain_text(_decode_after_cut(recent)))[-count:]
         return _join(shown).rstrip("\n")
 
     def finish(self) -> "OutputLines":
-        """All that is kept, as plain lines."""
+        """Return all that is kept, as plain lines."""
         tail = bytes(self._tail[-KEPT_TAIL_BYTES:])
         gap_bytes = self.size_bytes - len(self._head) - len(tail)
         if gap_bytes:
-            # Not told that it is the end, the decoder holds back a character the cut went through.
+            # Without `final`, the decoder holds back a character that the cut went through.
             head = codecs.getincrementaldecoder("utf-8")("replace").decode(self._head)
             last_lines = _lines(to_plain_text(_decode_after_cut(tail)))
         else:
@@ -129,7 +129,7 @@ class BoundedOutput:
         return f"{extent} of it: {self.log_path}, read it with read_file or grep"
 
     def _write(self, chunk: bytes) -> None:
-        """A log that cannot be written is said in the notes; the command goes on."""
+        """Write to the log. If it cannot be written, a note says so, and the command goes on."""
         if self.log_fault:
             return
         if self.logged_bytes + len(chunk) > LOG_LIMIT_BYTES:
@@ -151,21 +151,21 @@ class OutputLines:
 
     head: list[str]
     tail: list[str]
-    """Empty where `head` is everything."""
+    """Empty if `head` is everything."""
     gap_bytes: int
-    """Between the two, and only in the log."""
+    """The size of the part between the two, which is only in the log."""
     lines: int
     where: str
 
     def card(self, *, first: int, last: int) -> tuple[str, str]:
-        """The first and the last lines for people; no last ones where the first are all."""
+        """Return the first and the last lines for the user; no last ones if the first are all."""
         if not self.gap_bytes and len(self.head) <= first + last:
             return _join(self.head).rstrip("\n"), ""
         ends = self.head[:first], (self.tail or self.head)[-last:]
         return _join(ends[0]).rstrip("\n"), _join(ends[1]).rstrip("\n")
 
     def excerpt(self, *, limit_bytes: int, head_bytes: int) -> OutputExcerpt:
-        """Whole where it fits; else lines from both ends, and between them what was left out."""
+        """Return all of it if it fits, else lines from both ends and a note on the rest."""
         if not self.gap_bytes:
             text = _join(self.head)
             if _size(text) <= limit_bytes:
@@ -201,7 +201,7 @@ class OutputLines:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their newlines; only a newline ends one."""
+    """Return lines with their newlines; only a newline ends one."""
     return _LINE.findall(text)
 
 
@@ -210,13 +210,13 @@ def _size(text: str) -> int:
 
 
 def _decode_after_cut(data: bytes) -> str:
-    """Text cut out of a stream, without the rest of a character the cut went through."""
+    """Decode text cut out of a stream, without the rest of a character that was cut."""
     torn = _TORN_CHARACTER.match(data)
     return data[torn.end() if torn else 0 :].decode("utf-8", "replace")
 
 
 def _close_gap(head: list[str], tail: list[str]) -> tuple[list[str], list[str]]:
-    """The pieces at a gap without the lines it tears, but with the ends of long ones."""
+    """Return both sides of a gap without the lines it cuts, but with the ends of long ones."""
     half = LINE_CHARS // 2
     *before, left = head or [""]
     *after, right = tail[::-1] or [""]
@@ -258,11 +258,11 @@ def _describe_gap(*, size_bytes: int, lines: int) -> str:
     return f"{group_digits(size_bytes)} bytes{of_lines} left out"
 
 
-# Output changed on its way to where it is kept, so that what was taken out is kept nowhere.
+# Filtering: output is changed before it is stored, so that what was removed is stored nowhere
 
 
 class OutputFilter(Protocol):
-    """May hold back the end of what it was given, and gives the rest when it is closed."""
+    """May hold back the end of its input, and returns the rest when it is closed."""
 
     def feed(self, chunk: bytes) -> bytes: ...
 
@@ -270,7 +270,7 @@ class OutputFilter(Protocol):
 
 
 class FilteredSink:
-    """A sink before another one."""
+    """A sink that filters its input and feeds another one."""
 
     def __init__(self, sink: Sink, by: OutputFilter) -> None:
         self._sink = sink
@@ -286,14 +286,14 @@ class FilteredSink:
         self._sink.close()
 
 
-# Output on its way to where it is kept, with its latest lines told to people now and then.
+# Live output: it is stored, and its latest lines are reported to the user now and then
 
 
 TELL_EVERY_S = 0.1
 
 
 class LiveOutput:
-    """A sink that keeps everything and tells at most ten times a second."""
+    """A sink that keeps everything and reports progress at most ten times a second."""
 
     def __init__(self, output: BoundedOutput, *, report: Callable[[str], None], lines: int) -> None:
         self._kept = output
@@ -314,7 +314,7 @@ class LiveOutput:
         self._kept.close()
 
     def stop_progress(self) -> None:
-        """What comes from now on is only kept."""
+        """Stop reporting: from now on output is only stored."""
         self._is_watched = False
         if self._due is not None:
             self._due.cancel()

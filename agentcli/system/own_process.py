@@ -1,8 +1,8 @@
-"""The one place that starts our own helpers: git, an editor, a clipboard, a decoder.
+"""The only module that starts our own helpers: git, an editor, a clipboard, a decoder.
 
-They run outside of any sandbox, so nothing that a repository or a sandboxed command could have
-left behind may decide what runs. A program is found by its absolute path, outside of the project;
-its environment holds listed variables, and none that leads into the project.
+They run outside any sandbox, so nothing that a repository or a sandboxed command left behind may
+decide what runs. A program is found by its absolute path, outside the project. Its environment
+holds listed variables, and none that leads into the project.
 """
 
 import errno
@@ -53,10 +53,10 @@ _LOADED_FROM = frozenset(
         "GEM_HOME",
     }
 )
-"""What programs load code from: a relative entry means whatever directory they run in."""
+"""Variables that programs load code from. A relative entry means the directory they run in."""
 
 _HOMES = ("HOME", "PWD", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR")
-"""Passed on wherever they lead: what stands there is the user's, and protected."""
+"""Passed on wherever they lead: these directories are the user's, and protected."""
 
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/opt", "/nix", "/run/current-system")))
 
@@ -73,10 +73,10 @@ def run(
     given: bytes | None = None,
     timeout_s: float | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Returns what came of it. Raises OSError where there is no such program, and TimeoutExpired.
+    """Run a program and return its result. Raise OSError if there is none, or TimeoutExpired.
 
-    `beside`: the workspace, of which it must get nothing; None: it is found in the system alone.
-    `env`: all of its environment; None: the least.
+    `beside` is the workspace, from which the program must get nothing. If it is None, only the
+    system is searched. `env` is the whole environment; None for `least_environment`.
     """
     env = least_environment(beside) if env is None else env
     return subprocess.run(
@@ -102,7 +102,7 @@ def start(
     process_group: int | None = None,
     start_new_session: bool = False,
 ) -> "subprocess.Popen[bytes]":
-    """As `run`, for whoever follows it. None as a stream: ours, the terminal."""
+    """Start a program as `run` does, without waiting. A stream that is None is our terminal."""
     env = least_environment(beside) if env is None else env
     return subprocess.Popen(
         _absolute(argv, env, beside),
@@ -117,15 +117,15 @@ def start(
 
 
 def find_program(name: str, *, beside: Path | None, path: str | None = None) -> str | None:
-    """Its absolute path; None: there is none, or only one that the project brings.
+    """Return its absolute path; None if there is none, or only one that the project brings.
 
-    `path`: where to look, if not first in the system.
+    `path` is where to look; by default in `system_path`.
     """
     return next(find_programs(name, beside=beside, path=path), None)
 
 
 def find_programs(name: str, *, beside: Path | None, path: str | None = None) -> Iterator[str]:
-    """All that have the name, the first one first."""
+    """Yield all programs of that name, in the order of the search."""
     project = _project(beside)
     directories = (system_path(beside) if path is None else path).split(os.pathsep)
     candidates = [name] if os.sep in name else [f"{one}{os.sep}{name}" for one in directories]
@@ -133,17 +133,17 @@ def find_programs(name: str, *, beside: Path | None, path: str | None = None) ->
 
 
 def system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
-    """The directories of the system, then those of PATH that no project can fill."""
+    """Return the directories of the system, then those of PATH that no project can fill."""
     return os.pathsep.join(dict.fromkeys((*_system(), *_filter_path(beside, environ))))
 
 
 def user_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
-    """The same in the user's order: for programs that are theirs to choose."""
+    """Return the same in the user's order, for programs that are the user's choice."""
     return os.pathsep.join(dict.fromkeys((*_filter_path(beside, environ), *_system())))
 
 
 def least_environment(beside: Path | None) -> dict[str, str]:
-    """For what needs to know where home is, and what language to speak."""
+    """Return the environment for programs that need only home directory and language."""
     project = _project(beside)
     kept = {
         name: value
@@ -158,13 +158,13 @@ def least_environment(beside: Path | None) -> dict[str, str]:
 
 
 def user_environment(beside: Path | None) -> dict[str, str]:
-    """For what the user works with, an editor or a browser: theirs, without secrets."""
+    """Return the user's environment without secrets, for an editor or a browser."""
     known = {name: value for name, value in os.environ.items() if not is_secret_name(name)}
     return without_project(known, beside)
 
 
 def without_project(environ: Mapping[str, str], beside: Path | None) -> dict[str, str]:
-    """An environment without the variables that lead into the project."""
+    """Return an environment without the variables that lead into the project."""
     project = _project(beside)
     kept = {
         name: value
@@ -175,7 +175,10 @@ def without_project(environ: Mapping[str, str], beside: Path | None) -> dict[str
 
 
 def project_around(folder: Path) -> Path:
-    """The root of the repository around it, else itself: an earlier session may have had it all."""
+    """Return the root of the repository around the folder, else the folder itself.
+
+    An earlier session may have had the whole repository as its workspace.
+    """
     real = Path(os.path.realpath(folder))
     above = (parent for parent in (real, *real.parents) if kinds.exists(parent / ".git"))
     return next(above, real)
@@ -226,14 +229,17 @@ def _is_kept(entry: str, project: Path | None) -> bool:
 
 
 def _is_in(project: Path | None, path: Path) -> bool:
-    """Whether the project has a say in it. With the root as project, the system is its own."""
+    """Return whether the project controls the path.
+
+    If the project is the root directory, the system's directories are not part of it.
+    """
     if project is None or not path.is_relative_to(project):
         return False
     return not any(path.is_relative_to(own) for own in _SYSTEM if project in own.parents)
 
 
 def _leads_into(project: Path | None, name: str, value: str) -> bool:
-    """Whether one of its entries is in the project, or would be where it is run there."""
+    """Return whether an entry of the value is in the project, or would be if run there."""
     return any(_is_inside(project, name, entry) for entry in value.split(os.pathsep))
 
 

@@ -1,6 +1,6 @@
-"""What a person wrote in a file, a variable or a flag, made into a value of the type it must have.
+"""Values that a user wrote in a file, a variable or a flag, converted to the type they must have.
 
-Each raises ValueError that says what would be right: "a whole number above 0".
+Each function raises a ValueError that says what would be right: "a whole number above 0".
 """
 
 import re
@@ -58,7 +58,7 @@ def parse_amount(value: Any) -> float:
 
 
 def parse_seconds(value: Any) -> float:
-    """90, 90s, 30m, 1h30m."""
+    """Return the seconds of 90, 90s, 30m or 1h30m."""
     wanted = "a time above 0, such as 90s, 30m or 1h30m"
     if isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
         return parse_seconds(
@@ -79,15 +79,15 @@ def parse_switch(value: Any) -> bool:
     return words[value.lower()]
 
 
-# A number that somebody typed.
+# Typed numbers
 
 
 DIGITS_MAX = 18
-"""A longer one is the number of nothing, and may cost more to read than it is worth."""
+"""A longer number means nothing here, and may be expensive to parse."""
 
 
 def parse_whole_number(text: str) -> int | None:
-    """None: it is anything but a few of the digits 0 to 9."""
+    """Return the number; None if the text is anything but a few of the digits 0 to 9."""
     if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX:
         return int(text)
     return None

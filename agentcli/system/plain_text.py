@@ -1,9 +1,9 @@
 """Terminal text to plain text: what a terminal would show in the end, as characters alone.
 
-After `visible` or `plain` no control character is left but newline and tab, and none that turns
-the direction of writing or is never drawn, so nothing a program printed can move a cursor, set a
-title or hide text on the screen it is shown on later. A control sequence never reaches past the end
-of its line: one that is cut or never closed hides nothing.
+After `show_controls` or `to_plain_text` the only control characters left are newline and tab. None
+that changes the writing direction or is never drawn is left either. So nothing a program printed
+can move a cursor, set a title or hide text on a later screen. A control sequence never reaches past
+the end of its line: one that is cut or never closed hides nothing.
 """
 
 import re
@@ -15,35 +15,35 @@ _ACTIVE = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~]?)"
-    # Strings (titles, links, images) are dropped only when they are closed.
+    # Strings (titles, links, images) are dropped only if they are closed.
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]?"
     r"|(?P<move>[\r\b])"
 )
 
 _FURTHEST_COLUMN = 256
-"""How far a sequence may move the cursor past the text: a number in it must not cost memory."""
+"""The furthest column past the text: a number in a sequence must not cost memory."""
 
 
 def show_controls(text: str) -> str:
-    """Every control character but newline and tab replaced by U+FFFD, one for one."""
+    """Replace every control character but newline and tab by U+FFFD, one for one."""
     return _CONTROL.sub("\ufffd", text)
 
 
 def escape_controls(text: str) -> str:
-    """What a terminal would act on replaced by U+FFFD, all else as it is: for text of files."""
+    """Replace what a terminal would act on by U+FFFD and nothing else, for the text of files."""
     return _ACTIVE.sub("\ufffd", text)
 
 
 def to_plain_text(text: str) -> str:
-    """Sequences dropped, carriage return, backspace and erasing applied, the rest made visible."""
+    """Drop sequences, apply carriage return, backspace and erasing, make the rest visible."""
     if not _CONTROL.search(text):
         return text
     return show_controls("\n".join(map(_overwrite, text.split("\n"))))
 
 
 def _overwrite(line: str) -> str:
-    """One line as it stands after all that was written over it."""
+    """Return one line as it is after everything was written over it."""
     if not _SEQUENCE.search(line):
         return line
     row = _Row()
@@ -90,13 +90,13 @@ class _Row:
 
     def _erase(self, parameters: str) -> None:
         if parameters == "2":
-            # Whoever erases a whole line goes on to write it anew from its start.
+            # A program that erases a whole line goes on to write it from its start.
             self.cursor = 0
         if parameters in ("", "0", "2"):
             del self.cells[self.cursor :]
 
 
 def _count(parameters: str) -> int:
-    """The number in a sequence; 1 where there is none, or none that makes sense."""
+    """Return the number in a sequence; 1 if there is none, or none that makes sense."""
     digits = parameters[:6]
     return max(1, int(digits)) if digits.isascii() and digits.isdigit() else 1

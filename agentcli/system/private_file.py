@@ -1,4 +1,4 @@
-"""A small file of the person's own: nobody else can read it, and it is never half written."""
+"""A small private file of the user: nobody else can read it, and it is never half written."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Raises SettingsError."""
+    """Write the file, all or nothing. Raise SettingsError."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -23,13 +23,13 @@ def write_private(path: Path, text: str) -> None:
             os.fsync(handle)
         fresh.replace(path)
     except OSError as error:
-        with suppress(OSError):  # what went wrong first is told
+        with suppress(OSError):  # the first error is the one to report
             fresh.unlink()
         raise unwritable_error(path, error) from error
 
 
 def remove_private(path: Path) -> None:
-    """Raises SettingsError."""
+    """Remove the file, if it is there. Raise SettingsError."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""One process: started, its output streamed, waited for, and ended with all that came of it.
+"""One process: started, its output streamed, waited for, and ended with all its descendants.
 
 It is over when the process itself is over: nobody waits for a child that kept the pipe. asyncio's
 own subprocesses wait for exactly that, so this is a plain Popen, its pidfd and a non-blocking pipe.
@@ -25,14 +25,14 @@ CHUNK_BYTES = 64 * 1024
 DRAIN_S = 0.2
 
 Steps = tuple[tuple[int, float], ...]
-"""Signals to the process group, each with the seconds it is given to work."""
+"""Signals to the process group, each with the seconds it gets to work."""
 
 AFTER_TIMEOUT: Steps = ((signal.SIGTERM, 2.0), (process_tree.KILL, 1.0))
 AFTER_INTERRUPT: Steps = ((signal.SIGINT, 2.0), (signal.SIGTERM, 3.0), (process_tree.KILL, 1.0))
 
 
 class Sink(Protocol):
-    """Where output goes. Must not block."""
+    """The destination of output. Must not block."""
 
     def feed(self, chunk: bytes) -> None: ...
 
@@ -40,14 +40,14 @@ class Sink(Protocol):
 
 
 class Pipe:
-    """The reading end of a command's output, read as it comes until its last writer is gone.
+    """The read end of a command's output, read as it comes until its last writer is gone.
 
     It may outlive the command: a server left running goes on writing, and must not be killed by
     a pipe that nobody reads.
     """
 
     def __init__(self, sink: Sink, *, reader: int | None = None) -> None:
-        """`reader`: of a pipe that a process has the other end of already."""
+        """`reader` is the read end of a pipe whose other end a process has already."""
         self._sink = sink
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -60,7 +60,7 @@ class Pipe:
         return not self._ended.is_set()
 
     async def drain(self, within_s: float) -> bool:
-        """Waits for the end of the output, but not for long; whether it came."""
+        """Wait briefly for the end of the output, and return whether it came."""
         if self.is_open:
             with suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
@@ -68,7 +68,7 @@ class Pipe:
         return not self.is_open
 
     def close_writer(self) -> None:
-        """Once the process has it: while we hold it too, the output has no end."""
+        """Close our write end once the process has it: otherwise the output has no end."""
         if self.writer >= 0:
             os.close(self.writer)
             self.writer = -1
@@ -93,19 +93,19 @@ class Pipe:
 
 
 class Released(Exception):
-    """Whoever waited for a process is to wait no longer. It runs on."""
+    """The wait for a process is over, but the process runs on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnd:
-    """How a command came to its end."""
+    """The end of a command."""
 
     returncode: int
-    """As Popen has it: a signal's number, negative, where one killed it."""
+    """As in Popen: negative, the number of the signal, if one killed it."""
     timed_out: bool
     duration_s: float
     left_running: tuple[int, ...]
-    """Descendants that are alive and were left alone; after a timeout, what would not die."""
+    """Descendants that are alive and were left alone; after a timeout, those that would not die."""
 
 
 def start(
@@ -118,9 +118,9 @@ def start(
     stderr: int = STDOUT,
     pass_fds: Sequence[int] = (),
 ) -> "Popen[bytes]":
-    """In a session of its own: a group to signal, and no terminal to read from.
+    """Start a process in a session of its own: a group to signal, and no terminal to read from.
 
-    It is confined as the thread is that calls this.
+    It has the confinement of the calling thread.
     """
     return Popen(
         argv,
@@ -146,7 +146,7 @@ def start_sandboxed(
     stderr: int = STDOUT,
     waits: bool = False,
 ) -> "Popen[bytes]":
-    """Confined; None: unconfined, which a person has answered for."""
+    """Start a process in the sandbox. Without one it is unconfined, which a user has approved."""
     if sandbox is None:
         return start(argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
     return sandbox.start(
@@ -170,12 +170,12 @@ async def run(
     since_pid: int | None = None,
     release: asyncio.Event | None = None,
 ) -> ProcessEnd:
-    """Follows a process whose output is the pipe, and returns soon after it has ended.
+    """Follow a process whose output is the pipe, and return soon after it has ended.
 
-    `since_pid`: the newest process when it began, if it was started before that.
+    `since_pid` is the newest process at the beginning, if it was started before that.
 
-    Cancelled, it first ends the process and everything that carries its mark. Raises Released,
-    and ends nothing, if `release` comes first.
+    When cancelled, first end the process and everything that carries its tag. Raise Released,
+    and end nothing, if `release` comes first.
     """
     began = time.monotonic()
     pipe.close_writer()
@@ -206,7 +206,7 @@ async def run(
 
 
 async def wait_for_exit(child: "Popen[bytes]") -> int:
-    """The return code, as soon as the process itself is gone."""
+    """Return the return code as soon as the process itself is gone."""
     await _wait_until_gone(child, exited=asyncio.Event())
     return child.wait()
 
@@ -218,7 +218,7 @@ async def _wait_for_exit_or_release(release: asyncio.Event | None, child: "Popen
 
 
 async def _wait_until_gone(child: "Popen[bytes]", *, exited: asyncio.Event) -> None:
-    """Returns when the event is set: by the end of the process, if by nobody before that."""
+    """Return when the event is set, at the latest by the end of the process."""
     if child.poll() is not None:
         return
     loop = asyncio.get_running_loop()
@@ -237,8 +237,8 @@ async def _wait_until_gone(child: "Popen[bytes]", *, exited: asyncio.Event) -> N
 
 
 async def end(child: "Popen[bytes]", *, tag: str, steps: Steps) -> list[int]:
-    """Ends a process, its group, and then what left the group; returns what would not die."""
-    # Who their parents are can be told only while those live.
+    """End a process, its group, and then what left the group; return pids that would not die."""
+    # The parents of processes are known only while those live.
     known = {pid: process_tree.start_time(pid) for pid in process_tree.find_processes(tag)}
     for number, patience_s in steps:
         if not process_tree.signal_group(child.pid, number):
@@ -252,9 +252,9 @@ async def end(child: "Popen[bytes]", *, tag: str, steps: Steps) -> list[int]:
 
 
 def signal_of_death(returncode: int) -> str | None:
-    """The signal that killed a process, or of which its shell says, by 128 and more, that it did.
+    """Return the signal that killed a process, also if its shell reports it by a code above 128.
 
-    Not SIGPIPE in a shell's words: a pipeline whose reader had enough ends like that every day.
+    A shell's SIGPIPE does not count: pipelines whose reader had enough end like that every day.
     """
     if returncode < 0:
         return _signal_name(-returncode)
@@ -263,7 +263,7 @@ def signal_of_death(returncode: int) -> str | None:
 
 
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
-    """Finishes what must be finished, however often the caller is cancelled; it is told after."""
+    """Finish the work however often the caller is cancelled; raise the cancellation afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -282,10 +282,10 @@ async def _interrupt(child: "Popen[bytes]", *, tag: str, pipe: Pipe) -> None:
 
 
 async def _wait_for_group(child: "Popen[bytes]", within_s: float, *, leader_only: bool) -> None:
-    """Waits for a group to be empty, but not for long.
+    """Wait briefly for a group to be empty.
 
-    After an interrupt it is enough that the shell went: what it has in the background ignores
-    interrupts, and is told again with the next signal.
+    After an interrupt it is enough that the shell exited. Its background processes ignore
+    interrupts, and get the next signal.
     """
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
@@ -304,7 +304,7 @@ def _signal_name(number: int) -> str:
 def _wait_in_thread(child: "Popen[bytes]", then: Callable[[], object]) -> None:
     def wait() -> None:
         child.wait()
-        # The loop may have been closed meanwhile, and then nobody waits to be told.
+        # The loop may have been closed meanwhile, and then nobody waits for the event.
         with suppress(RuntimeError):
             then()
 
@@ -312,6 +312,6 @@ def _wait_in_thread(child: "Popen[bytes]", then: Callable[[], object]) -> None:
 
 
 def _returncode(child: "Popen[bytes]") -> int:
-    """A process that would not die even of SIGKILL counts as killed: it will be, when it wakes."""
+    """Return the code. A process that survives SIGKILL counts as killed: it dies when it wakes."""
     code = child.poll()
     return -process_tree.KILL if code is None else code

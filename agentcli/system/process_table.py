@@ -1,7 +1,7 @@
-"""The processes a session has started: which are running, which have ended, and an end to all.
+"""The processes a session has started: which run, which have ended, and how to end them all.
 
-Whatever a command of the session left behind carries its mark, whether anybody noted it or not, so
-after `close` nothing of it is running.
+Everything that a command of the session left behind carries its tag, whether it was noted or not.
+So after `close` nothing of it is running.
 """
 
 import asyncio
@@ -26,22 +26,22 @@ from agentcli.system.process import (
 CLOSE_GRACE_S = 2.0
 
 Remarks = Callable[[], tuple[str, ...]]
-"""Clears up after a command that has ended; returns sentences about it for the model."""
+"""Cleans up after a command that has ended; returns sentences about it for the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedCommand:
-    """A process of this session, by the command that brought it about."""
+    """A process of this session, with the command that started it."""
 
     pid: int
     born: str
-    """When it started, as the machine tells it: a later process may get the same pid."""
+    """The start time as the system reports it: a later process may get the same pid."""
     command: str
     call_id: str
     log_path: str
     tag: str
     since: float
-    """By the clock that is never set back."""
+    """The start by the monotonic clock."""
 
     @property
     def is_alive(self) -> bool:
@@ -50,14 +50,14 @@ class StartedCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedCommand:
-    """A background command that has come to its end."""
+    """A background command that has ended."""
 
     started: StartedCommand
     returncode: int
-    """As Popen has it: a signal's number, negative, where one killed it."""
+    """As in Popen: negative, the number of the signal, if one killed it."""
     duration_s: float
     remarks: tuple[str, ...] = ()
-    """What its sandbox has to say."""
+    """Sentences of its sandbox."""
 
     @property
     def how(self) -> str:
@@ -66,7 +66,7 @@ class FinishedCommand:
 
     @property
     def note(self) -> str:
-        """How a model is told."""
+        """The context note for the model."""
         said = (
             f"background pid {self.started.pid} ended after {self.duration_s:.1f} s: {self.how}, "
             f"output in {self.started.log_path}"
@@ -75,7 +75,7 @@ class FinishedCommand:
 
 
 class ProcessTable:
-    """One per session. Must be closed before its event loop is."""
+    """The process table of one session. Must be closed before its event loop is."""
 
     def __init__(
         self,
@@ -83,20 +83,20 @@ class ProcessTable:
         confined: bool = False,
         on_end: Callable[[FinishedCommand], None] = lambda finished: None,
     ) -> None:
-        """`confined`: every command runs in a sandbox.
+        """`confined` says that every command runs in a sandbox.
 
-        `on_end`: told of each background command that has come to its end.
+        `on_end` is called for each background command that has ended.
         """
         self._on_end = on_end
         self._mark = process_tree.new_tag(confined=confined)
         self._commands: dict[str, StartedCommand] = {}
-        """Every command there was, by its mark: to tell whose a stray process is."""
+        """Every command there was, by its tag: it says which command a stray process is from."""
         self._awaited: dict[int, StartedCommand] = {}
-        """Those that somebody waits for, by their pids."""
+        """Commands that are being waited for, by pid."""
         self._unattended: dict[int, StartedCommand] = {}
-        """Those that run by themselves."""
+        """Commands in the background, by pid."""
         self._releases: dict[str, asyncio.Event] = {}
-        """Of the commands somebody waits for, by their marks."""
+        """The release events of commands that are being waited for, by tag."""
         self._left: list[StartedCommand] = []
         self._finished: list[FinishedCommand] = []
         self._watches: set[asyncio.Task[None]] = set()
@@ -105,7 +105,7 @@ class ProcessTable:
         self._will: OrphanReaper | None = None
 
     def new_tag(self) -> str:
-        """A text by which the processes of one more command will be known."""
+        """Return the tag by which the processes of a new command will be known."""
         self._marks += 1
         self._will = self._will or OrphanReaper(self._mark)
         return f"{self._mark}{self._marks}."
@@ -113,7 +113,7 @@ class ProcessTable:
     def add(
         self, child: "Popen[bytes]", *, tag: str, command: str, call_id: str, log_path: str
     ) -> None:
-        """Notes a command that has just been started."""
+        """Add a command that has just been started."""
         started = StartedCommand(
             pid=child.pid,
             born=process_tree.start_time(child.pid),
@@ -127,27 +127,27 @@ class ProcessTable:
         self._awaited[child.pid] = started
 
     def finish(self, tag: str, *, left_running: Iterable[int], pipe: Pipe) -> tuple[int, ...]:
-        """Notes that a command has ended, whom it left behind, and the pipe they may write to.
+        """Record that a command has ended, what it left running, and the pipe they may write to.
 
-        Returns who of them is still there: a sandbox may take them down with the command.
+        Return the pids that are still there: a sandbox may end them with the command.
         """
         self._releases.pop(tag, None)
         self._pipes = [kept for kept in (*self._pipes, pipe) if kept.is_open]
         return self._account_for(self._commands[tag], left_running)
 
     def release_event(self, tag: str) -> asyncio.Event:
-        """Set when whoever waits for this command is to leave it to run."""
+        """Return the event that is set when the command is to run on without being waited for."""
         return self._releases.setdefault(tag, asyncio.Event())
 
     def release(self) -> int:
-        """Ends the waiting for every command that can run on by itself; how many they are."""
+        """End the wait for every command that can run on by itself; return how many there are."""
         released, self._releases = self._releases, {}
         for release in released.values():
             release.set()
         return len(released)
 
     def watch(self, child: "Popen[bytes]", *, tag: str, pipe: Pipe, then: Remarks) -> None:
-        """Follows a background command to its end, and then calls `then`."""
+        """Follow a background command to its end, and then call `then`."""
         self._pipes.append(pipe)
         self._unattended[child.pid] = self._awaited.pop(child.pid)
         watch = asyncio.ensure_future(self._follow(child, self._commands[tag], pipe, then))
@@ -155,16 +155,16 @@ class ProcessTable:
         watch.add_done_callback(self._watches.discard)
 
     def running(self) -> list[StartedCommand]:
-        """What is alive of all that was noted."""
+        """Return all known processes that are alive."""
         return [*self.in_background(), *self._awaited.values()]
 
     def in_background(self) -> list[StartedCommand]:
-        """What goes on without anybody waiting for it."""
+        """Return the processes that nobody waits for."""
         self._left = [left for left in self._left if left.is_alive]
         return [*self._unattended.values(), *self._left]
 
     def signal(self, pids: Iterable[int], number: int) -> bool:
-        """Signals processes if all of them are alive and of this session; whether they were."""
+        """Signal processes if all are alive and of this session; return whether they were."""
         pids, known = set(pids), {started.pid for started in self.running()}
         if not pids <= known:
             return False
@@ -172,17 +172,17 @@ class ProcessTable:
         return True
 
     def kill_awaited_groups(self) -> None:
-        """Kills the groups of the commands that somebody waits for."""
+        """Kill the groups of the commands that are being waited for."""
         for started in self._awaited.values():
             process_tree.signal_group(started.pid, process_tree.KILL)
 
     def take_finished(self) -> list[FinishedCommand]:
-        """The background commands that ended since this was last asked."""
+        """Return the background commands that ended since the last call."""
         finished, self._finished = self._finished, []
         return finished
 
     async def close(self) -> list[StartedCommand]:
-        """Ends all that is left running; returns the commands that were stopped by it."""
+        """End everything that is still running; return the commands that this stopped."""
         return await run_to_completion(self._close())
 
     async def _close(self) -> list[StartedCommand]:
@@ -205,7 +205,7 @@ class ProcessTable:
         if self._will:
             self._will.dismiss()
             self._will = None
-        # A command can make up a mark; no more comes of it than that its process is not named.
+        # A command can fake a tag. The only effect is that its process is not named here.
         marks = dict.fromkeys([*(each.tag for each in noted), *found.values()])
         return [self._commands[mark] for mark in marks if mark in self._commands]
 
@@ -223,7 +223,7 @@ class ProcessTable:
         returncode = await wait_for_exit(child)
         duration_s = time.monotonic() - started.since
         if returncode < 0:
-            # Whoever kills the shell means the command: its children must not stay behind.
+            # Killing the shell means killing the command: its children must not stay behind.
             await end(child, tag=started.tag, steps=AFTER_TIMEOUT)
         await pipe.drain(DRAIN_S)
         self._account_for(started, process_tree.find_processes(started.tag))

@@ -1,17 +1,17 @@
-"""The processes of one command: finding them, whoever their parent is now, and ending them all.
+"""The processes of one command: finding them, whatever their parent is now, and ending them all.
 
-A process group holds what a shell starts until something in it calls setsid; then neither group nor
-parent tells whose it is. So a command carries a mark, a text found nowhere else, in two places that
+A process group holds what a shell starts until something in it calls setsid. After that neither
+group nor parent says whose it is. So a command carries a tag, a unique text, in two places that
 every descendant inherits: its environment, and the name of a file open as `MARK_FD`. Two, because
-each can be lost: `env -i` and programs that rewrite their title drop the one, every Python and Node
-parent closes the other.
+each can be lost: `env -i` and programs that rewrite their title drop the first, every Python and
+Node parent closes the second.
 
-A mark can be copied, too, into a file of variables that the person's own programs load. So a
-confined command's says that it is one, and only what the sandbox has closed the way to new
-privileges for is taken for its process: nothing can undo that, and few others have it.
+A tag can also be copied, into a file of variables that the user's own programs load. So the tag of
+a confined command says that it is confined. Only processes that the sandbox has barred from new
+privileges then count as its own: nothing can undo that, and few other processes have it.
 
-Adopting orphans (PR_SET_CHILD_SUBREAPER) is not used: it would hand us the orphans of every other
-process the agent starts too, with nothing to tell whose they are, and leave their zombies to us.
+Adopting orphans (PR_SET_CHILD_SUBREAPER) is not used. It would also give us the orphans of every
+other process the agent starts, with nothing to say whose they are, and leave us their zombies.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 LOOK_EVERY_S = 0.02
 SWEEP_LIMIT_S = 2.0
-"""After that, what still lives cannot be killed: it waits for a disk that does not answer."""
+"""Whatever lives longer cannot be killed: it waits for a disk that does not answer."""
 _EMPTY_LOOKS_S = (0.011, 0.023, 0.017, 0.031, 0.013)
-"""How long after each look that finds nobody: never in step with processes that replace others."""
+"""Pauses after looks that find nothing: never in step with processes that replace others."""
 
 CONFINED_STATUS = "^NoNewPrivs:.1$"
-"""How the kernel tells of every process in a sandbox; also for grep."""
+"""The status line that the kernel shows for every process in a sandbox; also a grep pattern."""
 
 _PROC = Path("/proc")
 _HAS_PROC = _PROC.joinpath("self/environ").exists()
@@ -51,7 +51,7 @@ _NEAR_S = 1.0
 
 
 def new_tag(*, confined: bool) -> str:
-    """`confined`: all that shall carry it runs in a sandbox."""
+    """Return a new tag. `confined` says that everything with this tag runs in a sandbox."""
     return f"{_CONFINED if confined else 'agentcli-'}{secrets.token_hex(8)}."
 
 
@@ -60,9 +60,9 @@ def is_confined(tag: str) -> bool:
 
 
 def find_processes(tag: str) -> dict[int, str]:
-    """Every living process that carries the mark, or one that begins with it, and which.
+    """Return every living process with this tag, or with one that begins with it, and its tag.
 
-    A child of one that does counts too, even if it was started with nothing to carry.
+    Children of such a process count too, even if they were started without a tag.
     """
     if not _HAS_PROC:
         return _find_with_ps(tag)
@@ -76,14 +76,14 @@ def find_processes(tag: str) -> dict[int, str]:
 
 
 def find_survivors(tag: str, *, shell_pid: int, since_pid: int, ran_s: float) -> list[int]:
-    """What a shell left behind, each without its own children; cheap after a short command.
+    """Return what a shell left behind, without their children; cheap after a short command.
 
-    Process ids are handed out in order, so few after `since_pid`, which was the newest when it
-    began, can be its descendants. Only when the numbers may have come round, or the machine was
-    busy, are all processes looked at.
+    Process ids are assigned in order. So only the few after `since_pid`, the newest at the start,
+    can be its descendants. All processes are looked at only if the numbers may have wrapped around
+    or the machine was busy.
     """
     if not _HAS_PROC:
-        # To ask ps after every command would take longer than most of them do.
+        # Running ps after every command would take longer than most commands do.
         return list(find_processes(tag)) if signal_group(shell_pid, 0) else []
     newest = newest_pid()
     if ran_s < _NEAR_S and 0 < since_pid <= newest <= since_pid + _NEAR_PIDS:
@@ -95,7 +95,7 @@ def find_survivors(tag: str, *, shell_pid: int, since_pid: int, ran_s: float) ->
 
 
 def start_time(pid: int) -> str:
-    """When a process started, to tell it from a later one with its number; empty: it is gone."""
+    """Return the start time, which tells reused pids apart; empty if the process is gone."""
     if not _HAS_PROC:
         return "".join(_ps("-p", str(pid), "-o", "lstart="))
     stat = _stat(pid)
@@ -103,7 +103,7 @@ def start_time(pid: int) -> str:
 
 
 def group_lives(group: int) -> bool:
-    """Whether anybody in a process group runs; zombies of a parent that does not care do not."""
+    """Return whether any process of a group runs; zombies that were not reaped do not count."""
     if not signal_group(group, 0):
         return False
     if not _HAS_PROC:
@@ -112,14 +112,14 @@ def group_lives(group: int) -> bool:
 
 
 def signal_processes(pids: Iterable[int], number: int) -> None:
-    """Signals each process that is there and ours."""
+    """Signal each process that exists and is ours."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Signals a process group; False: there is nobody in it."""
+    """Signal a process group; return False if it is empty."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -128,10 +128,10 @@ def signal_group(group: int, number: int) -> bool:
 
 
 async def kill_all(tag: str, *, known: Mapping[int, str]) -> list[int]:
-    """Kills all that carries the mark, and of those `known` by their birth what is left of them.
+    """Kill everything with the tag, and those `known` by their start time that are still alive.
 
-    Returns what would not die. One look can miss a process that just then replaces another or
-    starts a program, so it takes some in a row, some time apart, that find nobody.
+    Return the pids that would not die. One look can miss a process that is just being replaced or
+    is starting a program, so several looks in a row, some time apart, must find nothing.
     """
     deadline = time.monotonic() + SWEEP_LIMIT_S
     empty_looks = 0
@@ -145,7 +145,7 @@ async def kill_all(tag: str, *, known: Mapping[int, str]) -> list[int]:
 
 
 async def wait_until_gone(known: Mapping[int, str], *, within_s: float) -> None:
-    """Waits, but not for long, until none of the processes known by their birth is left."""
+    """Wait briefly until none of the processes known by their start time is left."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if not _find_living(known):
@@ -175,14 +175,14 @@ def _may_carry_tag(pid: int, tag: str) -> bool:
 
 
 def _complete_tag(tag: str, text: str) -> str:
-    """The first that begins with the mark; empty: there is none."""
+    """Return the first tag in the text that begins with `tag`; empty if there is none."""
     at = text.find(tag)
     rest = _REST_OF_MARK.match(text, at + len(tag))
     return tag + rest[0] if at >= 0 and rest else ""
 
 
 def _read_environment_tag(process: Path, tag: str) -> str:
-    """Where a process would carry a mark. It says nothing of a zombie, or of another user's."""
+    """Return the text that would hold a process's tag; empty for a zombie or another user's."""
     with suppress(OSError):
         environment = process.joinpath("environ").read_bytes()
         if tag.encode() in environment:
@@ -200,7 +200,7 @@ class _Stat:
 
 
 def _stat(pid: int) -> _Stat | None:
-    """What the kernel tells of a process; nothing of one that is dead, reaped or not."""
+    """Return the kernel's data on a process; None if it is dead, reaped or not."""
     try:
         stat = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -211,12 +211,12 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def list_pids() -> Iterator[int]:
-    """Of all processes, the dead that nobody has asked about among them."""
+    """Yield the pids of all processes, including zombies."""
     return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
 
 
 def newest_pid() -> int:
-    """Of this machine or container; -1 where it cannot be told."""
+    """Return the newest pid of this machine or container; -1 if it is not known."""
     try:
         return int(_PROC.joinpath("loadavg").read_text(encoding="ascii").split()[-1])
     except (OSError, ValueError, IndexError):
@@ -224,7 +224,7 @@ def newest_pid() -> int:
 
 
 def _find_with_ps(tag: str) -> dict[int, str]:
-    """Where there is no /proc: `e` has ps print each process's environment behind its command."""
+    """Find processes without /proc: `e` makes ps print the environment after each command."""
     lines = (line.split(None, 1) for line in _ps("axeww", "-o", "pid=,command="))
     found = ((pid, _complete_tag(tag, "".join(words))) for pid, *words in lines)
     return {int(pid): whole for pid, whole in found if whole}

@@ -1,7 +1,7 @@
-"""The places inside a workspace that tools never write: git's own files and agentcli's settings.
+"""The paths inside a workspace that tools never write: git's own files and agentcli's settings.
 
-What is written there would run later with the person's rights (hooks, filters, settings), so a
-place is protected by its name, at any depth, whether anything exists there yet or not.
+Files there would run later with the user's rights (hooks, filters, settings). So a path is
+protected by its name, at any depth, whether it exists yet or not.
 """
 
 import os
@@ -22,13 +22,16 @@ def is_protected(root: Path, parts: Sequence[str]) -> bool:
 
 
 def _fold(name: str) -> str:
-    """As file systems compare that ignore case, invisible characters, or final dots and blanks."""
+    """Return the name as file systems compare it that ignore case, invisible or final characters.
+
+    Ignored at the end of a name are dots and blanks.
+    """
     shown = "".join(char for char in name if unicodedata.category(char) != "Cf")
     return shown.casefold().rstrip(" .")
 
 
 def _git_directory(root: Path) -> tuple[str, ...]:
-    """Where the root's `.git` leads when it is a link or a pointer and leads into the workspace."""
+    """Return the target of the root's `.git`, if it is a link or pointer into the workspace."""
     git = root / ".git"
     if git.is_symlink():
         target = git

@@ -1,7 +1,7 @@
-"""Replace a file in an open folder, all or nothing.
+"""Replacement of a file in an open folder, all or nothing.
 
-The new bytes are on disk in full before the name changes hands, and the name only changes hands
-while the old bytes are still the expected ones. Whatever fails leaves the old file and no other.
+The new bytes are completely on disk before the file is renamed, and it is only renamed while the
+old bytes are still the expected ones. Any failure leaves the old file and no other.
 """
 
 import os
@@ -22,13 +22,13 @@ _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 class ReplacedFile:
     created: bool
     notes: tuple[str, ...] = ()
-    """What a person may want to know about the file beside its text."""
+    """Facts about the file, besides its text, that the user may want to know."""
 
 
 def replace_file(
     folder: Folder, name: str, data: bytes, *, expected: bytes | None, shown: str
 ) -> ReplacedFile:
-    """`expected` None: nothing may be there yet. `shown` is the path for messages."""
+    """Replace the file. If `expected` is None, there must be none. `shown` is for messages."""
     found = folder.stat(name)
     _require_replaceable(folder, name, found, shown=shown)
     temporary = f".agentcli-{secrets.token_hex(8)}.tmp"
@@ -43,7 +43,7 @@ def replace_file(
             os.fsync(handle)
         finally:
             os.close(handle)
-        with folder.lock():  # else another session could write between the look and the rename
+        with folder.lock():  # otherwise another session could write before the rename
             if not _holds(folder, name, expected):
                 raise ToolError(f"Not written: {shown} changed on disk meanwhile. Read it again.")
             folder.rename(temporary, name)
@@ -61,7 +61,7 @@ def _require_replaceable(
         return
     if not stat.S_ISREG(found.st_mode):
         raise ToolError(f"Not written: {shown} is not a regular file.")
-    # The rename would not ask: whoever took the write permission away meant the text.
+    # A rename ignores the file's mode, but a read-only file is meant to keep its text.
     if not folder.may_write(name):
         mode = stat.S_IMODE(found.st_mode)
         raise ToolError(f"Not written: {shown} is read-only (mode {mode:04o}).")

@@ -1,8 +1,8 @@
-"""What lies in a workspace and is no work: keys, and what runs at a login or with the system.
+"""Paths in a workspace that are not work: keys, and files that run at login or with the system.
 
-It matters only where the home directory or the root is the workspace, or lies in it. Keys are
-hidden: nobody reads them. What runs later is guarded: nobody writes it without a yes, whether it
-exists or not. The lists hold for commands in a sandbox and for the file tools alike.
+This matters only if the home directory or the root is the workspace, or lies in it. Keys are
+hidden: nobody reads them. What runs later is guarded: nobody writes it without approval, whether
+it exists or not. The lists apply to commands in a sandbox and to the file tools alike.
 """
 
 import os
@@ -80,12 +80,12 @@ _SYSTEM = (
     *("Applications", "Library", "System", "private"),
 )
 _STATE = ("dev", "proc", "run", "sys")
-"""No files, but the machine itself: its processes with their environments, its disks."""
+"""Not files but the machine itself: its processes with their environments, its disks."""
 
 
 class Reserved:
     def __init__(self, workspace: Path, *, home: Path, machine: Path = Path("/")) -> None:
-        """`machine`: its root directory. All paths are real ones."""
+        """`machine` is its root directory. All paths are real paths."""
         homes = (home, *_other_homes(machine, workspace))
         self._homes = tuple(one for one in dict.fromkeys(homes) if one.is_relative_to(workspace))
         self._machine = machine if machine.is_relative_to(workspace) else None
@@ -93,13 +93,13 @@ class Reserved:
         self._guarded = _fold_all(self.startup())
 
     def secrets(self) -> Iterator[Path]:
-        """What is hidden by its name, whether it exists or not."""
+        """Yield the paths that are hidden by name, whether they exist or not."""
         yield from (home / name for home in self._homes for name in _SECRETS)
         if self._machine:
             yield from (self._machine / name for name in _STATE)
 
     def startup(self) -> Iterator[Path]:
-        """What is guarded, whether it exists or not."""
+        """Yield the paths that are guarded, whether they exist or not."""
         names = (*_STARTUP_FILES, *_STARTUP_DIRECTORIES)
         yield from (home / name for home in self._homes for name in names)
         if self._machine:
@@ -107,11 +107,11 @@ class Reserved:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of it lies in the workspace."""
+        """True if no reserved path lies in the workspace."""
         return not (self._homes or self._machine)
 
     def why_hidden(self, real: Path) -> str:
-        """Why a real path must not be read; empty: it may."""
+        """Return why a real path must not be read; empty if it may."""
         if not self._hidden.isdisjoint(_at_or_above(real)):
             return "it holds keys, passwords or a history of the user's"
         if self._machine and _is_private(real, self._machine):
@@ -119,14 +119,14 @@ class Reserved:
         return ""
 
     def why_guarded(self, real: Path) -> str:
-        """Why a real path must not be written without a yes; empty: it may."""
+        """Return why a real path must not be written without approval; empty if it may."""
         if self._guarded.isdisjoint(_at_or_above(real)):
             return ""
         return "what stands there runs at a login or belongs to the system"
 
 
 def find_reserved(workspace: Path) -> Reserved:
-    """What is reserved in a workspace, given by its real path."""
+    """Return the reserved paths of a workspace, which is given by its real path."""
     return _classify(workspace, Path(os.path.realpath(home_of_user())))
 
 
@@ -136,7 +136,7 @@ def _classify(workspace: Path, home: Path) -> Reserved:
 
 
 def kind_of(guarded: Path) -> Literal["file", "directory"]:
-    """What a guarded path would be, were it there."""
+    """Return what a guarded path would be if it existed."""
     return "file" if guarded.name in _STARTUP_FILES else "directory"
 
 
@@ -148,7 +148,7 @@ def _other_homes(machine: Path, workspace: Path) -> Iterator[Path]:
 
 
 def _is_private(real: Path, machine: Path) -> bool:
-    """Whether it lies in the system, and only some may read it: as root, we may read it all."""
+    """Return whether it is a system path that only some users may read: root may read all."""
     names = real.relative_to(machine).parts if real.is_relative_to(machine) else ()
     if not names or names[0] not in _SYSTEM:
         return False
@@ -170,7 +170,7 @@ def _at_or_above(path: Path) -> Iterator[str]:
 
 
 def _fold_all(paths: Iterable[Path]) -> frozenset[str]:
-    """As file systems compare them that ignore case; where one is a link, what it leads to, too."""
+    """Return paths as case-insensitive file systems compare them, and the targets of links."""
     return frozenset(
         str(one).casefold() for path in paths for one in (path, os.path.realpath(path))
     )

@@ -1,11 +1,11 @@
-"""One command in a bash of its own, and the directory it ends in.
+"""One command in its own bash, and the directory it ends in.
 
-The command stands in a file that the shell evaluates, so no quoting, heredoc, length or syntax
-error of it can reach the wrapper around it. Nothing is carried over but the working directory.
+The command is in a file that the shell evaluates. So no quoting, heredoc, length or syntax error
+of it can reach the wrapper around it. Nothing is carried over but the working directory.
 
-A shell waits at its leash, a line on its stdin, before it looks at that file, so it can be started
-before anybody knows its command. It ends by itself when whoever would have let it go is gone. By
-the leash it also tells the directory: nobody but this one command can speak there.
+A shell waits for a line on its stdin before it reads that file, so it can be started before its
+command is known. It ends by itself if the process that would release it is gone. It reports the
+directory through the same socket: only this one command can write there.
 """
 
 import os
@@ -31,10 +31,10 @@ _LET_GO = b"\n"
 _AWAIT = "read -r && unset REPLY && exec {keep}</dev/null || exit 126; SECONDS=0; "
 _EVALUATE = 'exec {fd}<{script} || exit 126; eval "$(<{script})"'
 
-# The directory is noted wherever the shell can end: at exit; after the command, where that took the
-# trap for itself; in `exit`, where it did both. None of it may show under `set -x` or a DEBUG trap,
-# change the status, or touch the command's output for longer than the note takes; and the command
-# may have defined functions of any name.
+# The directory is noted wherever the shell can end: at exit; after the command, if that replaced
+# the trap; in `exit`, if it did both. None of it may show under `set -x` or a DEBUG trap, change
+# the status, or touch the command's output for longer than the note takes. The command may also
+# have defined functions of any name.
 _EVALUATE_AND_NOTE = (
     "trap {trap} EXIT; "
     "exit() {{ {{ {quiet}; [[ $BASH_SUBSHELL -gt 0 ]] || {note}; }} >/dev/null 2>&1; "
@@ -52,7 +52,7 @@ _NOTE = "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; }} >&{fd} ||
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellScript:
-    """A shell for one command, and the file it will read that from."""
+    """A shell for one command, and the file it will read the command from."""
 
     argv: tuple[str, ...]
     command_file: Path
@@ -62,34 +62,34 @@ class ShellScript:
             file.write(command)
 
     def remove(self) -> None:
-        # Gone already, or something else by now: no harm to anybody.
+        # Already gone, or replaced by something else: harmless.
         with suppress(OSError):
             self.command_file.unlink()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellNote:
-    """What a shell told when it ended."""
+    """The report of a shell when it ended."""
 
     directory: str
-    """Where it was; empty: in one that is gone."""
+    """Its last directory; empty if that is gone."""
     has_jobs: bool
-    """Whether something that it had put in the background was running."""
+    """True if a background job of it was running."""
 
 
 class ShellHandle:
-    """Between us and one shell. Closed before that was let go, the shell ends."""
+    """The connection to one shell. If it is closed before `release`, the shell ends."""
 
     def __init__(self) -> None:
         self._ours, self.shell_end = socket.socketpair()
-        """The shell's end becomes its stdin; it is to be closed here once the shell has started."""
+        """The shell's end becomes its stdin. Close it here once the shell has started."""
         self._ours.setblocking(False)
 
     def release(self) -> None:
         self._ours.send(_LET_GO)
 
     def read_note(self) -> ShellNote | None:
-        """Of a shell that has ended; None: it did not tell. Its command may have made it up."""
+        """Return the note of a shell that has ended, None if it sent none. Commands can fake it."""
         try:
             told = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
         except OSError:
@@ -100,13 +100,13 @@ class ShellHandle:
         return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "")
 
     def close(self) -> None:
-        """Not while the shell runs: it would die of telling."""
+        """Close both ends. Not while the shell runs: it would die when it writes its note."""
         self._ours.close()
         self.shell_end.close()
 
 
 def prepare_shell(*, directory: Path, name: str, notes_directory: bool) -> ShellScript:
-    """For a command in a new file of the directory, its path holding the name.
+    """Prepare a shell for a command in a new file of the directory, whose path contains `name`.
 
     A shell that notes its last directory catches signals, and may be slow to die of one.
     """
@@ -121,7 +121,7 @@ def prepare_shell(*, directory: Path, name: str, notes_directory: bool) -> Shell
         script=shlex.quote(str(command_file)),
         fd=MARK_FD,
     )
-    # Without --norc bash takes the other end of a socket for a login from afar.
+    # Without --norc bash takes a socket on stdin for a remote login.
     return ShellScript(
         argv=(find_bash(), "--norc", "-c", wrapper, "bash"), command_file=command_file
     )
@@ -138,7 +138,7 @@ def find_bash() -> str:
 
 
 def encode_command(command: str) -> bytes:
-    """As a shell reads it; ToolError where none can."""
+    """Return the bytes that a shell reads. Raise ToolError if no shell can read them."""
     if "\0" in command:
         at = command.index("\0")
         raise ToolError(

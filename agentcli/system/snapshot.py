@@ -1,7 +1,7 @@
-"""A workspace as it was, kept in a git directory of our own, and what has changed since.
+"""A snapshot of a workspace in a git directory of our own, and the changes since then.
 
-The repository's own git directory is only read: its index, objects, hooks and settings are left
-alone, and none of its settings can make git run anything.
+The repository's own git directory is only read: its index, objects, hooks and settings are not
+touched, and none of its settings can make git run anything.
 """
 
 import shutil
@@ -17,7 +17,7 @@ _REPOSITORY = b"160000 "
 
 class WorkspaceSnapshot:
     def __init__(self, workspace: Path, directory: Path) -> None:
-        """`directory` is made, and holds what the comparison needs. Raises SettingsError."""
+        """Make `directory`, which holds what the comparison needs. Raise SettingsError."""
         self._workspace = workspace
         self._directory = directory
         try:
@@ -29,7 +29,7 @@ class WorkspaceSnapshot:
             ) from error
 
     def patch(self) -> str:
-        """All changes since, as `git apply` takes them. Raises SettingsError."""
+        """Return all changes since then, as `git apply` takes them. Raise SettingsError."""
         patch = self._git("diff", *PLAIN_DIFF, "--binary", self._before, self._tree())
         return patch.decode("utf-8", "replace")
 
@@ -44,7 +44,7 @@ class WorkspaceSnapshot:
         own = self._workspace / ".git"
         if not own.is_dir():
             return
-        # What the repository knows need not be read and written again.
+        # What the repository has already need not be read and written again.
         with suppress(OSError):
             shutil.copyfile(own / "index", self._directory / "index")
         (self._directory / "objects/info/alternates").write_text(f"{own / 'objects'}\n")
@@ -53,7 +53,7 @@ class WorkspaceSnapshot:
         try:
             self._add_all()
         except SettingsError:
-            # An index of a kind we cannot continue; and files that cannot be read are left out.
+            # The index may be of a kind we cannot continue. Files that are unreadable are left out.
             (self._directory / "index").unlink(missing_ok=True)
             with suppress(SettingsError):
                 self._add_all()
@@ -64,7 +64,7 @@ class WorkspaceSnapshot:
         self._git("add", "--all", "--ignore-errors", ".")
 
     def _forget_repositories(self) -> None:
-        """Of what it knows as a repository in here git would ask the state, by its settings."""
+        """Remove inner repositories from the index: git would follow their settings."""
         listed = self._git("ls-files", "--stage", "-z").split(b"\0")
         inner = [entry.partition(b"\t")[2] for entry in listed if entry.startswith(_REPOSITORY)]
         if inner:
@@ -75,7 +75,7 @@ class WorkspaceSnapshot:
 
 
 def _read_ignore_rules(workspace: Path) -> str:
-    """What a repository around the workspace ignores at any depth, beside its own list."""
+    """Return what a repository around the workspace ignores at any depth, beside its own list."""
     lines: list[str] = []
     for folder in (workspace, *workspace.parents):
         # Below the workspace git finds the lists by itself.

@@ -1,8 +1,7 @@
 """Bytes to text and back without the loss of a byte.
 
-`decode` never replaces anything: what it returns encodes to the very bytes it was given. Lines end
-at a newline and nowhere else, so that form feeds, lone carriage returns and the like are ordinary
-characters.
+`decode` never replaces anything: what it returns encodes to the same bytes. Lines end at a newline
+and nowhere else, so form feeds, lone carriage returns and the like are ordinary characters.
 """
 
 import codecs
@@ -16,7 +15,7 @@ Ending = Literal["\n", "\r\n"]
 SNIFFED_BYTES = 8192
 SHOWN_PATH_CHARS = 300
 
-# Every byte means something in it: where Windows-1252 has a hole, the byte's own number.
+# Every byte has a character: if Windows-1252 defines none, the one with the byte's own number.
 _WINDOWS_1252 = "".join(
     bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(256)
 )
@@ -25,7 +24,7 @@ _ONLY_WINDOWS = bytes(range(0x80, 0xA0))
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is the beginning of this one
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose BOM is the beginning of this one
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -33,7 +32,7 @@ _BYTE_ORDER_MARKS = (
 
 
 class NotText(ValueError):
-    """The bytes are no text that could be written back as it was."""
+    """The bytes are not text that could be written back unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +42,19 @@ class Encoding:
 
     @property
     def name(self) -> str:
-        """For models and people."""
+        """The name for models and users."""
         if self.codec in ("latin-1", "windows-1252"):
             return "windows-1252"
         return "utf-8 with BOM" if self.codec == "utf-8" and self.bom else self.codec
 
     def encode(self, text: str) -> bytes:
-        """UnicodeEncodeError for a character the encoding does not have."""
+        """Return the bytes. Raise UnicodeEncodeError for a character the encoding does not have."""
         if self.codec == "windows-1252":
             return self.bom + codecs.charmap_encode(text, "strict", _ITS_BYTES)[0]
         return self.bom + text.encode(self.codec)
 
     def decode(self, data: bytes) -> str:
-        """Of bytes without the mark. UnicodeDecodeError where they do not fit."""
+        """Return the text of bytes without the BOM. Raise UnicodeDecodeError if they do not fit."""
         if self.codec == "windows-1252":
             return codecs.charmap_decode(data, "strict", _WINDOWS_1252)[0]
         return data.decode(self.codec)
@@ -66,7 +65,7 @@ UTF8 = Encoding(codec="utf-8")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splice:
-    """The characters [start, end) of a text are to become `text`."""
+    """A replacement: the characters [start, end) of a text become `text`."""
 
     start: int
     end: int
@@ -74,7 +73,7 @@ class Splice:
 
 
 def splice(text: str, splices: Sequence[Splice]) -> str:
-    """In order, and none over another."""
+    """Apply the splices, which must be in order and must not overlap."""
     pieces: list[str] = []
     kept_from = 0
     for splice in splices:
@@ -84,7 +83,7 @@ def splice(text: str, splices: Sequence[Splice]) -> str:
 
 
 def sniff(head: bytes) -> Encoding:
-    """The likely encoding by the beginning of a file. NotText for binary ones."""
+    """Return the likely encoding by the beginning of a file. Raise NotText for a binary one."""
     for mark, codec in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return Encoding(codec=codec, bom=mark)
@@ -94,7 +93,7 @@ def sniff(head: bytes) -> Encoding:
 
 
 def decode(data: bytes) -> tuple[str, Encoding]:
-    """All of a file, and the encoding that gives the same bytes back."""
+    """Return the text of a whole file, and the encoding that gives the same bytes back."""
     encoding = sniff(data[:SNIFFED_BYTES])
     if encoding.codec.startswith("utf"):
         try:
@@ -107,9 +106,9 @@ def decode(data: bytes) -> tuple[str, Encoding]:
 
 
 def one_byte_encoding(data: bytes) -> Encoding:
-    """Latin-1 as long as nothing shows that it is Windows-1252, which adds to it.
+    """Return Latin-1 unless something shows that it is Windows-1252, which extends it.
 
-    As Latin-1 it will not take a dash or a curly quote, which could be wrong in such a file.
+    Latin-1 rejects a dash or a curly quote, which could be wrong in that file.
     """
     used = data.translate(None, delete=_ONLY_WINDOWS)
     return Encoding(codec="latin-1" if len(used) == len(data) else "windows-1252")
@@ -138,7 +137,7 @@ def set_line_ending(text: str, ending: Ending) -> str:
 
 
 def printable(text: str) -> str:
-    """One line that any screen can show: other characters as backslash escapes."""
+    """Return one line that any screen can show, with other characters as backslash escapes."""
     shown = "".join(char if char.isprintable() else _escape(char) for char in text)
     return shown if len(shown) <= SHOWN_PATH_CHARS else shown[:SHOWN_PATH_CHARS] + "…"
 

@@ -1,7 +1,7 @@
-"""The one root the tools work in: which path a name means, and opening it without leaving the root.
+"""The one root that tools work in: resolves names to paths and opens them inside the root.
 
-`locate` decides on the real path; every open then walks that path from the root's handle and
-follows no link, so that a link swapped in between makes the call fail and never escape.
+`locate` decides by the real path. Every open then walks that path from the root's handle and
+follows no link. So a link swapped in between makes the call fail, and never escape.
 """
 
 import errno
@@ -24,7 +24,7 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.hidden import find_tokens
 from agentcli.types.tools import ErrorKind
 
-# The closest existing path to one that does not exist: bounded work for "Did you mean".
+# Suggestions: the closest existing path to a missing one, with bounded work
 
 
 ENTRIES_LOOKED_AT = 5_000
@@ -33,7 +33,7 @@ _SKIPPED = frozenset({".git", ".agentcli", "node_modules", "__pycache__", ".venv
 
 
 def closest_path(root: Path, given: str) -> str | None:
-    """Below the root, printable. Links are not followed."""
+    """Return the closest path below the root, printable. Links are not followed."""
     parts = [part for part in given.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     if not parts or "\0" in given:
         return None
@@ -42,7 +42,7 @@ def closest_path(root: Path, given: str) -> str | None:
 
 
 def _find_respelling(root: Path, parts: list[str]) -> str | None:
-    """Every component exactly or nearly as given."""
+    """Return a path whose components all are exactly or nearly as given."""
     found: list[str] = []
     for part in parts:
         names = _names(root.joinpath(*found))
@@ -54,7 +54,7 @@ def _find_respelling(root: Path, parts: list[str]) -> str | None:
 
 
 def _find_elsewhere(root: Path, parts: list[str]) -> str | None:
-    """The same name in another directory; the one that shares most of the given path."""
+    """Return the same name in another directory, the one that shares most of the given path."""
     candidates = [path for path in _paths(root) if path.rsplit("/", 1)[-1] == parts[-1]]
     wanted = set(parts)
     return max(candidates, key=lambda path: len(wanted & set(path.split("/"))), default=None)
@@ -71,7 +71,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _paths(root: Path) -> Iterator[str]:
-    """Files breadth first, in a fixed order, up to a limit."""
+    """Yield files breadth first, in a fixed order, up to a limit."""
     waiting = deque([""])
     left = ENTRIES_LOOKED_AT
     while waiting and left > 0:
@@ -97,15 +97,15 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspacePath:
-    """A path that lies in a root, whether anything is there or not."""
+    """A path that lies in a root, whether it exists or not."""
 
     given: str
-    """As the model wrote it, printable."""
+    """The path as the model wrote it, printable."""
     root: Path
     relative: str
-    """Below the root, with slashes and without links; "." for the root itself."""
+    """The path below the root, with slashes and without links; "." for the root itself."""
     writable: bool
-    """In the workspace, not only in a read-only root."""
+    """True in the workspace, False in a read-only root."""
 
     @property
     def path(self) -> Path:
@@ -125,8 +125,8 @@ class Workspace:
         protected: tuple[Path, ...] = (),
         hides: Callable[[Path], bool] | None = None,
     ) -> None:
-        """`protected`: places that are not written, should they be in the workspace.
-        `hides`: which files a search must pass over, as if they were not there."""
+        """`protected` are paths that are not written, even if they are in the workspace.
+        `hides` says which files a search must skip as if they did not exist."""
         self.root = Path(os.path.realpath(root))
         self._reserved = find_reserved(self.root)
         self._is_denied = hides or (lambda path: False)
@@ -135,8 +135,8 @@ class Workspace:
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
 
     def locate(self, given: str) -> WorkspacePath:
-        """What a path means. It need not exist; ToolError when it cannot be in any root, or must
-        not be read."""
+        """Return what a path means. It need not exist. Raise ToolError if it cannot be in any root,
+        or must not be read."""
         shown = printable(given)
         if not given:
             raise ToolError("The path is empty.", kind=ErrorKind.INVALID_INPUT)
@@ -155,12 +155,12 @@ class Workspace:
                     relative=real.relative_to(root).as_posix(),
                     writable=root == self.root,
                 )
-        # "/src/app.py" is often meant from the root of the project.
+        # "/src/app.py" is often meant relative to the root of the project.
         hint = self._hint(given) if given.startswith("/") else ""
         raise ToolError(f"{shown} is outside the workspace.{hint}")
 
     def stat(self, path: WorkspacePath) -> os.stat_result | None:
-        """None: there is nothing, or nothing that a path can go through."""
+        """Return its status; None if it does not exist, or a parent is not a directory."""
         try:
             with self._parent(path) as (folder, name):
                 return folder.stat(name)
@@ -170,7 +170,7 @@ class Workspace:
             raise _refusal(path, error) from error
 
     def open_file(self, path: WorkspacePath) -> int:
-        """A handle for reading. ToolError for anything but a regular file."""
+        """Return a handle for reading. Raise ToolError for anything but a regular file."""
         with self._translate_errors(path), self._parent(path) as (folder, name):
             self._require_regular(path, folder.stat(name))
             handle = folder.open_file(name, os.O_RDONLY)
@@ -187,9 +187,9 @@ class Workspace:
             yield folder
 
     def replace(self, path: WorkspacePath, data: bytes, *, expected: bytes | None) -> ReplacedFile:
-        """Put `data` where `expected` is, all or nothing. None: create, with parent directories.
+        """Replace `expected` by `data`, all or nothing. None creates the file and its parents.
 
-        ToolError when the place may not be written, or holds anything but what was expected.
+        Raise ToolError if the path may not be written, or does not hold what was expected.
         """
         self.require_writable(path)
         *parents, name = path.parts or (".",)
@@ -217,7 +217,7 @@ class Workspace:
         return bool(self._reserved.why_hidden(real)) or self._is_denied(path)
 
     def _is_protected(self, path: Path) -> bool:
-        """Of a path in the workspace. What a protected place lies in may be written beside it."""
+        """Return whether a path in the workspace is protected. Its siblings may be written."""
         named = is_protected(self.root, path.relative_to(self.root).parts)
         return named or self._is_held(path)
 
@@ -225,7 +225,7 @@ class Workspace:
         return any(path.is_relative_to(place) for place in self._protected)
 
     def find_near(self, given: str) -> str | None:
-        """The closest existing path to one that does not exist, if any is close."""
+        """Return the closest existing path to one that does not exist, if any is close."""
         return closest_path(self.root, given)
 
     def no_such_file(self, path: WorkspacePath) -> ToolError:
@@ -233,7 +233,7 @@ class Workspace:
         return ToolError(f"No such file: {path.given}.{hint}")
 
     def _names_as_given(self, located: WorkspacePath) -> tuple[str, ...]:
-        """The names below the root before links were followed, as far as they were given."""
+        """Return the names below the root before links were followed, as far as they were given."""
         path = PurePath(located.given)
         if path.is_absolute():
             return path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
@@ -260,13 +260,13 @@ class Workspace:
 
     @contextmanager
     def _parent(self, path: WorkspacePath) -> Iterator[tuple[Folder, str]]:
-        """The opened directory a place is in, and its name there."""
+        """Open the parent directory of a path; yield it with the path's name there."""
         *parents, name = path.parts or (".",)
         with descend(path.root, parents) as folder:
             yield folder, name
 
     def _require_still_allowed(self, path: WorkspacePath, folder: Folder) -> None:
-        """A directory may have been moved since it was located: look where it is, once opened."""
+        """Raise if the directory was moved after it was located: check its path, once opened."""
         real = folder.location()
         if real is None:
             return
@@ -282,7 +282,7 @@ class Workspace:
 
     @contextmanager
     def _translate_errors(self, path: WorkspacePath) -> Iterator[None]:
-        """The system's refusals as sentences."""
+        """Turn the system's errors into sentences."""
         try:
             yield
         except (FileNotFoundError, NotADirectoryError):

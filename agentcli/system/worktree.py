@@ -1,7 +1,7 @@
-"""Where a repository stands: its branch, read from its files, and its changes, asked of git.
+"""The state of a repository: its branch, read from its files, and its changes, from git.
 
-The branch costs a few reads of small files. git is asked in the background and never waited for,
-and none of what the repository sets for it is run.
+The branch costs a few reads of small files. git runs in the background and is never waited for,
+and nothing that the repository configures for it is run.
 """
 
 import re
@@ -27,13 +27,13 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 def abbreviate(name: str, limit_chars: int = NAME_CHARS) -> str:
-    """A name that anybody may have chosen, as a few harmless characters."""
+    """Shorten a name that anybody may have chosen to a few harmless characters."""
     shown = show_controls(name).replace("\n", " ")
     return shown if len(shown) <= limit_chars else shown[: limit_chars - 1] + "…"
 
 
 def find_branch(folder: Path) -> str:
-    """`branch main` or `commit 1a2b3c4d5e6f`; empty where there is no repository."""
+    """Return `branch main` or `commit 1a2b3c4d5e6f`; empty if there is no repository."""
     head = next((head for head in map(_head, _repository_paths(folder)) if head is not None), "")
     if on_branch := _ON_BRANCH.fullmatch(head):
         return f"branch {abbreviate(on_branch[1])}"
@@ -42,12 +42,12 @@ def find_branch(folder: Path) -> str:
 
 @lru_cache(maxsize=4)
 def _repository_paths(folder: Path) -> tuple[Path, ...]:
-    """Where its repository may be. The same is asked before every request of a session."""
+    """Return where its repository may be. Cached: it is asked before every request of a session."""
     return tuple(place / ".git" for place in (folder, *folder.parents))
 
 
 def _head(git: Path) -> str | None:
-    """None: there is no such directory, nor a file that names one."""
+    """Return the line in HEAD; None if there is no such directory, nor a file that names one."""
     try:
         if not stat.S_ISDIR(git.stat().st_mode):
             git = git.parent / _first_line(git).removeprefix("gitdir: ")
@@ -64,7 +64,7 @@ def _first_line(path: Path) -> str:
 
 
 class UncommittedChanges:
-    """The paths that differ from the last commit, known some time after they were asked for."""
+    """The paths that differ from the last commit, known some time after they were requested."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -72,20 +72,20 @@ class UncommittedChanges:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
         self.known: tuple[str, ...] | None = None
-        """None: not yet, or never. Each with its two letters before it: `?? new.py`."""
+        """None if not known yet, or never. Each path follows its two letters: `?? new.py`."""
 
     def request(self) -> None:
         threading.Thread(target=self.load, daemon=True).start()
 
     def close(self) -> None:
-        """Nothing that was started is left running."""
+        """Leave nothing running that was started."""
         with self._lock:
             self._is_closed = True
             if self._process is not None:
                 self._process.kill()
 
     def load(self) -> None:
-        """Sets `known`; takes as long as git does."""
+        """Set `known`. Takes as long as git does."""
         with (
             suppress(OSError, SettingsError, subprocess.TimeoutExpired),
             prepare_git(*_STATUS, cwd=self._folder, timeout_s=PATIENCE_S) as (command, env),
@@ -95,7 +95,7 @@ class UncommittedChanges:
                 self._follow(process)
 
     def _follow(self, process: "subprocess.Popen[bytes]") -> None:
-        """Raises TimeoutExpired, and leaves nothing running."""
+        """Wait for git and set `known`. Raise TimeoutExpired, and leave nothing running."""
         try:
             said, _ = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
-"""The answer of a turn, put together from its replies: the one place that says what belongs to it.
+"""The answer of a turn, joined from its replies. Only this module decides what belongs to it.
 
-A reply that stopped at the output limit, or paused, is continued by the next one: the answer is all
-of its parts in order, joined exactly as the model wrote them.
+The next reply continues one that paused or stopped at the output limit. The answer is all of its
+parts in order, joined exactly as the model wrote them.
 """
 
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ CONTINUED = ("length", "paused")
 
 
 class AnswerParts:
-    """Listens to a session."""
+    """A listener that collects the answer from a session's events."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.last_said = ""
-        """The latest reply that is not blank, with all that it continues."""
+        """The latest reply that is not blank, with everything that it continues."""
         self._before = ""
-        """What the latest reply continues."""
+        """The text that the latest reply continues."""
         self._latest = ""
         self._has_calls = False
         self._stop = ""
@@ -31,7 +31,7 @@ class AnswerParts:
             case TurnStarted():
                 self._before, self._latest, self._has_calls, self._stop = "", "", False, ""
             case ContextNote(why=NoteReason.WRAP_UP) if self._is_continued:
-                # A last word is a paragraph of its own, behind what it interrupts.
+                # A last word is a paragraph of its own, after the text that it interrupts.
                 self._latest += "\n\n"
             case ModelReplied(message=message):
                 self._add(message)
@@ -40,7 +40,7 @@ class AnswerParts:
 
     @property
     def whole(self) -> str:
-        """The latest reply with all that it continues, whether or not it makes calls."""
+        """The latest reply with everything that it continues, even if it makes calls."""
         return self._before + self._latest
 
     @property
@@ -55,11 +55,11 @@ class AnswerParts:
     def _add(self, message: AssistantMessage) -> None:
         if self._is_continued:
             self._before = self.whole
-        elif self._stop != "error":  # the next one is given in its place
+        elif self._stop != "error":  # after an error the next reply replaces this one
             self._before = ""
         self._latest = message.text
         self._has_calls = bool(message.tool_calls)
-        # With calls it was no answer yet, and a call that was cut off is made again.
+        # A reply with calls is no answer yet, and a call that was cut off is made again.
         self._stop = "end" if message.tool_calls or message.cut_off else message.stop
         if self.whole.strip():
             self.last_said = self.whole

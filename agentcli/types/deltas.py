@@ -1,4 +1,4 @@
-"""What is shown while it happens and then forgotten: losing a delta loses nothing."""
+"""Deltas: events that are shown while they happen and not stored. Losing one loses nothing."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDelta:
-    """A tool call's arguments are arriving. Nothing of it may run yet."""
+    """A part of a tool call's arguments. Nothing of the call may run yet."""
 
     call_id: str
     name: str
@@ -30,7 +30,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProgress:
-    """Live output of a running tool, for people."""
+    """Live output of a running tool, for the user."""
 
     call_id: str
     text: str
@@ -38,7 +38,7 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptBrokenOff:
-    """An attempt that a provider had taken on gave no reply. Whoever asked records what it used."""
+    """A provider accepted an attempt but gave no reply. The caller records what it used."""
 
     usage: Usage
 
@@ -56,7 +56,7 @@ class RetryDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnded:
-    """A command in the background is over. The model is told of it before its next step."""
+    """A background command ended. The model gets a context note before its next step."""
 
     pid: int
     how: str
@@ -74,7 +74,7 @@ Delta: TypeAlias = (
 
 
 def join_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:
-    """The same in fewer pieces: what came together need not be shown token by token."""
+    """Join neighbouring deltas of the same kind, so that fewer pieces have to be shown."""
     for _, group in groupby(deltas, key=_merge_key):
         first, *more = group
         text = "".join(map(_delta_text, (first, *more)))

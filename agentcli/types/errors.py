@@ -1,13 +1,13 @@
 """The two trees of errors, by who can act on them, and the table of exit codes.
 
     ToolError               the model can act: becomes an error result, never leaves dispatch
-    AgentError              the person can act: two lines on stderr and an exit code
+    AgentError              the user can act: two lines on stderr and an exit code
       UsageError            2   the command line is wrong
-      SettingsError         3   settings, credentials, workspace or disk need the person
-        RecordError         3   what happened cannot be recorded
-      WireError             3, 4, 6 or 8   no usable reply, by its kind
+      SettingsError         3   settings, credentials, workspace or disk need the user
+        RecordError         3   an event cannot be recorded
+      ProviderError         3, 4, 6 or 8   no usable reply, by its kind
 
-Anything else that is raised is a bug: it travels to `__main__`, which exits with 1.
+Any other exception is a bug: it reaches `__main__`, which exits with 1.
 """
 
 from enum import IntEnum, StrEnum
@@ -76,11 +76,11 @@ _STATUS_OF_EXIT: dict[Exit, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """How a run ended: the one value behind the exit code, the JSON result and the last record."""
+    """The outcome of a run: the value behind the exit code, the JSON result and the last record."""
 
     ending: Ending
     message: str = ""
-    """Why, for people, where the ending alone does not say it."""
+    """The reason, for the user, if the ending alone does not say it."""
     hint: str = ""
 
     @property
@@ -109,7 +109,7 @@ class ToolError(Exception):
 
 
 class AgentError(Exception):
-    """What happened, and in `hint` how to fix it: one command where there is one."""
+    """An error that the user can fix. `hint` says how, with one command if there is one."""
 
     ending = Ending.INTERNAL
 
@@ -135,11 +135,11 @@ class SettingsError(AgentError):
 
 
 class RecordError(SettingsError):
-    """A fact cannot be recorded: nothing may go on."""
+    """A fact cannot be recorded, so nothing may go on."""
 
 
 class ProviderErrorKind(StrEnum):
-    """Why there is no reply, as far as it decides what happens next."""
+    """The reason why there is no reply, as far as it decides what happens next."""
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
     MODEL = "model"  # no such model, or it cannot do what is asked
@@ -149,8 +149,8 @@ class ProviderErrorKind(StrEnum):
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"  # network, overload, server fault, after all retries
     CUT = "cut"  # the stream ended before the reply did
-    COST_CAP = "cost_cap"  # not sent: it could have cost more than the person allows
-    TOKEN_CAP = "token_cap"  # not sent: it could have taken more tokens than the person allows
+    COST_CAP = "cost_cap"  # not sent: it could have cost more than the user allows
+    TOKEN_CAP = "token_cap"  # not sent: it could have taken more tokens than the user allows
 
 
 class ProviderError(AgentError):

@@ -1,7 +1,7 @@
-"""What happens: facts, which are kept, and deltas, which are only shown.
+"""Events: facts, which are stored, and deltas, which are only shown.
 
 The screen, the log, the history sent to a model, replay and triage are all readings of the same
-facts. A fact is past tense and never changes; a delta may be lost without loss.
+facts. A fact is in the past tense and never changes. A delta may be dropped without loss.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from agentcli.types.messages import AssistantMessage, Content, Json, ToolCall, U
 from agentcli.types.tools import Effect, ToolResult
 from agentcli.types.verdicts import Verdict
 
-# Facts about a run without a person: what was done to see whether the task is done.
+# Facts about a run without a user: how it was checked that the task is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """A command of the person's was run to see whether the task is done."""
+    """A command of the user was run to check whether the task is done."""
 
     command: str
     exit_code: int | None
-    """None: it was killed, or stopped at its time limit."""
+    """None if it was killed, or stopped at its time limit."""
     output: str
-    """As a command's result reads for the model: bounded, its last line says how it ended."""
+    """The output as the model reads it: bounded, and its last line says how the command ended."""
     attempt: int = 1
     duration_s: float = 0.0
     log_path: str = ""
@@ -38,12 +38,12 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChecked:
-    """The final answer was held against the form it must have."""
+    """The final answer was checked against the form it must have."""
 
     problem: str = ""
-    """What is wrong with it; empty: nothing."""
+    """The fault in the answer; empty if there is none."""
     value: Json = None
-    """The answer as data, where nothing is wrong."""
+    """The answer as data, if it has no fault."""
     type: Literal["answer_checked"] = "answer_checked"
 
 
@@ -52,7 +52,7 @@ ClaimVerdict = Literal["supported", "not_supported", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A sentence of the final answer that can be held against what is recorded."""
+    """A sentence of the final answer that can be checked against the log."""
 
     text: str
     about: Literal["tests", "command", "file"]
@@ -67,7 +67,7 @@ class ClaimsChecked:
 
 
 class Ending(StrEnum):
-    """Every way a turn or a run can end. The exit code of each stands in `types/errors.py`."""
+    """Every way a turn or a run can end. `types/errors.py` has the exit code of each."""
 
     DONE = "done"
     DENIED = "denied"
@@ -101,13 +101,13 @@ class SessionStarted:
     mode: str
     tools: tuple[str, ...]
     tools_sha256: str
-    """Of everything declared to the model about its tools."""
+    """The hash of everything declared to the model about its tools."""
     type: Literal["session_started"] = "session_started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResumed:
-    """A process took the session up again: what it says holds from here on."""
+    """A process resumed the session. Its values apply from here on."""
 
     session: str
     version: str
@@ -117,19 +117,19 @@ class SessionResumed:
     tools: tuple[str, ...]
     tools_sha256: str
     repaired: tuple[str, ...] = ()
-    """What the process before had left open, in sentences for people."""
+    """Sentences for the user on what the previous process left open."""
     type: Literal["session_resumed"] = "session_resumed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionForked:
-    """Everything before is another session's: copied, not continued."""
+    """Everything before belongs to another session: copied, not continued."""
 
     session: str
-    """The new one."""
+    """The id of the new session."""
     origin: str
     at_seq: int
-    """The last record that was taken over."""
+    """The last record that was copied."""
     type: Literal["session_forked"] = "session_forked"
 
 
@@ -141,7 +141,7 @@ class SessionNamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged:
-    """The person let calls do more, or less, from here on."""
+    """The user let calls do more, or less, from here on."""
 
     mode: str
     type: Literal["mode_changed"] = "mode_changed"
@@ -163,16 +163,16 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnWithdrawn:
-    """The last turn's message was never answered and is the person's again, to send or to change.
+    """The last turn's message was never answered. The user has it back, to send or to change.
 
-    The model is not told of it any more.
+    The model does not see it any more.
     """
 
     type: Literal["turn_withdrawn"] = "turn_withdrawn"
 
 
 class NoteReason(StrEnum):
-    """What the model is told something for. `docs/reference/log.md` says when each of them is."""
+    """The reason for a context note. `docs/reference/log.md` says when each of them occurs."""
 
     USER = "person"
     SHELL = "user ran"
@@ -195,46 +195,46 @@ class NoteReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextNote:
-    """Said to the model in the middle of a turn: by the runtime, or by the person with files."""
+    """A note to the model during a turn: from the runtime, or from the user with files."""
 
     text: str
     why: NoteReason | str
-    """A plain string in what is read back: another version may have had other reasons."""
+    """A plain string when read from a log: another version may have had other reasons."""
     attached: Content = ()
     type: Literal["told"] = "told"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned:
-    """Something the person should know, though nothing failed."""
+    """Something the user should know, though nothing failed."""
 
     code: str
-    """For programs: model.unknown, cache.missed."""
+    """A code for programs, such as model.unknown or cache.missed."""
     message: str
     type: Literal["warned"] = "warned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAttached:
-    """The person sent something from elsewhere along with the message that comes next."""
+    """The user sent something from elsewhere along with the next message."""
 
     name: str
     origin: str
-    """Whose text it is."""
+    """The origin of the text: whose it is."""
     size_bytes: int
     type: Literal["attached"] = "attached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAsked:
-    """A server asked the person something. What they typed is not kept."""
+    """A server asked the user something. The values typed are not stored."""
 
     server: str
     kind: Literal["form", "url", "tools"]
     message: str
     answer: Literal["accept", "decline", "cancel"]
     fields: tuple[str, ...] = ()
-    """What it wanted to know."""
+    """The names of the fields it asked for."""
     type: Literal["server_asked"] = "server_asked"
 
 
@@ -243,9 +243,9 @@ class ModelReplied:
     message: AssistantMessage
     duration_s: float = 0.0
     cost_usd: float | None = None
-    """None: the price is not known."""
+    """None if the price is not known."""
     retries: int = 0
-    """How often it was sent again before this reply came."""
+    """The number of times the request was sent again before this reply came."""
     type: Literal["model_replied"] = "model_replied"
 
 
@@ -261,13 +261,13 @@ class ModelFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensSpent:
-    """A provider was asked, and no other fact says what that used."""
+    """A request to a provider used tokens that no other fact counts."""
 
     why: Literal["broken_off", "opinion"]
-    """An attempt that gave no reply, or a model's opinion on a call."""
+    """An attempt that gave no reply, or a model's evaluation of a call."""
     usage: Usage
     cost_usd: float | None
-    """None: the price is not known."""
+    """None if the price is not known."""
     type: Literal["tokens_spent"] = "tokens_spent"
 
 
@@ -275,9 +275,9 @@ class TokensSpent:
 class TrimmedResult:
     call_id: str
     text: str
-    """What stands in its place: a line that says where all of it is, or as much as fits."""
+    """The text that replaces the result: a line that says where it is, or as much as fits."""
     last_line: int = 0
-    """Of a file that was read: the last line that is still there; 0: none."""
+    """For a file that was read, the last line that is still there; 0 if none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,14 +291,14 @@ class ResultsTrimmed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """The conversation until here is told by a summary. What the person said stays verbatim."""
+    """A summary replaces the conversation until here. The user's messages stay verbatim."""
 
     summary: str
     tokens_before: int
     left_out: int = 0
-    """How many of the person's messages, from the second on, are told by the summary as well."""
+    """The number of user messages, from the second on, that the summary replaces as well."""
     keeps_new: bool = False
-    """What no request had carried yet stays as it is, behind the summary."""
+    """True if what no request had carried yet stays unchanged, after the summary."""
     usage: Usage = Usage()
     cost_usd: float | None = None
     type: Literal["compacted"] = "compacted"
@@ -306,17 +306,17 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Everything that was trimmed or summarised is told in full again."""
+    """Everything that was trimmed or summarised is sent in full again."""
 
     type: Literal["restored"] = "restored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallJudged:
-    """Written before the call runs: an executed call without one cannot exist."""
+    """The verdict on a call. Recorded before the call runs: no call is executed without one."""
 
     call: ToolCall
-    """As it will run: with the verdict's arguments where it was modified."""
+    """The call as it will run: with the verdict's arguments if it was modified."""
     effect: Effect
     verdict: Verdict
     type: Literal["call_judged"] = "call_judged"
@@ -331,43 +331,43 @@ class CallFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRan:
-    """Something looked at a call, at its output, or at the start or end of a turn or session."""
+    """A hook looked at a call, at its output, or at the start or end of a turn or session."""
 
     hook: str
     decision: Literal["observed", "allowed", "asked", "transformed", "rejected", "failed"]
     event: str = "PostToolUse"
     call_id: str = ""
-    """Empty where it is about no call."""
+    """Empty if it is about no call."""
     reason: str = ""
     type: Literal["hook_ran"] = "hook_ran"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
-    """What a call changed in the workspace, kept so that it can be taken back."""
+    """The changes of a call in the workspace, stored so that they can be undone."""
 
     call_id: str
     before: str
     after: str
-    """Ids of the states in the workspace's kept states: of the files it named, or of everything."""
+    """Ids of stored states of the workspace: of the files the call named, or of everything."""
     paths: tuple[str, ...]
     paths_total: int
     not_kept: tuple[str, ...] = ()
-    """Changed too, but too large or not to be read: this cannot be taken back."""
+    """Paths that changed too, but were too large or unreadable: they cannot be undone."""
     type: Literal["checkpointed"] = "checkpointed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """The person took back what calls changed, or (`redo`) what the undo `of` took."""
+    """The user undid what calls changed, or (`redo`) reverted the undo with the id `of`."""
 
     id: str
     action: Literal["undo", "redo"]
     numbers: tuple[int, ...]
-    """Which changes of the session, counted from 1 in the order of their `checkpointed`."""
+    """The session's changes it applies to, counted from 1 in the order of their `checkpointed`."""
     before: str
     after: str
-    """Ids of the states of the files it changed: taking this back is the way to redo it."""
+    """Ids of the states of the changed files. Going back from `after` to `before` is the redo."""
     paths: tuple[str, ...]
     conflicts: tuple[str, ...] = ()
     of: str = ""
@@ -378,7 +378,7 @@ class Undone:
 class TurnEnded:
     ending: Ending
     message: str = ""
-    """Why, for people, where the ending alone does not say it."""
+    """The reason, for the user, if the ending alone does not say it."""
     hint: str = ""
     type: Literal["turn_ended"] = "turn_ended"
 
@@ -387,7 +387,7 @@ class TurnEnded:
 class SessionEnded:
     exit_code: int
     ending: Ending | None = None
-    """What the exit code stands for; None: a session with a person, who left it."""
+    """The meaning of the exit code; None for an interactive session that the user left."""
     message: str = ""
     hint: str = ""
     type: Literal["session_ended"] = "session_ended"

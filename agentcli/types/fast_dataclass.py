@@ -1,9 +1,9 @@
-"""`dataclass`, made in a quarter of the time, for the many small values on the way to a request.
+"""`dataclass` at a quarter of the cost, for the many small classes needed before a request.
 
 The standard one writes and compiles up to six methods for every class, which takes 0.7 ms. Here
-`__init__` alone is compiled, and not before it is called; the others are the same functions for all
-classes. To a type checker it is the standard one, and to the standard library its classes are
-dataclasses like others.
+only `__init__` is compiled, and not before its first call. The other methods are the same functions
+for all classes. A type checker sees the standard decorator, and the standard library sees ordinary
+dataclasses.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, slots: bool, kw_only: bool, frozen: bool = False) -> Any:
-        """Two hold for every record, and are said for the type checker to know."""
+        """Return the decorator. `slots` and `kw_only` must be True, for the type checker."""
         if not (slots and kw_only):
             raise TypeError("a record has slots, and takes keywords only")
         return partial(_make_dataclass, shared=_FROZEN if frozen else _MUTABLE)
@@ -24,7 +24,7 @@ else:
 
 def _make_dataclass(cls: type, *, shared: dict[str, Any]) -> Any:
     own = {**vars(cls)}
-    cls.__doc__ = cls.__doc__ or cls.__name__  # or else a signature is worked out for it
+    cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise dataclasses computes a signature for it
     plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)
     made: Any = plain(cls)
     for name, method in (("__init__", _LazyInit(made)), *shared.items()):
@@ -34,7 +34,7 @@ def _make_dataclass(cls: type, *, shared: dict[str, Any]) -> Any:
 
 
 class _LazyInit:
-    """Makes way for the real one: of most classes no value is made before the first request."""
+    """Compiles the real `__init__` on first use: most classes have no value before a request."""
 
     def __init__(self, cls: Any) -> None:
         self._cls = cls
@@ -45,7 +45,7 @@ class _LazyInit:
 
 
 def _compile_init(cls: Any) -> Any:
-    """Written out, because it is called for every value there is."""
+    """Return an `__init__` written out as code, because it is called for every value."""
     scope: dict[str, Any] = {"put": object.__setattr__, "missing": MISSING}
     fields = dataclasses.fields(cls)
     parameters, lines = ["self", *("*" for _ in fields[:1])], ["    pass\n"]

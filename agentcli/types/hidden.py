@@ -1,4 +1,4 @@
-"""The token that stands for a hidden value, wherever the model, the user or the log sees a text."""
+"""The token that replaces a hidden value in every text that the model, the user or the log gets."""
 
 import re
 
@@ -10,7 +10,7 @@ NOTE = (
     "[«secret:...» stands for a value that is hidden from you. Keep it as it is where you write "
     "the file that holds it: the value is put back.]"
 )
-"""For the model, once, with the first result that has a token in it."""
+"""The note for the model, sent once, with the first result that contains a token."""
 
 
 def make_token(digest: str) -> str:
@@ -25,5 +25,5 @@ def find_tokens(text: str) -> list[str]:
 
 
 def replace_tokens(text: str, values: dict[str, str]) -> str:
-    """Put values in the place of tokens; a token that has none stays."""
+    """Replace tokens by their values; a token without a value stays."""
     return re.sub(_TOKEN, lambda token: values.get(token[0], token[0]), text)

@@ -1,6 +1,6 @@
-"""What is said: the neutral vocabulary of a conversation, whatever protocol carries it.
+"""Messages: the neutral vocabulary of a conversation, whatever protocol carries it.
 
-Pure values. A provider's private data lives in `Echo` and is read by its own dialect only.
+Pure values. A provider's private data is in `Echo`, and only its own dialect reads it.
 """
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -51,7 +51,7 @@ class ToolCall:
     """Echoed verbatim in the result."""
     name: str
     input: Json
-    """A mapping. A string where a mapping was due: the arguments were not JSON."""
+    """A mapping; a string if the arguments were not JSON."""
     caller: str | None = None
     """The id of the program that made this call, for programmatic calling."""
     echo: Echo | None = None
@@ -60,7 +60,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opaque:
-    """A block we do not understand but must send back in its place."""
+    """A block that we do not understand but must send back at the same position."""
 
     echo: Echo
     type: Literal["opaque"] = "opaque"
@@ -91,7 +91,7 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     is_estimate: bool = False
-    """Whether the provider did not say all of it, and the rest is our count of what we saw."""
+    """True if the provider did not report all of it, and the rest is our own count."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -122,11 +122,11 @@ class AssistantMessage:
     model: str
     usage: Usage = Usage()
     stop_detail: str = ""
-    """Why it stopped, in the provider's words: a refusal's category, the name of a limit."""
+    """The reason why it stopped, in the provider's words: a refusal's category, a limit's name."""
     cut_off: tuple[str, ...] = ()
-    """The tools of calls that were not whole when the reply ended: they are not in it."""
+    """The tools of calls that were incomplete when the reply ended; `content` has no such call."""
     echo: Echo | None = None
-    """What belongs to the reply as a whole, such as the id that continues it on the server."""
+    """Data of the reply as a whole, such as the id that continues it on the server."""
     role: Literal["assistant"] = "assistant"
 
     @property

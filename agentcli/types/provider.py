@@ -1,4 +1,4 @@
-"""How a model is asked: one request, one reply, whatever the protocol."""
+"""The interface to a model: one request, one reply, whatever the protocol."""
 
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
@@ -16,20 +16,21 @@ ToolChoice: TypeAlias = Literal["auto", "required", "none"] | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything a model is told. Between two steps of a session only `messages` grows."""
+    """Everything sent to a model. Between two steps of a session only `messages` grows."""
 
     model: str
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     deferred: tuple[ToolSpec, ...] = ()
-    """Those that can be found. What was found is in `tools` too, for who cannot load it later."""
+    """Tools that a search can find. If a provider cannot load late, found ones are in
+    `tools` too."""
     tool_choice: ToolChoice = "auto"
     parallel: bool = True
-    """Whether the model may make several calls in one reply."""
+    """True if the model may make several calls in one reply."""
     output_limit_tokens: int | None = None
     answer_schema: Json = None
-    """What the reply's text must be JSON of, where the model can be held to it."""
+    """The JSON Schema of the reply's text, if the model can be held to one."""
     effort: str | None = None
     session: str = ""
     """Groups the requests of one conversation, for providers that route their cache by a key."""
@@ -37,18 +38,18 @@ class Request:
 
 OnDelta: TypeAlias = Callable[[Delta], None]
 Price: TypeAlias = Callable[[Usage], float | None]
-"""What so many tokens cost in USD; None: it is not known."""
+"""A function that returns the cost in USD of some usage; None if it is not known."""
 
 
 class ModelProvider(Protocol):
-    """A model that can be asked."""
+    """A model that answers requests."""
 
     async def send(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
-        """Raises WireError. Never returns a message with half a tool call in it."""
+        """Return the reply, never one with half a tool call in it. Raise ProviderError."""
         ...
 
     async def close(self) -> None: ...
 
 
 ProviderWrapper: TypeAlias = Callable[[ModelProvider], ModelProvider]
-"""Puts around a wire what may lower or refuse a request before it is sent."""
+"""A function that wraps a provider in one that may reduce or refuse a request before it is sent."""

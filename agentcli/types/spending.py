@@ -1,6 +1,6 @@
-"""What was used and what it cost, added up from facts: the only place that knows which facts cost.
+"""Tokens used and their cost, added up from facts. Only this module knows which facts cost.
 
-Every figure of tokens and money that a person or a program is shown is a sum of `spent_on`.
+Every figure of tokens and money shown to a user or a program is a sum of `compute_spending`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,13 +23,13 @@ from agentcli.types.words import pluralize
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     requests: int = 0
-    """Those that were answered, be it in part."""
+    """Requests that were answered, at least in part."""
     broken_off: int = 0
-    """Attempts that a provider took on and did not answer."""
+    """Attempts that a provider accepted and did not answer."""
     usage: Usage = Usage()
     known_usd: float = 0.0
     unpriced: int = 0
-    """How many of them have a price that is not known."""
+    """The number of requests and attempts without a known price."""
 
     def __add__(self, other: "Spending") -> "Spending":
         return Spending(
@@ -42,7 +42,7 @@ class Spending:
 
     @property
     def cost_usd(self) -> float | None:
-        """None: the price of some of it is not known."""
+        """The total cost; None if the price of a part is not known."""
         return None if self.unpriced else self.known_usd
 
     @property
@@ -51,12 +51,12 @@ class Spending:
 
     @property
     def estimate_prefix(self) -> str:
-        """Before every sum of money, where a part of it is estimated."""
+        """The word before every sum of money that is partly estimated."""
         return "about " if self.is_estimate else ""
 
     @property
     def cost_text(self) -> str:
-        """For people."""
+        """The cost as text for the user."""
         known = f"{self.estimate_prefix}${self.known_usd:.4f}"
         if not self.unpriced:
             return known
@@ -65,7 +65,7 @@ class Spending:
 
     @property
     def request_summary(self) -> str:
-        """How often, for people: `3 requests`, `1 request, 2 attempts broken off`."""
+        """The number of requests, for the user: `1 request, 2 attempts broken off`."""
         broken = f", {pluralize(self.broken_off, 'attempt')} broken off" if self.broken_off else ""
         return pluralize(self.requests, "request") + broken
 
@@ -99,7 +99,7 @@ def sum_spending(events: Iterable[Event]) -> Spending:
 
 
 def own_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Return what happened in a session itself, without what a fork took over from its origin."""
+    """Return the facts of the session itself, without those a fork copied from its origin."""
     for index in reversed(range(len(facts))):
         if isinstance(facts[index], SessionForked):
             return facts[index:]
@@ -109,7 +109,7 @@ def own_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
 def _count_reply(reply: ModelReplied) -> Spending:
     usage, cost_usd = reply.message.usage, reply.cost_usd
     if reply.message.stop == "cancelled" and cost_usd is None and usage == Usage():
-        # Logs had nothing to say of replies that were interrupted.
+        # Older logs recorded no usage for replies that were interrupted.
         return Spending(requests=1, usage=Usage(is_estimate=True))
     return _build_spending(usage, cost_usd, requests=1)
 

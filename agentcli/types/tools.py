@@ -1,7 +1,7 @@
-"""What can be done: tools, their calls' effects, and results whose two halves never mix.
+"""Tools, the effects of their calls, and results whose two halves never mix.
 
-`content` is bounded text for the model. `details` is typed fact for people. Nothing is shown to a
-person by parsing what the model got, and nothing of `details` is ever sent to a model.
+`content` is bounded text for the model. `details` is typed data for the user. Nothing is shown to
+the user by parsing what the model got, and nothing of `details` is ever sent to a model.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from agentcli.types.messages import Image, Json, Text, Usage
 
 
 class Effect(StrEnum):
-    """What one call does to the world. It belongs to the call, not to the tool."""
+    """The effect of one call on the world. It belongs to the call, not to the tool."""
 
     READ = "read"
     WRITE = "write"
@@ -41,24 +41,24 @@ class ToolSpec:
     description: str
     schema: Json
     source: str = "built-in"
-    """Where it comes from, for people: built-in, plugin NAME, mcp SERVER."""
+    """The origin of the tool, for the user: built-in, plugin NAME, mcp SERVER."""
     deferred: bool = False
     grammar: str = ""
-    """In Lark, of the one text the tool takes, for models that can be held to it."""
+    """The grammar, in Lark, of the tool's one text argument, for models that can be held to it."""
 
 
 LineRanges: TypeAlias = tuple[tuple[int, int], ...]
-"""First and last line of each stretch, counted from 1, in order and apart."""
+"""First and last line of each range, counted from 1, in order and not adjacent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFile:
-    """What the model knows of a file after it wrote to it."""
+    """The model's knowledge of a file after it wrote to it."""
 
     path: str
     sha256: str
     lines: LineRanges = ()
-    """That it was shown whole, or wrote itself."""
+    """The lines that the model was shown uncut, or wrote itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +72,13 @@ class Diff:
     created: bool = False
     first_line: int = 0
     last_line: int = 0
-    """Where the new text stands; 0 for a whole file."""
+    """The position of the new text; 0 for a whole file."""
     matched_by: str = "exact"
-    """How old_text was found: exact, or the tolerance that was needed."""
+    """The way old_text was found: exact, or the tolerance that was needed."""
     encoding: str = "utf-8"
     notes: tuple[str, ...] = ()
     sha256: str = ""
-    """Of the bytes now on disk."""
+    """The hash of the bytes now on disk."""
     known: tuple[KnownFile, ...] = ()
     """Each file that was written, and what the model knows of it now."""
     type: Literal["diff"] = "diff"
@@ -97,15 +97,15 @@ class Command:
     output_bytes: int = 0
     output_lines: int = 0
     shown_lines: int = 0
-    """How many of them the model saw."""
+    """The number of output lines that the model saw."""
     head: str = ""
     tail: str = ""
-    """The first and last lines, for a card; empty tail: head is all of it."""
+    """The first and last lines, for a card. If `tail` is empty, `head` is all of the output."""
     log_path: str = ""
-    """Every byte it printed."""
+    """The file with every byte it printed."""
     background_pid: int | None = None
     was_moved: bool = False
-    """To the background, by a person, while it was being waited for."""
+    """True if the user moved it to the background while it was awaited."""
     left_running: tuple[int, ...] = ()
     """Processes that outlived the command."""
     type: Literal["command"] = "command"
@@ -123,9 +123,9 @@ class FileView:
     total_lines: int | None = None
     encoding: str = ""
     sha256: str = ""
-    """Of the whole file, where all of it was read."""
+    """The hash of the whole file, if all of it was read."""
     shown: LineRanges = ()
-    """The lines that the model got whole: none that was cut."""
+    """The lines that the model got complete; lines that were cut are not included."""
     type: Literal["file_view"] = "file_view"
 
 
@@ -144,17 +144,17 @@ class Matches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildTurn:
-    """A child agent worked on something, or a server asked the model (then without a log)."""
+    """A child agent worked on a task, or a server asked the model (then without a log)."""
 
     role: str
     ending: str
     calls: int
     usage: Usage
     cost_usd: float | None
-    """None: the price is not known."""
+    """None if the price is not known."""
     log_path: str
     log_head: str = ""
-    """The hash of its log's last record: what the child did is sealed with what its parent did."""
+    """The hash of its log's last record. It seals the child's log together with its parent's."""
     type: Literal["child_turn"] = "child_turn"
 
 
@@ -171,16 +171,16 @@ Details: TypeAlias = Diff | Command | FileView | Matches | ChildTurn | Raw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What a tool returns. An error here means: it ran, and the answer is no."""
+    """The output of a tool. An error here means that it ran, and the answer is no."""
 
     content: tuple[Text | Image, ...]
     details: Details | None = None
     error: ErrorKind | None = None
     truncated: bool = False
     origin: str = ""
-    """Where text in it comes from, when not from the workspace: the network, a server's name."""
+    """The origin of its text, if not the workspace: the network, a server's name."""
     found: tuple[str, ...] = ()
-    """Names of tools that were searched for: from now on the model is told of them."""
+    """Names of tools that a search found: from now on they are declared to the model."""
 
     @staticmethod
     def of(
@@ -209,13 +209,13 @@ class ToolResult:
     error: ErrorKind | None = None
     truncated: bool = False
     origin: str = ""
-    """Where text in it comes from, when not from the workspace. The model is told."""
+    """The origin of its text, if not the workspace. The model sees it."""
     found: tuple[str, ...] = ()
-    """Names of tools that it tells the model of, for providers that load them at this place."""
+    """Names of tools that it declares to the model, for providers that load them at this point."""
 
     @property
     def text(self) -> str:
-        """Each of its texts on lines of its own, whatever images stand between them."""
+        """All its texts, each on lines of its own, whatever images are between them."""
         said = ""
         for text in (block.text for block in self.content if isinstance(block, Text)):
             is_apart = not said or said.endswith("\n") or text.startswith("\n")
@@ -224,7 +224,7 @@ class ToolResult:
 
     @property
     def unlabelled_text(self) -> str:
-        """The text without the line that tells a model where it comes from."""
+        """The text without the line that names its origin to a model."""
         return self.text.removeprefix(f"{format_origin_label(self.origin)}\n")
 
 
@@ -238,12 +238,12 @@ class ToolMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What one call may know of its surroundings. Everything else comes by constructor."""
+    """The context of one call. Everything else that a tool needs comes by constructor."""
 
     call_id: str
     workspace: Path
     progress: Callable[[str], None]
-    """Live text for people; never reaches the model."""
+    """Live text for the user; never reaches the model."""
 
 
 class Tool(Protocol):
@@ -256,15 +256,17 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     def parse(self, raw: Json) -> Any:
-        """Validated arguments; raises ToolError that names the field and what would be right."""
+        """Return the validated arguments.
+
+        Raise ToolError that names the field and what would be right."""
         ...
 
     def effect(self, args: Any) -> Effect: ...
 
     async def preview(self, args: Any, context: ToolContext) -> Details | None:
-        """What running it would do, for the person who is asked. Must not change anything.
+        """Return what running it would do, for the user who is asked. Must not change anything.
 
-        Raises ToolError where running it would: nobody is asked about what cannot be done."""
+        Raise ToolError if running it would: the user is not asked about what cannot be done."""
         ...
 
     async def run(self, args: Any, context: ToolContext) -> Output: ...

@@ -1,4 +1,4 @@
-"""What may happen: one verdict per call, and the question to a person where a rule asks for one."""
+"""Verdicts: one per call, and the question to the user if a rule asks for one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 
-# What a server asks a person: fields to fill in, a page to open, or a plain yes.
+# Questions of a server to the user: fields to fill in, a page to open, or a plain yes
 
 
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices"]
@@ -26,26 +26,26 @@ class FormField:
     description: str = ""
     is_required: bool = False
     default: Json = None
-    """What the server proposes; None: nothing."""
+    """The value that the server proposes; None if it proposes none."""
     choices: tuple[tuple[str, str], ...] = ()
-    """Each a value and what to show for it; in `choices` several can be taken."""
+    """Pairs of a value and its label. For the kind `choices`, several can be taken."""
     least: float | None = None
     most: float | None = None
-    """Of a number; of a text its characters, of choices how many."""
+    """Bounds of a number, of a text's length in characters, or of the number of choices."""
     format: str = ""
-    """email, uri, date or date-time; empty: any text."""
+    """email, uri, date or date-time; empty for any text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerForm:
-    """With neither fields nor an address it is a question for a yes."""
+    """A form of a server. Without fields and url it is a yes-or-no question."""
 
     server: str
     kind: Literal["form", "url", "tools"]
     message: str
     fields: tuple[FormField, ...] = ()
     url: str = ""
-    """A page to be opened, if the person says yes."""
+    """A page to open if the user says yes."""
 
 
 FormValues: TypeAlias = dict[str, str | int | float | bool | list[str] | None]
@@ -54,7 +54,7 @@ FormValues: TypeAlias = dict[str, str | int | float | bool | list[str] | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormAnswer:
     action: Literal["accept", "decline", "cancel"]
-    """Cancelled: the person gave no answer."""
+    """`cancel` if the user gave no answer."""
     values: FormValues | None = None
 
 
@@ -67,7 +67,7 @@ By = Literal["mode", "rule", "hook", "evaluator", "person", "nobody"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What a command may reach beyond the workspace. Set by rules and people, never by a model."""
+    """The access of a command beyond the workspace. Set by rules and users, never by a model."""
 
     network: bool = False
     writable: tuple[Path, ...] = ()
@@ -80,26 +80,26 @@ NO_GRANTS = Grants()
 class Verdict:
     decision: Decision
     by: By
-    """Who gave it; `nobody`: a person would have been asked, and there was none."""
+    """The source of the verdict; `nobody` if the user should have been asked but there was none."""
     reason: str
     rule: str | None = None
     matched: str | None = None
     """The part of the call that the rule matched."""
     input: Json = None
-    """With `modify`: the arguments to run instead. The model is told."""
+    """With `modify`, the arguments to run instead. The model is informed."""
     remedy: str = ""
-    """With `nobody`: the options of the command line that would have permitted the call."""
+    """With `nobody`, the command-line options that would have permitted the call."""
     confinement: Grants = NO_GRANTS
-    """What a command gets beyond the workspace, if it runs."""
+    """The grants of the command beyond the workspace, if it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegation:
-    """The child agent that makes a call, and what it was sent to do."""
+    """The child agent that makes a call, and the task it was given."""
 
     child_id: str
     role: str
-    """Empty: it has none."""
+    """Empty if it has none."""
     task: str
 
 
@@ -111,22 +111,22 @@ class Question:
     verdict: Verdict
     """The `ask` that led here, with its reason."""
     child: Delegation | None = None
-    """None: the call is one of the session's own."""
+    """None if the call is one of the session's own."""
     form: ServerForm | None = None
-    """Where it is a server that asks: a yes is `modify`, with what was filled in as `input`, or
-    `allow` where there is nothing to fill in; `ask` comes back where no answer was given."""
+    """The form, if a server asks. A yes is `modify`, with the values filled in as `input`, or
+    `allow` if there is nothing to fill in. `ask` is returned if no answer was given."""
 
 
 class AskUser(Protocol):
-    """A face that can put a question to a person."""
+    """A front end that can ask the user a question."""
 
     async def __call__(self, question: Question) -> Verdict:
-        """Must answer allow, modify or deny, by `person`."""
+        """Return allow, modify or deny, by `person`."""
         ...
 
 
 class Preview(Protocol):
-    """Computes what a call would do, only when somebody has to be asked."""
+    """Computes what a call would do. Called only if somebody has to be asked."""
 
     async def __call__(self) -> Details | None: ...
 
@@ -137,23 +137,23 @@ class Judge(Protocol):
     async def __call__(
         self, call: ToolCall, /, *, tool: Tool, effect: Effect, preview: Preview
     ) -> Verdict:
-        """Returns allow, modify or deny: an `ask` has been put to somebody, or to nobody."""
+        """Return allow, modify or deny: an `ask` has been answered, or nobody was there to ask."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
-    """What something that looks at a tool's output made of it."""
+    """The reaction of a hook to a tool's output."""
 
     hook: str
     decision: Literal["observed", "transformed", "rejected", "failed"]
     output: Output | None = None
-    """With `transformed`: what to use instead."""
+    """With `transformed`, the output to use instead."""
     reason: str = ""
 
 
 class Sandbox(Protocol):
-    """Starts processes, confined. Must not start them unconfined when it cannot confine."""
+    """Starts processes in a sandbox. Must not start them unconfined if it cannot confine them."""
 
     @property
     def name(self) -> str: ...
@@ -170,30 +170,31 @@ class Sandbox(Protocol):
         stderr: int = ...,
         waits: bool = ...,
     ) -> "Popen[bytes]":
-        """Runs argv in a session of its own, with these handles for its streams.
+        """Run argv in a session of its own, with these handles for its streams.
 
-        Unless they are given, stdin is empty and stderr is joined to `stdout`. Takes
-        a few milliseconds, the first time more; may be called from any thread.
+        By default stdin is empty and stderr is joined to `stdout`. Takes a few milliseconds,
+        the first time more. May be called from any thread.
 
-        `waits`: it does nothing until somebody lets it go, who asks `attend` just before.
+        If `waits` is True, the process does nothing until it is released. Its caller must call
+        `attend` just before.
         """
         ...
 
     def attend(self, process: "Popen[bytes]") -> bool:
-        """Of a process that waited: looks after it from now on, as after any that was started.
+        """Supervise a process that waited, from now on, like any process that was started.
 
-        False: what it was confined to is not the same any more, so it may not be let go.
+        Return False if what it was confined to has changed, so that it may not be released.
         """
         ...
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
-        """Once for every process, after it has ended and was waited for, from any thread.
+        """Clean up after a process. Call once for each, after it was waited for, from any thread.
 
-        Undoes what the command may not have done; returns sentences about it for the model and
-        the person, and why the sandbox stopped the command, if it did.
+        Undo what the command may not have done. Return sentences about it for the model and the
+        user, and the reason if the sandbox stopped the command.
         """
         ...
 
     def close(self) -> None:
-        """At the end of the session: nothing can be started any more."""
+        """End the sandbox with the session: nothing can be started any more."""
         ...

@@ -1,6 +1,6 @@
-"""Words that stand beside numbers, wherever a person or a model reads them."""
+"""Words next to numbers, in every text for a user or a model."""
 
 
 def pluralize(count: int, one: str, many: str = "") -> str:
-    """`1 request`, `2 requests`; `many` where an s is not enough."""
+    """Return `1 request`, `2 requests`; `many` is the plural if an s is not enough."""
     return f"{count} {one if count == 1 else many or one + 's'}"

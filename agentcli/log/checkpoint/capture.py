@@ -1,6 +1,6 @@
-"""One path of the workspace as it is now: put into the store, or marked as not kept.
+"""One path of the workspace as it is now: put into the store, or recorded without its content.
 
-A link is kept as its target and never followed. What is read is read once, through one handle.
+A link is stored as its target and never followed. A file is read once, through one handle.
 """
 
 import os
@@ -12,7 +12,7 @@ from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry
 
 LIMIT_BYTES = 8_000_000
-"""A larger file is not kept."""
+"""The content of a larger file is not stored."""
 
 _FLAGS = (
     os.O_RDONLY
@@ -32,12 +32,12 @@ class CapturedFile:
 
 
 def make_stamp(found: os.stat_result) -> Stamp:
-    """What changes whenever the file does."""
+    """Return values that change whenever the file does."""
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def capture(store: ObjectStore, path: bytes, root: bytes) -> CapturedFile | None:
-    """None: there is nothing. Raises OSError when the store cannot take it."""
+    """Put the path into the store; return None if it is missing. Raise OSError if that fails."""
     try:
         found, data = _read(root + b"/" + path)
     except (FileNotFoundError, NotADirectoryError):
@@ -52,7 +52,7 @@ def capture(store: ObjectStore, path: bytes, root: bytes) -> CapturedFile | None
 
 
 def _read(whole: bytes) -> tuple[os.stat_result, bytes | None]:
-    """What is there, and its content or target; None: there is none, or it cannot be had."""
+    """Return its status and its content or target; None if it has none or it cannot be read."""
     found = os.lstat(whole)
     try:
         if stat.S_ISLNK(found.st_mode):
@@ -71,7 +71,7 @@ def _read_file(whole: bytes) -> tuple[os.stat_result, bytes | None]:
         if not stat.S_ISREG(found.st_mode):
             return found, None
         data = file.read(found.st_size + 1)
-        if len(data) > found.st_size:  # it grows just now
+        if len(data) > found.st_size:  # it is growing right now
             data += file.read(LIMIT_BYTES)
     return found, data if len(data) <= LIMIT_BYTES else None
 
@@ -79,7 +79,7 @@ def _read_file(whole: bytes) -> tuple[os.stat_result, bytes | None]:
 def capture_paths(
     store: ObjectStore, paths: tuple[bytes, ...], root: Path
 ) -> dict[bytes, StoredEntry]:
-    """Named paths and the directories they lie in, as far as they are there."""
+    """Return the existing ones of the named paths and of the directories they lie in."""
     state: dict[bytes, StoredEntry] = {}
     where = os.fsencode(root)
     for path in paths:

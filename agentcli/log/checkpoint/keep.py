@@ -1,7 +1,7 @@
 """The state before and after a call that may change the workspace.
 
-Of a call that names its files these alone are kept; of any other the whole workspace, as far as
-ignore rules and limits allow. All of it is made at the first such call, and nothing before.
+If a call names its files, only these are stored. For any other call it is the whole workspace, as
+far as ignore rules and limits allow. Everything is created at the first such call, not before.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from agentcli.log.checkpoint.trees import StoredEntry, TreeDifference, find_diff
 from agentcli.system.text import printable
 from agentcli.types.events import Checkpointed
 
-# Which files of a workspace are kept already, for the next session: by path and stamp.
+# The files of a workspace that are stored already, by path and stamp, for the next session
 
 
 _VERSION = 1
 
 
 def save_known_files(path: Path, files: Iterable[tuple[bytes, CapturedFile]]) -> None:
-    """Raises OSError."""
+    """Save the stamps and ids of stored files. Raise OSError."""
     rows = {os.fsdecode(name): [*one.stamp, one.entry.mode, one.entry.id] for name, one in files}
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.tmp")
     temporary.write_text(json.dumps([_VERSION, rows], separators=(",", ":")), encoding="ascii")
@@ -49,11 +49,11 @@ def load_known_files(path: Path) -> Mapping[bytes, CapturedFile]:
 
 PATHS_SHOWN = 50
 WORTH_REMEMBERING = 500
-"""Files that the next session would have to read again."""
+"""The number of files that the next session would have to read again."""
 
 
 def find_store(workspace: Path, sessions: Path) -> ObjectStore:
-    """The kept states of a workspace: beside the sessions, shared by all of them."""
+    """Return the stored states of a workspace: beside the sessions, shared by all of them."""
     name = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return ObjectStore(sessions.parent / "checkpoints" / f"{name}.git")
 
@@ -62,12 +62,12 @@ def find_store(workspace: Path, sessions: Path) -> ObjectStore:
 class CheckpointBefore:
     call_id: str
     paths: tuple[bytes, ...] | None
-    """None: the whole workspace."""
+    """None for the whole workspace."""
     tree: str
 
 
 class CheckpointKeeper:
-    """Not for two threads at once."""
+    """Stores the states around the calls of a session. Not thread-safe."""
 
     def __init__(
         self,
@@ -87,10 +87,10 @@ class CheckpointKeeper:
         self._scan: WorkspaceScan | None = None
 
     def before(self, call_id: str, paths: Sequence[bytes] | None) -> CheckpointBefore:
-        """Raises OSError or TooLarge where it cannot be kept."""
+        """Store the state before a call. Raise OSError or WorkspaceTooLarge if that fails."""
         named = None if paths is None else tuple(paths)
         with self._writing():
-            # First of all a claim: whoever deletes the last other session must not take this along.
+            # A reference first: deleting the last other session must not delete this one's states.
             self._store.keep_reference(self._session, self._store.put("tree", b""))
             tree = (
                 self._write_whole(fresh_rules=True) if named is None else self._write_named(named)
@@ -100,7 +100,7 @@ class CheckpointKeeper:
         return CheckpointBefore(call_id=call_id, paths=named, tree=tree)
 
     def after(self, before: CheckpointBefore) -> Checkpointed | None:
-        """None: nothing that is kept has changed."""
+        """Store the state after a call; return None if nothing that is stored has changed."""
         named = before.paths
         with self._writing():
             tree = (
@@ -132,14 +132,14 @@ class CheckpointKeeper:
             with self._store.batch_writes():
                 yield
         except BaseException:
-            self.close()  # it may name contents that were never written
+            self.close()  # the scan may name contents that were never written
             raise
 
     def _write_named(self, paths: tuple[bytes, ...]) -> str:
         return write_state(self._store, capture_paths(self._store, paths, self._root))
 
     def _write_whole(self, *, fresh_rules: bool) -> str:
-        # One call is seen by one set of rules: a file must not appear because a rule went away.
+        # One call uses one set of rules: a file must not appear because a rule was removed.
         if self._scan is not None:
             self._scan.refresh()
             if fresh_rules and self._scan.rules_changed:
@@ -155,7 +155,7 @@ class CheckpointKeeper:
         return self._scan.tree()
 
     def _remember(self) -> None:
-        """Once all of it is written."""
+        """Save the known files. Call once everything is written."""
         if self._scan is not None and self._scan.newly_read > WORTH_REMEMBERING:
             save_known_files(self._memory, self._scan.files())
             self._scan.newly_read = 0

@@ -1,6 +1,6 @@
-"""Many objects in one file, as git keeps them: a pack and its index, without deltas.
+"""Many objects in one file, in git's format: a pack and its index, without deltas.
 
-Twenty thousand files of their own would take a second to make and a block each on disk.
+Twenty thousand separate files would take a second to make and a block each on disk.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _INDEX_MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _ID_BYTES = 20
 _LARGE = 1 << 31
 _HEAD_BYTES = 32
-"""More than an object's head can take."""
+"""More than the header of an object can take."""
 
 
 class PackWriter:
@@ -35,7 +35,7 @@ class PackWriter:
         return bytes.fromhex(object_id) in self._entries
 
     def add(self, object_id: str, kind: str, data: bytes) -> None:
-        # Not compressed: somebody waits for it to be written, and it is hardly ever read.
+        # Not compressed: the caller waits for the write, and objects are hardly ever read.
         entry = _head(_NUMBERS[kind], len(data)) + zlib.compress(data, 0)
         self._entries[bytes.fromhex(object_id)] = (self._file.tell(), zlib.crc32(entry))
         self._file.write(entry)
@@ -69,7 +69,7 @@ class PackWriter:
 
 
 class Pack:
-    """A finished pack. Raises OSError or ValueError where it is not one."""
+    """A finished pack. Raises OSError or ValueError if it is not one."""
 
     def __init__(self, index: Path) -> None:
         data = index.read_bytes()
@@ -90,7 +90,7 @@ class Pack:
         return self._position(object_id) is not None
 
     def read(self, object_id: str) -> tuple[str, bytes] | None:
-        """Its type and content; None: it is not in this pack."""
+        """Return its type and content; None if it is not in this pack."""
         position = self._position(object_id)
         if position is None:
             return None
@@ -117,7 +117,7 @@ def _read_at(pack: Path, offset: int) -> tuple[str, bytes]:
 
 
 def _head(number: int, size_bytes: int) -> bytes:
-    """Type and size: four bits of the size in the first byte, seven in each that follows."""
+    """Encode type and size: four bits of the size in the first byte, seven in each that follows."""
     first, size_bytes = number << 4 | size_bytes & 0x0F, size_bytes >> 4
     head = bytearray()
     while size_bytes:
@@ -128,7 +128,7 @@ def _head(number: int, size_bytes: int) -> bytes:
 
 
 def _read_head(data: bytes) -> tuple[int, int, int]:
-    """Type, size, and how many bytes say so."""
+    """Return type, size, and the length of the header in bytes."""
     number, size_bytes, shift, used = data[0] >> 4 & 7, data[0] & 0x0F, 4, 1
     while data[used - 1] & 0x80:
         size_bytes |= (data[used] & 0x7F) << shift
@@ -154,7 +154,7 @@ def _index(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:
 
 
 def _fanout(ids: Sequence[bytes]) -> list[int]:
-    """How many ids begin with each byte or a lower one."""
+    """Return for each byte how many ids begin with it or a lower one."""
     counts = [0] * 256
     for each in ids:
         counts[each[0]] += 1
@@ -164,7 +164,7 @@ def _fanout(ids: Sequence[bytes]) -> list[int]:
 
 
 def _offset_tables(offsets: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Small offsets stand for themselves; the others are numbers in a second table."""
+    """Return both tables: small offsets as they are, large ones as positions in the second."""
     small: list[int] = []
     large: list[int] = []
     for offset in offsets:

@@ -1,7 +1,7 @@
-"""The workspace as it was last seen, brought up to date by looking only where something happened.
+"""The workspace as it was last seen, updated by looking only where something changed.
 
-Kept in memory: for every directory its entries with their stamps. A file whose stamp is as it was
-is not read again, unless it was written so shortly before that a stamp could not show it.
+In memory are the entries of every directory with their stamps. A file with an unchanged stamp is
+not read again, unless it was written so shortly before that a stamp could not show it.
 """
 
 import errno
@@ -20,20 +20,20 @@ from agentcli.log.checkpoint.watch import DirectoryWatch
 
 FILES_MAX = 100_000
 LOOK_MAX_BYTES = 500_000_000
-"""Of files that are new, in one look."""
+"""The limit for new files in one look."""
 DEPTH_MAX = 200
 
 NEVER = frozenset(
     {b".git", b"node_modules", b"__pycache__", b".venv", b".tox", b".mypy_cache", b".ruff_cache"}
 )
-"""Git's own files, and what can be made again, whatever the ignore rules say."""
+"""Git's own files, and files that can be made again, whatever the ignore rules say."""
 
 _RULES = b".gitignore"
 _SETTINGS = b".agentcli"
 _RACY_NS = 20_000_000
-"""Clocks of file systems tick this seldom: two writes in between look like one."""
+"""The resolution of file system clocks: two writes within it look like one."""
 _UNSURE: Stamp = (0, 0, 0, 0, 0)
-"""Like no real one."""
+"""A stamp that no real file has."""
 
 
 class IgnoreScope(Protocol):
@@ -45,7 +45,7 @@ class IgnoreScope(Protocol):
 
 
 class WorkspaceTooLarge(Exception):
-    """The workspace has more than can be kept; the message says of what, after its name."""
+    """The workspace is too large to store; the message says in what, after its name."""
 
 
 @dataclass(slots=True)
@@ -66,15 +66,15 @@ class WorkspaceScan:
         outside: Iterable[Path] = (),
         known: Mapping[bytes, CapturedFile] | None = None,
     ) -> None:
-        """`outside`: places in the workspace that are not part of it, such as our own records.
-        `known`: what is kept already, as `files` has told it before.
+        """`outside` are paths in the workspace that are not part of it, such as our own records.
+        `known` are the files stored already, as `files` returned them before.
 
-        Raises TooLarge, OSError.
+        Raise WorkspaceTooLarge or OSError.
         """
         self.newly_read = 0
-        """Files whose content was not known."""
+        """The number of files whose content was not known."""
         self.rules_changed = False
-        """An ignore file is not as it was: the next state needs a scan of its own."""
+        """True if an ignore file has changed: the next state needs a new scan."""
         self._store = store
         self._root = root
         self._where = os.fsencode(root)
@@ -95,20 +95,20 @@ class WorkspaceScan:
         self.rules_changed = False
 
     def refresh(self) -> None:
-        """After it the scan is as the workspace was during the call."""
+        """Update the scan to the workspace as it is during this call."""
         self._room_bytes = self._store.free_bytes(LOOK_MAX_BYTES)
         changed = self._watch.take_changed() if self._watch else None
         linked = self._look(self._directories if changed is None else changed)
         if linked and changed is not None:
-            # Written under one of its names, a file with several changed under all of them.
+            # A file with several names changed under all of them, though written under one.
             self._look(self._directories.keys() - changed)
 
     def tree(self) -> str:
-        """The id of everything."""
+        """Return the id of the whole tree."""
         return self._tree(b"")
 
     def files(self) -> Iterator[tuple[bytes, CapturedFile]]:
-        """Everything whose content is kept and whose stamp can be trusted."""
+        """Yield every file whose content is stored and whose stamp can be trusted."""
         for path, directory in self._directories.items():
             for name, entry in directory.entries.items():
                 if entry.entry.id and entry.entry.has_content and entry.stamp != _UNSURE:
@@ -120,13 +120,13 @@ class WorkspaceScan:
             self._watch = None
 
     def _look(self, paths: Iterable[bytes]) -> bool:
-        """Whether a changed file has other names."""
+        """Look into these directories; return whether a changed file has other names."""
         linked = False
         self._waiting += sorted(paths, reverse=True)
         while self._waiting:
             path = self._waiting.pop()
             if path in self._directories:
-                self._watch_over(path)  # it may be another one of the same name and number
+                self._watch_over(path)  # it may be a new one with the same name and number
                 linked = self._look_into(path) or linked
         return linked
 
@@ -154,7 +154,7 @@ class WorkspaceScan:
         return linked
 
     def _is_known(self, path: bytes, name: bytes, status: os.stat_result) -> bool:
-        """Takes over what an earlier session has kept."""
+        """Take over what an earlier session has stored, and return whether there was something."""
         known = self._known.get(_join(path, name))
         if known is None or known.stamp != make_stamp(status):
             self._check_space(status)
@@ -207,7 +207,7 @@ class WorkspaceScan:
         return found
 
     def _forget(self, path: bytes, name: bytes) -> None:
-        """An entry, and all below it where it is a directory."""
+        """Remove an entry, and everything below it if it is a directory."""
         entry = self._directories[path].entries.pop(name, None)
         if entry is None:
             return
@@ -244,7 +244,7 @@ class WorkspaceScan:
         return directory.tree
 
     def _is_placeholder(self, path: bytes) -> bool:
-        """A sandbox makes it while commands run, and takes it away: no command did."""
+        """Return whether a sandbox made it as a placeholder while commands run: no command did."""
         return (
             path == _SETTINGS and path in self._directories and not self._directories[path].entries
         )
@@ -270,7 +270,7 @@ def _join(path: bytes, name: bytes) -> bytes:
 
 
 def _stamp(status: os.stat_result) -> Stamp:
-    """A directory's times change with every name in it: what counts is which one it is."""
+    """Return the stamp. For a directory only identity counts: its times change with each name."""
     if stat.S_ISDIR(status.st_mode):
         return (status.st_mode, 0, 0, 0, status.st_ino)
     return make_stamp(status)

@@ -1,8 +1,8 @@
 """A git repository of our own, written without git: contents by their hash, shared by sessions.
 
-Nothing of the person's git takes part: no program is started, no configuration, hook, filter or
-environment is looked at. Any git can read the result. Writers need no lock: an object's name is
-its content, and it appears under that name whole or not at all.
+Nothing of the user's git is involved: no program is started, and no configuration, hook, filter or
+environment is read. Any git can read the result. Writers need no lock: an object's name is its
+content's hash, and it appears under that name whole or not at all.
 """
 
 import hashlib
@@ -20,19 +20,19 @@ from agentcli.types.errors import SettingsError
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 LOOSE_MAX = 16
-"""Objects written at once that get a file each; the others go into a pack together."""
+"""The number of objects in one batch that get a file each; the others share a pack."""
 
 STALE_S = 86_400
 RESERVE_BYTES = 100_000_000
-"""What stays free on the disk: the log needs room, and so does the work."""
+"""The space that stays free on the disk: the log needs it, and so does the work."""
 
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n[gc]\n\tauto = 0\n"
-_CONFIG += "[fsck]\n\tbadFilemode = ignore\n"  # every bit of the permissions is kept
+_CONFIG += "[fsck]\n\tbadFilemode = ignore\n"  # every permission bit is stored
 
 
 class ObjectStore:
     def __init__(self, directory: Path) -> None:
-        """Nothing is made before the first object is put."""
+        """Open the store. Nothing is created before the first object is put."""
         self.directory = directory
         self._objects = directory / "objects"
         self._packs: dict[str, Pack] = {}
@@ -40,7 +40,7 @@ class ObjectStore:
         self._written = 0
 
     def put(self, kind: str, data: bytes) -> str:
-        """Keeps the content; returns its id, as git would name it."""
+        """Store the content; return its id, as git would name it."""
         whole = b"%s %d\0" % (kind.encode(), len(data)) + data
         object_id = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
         if not self._has(object_id):
@@ -48,7 +48,7 @@ class ObjectStore:
         return object_id
 
     def get(self, kind: str, object_id: str) -> bytes:
-        """Raises SettingsError where it is gone or damaged."""
+        """Return the content. Raise SettingsError if it is gone or damaged."""
         found = self._read(object_id)
         if found is None:
             raise _missing_object(
@@ -63,7 +63,7 @@ class ObjectStore:
 
     @contextmanager
     def batch_writes(self) -> Iterator[None]:
-        """Around many `put`: from some number on they share one file."""
+        """Group many `put` calls: above some number, objects share one file."""
         self._make()
         self._written = 0
         try:
@@ -80,21 +80,24 @@ class ObjectStore:
             self._pack = None
 
     def keep_reference(self, session: str, object_id: str) -> None:
-        """A name for it, so that no clearing up by git takes it away."""
+        """Write a reference to the object, so that git's garbage collection does not remove it."""
         reference = self.directory / "refs" / "agentcli" / session / object_id
         if not reference.exists():
             reference.parent.mkdir(parents=True, exist_ok=True)
             reference.write_text(f"{object_id}\n", encoding="ascii")
 
     def forget(self, session: str) -> None:
-        """Without any session left everything goes; until then contents may be shared."""
+        """Delete a session's references. Delete everything if no session is left.
+
+        Until then contents may be shared.
+        """
         references = self.directory / "refs" / "agentcli"
         shutil.rmtree(references / session, ignore_errors=True)
         if not references.is_dir() or not any(references.iterdir()):
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def free_bytes(self, most: int) -> int:
-        """How much may be put at once: never so much that nothing is left for anybody else."""
+        """Return how much may be put at once: some space must stay free for everything else."""
         free = shutil.disk_usage(self.directory).free
         return min(most, free - RESERVE_BYTES)
 
@@ -123,7 +126,7 @@ class ObjectStore:
             return True
         if any(object_id in pack for pack in self._packs.values()):
             return True
-        # Asked for every file of a workspace, where a Path would take longer than the disk.
+        # Called for every file of a workspace, where a Path would take longer than the disk.
         return os.path.exists(f"{self._objects}/{object_id[:2]}/{object_id[2:]}")  # noqa: PTH110
 
     def _read(self, object_id: str) -> tuple[str, bytes] | None:
@@ -156,7 +159,7 @@ class ObjectStore:
         self.directory.chmod(0o700)
 
     def _sweep(self) -> None:
-        """Takes away what a process that was killed had begun to write."""
+        """Remove unfinished files of processes that were killed."""
         old = time.time() - STALE_S
         for begun in (*self._objects.glob("tmp_obj_*"), *self._objects.glob("pack/tmp_pack_*")):
             with suppress(OSError):
@@ -169,7 +172,7 @@ class ObjectStore:
                 try:
                     self._packs[index.name] = Pack(index)
                 except (OSError, ValueError):
-                    continue  # half written by a process that died, or cleared away
+                    continue  # half written by a process that died, or removed
 
 
 def _missing_object(message: str) -> SettingsError:

@@ -1,4 +1,4 @@
-"""States of a directory tree as git trees, and what differs between two of them.
+"""States of a directory tree as git trees, and the differences between two of them.
 
 A state holds files, links and directories, empty ones too, with every bit of their permissions.
 Names are bytes, as the file system has them.
@@ -13,19 +13,19 @@ from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
 from agentcli.types.errors import SettingsError
 
 _NOT_KEPT = 0o160000
-"""The mode of what is there without its content: to git a pointer that it does not follow."""
+"""The mode of an entry stored without its content: to git a pointer that it does not follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
     mode: int
-    """As `os.stat` has it: the kind of file and its permissions."""
+    """As in `os.stat`: the kind of file and its permissions."""
     id: str = ""
-    """Of the content, or of a link's target; empty for a directory."""
+    """The id of the content, or of a link's target; empty for a directory."""
 
     @staticmethod
     def without_content(stamp: object) -> "StoredEntry":
-        """For what is too large or cannot be read: that it is there, and whether it changed."""
+        """Return an entry for what is too large or unreadable: it shows existence and changes."""
         digest = hashlib.sha1(repr(stamp).encode(), usedforsecurity=False).hexdigest()
         return StoredEntry(_NOT_KEPT, digest)
 
@@ -43,7 +43,7 @@ class StoredEntry:
 
 
 State = Mapping[bytes, StoredEntry]
-"""By path below the root. What a path lies in is in the state, too."""
+"""Entries by path below the root. The parents of each path are in the state, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def _write_below(
 
 
 def write_tree(store: ObjectStore, rows: Mapping[bytes, tuple[StoredEntry, str]]) -> str:
-    """One directory: what is in it, each with the id of its content or of its own tree."""
+    """Write one directory: its entries, each with the id of its content or of its own tree."""
     # Git compares a directory's name as if it ended in a slash.
     ordered = sorted(rows.items(), key=lambda row: row[0] + b"/" * row[1][0].is_dir)
     data = b"".join(
@@ -87,7 +87,7 @@ def write_tree(store: ObjectStore, rows: Mapping[bytes, tuple[StoredEntry, str]]
 
 
 def find_differences(store: ObjectStore, before: str, after: str) -> list[TreeDifference]:
-    """Costs what differs: directories that are the same are not looked into."""
+    """Return what differs. Directories that are the same are not read."""
     return list(_walk_differences(store, before, after, b""))
 
 
@@ -127,7 +127,10 @@ def _rows(store: ObjectStore, tree: str) -> dict[bytes, tuple[StoredEntry, str]]
 
 
 def _check_name(name: bytes) -> bytes:
-    """What was kept never had such names: whoever wrote them wants to reach elsewhere."""
+    """Return the name. Raise SettingsError for names that were never stored by us.
+
+    Whoever wrote them wants to reach a path elsewhere.
+    """
     if name in (b"", b".", b"..", b".git") or b"/" in name:
         raise SettingsError(f"a kept state holds the name {name!r}", hint="nothing was changed")
     return name

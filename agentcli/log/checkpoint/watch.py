@@ -1,7 +1,7 @@
-"""Which directories of a tree something happened in, as the Linux kernel tells it.
+"""The directories of a tree in which something changed, as the Linux kernel reports it.
 
-It is a hint where to look, never what to believe: whoever is told looks at the files. Where the
-kernel cannot tell (its limit of watches, a flood of events), everything has to be looked at.
+This is a hint where to look, not a proof: the caller looks at the files. If the kernel cannot
+report (its limit of watches, a flood of events), everything has to be looked at.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ _READ_BYTES = 1 << 16
 
 
 class DirectoryWatch:
-    """Raises OSError where there is no such thing."""
+    """A set of watched directories. Raises OSError if the system has no such interface."""
 
     def __init__(self) -> None:
         if sys.platform != "linux":
@@ -41,7 +41,7 @@ class DirectoryWatch:
         self._numbers: dict[bytes, int] = {}
 
     def add(self, path: bytes, root: Path) -> None:
-        """Before the directory is looked at, so that nothing falls between."""
+        """Watch a directory. Call before looking at it, so that no change is missed."""
         whole = os.fsencode(root) + b"/" + path
         number = self._libc.inotify_add_watch(self._fd, whole, _MASK)
         if number < 0:
@@ -57,7 +57,7 @@ class DirectoryWatch:
             self._libc.inotify_rm_watch(self._fd, number)
 
     def take_changed(self) -> set[bytes] | None:
-        """The directories since the last time; None: some of it was lost."""
+        """Return the directories that changed since the last call; None if events were lost."""
         found: set[bytes] = set()
         while True:
             try:
@@ -70,13 +70,13 @@ class DirectoryWatch:
                 at += _HEAD.size + name_bytes
                 if mask & _OVERFLOW:
                     self._drain()
-                    self._numbers.clear()  # which of them are gone was lost, too
+                    self._numbers.clear()  # which of them are gone is not known either
                     return None
                 path = self._paths.get(number)
                 if path is None:
                     continue
                 found.add(path)
-                if mask & _IGNORED:  # it is gone, though another may stand in its place by now
+                if mask & _IGNORED:  # it is gone, though another may have its name by now
                     self._lose(number, path)
 
     def holds(self, path: bytes) -> bool:
