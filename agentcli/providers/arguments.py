@@ -1,7 +1,7 @@
-"""A call's arguments between the text a model streams and the mapping a tool takes.
+"""Converting a call's arguments: from the text a model streams to the mapping a tool takes.
 
-Text that is not one JSON object stays text, so that the tool can tell the model what was wrong with
-it. What is echoed to a provider is always an object.
+Text that is not one JSON object stays text, so that the tool can tell the model what is wrong.
+Arguments that are sent back to a provider are always an object.
 """
 
 import json
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from agentcli.types.messages import Json
 
-# Text that can be encoded: no half of a surrogate pair is left in it.
+# Replacing unpaired surrogates, so that text can be encoded
 
 
 def replace_unpaired(text: str) -> str:
@@ -23,7 +23,7 @@ def replace_unpaired(text: str) -> str:
 
 
 def replace_unpaired_json(value: Json) -> Json:
-    """The same object where nothing had to be replaced."""
+    """Replace unpaired surrogates in all strings; return the same object if there are none."""
     match value:
         case str():
             return replace_unpaired(value)
@@ -40,13 +40,13 @@ def replace_unpaired_json(value: Json) -> Json:
 
 
 LIMIT_DEPTH = 100
-"""Deeper nesting is no argument of any tool, and costs a recursion wherever it is walked."""
+"""The deepest nesting of arguments. No tool needs more, and walking it costs recursion."""
 
 MALFORMED_KEY = "malformed_arguments"
 
 
 def parse_arguments(text: str) -> Json:
-    """The mapping, {} for no text at all, or the text itself where it is no JSON object."""
+    """Return the mapping, {} for empty text, or the text itself if it is not a JSON object."""
     if not text.strip():
         return {}
     try:
@@ -59,12 +59,15 @@ def parse_arguments(text: str) -> Json:
 
 
 def object_arguments(value: Json) -> dict[str, Json]:
-    """For protocols that take arguments as an object: text stands in it under a telling key."""
+    """Return the arguments as an object. Text is put in one under `MALFORMED_KEY`."""
     return value if isinstance(value, dict) else {MALFORMED_KEY: value}
 
 
 def _no_constant(name: str) -> NoReturn:
-    """Python reads NaN and Infinity, which are not JSON: sent back, they would be refused."""
+    """Raise ValueError for NaN and Infinity. Python reads them, but they are not JSON.
+
+    A provider would refuse them when they are sent back.
+    """
     raise ValueError(name)
 
 

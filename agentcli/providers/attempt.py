@@ -1,8 +1,8 @@
-"""One attempt at a reply: a body sent, its answer read to the end.
+"""One attempt at a reply: send a body and read its answer to the end.
 
-An attempt that the provider has taken on costs something, however it ends. Where it ends without a
-reply it says so (`BrokenOff`). What the provider has not told of its usage is an estimate of the
-prompt and of all that came.
+An attempt that the provider has accepted costs something, however it ends. If it ends without a
+reply, it shows an `AttemptBrokenOff`. Usage that the provider has not reported is estimated from
+the prompt and from everything received.
 """
 
 import asyncio
@@ -36,11 +36,14 @@ from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.types.provider import OnDelta, Request
 
 _PART_OF_REPLY = ("type", "event_type", "index", "output_index", "item_id")
-"""Where the protocols say what an event is and which part of a reply it belongs to."""
+"""The fields that say what an event is and which part of a reply it belongs to."""
 
 
 class SingleAttempt:
-    """A `Wire` that never tries again, and raises what its socket raises: HttpError and Broken."""
+    """A `ModelProvider` that never retries.
+
+    It raises what its socket raises: HttpError and ConnectionBroken.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class SingleAttempt:
             raise
         if message.usage.prompt_tokens:
             return message
-        return replace(message, usage=heard.usage(request))  # or else no limit would ever be met
+        return replace(message, usage=heard.usage(request))  # or no limit would ever be reached
 
     async def close(self) -> None:
         await self._socket.close()
@@ -82,18 +85,21 @@ class SingleAttempt:
             await self._take_all(events, heard)
         except ConnectionBroken as broken:
             if broken.kind is not ProviderErrorKind.CUT or not _is_complete(heard.decoder):
-                raise  # else it broke after the last word
+                raise  # otherwise it broke after the end of the reply
 
     async def _take_all(
         self, events: AsyncGenerator[Sequence[Event], None], heard: "_ReceivedReply"
     ) -> None:
-        """Raises Broken where no content comes for too long, whatever bytes do."""
+        """Feed all events to `heard`.
+
+        Raise ConnectionBroken if no content comes for too long, even if bytes still come.
+        """
         loop, limit_s = asyncio.get_running_loop(), self._timeouts.content_s
         try:
             async with asyncio.timeout(self._timeouts.taken_on_s) as patience, aclosing(events):
                 async for together in events:
                     if not together and _is_complete(heard.decoder):
-                        return  # nothing more will come, only the connection has not ended
+                        return  # the reply is complete, although the connection is still open
                     if heard.take(together):
                         patience.reschedule(loop.time() + limit_s)
         except TimeoutError:
@@ -105,21 +111,21 @@ class SingleAttempt:
 
 
 class _ReceivedReply:
-    """What has come of an answer."""
+    """The part of an answer received so far."""
 
     def __init__(self, decoder: Decoder, show: OnDelta) -> None:
         self.decoder = decoder
         self._show = show
         self.is_taken_on = False
         self._passed: set[tuple[str, ...]] = set()
-        """Kinds of events that showed nothing."""
+        """The kinds of events so far that showed nothing, by their values of `_PART_OF_REPLY`."""
         self._pieces: list[str] = []
 
     def take(self, events: Sequence[Event]) -> bool:
-        """Show what came; return whether the reply made progress by it.
+        """Show the deltas of these events; return whether the reply made progress.
 
-        An event with nothing to show counts once for its part of the reply: a ping is one that
-        comes again and again."""
+        An event with nothing to show counts once for its part of the reply, because a ping comes
+        again and again."""
         is_progress, self.is_taken_on = not self.is_taken_on, True
         deltas: list[Delta] = []
         try:
@@ -140,8 +146,10 @@ class _ReceivedReply:
         return is_new
 
     def is_paid_for(self, error: BaseException) -> bool:
-        """A provider that has said what it used, or anything else, will want to be paid; one that
-        has only taken the request on will, unless it said in the end that it cannot answer it."""
+        """Return whether the provider charges for the attempt that ended with this error.
+
+        It does if it has reported usage or sent any content. If it has only accepted the request,
+        it does unless it reported in the end that it cannot answer."""
         if self._pieces or self.decoder.usage() != Usage():
             return True
         is_broken = (

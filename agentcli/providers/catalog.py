@@ -1,7 +1,7 @@
-"""What we know of models: which dialect they speak, how much they take, what they cost.
+"""The catalogue of models: their dialects, limits and prices.
 
-A model that is not in the table can still be asked: what is not known of it is None. Nothing here
-touches the network; `discovery.py` asks providers what they have.
+A model that is not in the table can still be used: what is unknown about it is None. Nothing here
+touches the network; `discovery.py` asks providers for their models.
 """
 
 import re
@@ -21,13 +21,13 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CatalogEntry:
-    """One row: everything of a Model that does not follow from its provider."""
+    """One row: the fields of a Model that do not follow from its provider."""
 
     window_tokens: int
     output_tokens: int
     price: Price | None = None
     later_price: tuple[date, Price] | None = None
-    """What it costs from that day on."""
+    """The price from that day on."""
     forced_tool_choice: bool = True
 
 
@@ -41,7 +41,7 @@ def _claude(price: Price | None, *, forced_tool_choice: bool = True) -> _Catalog
 
 
 def _with_cache_prices(price: Price) -> Price:
-    """With what reading and writing the cache costs where the list does not say."""
+    """Return the price with the usual cache prices, for models whose price list has none."""
     return replace(price, cache_read=price.input * 0.1, cache_write=price.input * 1.25)
 
 
@@ -79,7 +79,7 @@ _MODELS: Mapping[str, Mapping[str, _CatalogEntry]] = {
             later_price=(date(2026, 12, 1), Price(input=4, output=20)),
         ),
         "gemini-4-hydrogen": replace(_GEMINI_4, price=Price(input=1.5, output=7.5)),
-        # Promotional until the end of 2026; what it will cost then is not published.
+        # A promotional price until the end of 2026; the later price is not published.
         "gemini-3.8-flash": replace(_GEMINI_4, price=Price(input=0.75, output=3.75)),
     },
 }
@@ -107,7 +107,7 @@ ALIASES: Mapping[str, str] = {
 }
 
 _DEFAULTS = ("opus", "sol", "argon")
-"""For whoever has a key and chose no model, in this order."""
+"""The models for a user who has a key and chose no model, in this order."""
 
 _PROVIDER_OF_PREFIX = (
     (re.compile(r"claude-"), "anthropic"),
@@ -118,18 +118,21 @@ _PROVIDER_OF_PREFIX = (
 _BEFORE_ADAPTIVE_THINKING = re.compile(r"claude-(?:[23]|instant|\w+-4(?:-[0-5])?(?:-2025|@|$))")
 _REASONING_GPT = re.compile(r"gpt-(?:[5-9]|\d\d)|o\d|codex-")
 _LOADING = ("anthropic", "bedrock", "vertex", "openai", "azure")
-"""Providers that take tools in where a search finds them; what is like them need not."""
+"""Providers that can load tools when a search finds them. Compatible servers may not."""
 _LOADING_GPT = re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)")
 _THINKING_GEMINI = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)")
 _GEMINI_BEFORE_3 = re.compile(r"gemini-[12](?!\d)")
 _DATED = re.compile(r"^(?:[\w-]+\.)*?(?P<name>[a-z]+-[\w.-]+?)(?:[-@]20\d\d.*|-v\d+:\d+|@\w+)?$")
-"""A name with the routing, dates and revisions around it that platforms add."""
+"""A name with the routing, dates and revisions that platforms add to it."""
 
 
 def resolve(
     name: str, *, providers: Mapping[str, Provider] = PROVIDERS, today: date | None = None
 ) -> Model:
-    """A model by `provider/model`, by an alias, or by a name that says whose it is."""
+    """Return a model by `provider/model`, by an alias, or by a name that implies its provider.
+
+    Raise SettingsError if the name does not lead to a provider.
+    """
     provider, bare = _split(ALIASES.get(name, name), providers)
     model = _model(provider, bare)
     entry = _entry(provider, bare)
@@ -167,7 +170,7 @@ def _split(name: str, providers: Mapping[str, Provider]) -> tuple[Provider, str]
 
 
 def _model(provider: Provider, name: str) -> Model:
-    """What follows from the provider and from the name alone."""
+    """Return the model with everything that follows from its provider and its name."""
     is_messages = provider.protocol == "anthropic"
     thinks = {
         "anthropic": "claude" in name and not _BEFORE_ADAPTIVE_THINKING.search(name),
@@ -194,7 +197,10 @@ def _model(provider: Provider, name: str) -> Model:
 
 
 def _takes_answer_schemas(protocol: str, name: str) -> bool:
-    """Beside tools: older models take either a schema for the answer or tools, or neither."""
+    """Return whether the model takes a schema for the answer together with tools.
+
+    Older models take only one of the two, or neither.
+    """
     if protocol == "anthropic":
         return "claude" in name and not _BEFORE_ADAPTIVE_THINKING.search(name)
     return not (protocol.startswith("gemini") and _GEMINI_BEFORE_3.search(name))
@@ -207,12 +213,15 @@ def _entry(provider: Provider, name: str) -> _CatalogEntry | None:
 
 
 def list_model_names() -> list[str]:
-    """Every model of the table as `provider/name`, for lists and completion."""
+    """Return every model of the table as `provider/name`, for lists and completion."""
     return [f"{provider}/{name}" for provider, table in _MODELS.items() for name in table]
 
 
 def default_name(environ: Mapping[str, str], *, stored: Iterable[str] = ()) -> str | None:
-    """The model for whichever key is there: in the environment, or stored for a provider."""
+    """Return the default model for the keys in the environment and the `stored` providers.
+
+    Return None if there is no key.
+    """
     have_keys = set(stored)
     for alias in _DEFAULTS:
         name = ALIASES[alias]
@@ -223,7 +232,10 @@ def default_name(environ: Mapping[str, str], *, stored: Iterable[str] = ()) -> s
 
 
 def cost_usd(model: Model, usage: Usage) -> float | None:
-    """None: the price is not known. Without a price of its own, cached input costs as other."""
+    """Return the cost, or None if the price is unknown.
+
+    Cached input without its own price costs as much as other input.
+    """
     price = model.price
     if price is None:
         return None

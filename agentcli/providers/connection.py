@@ -1,8 +1,7 @@
-"""A model that can be asked: a dialect and a socket put together, with retries.
+"""A connection to a model: a dialect and a socket put together, with retries.
 
-The only place that tries again. What is tried again is announced before each wait and can be
-cancelled at any moment. A message is returned whole or not at all, so nothing was acted on when a
-stream breaks.
+The only module that retries. A retry is announced before each wait and can be cancelled at any
+moment. A message is returned whole or not at all, so nothing was acted on when a stream breaks.
 """
 
 import asyncio
@@ -30,22 +29,22 @@ from agentcli.types.messages import AssistantMessage, Usage
 from agentcli.types.provider import Message, ModelProvider, OnDelta, ProviderWrapper, Request
 from agentcli.types.tools import ToolSpec
 
-# What is known of the model in use, which its provider may add to while the session goes on.
+# The model in use, whose limits its provider may add during the session
 
 
 WORTH_ASKING_TOKENS = 2048
-"""A shorter conversation fits every model, so nobody is asked for its sake."""
+"""The shortest prompt for which to ask the provider. A shorter one fits every model."""
 
 
 class LearnedModel:
     def __init__(self, model: Model, ask: Callable[[], Awaitable[Model]] | None = None) -> None:
-        """`ask` None: all that can be known is known."""
+        """`ask` is None if there is nothing more to learn."""
         self.model = model
         self._ask = ask
         self._asking: asyncio.Task[None] | None = None
 
     def note(self, usage: Usage) -> None:
-        """After each reply: asks once, beside whatever happens next."""
+        """Start asking the provider, once, in the background. Called after each reply."""
         if self._ask is None or self._asking is not None:
             return
         if usage.prompt_tokens >= WORTH_ASKING_TOKENS:
@@ -61,21 +60,24 @@ class LearnedModel:
 
 
 _MAY_BE_FORGOTTEN = (ProviderErrorKind.REJECTED, ProviderErrorKind.MODEL)
-"""How a server says that it has not what is continued: some as they say it of a model."""
+"""The errors of a server that no longer has the reply we continue.
+
+Some servers report it the way they report an unknown model.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long a request that fails is worth waiting for."""
+    """The waits between the attempts of a request that fails."""
 
     max_wait_s: float = 60.0
-    """The longest wait before another attempt: a provider that asks for more is not waited for."""
+    """The longest wait before another attempt. If a provider asks for more, the request fails."""
     waits_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
-    """Before the second attempt, the third and so on, where it asks for none."""
+    """The waits before the second attempt, the third and so on, if the provider asks for none."""
 
 
 class ProviderConnection:
-    """One model of one provider. Implements `types.wire.Wire`."""
+    """One model of one provider. Implements `types.provider.ModelProvider`."""
 
     def __init__(
         self,
@@ -115,23 +117,23 @@ class ProviderConnection:
         except ProviderError as error:
             if error.kind not in _MAY_BE_FORGOTTEN or not _is_continued(wired.messages):
                 raise
-            # The server may have forgotten the reply we continue: then it is told everything.
+            # The server may have forgotten the reply we continue, so send the whole conversation.
             message = await self._send_with_retries(_drop_continuation(wired), show, names)
         self._learning.note(message.usage)
         return restore_names(message, taken=taken, names=names)
 
     def wrap_attempts(self, limit: ProviderWrapper) -> ModelProvider:
-        """This connection, of which every attempt passes through the limit from now on."""
+        """Pass every attempt through `limit` from now on; return this connection."""
         self._attempt = limit(self._attempt)
         return self
 
     def hurry(self) -> None:
-        """Ends the wait before the next attempt, if there is one."""
+        """End the wait before the next attempt, if there is one."""
         if self._hurried:
             self._hurried.set()
 
     async def prepare(self) -> None:
-        """Opens the connection while the first prompt is still being put together."""
+        """Open the connection while the first prompt is still being built."""
         await self._socket.prepare()
 
     async def close(self) -> None:
@@ -141,7 +143,7 @@ class ProviderConnection:
     async def _send_with_retries(
         self, wired: Request, show: OnDelta, names: Mapping[str, str]
     ) -> AssistantMessage:
-        """One request, tried again as often as it is worth."""
+        """Send one request, and retry it as often as its failures allow."""
         attempt = 1
         while True:
             screen = _AttemptProgress(show, names)
@@ -161,7 +163,7 @@ class ProviderConnection:
     async def _wait(
         self, failure: AttemptFailure, *, attempt: int, screen: "_AttemptProgress"
     ) -> None:
-        """Returns when it is time to try again; raises where it is not worth it."""
+        """Return when it is time to retry. Raise ProviderError if a retry is not worth it."""
         error = failure.error
         if attempt >= failure.attempts:
             raise self._explain.explain_final(error, attempts=attempt) from None
@@ -191,7 +193,7 @@ class ProviderConnection:
 
 
 class _AttemptProgress:
-    """Where one attempt shows itself; counts what would be lost if it broke."""
+    """The output of one attempt. Counts the characters that are lost if it breaks."""
 
     def __init__(self, show: OnDelta, names: Mapping[str, str]) -> None:
         self.chars = 0
@@ -208,7 +210,7 @@ class _AttemptProgress:
 
 
 def prepare_request(request: Request, normal: NormalizedHistory) -> Request:
-    """The request as every dialect takes it."""
+    """Return the request in the form that every dialect takes."""
     choice = request.tool_choice
     return replace(
         request,
@@ -229,7 +231,7 @@ def _is_continued(messages: Sequence[Message]) -> bool:
 
 
 def _drop_continuation(request: Request) -> Request:
-    """The same conversation without the replies' ids that a server may continue."""
+    """Return the same conversation without the reply ids that a server could continue."""
     messages = tuple(
         replace(message, echo=None) if isinstance(message, AssistantMessage) else message
         for message in request.messages

@@ -1,6 +1,6 @@
-"""What is there to be asked: a provider's own list of models, and servers on this machine.
+"""Finding models: a provider's own list, and servers on this machine.
 
-The only part of the catalogue that uses the network, and only when somebody asks for it.
+The only part of the catalogue that uses the network, and only on request.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from agentcli.types.errors import ProviderError, SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
-# How much a model takes, and what it costs, as its provider tells it: each in its own words.
+# Reading limits and prices: each provider has its own field names
 
 
 _WINDOW = (
@@ -37,7 +37,7 @@ _MILLION = 1_000_000
 
 
 def apply_limits(model: Model, row: Mapping[str, Json]) -> Model:
-    """The model with what the row tells of it; what it does not tell stays as it was."""
+    """Return the model with the limits and price in the row; the rest stays unchanged."""
     told = dict(_fields(row))
     return replace(
         model,
@@ -48,7 +48,10 @@ def apply_limits(model: Model, row: Mapping[str, Json]) -> Model:
 
 
 def _fields(row: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Those of the objects inside it first, without the prefixes some put before a name."""
+    """Yield the fields of nested objects first, without the prefixes of their names, then its own.
+
+    So the row's own fields win in a dict.
+    """
     for value in row.values():
         if isinstance(value, dict):
             yield from ((key.rpartition(".")[2], item) for key, item in value.items())
@@ -61,7 +64,7 @@ def _tokens(told: Mapping[str, Json], names: tuple[str, ...]) -> int | None:
 
 
 def _price(pricing: Json) -> Price | None:
-    """OpenRouter tells USD for one token, in decimals."""
+    """Return the price in OpenRouter's form: USD for one token, as decimals."""
     if not isinstance(pricing, dict):
         return None
     reply, prompt = _usd(pricing.get("completion")), _usd(pricing.get("prompt"))
@@ -76,7 +79,7 @@ def _price(pricing: Json) -> Price | None:
 
 
 def _usd(value: Json) -> float | None:
-    """Per million tokens; below nothing stands for a price that varies."""
+    """Return USD per million tokens, or None. A negative value means a price that varies."""
     if not isinstance(value, str | int | float):
         return None
     try:
@@ -112,7 +115,7 @@ async def discover(
     environ: Mapping[str, str],
     patience_s: float = LISTING_PATIENCE_S,
 ) -> list[Model]:
-    """The provider's models, with the limits it tells of them. Raises WireError."""
+    """Return the provider's models, with the limits it reports. Raise ProviderError."""
     good_key = require_key(key, provider)
     socket = DirectSocket(
         find_base_url(provider, environ),
@@ -147,7 +150,10 @@ def _explain(
 async def find_local_servers(
     *, dialect: Dialect, environ: Mapping[str, str]
 ) -> list[LocalModelServer]:
-    """Servers on their usual ports that answer at once. `dialect`: Chat Completions."""
+    """Return the servers on their usual ports that answer at once.
+
+    `dialect` is Chat Completions.
+    """
 
     async def ask(provider: Provider) -> LocalModelServer | None:
         try:
@@ -181,7 +187,7 @@ def _build_model(provider: Provider, row: Mapping[str, Json]) -> Model:
     return apply_limits(model, row)
 
 
-# What a provider tells of one model, for those the catalogue does not know.
+# Asking a provider about one model that the catalogue does not know
 
 
 PATIENCE_S = 5.0
@@ -191,7 +197,7 @@ PATIENCE_S = 5.0
 class _ModelQuery:
     path: str
     is_native: bool = False
-    """A server's own path, which stands beside the version of the protocol it imitates."""
+    """True if the path is the server's own, not below the version of the protocol it imitates."""
     body: bytes = b""
 
 
@@ -203,7 +209,10 @@ async def ask_provider_about(
     key: Key | None,
     environ: Mapping[str, str],
 ) -> Model:
-    """The model with the limits and the price its provider tells, where it tells any."""
+    """Return the model with the limits and the price that its provider reports.
+
+    Return it unchanged if the provider does not answer or reports no window.
+    """
     address = find_base_url(provider, environ)
     if not address:
         return model
@@ -219,7 +228,10 @@ async def ask_provider_about(
 
 
 def _questions(model: Model, provider: Provider) -> Sequence[_ModelQuery]:
-    """Local servers tell first how much they take as they run, then how much the model could."""
+    """Return the queries to try in order.
+
+    For a local server, the limit it runs with comes first, then the limit of the model.
+    """
     name = quote(model.name)
     match provider:
         case Provider(name="ollama"):
@@ -254,7 +266,7 @@ async def _answer(
 
 
 def _row(document: Json, name: str) -> Mapping[str, Json]:
-    """What tells of this model: its row of a list, or all of what is no list."""
+    """Return this model's row of a list, or the whole document if it is not a list."""
     listed = {read_name(row): row for row in iterate_rows(document)}
     if listed or not isinstance(document, dict):
         return listed.get(name) or listed.get(f"{name}:latest") or {}

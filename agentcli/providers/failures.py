@@ -1,6 +1,6 @@
-"""What every dialect's HTTP errors have in common: the kind of a status, the wait, one clear line.
+"""The part of HTTP errors that all dialects share: the kind of a status, the wait, one clear line.
 
-Whatever came as a body, a page of HTML or ten megabytes of it, becomes one bounded line.
+Any body, even a page of HTML or ten megabytes of it, becomes one bounded line.
 """
 
 import json
@@ -17,7 +17,7 @@ from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsErro
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
-# What went wrong, as a sentence for the person, with the one thing to do about it.
+# Explaining a failure to the user: one sentence, and a hint what to do
 
 
 RETRIED = (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.CUT)
@@ -33,7 +33,7 @@ class AttemptFailure:
 
     error: ProviderError
     attempts: int
-    """How many attempts such a failure is worth, over all; 1 where another would end the same."""
+    """The total attempts worth making; 1 if another would fail the same way."""
 
 
 def to_failure(error: ProviderError | ConnectionBroken) -> AttemptFailure:
@@ -44,7 +44,7 @@ def to_failure(error: ProviderError | ConnectionBroken) -> AttemptFailure:
 
 
 def describe_reason(error: ProviderError, *, shown_chars: int) -> str:
-    """A clause for the line that announces another attempt."""
+    """Return a clause for the line that announces another attempt."""
     words = _SHORT_REASONS.get(error.status or 0, str(error))
     if shown_chars:
         return f"{words} ({shown_chars:,} characters of it are dropped)"
@@ -58,7 +58,7 @@ class FailureExplainer:
     key: Key | None
 
     def explain_final(self, error: ProviderError, *, attempts: int) -> ProviderError:
-        """The error that ends a request."""
+        """Return the error that ends a request."""
         said = self.remove_key(str(error)).rstrip(".")
         message, hint = f"{self.provider.name}: {said}", error.hint
         if attempts > 1:
@@ -118,7 +118,10 @@ class FailureExplainer:
 
 
 def require_key(key: Key | None, provider: Provider) -> Key | None:
-    """The key as it may stand in a header, or a SettingsError that says where to put one."""
+    """Return the key in a form that fits a header, or None if the provider needs none.
+
+    Raise SettingsError, with a hint where to put a key, if it is missing or malformed.
+    """
     variables = ", ".join(provider.key_env)
     hint = f"export {provider.key_env[0]}=…" if provider.key_env else ""
     if key is None:
@@ -172,7 +175,7 @@ def make_http_error(
     hint: str = "",
     retry_after_s: float | None = None,
 ) -> ProviderError:
-    """An error in the provider's own words. `said` comes from `one_line`."""
+    """Return an error in the provider's own words. `said` comes from `summarize_body`."""
     return ProviderError(
         f"{said} (HTTP {status})" if said else f"HTTP {status}",
         kind=kind or kind_of_status(status),
@@ -187,7 +190,7 @@ def make_cut_error(what: str) -> ProviderError:
 
 
 def find_fault(body: Json) -> Mapping[str, Json]:
-    """The error object of a body, however it is wrapped."""
+    """Return the error object of a body, however it is wrapped."""
     match body:
         case [first, *_]:
             return find_fault(first)
@@ -200,7 +203,7 @@ def find_fault(body: Json) -> Mapping[str, Json]:
 
 
 def read_wait_s(headers: Mapping[str, str]) -> float | None:
-    """How long the provider asks to wait. Header names are in lower case."""
+    """Return how long the provider asks to wait. Header names are in lower case."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -222,7 +225,7 @@ def _until(date: str) -> float | None:
 
 
 def summarize_body(body: Json) -> str:
-    """What a body says about what went wrong, however it says it."""
+    """Return the error message of a body in any form, as one bounded line."""
     text = _message(body)
     if _is_page(text):
         title = _title(text)
@@ -232,7 +235,7 @@ def summarize_body(body: Json) -> str:
 
 
 def _message(body: Json) -> str:
-    """The message of an error in any of the shapes providers use."""
+    """Return the message of an error in any of the shapes that providers use."""
     match body:
         case str():
             return body

@@ -1,7 +1,7 @@
-"""What is made of a conversation, message by message, kept while it grows.
+"""Encoding a conversation message by message, and keeping the result while it grows.
 
-A conversation is sent again with every step, and its older messages never change: a step then costs
-what is new in it. Messages are compared by identity, and kept, so that no identity is used twice.
+A conversation is sent again with every step, and its older messages never change. So a step costs
+only what is new in it. Messages are compared by identity, and kept, so that no id is used twice.
 """
 
 from array import array
@@ -16,10 +16,10 @@ from agentcli.types.provider import Message
 T = TypeVar("T")
 
 Make: TypeAlias = Callable[[Message, Message | None, Model], Sequence[T]]
-"""What becomes of a message, given the one before it."""
+"""A function that encodes a message, given the one before it."""
 
 CONVERSATIONS = 8
-"""So many are kept: a session's, and those of whoever works for it."""
+"""The number of conversations kept: that of the session and those of its child agents."""
 
 
 class _EncodedHistory(Generic[T]):
@@ -28,7 +28,7 @@ class _EncodedHistory(Generic[T]):
         self.messages: list[Message] = []
         self.made: list[T] = []
         self.ends = array("Q")
-        """Where in `made` what became of each message ends."""
+        """The end of each message's items in `made`."""
 
     def grow(self, messages: Sequence[Message], make: Make[T]) -> None:
         start = count_common_start(self.messages, messages)
@@ -44,12 +44,12 @@ class _EncodedHistory(Generic[T]):
 
 class IncrementalEncoder(Protocol[T]):
     def __call__(self, messages: Sequence[Message], model: Model, *, start: int = 0) -> list[T]:
-        """What becomes of the messages from `start` on, in order. The list is the caller's."""
+        """Return the items of the messages from `start` on. The caller owns the list."""
         ...
 
 
 def incremental(make: Make[T]) -> IncrementalEncoder[T]:
-    """For a whole conversation what `make` is for one of its messages."""
+    """Return an encoder for a whole conversation that calls `make` once for each message."""
     kept: list[_EncodedHistory[T]] = []
 
     @wraps(make)
@@ -71,24 +71,24 @@ def incremental(make: Make[T]) -> IncrementalEncoder[T]:
 
 
 def count_common_start(before: Sequence[Any], now: Sequence[Any]) -> int:
-    """How many of the first items are the same objects in both."""
-    same = bytes(map(is_, before, now))  # a byte each, so that the search is not ours
+    """Return how many items at the start are the same objects in both."""
+    same = bytes(map(is_, before, now))  # a byte each, so that the search runs in C
     first_other = same.find(0)
     return len(same) if first_other < 0 else first_other
 
 
-# What a pure function made of frozen values, remembered by their identity.
+# Memoizing a pure function by the identity of its frozen arguments
 
 
 A = TypeVarTuple("A")
 R = TypeVar("R")
 
 LIMIT_ENTRIES = 65_536
-"""Far beyond one conversation. Past it everything is forgotten, which costs one slow step."""
+"""Far more than one conversation needs. Beyond it all is forgotten, which costs one slow step."""
 
 
 def memoize(make: Callable[[*A], R]) -> Callable[[*A], R]:
-    """Calls `make` once per arguments: strings are the same by value, all else by identity."""
+    """Call `make` once per arguments. Strings are compared by value, all else by identity."""
     made: dict[tuple[Hashable, ...], tuple[tuple[Any, ...], R]] = {}
 
     @wraps(make)

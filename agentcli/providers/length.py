@@ -1,4 +1,4 @@
-"""About how long a prompt is, where its provider has not said it (yet)."""
+"""Estimates of the length of a prompt that its provider has not counted (yet)."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,24 +9,30 @@ from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolSpec
 
 IMAGE_TOKENS = 1500
-"""About what a screenshot counts as."""
+"""The approximate size of a screenshot."""
 
 
 def request_tokens(request: Request) -> int:
-    """All that is sent: what was counted already has the system prompt and the tools in it."""
+    """Return the size of all that is sent.
+
+    A count by the provider already includes the system prompt and the tools.
+    """
     counted, new = _split(request.messages)
     around = 0 if counted else estimate(request.system) + sum(map(_spec_tokens, request.tools))
     return counted + around + sum(map(_estimate, new))
 
 
 def length_tokens(messages: Sequence[Message]) -> int:
-    """From the last prompt a provider has counted on; all of it where none has."""
+    """Return the last count by a provider plus an estimate of what follows.
+
+    All is estimated if no provider has counted.
+    """
     counted, new = _split(messages)
     return counted + sum(map(_estimate, new))
 
 
 def _split(messages: Sequence[Message]) -> tuple[int, Sequence[Message]]:
-    """How many tokens a provider has counted, and the messages behind them."""
+    """Return the tokens that a provider has counted, and the messages after them."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
@@ -47,7 +53,7 @@ def _estimate(message: Message) -> int:
 
 
 def iterate_parts(message: Message) -> Iterator[str | Image]:
-    """What of a message counts: its texts and its images."""
+    """Yield the parts of a message that count: its texts and its images."""
     match message:
         case AssistantMessage():
             for block in message.content:

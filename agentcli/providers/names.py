@@ -1,7 +1,7 @@
-"""Tool names and call ids in the alphabet every provider accepts, and names back.
+"""Encoding tool names and call ids in the alphabet every provider accepts, and decoding names.
 
-Each is a function of the name or id alone, so what was once sent is always sent the same way,
-whatever else stands beside it.
+Each encoding depends on the name or id alone, so it is the same in every request, whatever else is
+in it.
 """
 
 import re
@@ -15,7 +15,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def encode_name(name: str) -> str:
-    """The name itself where every provider accepts it; else a readable one with a digest."""
+    """Return the name itself if every provider accepts it, else a readable one with a digest."""
     if _ACCEPTED_NAME.fullmatch(name):
         return name
     readable = _FOREIGN.sub("_", name)
@@ -25,12 +25,12 @@ def encode_name(name: str) -> str:
 
 
 def decode_names(declared: Iterable[str]) -> Mapping[str, str]:
-    """From wire names back to ours. A name that is not in it was made up by the model."""
+    """Return our names by their encoded names. A name not in it was made up by the model."""
     return {encode_name(name): name for name in declared}
 
 
 def encode_id(call_id: str, *, suffix: str = "") -> str:
-    """An id every provider accepts. Two ids may become one: uniqueness is the caller's."""
+    """Return an id that every provider accepts. The caller must keep ids unique: two may clash."""
     readable = _FOREIGN.sub("_", call_id) or "call"
     if len(readable) + len(suffix) > _ID_CHARS:
         suffix = f"_{_digest(call_id)}{suffix}"

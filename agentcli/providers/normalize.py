@@ -3,11 +3,12 @@
 After `normalize`, whatever came in:
 - every call is answered exactly once, by its id, in order, in the very next message;
 - call ids are unique in the whole history; ids and tool names fit every provider;
-- nothing is empty, no text holds half a character, and somebody speaks before every reply;
-- what a provider wants back is there for the protocol and model that made it, and for no other.
+- nothing is empty, no text holds half a character, and there is a message before every reply;
+- echoes are sent only to the protocol and model that made them.
 
-Replies are appended to what was sent, so a history cut before any reply normalises to a prefix of
-what the longer one does: caches stay warm, and thinking stays valid that is bound to its prefix.
+Replies are appended to what was sent. So a history cut before any reply normalises to a prefix of
+the longer one's normal form: caches stay warm, and thinking that is bound to its prefix stays
+valid.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message
 from agentcli.types.tools import ErrorKind, ToolMessage, ToolResult
 
-# One message of a conversation as a model may get it: nothing empty, broken, foreign or unseen.
+# Cleaning one message: nothing empty, broken or foreign, and no image the model cannot see
 
 
 T = TypeVar("T", bound=Block | AssistantMessage | ToolResult)
@@ -49,7 +50,10 @@ def clean_result(result: ToolResult, call_id: str, *, name: str, model: Model) -
 
 
 def replace_values(record: T, **values: Any) -> T:
-    """The record with these values; itself where it has them already, as nearly always."""
+    """Return the record with these values; the record itself if it already has them.
+
+    It nearly always does.
+    """
     is_same = all([getattr(record, name) == value for name, value in values.items()])
     return record if is_same else replace(record, **values)
 
@@ -80,7 +84,7 @@ def clean_reply(message: AssistantMessage, model: Model) -> AssistantMessage:
     blocks = (_clean_block(block, message, model=model) for block in message.content)
     content = tuple(block for block in blocks if block is not None)
     if not is_by(message, model):
-        # Not every provider takes words between a call and its answer, unless they are its own.
+        # Not every provider takes text between a call and its result, unless it is its own.
         content = tuple(sorted(content, key=lambda block: isinstance(block, ToolCall)))
     echo = message.echo if is_own(message.echo, model) else None
     return replace_values(message, content=content, echo=echo)
@@ -103,7 +107,7 @@ def _clean_call(call: ToolCall, message: AssistantMessage, *, model: Model) -> T
     is_kept = is_by(message, model) and call.id and call.id.isprintable()
     return replace_values(
         call,
-        # Who minted an id gets it back as it was, whatever alphabet it used.
+        # The model that made an id gets it back unchanged, whatever its alphabet.
         id=call.id if is_kept else encode_id(call.id),
         name=encode_name(call.name),
         input=replace_unpaired_json(call.input),
@@ -120,30 +124,30 @@ def is_own(echo: Echo | None, model: Model) -> TypeGuard[Echo]:
 
 
 GO_ON = UserMessage(content=(Text(text="Continue."),))
-"""Said where a reply would stand without anything before it to reply to."""
+"""The message that is inserted if a reply has nothing before it to reply to."""
 
 _Exchange: TypeAlias = tuple[AssistantMessage | None, list[Message]]
-"""A reply with all that was said until the next one; what precedes the first has none."""
+"""A reply and the messages up to the next one; None for the messages before the first reply."""
 
 NOT_RUN = "Cancelled before it ran."
 
 
 def normalize(messages: Sequence[Message], model: Model) -> tuple[Message, ...]:
-    """Messages that needed no change are the same objects again."""
+    """Return the normal form. Messages that need no change stay the same objects."""
     return NormalizedHistory(model).normalize(messages)
 
 
 class NormalizedHistory:
-    """A conversation's normal form, kept while it grows: a step costs what is new in it."""
+    """A conversation's normal form, kept while it grows: a step costs only what is new in it."""
 
     def __init__(self, model: Model) -> None:
         self.ids: Mapping[str, int] = {}
-        """Those of all calls in the latest history."""
+        """The ids of all calls in the latest history."""
         self._model = model
         self._over: list[Message] = []
-        """The messages of all exchanges but the last, to which more may be said."""
+        """The messages of all exchanges but the last, which may still grow."""
         self._normal: list[Message] = []
-        """What became of them."""
+        """The normal form of `_over`."""
         self._times_wanted: dict[str, int] = {}
 
     def normalize(self, messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -179,7 +183,7 @@ def _exchanges(messages: Sequence[Message]) -> Iterator[_Exchange]:
 def _append_exchange(
     exchange: _Exchange, normal: list[Message], *, times_wanted: dict[str, int], model: Model
 ) -> None:
-    """Appends a reply with its answers, then what else was said until the next reply."""
+    """Append a reply with its results, then the user messages up to the next reply."""
     reply, followers = exchange
     if reply is not None:
         if not _awaits_reply(normal, model):
@@ -195,7 +199,7 @@ def _append_exchange(
 
 
 def _awaits_reply(messages: Sequence[Message], model: Model) -> bool:
-    """Whether a reply may come next: never at the start, nor after a finished reply."""
+    """Return whether a reply may come next: never at the start, nor after a finished reply."""
     if not messages:
         return False
     last = messages[-1]
@@ -205,7 +209,7 @@ def _awaits_reply(messages: Sequence[Message], model: Model) -> bool:
 
 
 def _claim(wanted: str, times_wanted: dict[str, int]) -> str:
-    """The wanted id where nobody has it yet, else with a number."""
+    """Return the wanted id, with a number if it is already taken; record it as taken."""
     claimed = wanted
     while claimed in times_wanted:
         times_wanted[wanted] += 1
@@ -215,7 +219,7 @@ def _claim(wanted: str, times_wanted: dict[str, int]) -> str:
 
 
 def _answers(results: tuple[ToolResult, ...], followers: Sequence[Message]) -> ToolMessage:
-    """The message that holds just these results already, or a new one."""
+    """Return the message that already holds exactly these results, or a new one."""
     for message in followers:
         if isinstance(message, ToolMessage) and message.results == results:
             return message
@@ -225,7 +229,10 @@ def _answers(results: tuple[ToolResult, ...], followers: Sequence[Message]) -> T
 def _match_results(
     reply: AssistantMessage, ids: Sequence[str], *, followers: Sequence[Message], model: Model
 ) -> tuple[ToolResult, ...]:
-    """One result for each call, in order; each result is used once, so twins get theirs in turn."""
+    """Return one result for each call, in order. A missing result becomes an error.
+
+    Each result is used once, so calls with the same id get theirs in turn.
+    """
     waiting: dict[str, list[ToolResult]] = {}
     for message in followers:
         for result in message.results if isinstance(message, ToolMessage) else ():
@@ -265,7 +272,7 @@ def _rename_calls(message: AssistantMessage, ids: Sequence[str]) -> AssistantMes
 def restore_names(
     message: AssistantMessage, *, taken: Mapping[str, int], names: Mapping[str, str]
 ) -> AssistantMessage:
-    """A reply as the rest of the program knows it: our tool names, and ids that are new to it."""
+    """Return a reply for the rest of the program: with our tool names, and ids not yet `taken`."""
     if not message.tool_calls and not message.cut_off:
         return message
     times_wanted = dict(taken)

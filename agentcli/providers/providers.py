@@ -1,6 +1,6 @@
-"""Who can be asked: providers, where they are reached, and where their keys come from.
+"""The providers, their addresses, and the sources of their keys.
 
-Looking something up here touches no network and no file: only the given environment.
+A lookup here touches no network and no file, only the environment that is passed in.
 """
 
 from collections.abc import Mapping
@@ -14,32 +14,33 @@ from agentcli.types.fast_dataclass import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     name: str
-    """The word before the slash of a model."""
+    """The word before the slash in a model's name."""
     protocol: str
     base_url: str = ""
     base_url_env: str = ""
-    """The variable that puts another address in its place."""
+    """The environment variable that overrides `base_url`."""
     key_env: tuple[str, ...] = ()
-    """The variables that may hold the key, in order."""
+    """The environment variables that may hold the key, in order."""
     needs_key: bool = True
     platform: str = ""
-    """Whose signing and routing is needed: bedrock, vertex or azure. Reached through its SDK."""
+    """The platform that signs and routes: bedrock, vertex or azure. Reached through its SDK."""
     quirks: frozenset[str] = frozenset()
     images: bool = True
     strict_tools: bool = True
     answer_schemas: bool = True
-    """Whether it takes a schema for the answer beside tools: many servers then allow no calls."""
+    """True if it takes a schema for the answer together with tools. Many servers then allow no
+    calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     value: str = field(repr=False)
     source: str
-    """Where it was found, for people: a variable, a keyring, a file."""
+    """The source of the key, as shown to the user: a variable, a keyring, a file."""
 
     @property
     def tail(self) -> str:
-        """All of it that may ever be shown."""
+        """The only part of the key that may ever be shown."""
         return f"…{self.value[-4:]}" if len(self.value) >= 12 else "…"
 
 
@@ -57,7 +58,7 @@ def _local(name: str, port: int, *, base_url_env: str = "") -> Provider:
         key_env=(f"{name.upper()}_API_KEY",),
         needs_key=False,
         quirks=_OLD_CHAT,
-        # Most of what runs there reads text alone, and one image would spoil a whole conversation.
+        # Most local models read only text, and one image would break the whole conversation.
         images=False,
         strict_tools=False,
         answer_schemas=False,
@@ -110,7 +111,7 @@ PROVIDERS: Mapping[str, Provider] = {
             strict_tools=False,
             answer_schemas=False,
         ),
-        # Their clients find the address and the credentials by themselves.
+        # The SDKs of these platforms find the address and the credentials by themselves.
         Provider(name="bedrock", protocol="anthropic", platform="bedrock", needs_key=False),
         Provider(name="vertex", protocol="anthropic", platform="vertex", needs_key=False),
         Provider(name="azure", protocol="openai-responses", platform="azure", needs_key=False),
@@ -127,7 +128,7 @@ def find_key(provider: Provider, environ: Mapping[str, str]) -> Key | None:
 
 
 def find_base_url(provider: Provider, environ: Mapping[str, str]) -> str:
-    """The address from the environment, or the provider's own; empty where its client knows it."""
+    """Return the address from the environment, or the provider's own; "" if its SDK knows it."""
     variable = provider.base_url_env
     value = environ.get(variable, "").strip() if variable else ""
     if not value:
@@ -141,7 +142,10 @@ def find_base_url(provider: Provider, environ: Mapping[str, str]) -> str:
 
 
 def _as_client_address(listening: str) -> str:
-    """OLLAMA_HOST says where the server listens: often a bare host, or every interface."""
+    """Return the address to connect to for a value of OLLAMA_HOST.
+
+    The variable says where the server listens: often a bare host, or every interface.
+    """
     if "://" in listening:
         return listening
     host, colon, port = listening.rstrip("/").rpartition(":")

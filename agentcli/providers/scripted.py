@@ -1,4 +1,4 @@
-"""A model that needs no key: plays a script of replies through the real loop and the real tools.
+"""A model that needs no key: it plays a script of replies through the real loop and real tools.
 
 A script is JSON or YAML: a list of replies, or a mapping with the key `replies`. A reply is a text,
 or a mapping with any of `thinking`, `text`, `calls`, `stop`, `usage`, or with `error` alone.
@@ -38,12 +38,12 @@ class ScriptedCall(_Closed):
     id: str | None = None
     input: Any = None
     arguments: str | None = None
-    """Instead of `input`: the arguments as text, which need not be JSON."""
+    """The arguments as text, which need not be JSON. Used instead of `input`."""
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, data: Any) -> Any:
-        """`{read_file: {path: a.py}}` for `{name: read_file, input: {path: a.py}}`."""
+        """Expand `{read_file: {path: a.py}}` to `{name: read_file, input: {path: a.py}}`."""
         if isinstance(data, dict) and len(data) == 1 and "name" not in data:
             ((name, given),) = data.items()
             return {"name": name, "input": given}
@@ -92,7 +92,7 @@ class ModelScript(_Closed):
 
 
 def read_script(path: Path) -> ModelScript:
-    """Raises SettingsError that says what is wrong and where."""
+    """Read a script. Raise a SettingsError that says what is wrong and where."""
     hint = "see docs/reference/scripts.md for the form of a script"
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
@@ -112,7 +112,7 @@ def read_script(path: Path) -> ModelScript:
 
 
 class ScriptedProvider:
-    """Gives the script's replies in order, whatever it is asked."""
+    """A provider that returns the script's replies in order, whatever the request."""
 
     def __init__(self, script: ModelScript) -> None:
         self._replies = script.replies
@@ -141,7 +141,7 @@ class ScriptedProvider:
         )
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
 
 def _blocks(reply: ScriptedReply, number: int) -> tuple[Block, ...]:

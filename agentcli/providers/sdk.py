@@ -1,7 +1,7 @@
-"""An official SDK's client as a socket, for platforms whose signing and routing it does best.
+"""The client of an official SDK as a socket, for platforms whose signing and routing it does best.
 
-The SDK carries our body as it is and gives the events as they came: its types, retries and
-accumulation are not used. `sdk_anthropic` and `sdk_openai` are the only importers of the SDKs.
+The SDK sends our body unchanged and returns the events as they came: its types, retries and
+accumulation are not used. Only `sdk_anthropic` and `sdk_openai` import the SDKs.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ from agentcli.types.fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkSocket:
-    """A `Socket`."""
+    """A `Socket` that sends through the client of an SDK."""
 
     post: Callable[[str, Any], Awaitable[AsyncIterator[object]]]
     shut: Callable[[], Awaitable[None]]
     errors: tuple[type[Exception], ...]
-    """What the SDK raises."""
+    """The exceptions that the SDK raises."""
     translate: Callable[[Exception], HttpError | ConnectionBroken | Event]
-    """The same as ours, or as the event it was before the SDK made an exception of it."""
+    """Converts them to our exceptions, or back to the event that the SDK raised them for."""
 
     async def exchange(
         self, path: str, *, headers: Mapping[str, str], body: Body
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """The SDK sends headers of its own, with credentials it finds by itself."""
+        """See `Socket`. `headers` are not used: the SDK sends its own, with its own credentials."""
         read: asyncio.Queue[Sequence[Event] | None] = asyncio.Queue()
         reader = asyncio.create_task(self._read(path, json.loads(b"".join(body)), read))
         try:
@@ -44,8 +44,10 @@ class SdkSocket:
     async def _read(
         self, path: str, body: Any, read: "asyncio.Queue[Sequence[Event] | None]"
     ) -> None:
-        """A task of its own, because the SDKs' iterators end properly in two ways only: at the end
-        of the answer, and cancelled while they wait for more of it."""
+        """Put the events in the queue, then None.
+
+        This is a separate task, because the SDKs' iterators end properly in only two ways: at the
+        end of the answer, and cancelled while they wait for more of it."""
         try:
             answer = await self.post(path, body)
             read.put_nowait(())
@@ -64,26 +66,26 @@ class SdkSocket:
             read.put_nowait(None)
 
     async def prepare(self) -> None:
-        """The SDKs open their connections with the first request."""
+        """Do nothing: the SDKs open their connections with the first request."""
 
     async def close(self) -> None:
         await self.shut()
 
 
 def timeout_s(timeouts: Timeouts | None) -> float:
-    """The SDKs have one limit for every read: the longer of ours."""
+    """Return the limit for every read, the longer of ours: the SDKs have only one."""
     given = timeouts or Timeouts()
     return max(given.first_byte_s, given.stall_s)
 
 
 def describe_cause(error: Exception) -> str:
-    """Not every exception has words."""
+    """Return the text of the cause, or its type name: not every exception has a text."""
     cause = error.__cause__ or error
     return str(cause) or type(cause).__name__
 
 
 def require(module: str, *, extra: str) -> None:
-    """A platform needs a library that the plain install does not bring."""
+    """Raise SettingsError if a library is missing that the plain install does not include."""
     try:
         is_there = find_spec(module) is not None
     except ModuleNotFoundError:

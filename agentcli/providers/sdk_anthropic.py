@@ -29,7 +29,10 @@ _LIBRARIES = {
     "bedrock": ("botocore.exceptions", "BotoCoreError"),
     "vertex": ("google.auth.exceptions", "GoogleAuthError"),
 }
-"""What the platforms' own libraries raise, besides errors of value, when nobody can sign."""
+"""The exception of each platform's own library when there are no credentials to sign with.
+
+They also raise RuntimeError and ValueError.
+"""
 
 
 def open_anthropic_socket(

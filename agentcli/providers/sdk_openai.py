@@ -57,7 +57,7 @@ def _own(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
 
 
 def _azure(base_url: str, options: dict[str, Any]) -> openai.AsyncOpenAI:
-    """Address, version and credentials come from the variables that Azure documents."""
+    """Return an Azure client. It reads address, version and credentials from Azure's variables."""
     if base_url:
         return openai.AsyncAzureOpenAI(base_url=base_url, **options)
     return openai.AsyncAzureOpenAI(**options)

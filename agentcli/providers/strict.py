@@ -1,8 +1,8 @@
-"""A tool's schema as a provider takes it: rooted in an object, or inside its strict subset.
+"""Adapting a tool's schema to a provider: with an object at the root, or in its strict subset.
 
-A strict schema makes the provider hold the model to it while it writes. Bounds that a subset does
-not know become words of the description, since the tool checks them anyway; a schema whose shape it
-does not know is not made strict. Nothing is silently loosened.
+The provider enforces a strict schema while the model writes. Bounds that a subset does not support
+become part of the description, since the tool checks them anyway. A schema with an unsupported
+shape is not made strict. Nothing is silently loosened.
 """
 
 import json
@@ -23,11 +23,11 @@ _COMBINATORS = ("anyOf", "oneOf", "allOf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictSubset:
-    """What a provider's strict mode understands."""
+    """The part of JSON Schema that a provider's strict mode supports."""
 
     keywords: frozenset[str]
     optional: Literal["taken", "nullable", "refused"]
-    """What it does with a property that is not required; nullable: it becomes a union with null."""
+    """The treatment of an optional property. If nullable, it becomes a union with null."""
 
 
 _SHARED = frozenset(
@@ -70,7 +70,7 @@ OPENAI = StrictSubset(
     optional="nullable",
 )
 OPENAI_ANSWER = replace(OPENAI, optional="refused")
-"""Nobody takes the nulls out of an answer again."""
+"""The subset for answers. Optional properties are refused: nothing removes nulls from an answer."""
 
 
 def is_schema(value: Json) -> TypeGuard[Schema]:
@@ -78,9 +78,9 @@ def is_schema(value: Json) -> TypeGuard[Schema]:
 
 
 def build_strict_schema(spec: ToolSpec, subset: StrictSubset, model: Model) -> Schema | None:
-    """A tool's strict schema; None for a model without, and for other people's tools.
+    """Return a tool's strict schema; None if the model takes none or the tool is not built in.
 
-    In some subsets a strict tool gets null for what was left out. Ours know that, others do not.
+    In some subsets a strict tool gets null for an omitted argument. Only built-in tools expect it.
     """
     if not model.strict_tools or spec.source != "built-in":
         return None
@@ -88,7 +88,7 @@ def build_strict_schema(spec: ToolSpec, subset: StrictSubset, model: Model) -> S
 
 
 def answer_schema(request: Request, model: Model) -> Schema | None:
-    """What the reply must be, as its author wrote it; None where the model cannot be held to it."""
+    """Return the schema of the answer as written, or None if the provider cannot enforce it."""
     schema = request.answer_schema
     if not model.answer_schemas or not is_schema(schema):
         return None
@@ -96,7 +96,7 @@ def answer_schema(request: Request, model: Model) -> Schema | None:
 
 
 def to_strict(schema: Json, subset: StrictSubset) -> Schema | None:
-    """The schema inside the subset; None where the subset cannot say the same."""
+    """Return the schema in the subset, or None if the subset cannot express it."""
     if not is_schema(schema) or schema.get("type") != "object":
         return None
     try:
@@ -146,7 +146,11 @@ def _each(schemas: Json, subset: StrictSubset) -> Json:
 
 
 def _close_object(made: Schema, subset: StrictSubset) -> None:
-    """Objects take no other properties; only what was closed, or said nothing, may be closed."""
+    """Allow no other properties in the object.
+
+    Raise _NotExpressible if the schema allows them: only what was closed, or did not say, may be
+    closed.
+    """
     if made.get("additionalProperties", False) is not False or "properties" not in made:
         raise _NotExpressible
     made["additionalProperties"] = False
@@ -183,10 +187,11 @@ def _types(schema: Schema) -> list[Json]:
 
 
 def with_object_root(schema: Json) -> Schema:
-    """An object at the root, without a union there: for tools of others, whose schemas are free.
+    """Return the schema with an object at the root and no union there.
 
-    The properties of all branches stand side by side and none but the common ones are required:
-    wider than the original, which its own server still checks.
+    For tools that are not built in, whose schemas can have any shape. The result has the properties
+    of all branches, and requires only the common ones. It is wider than the original, which the
+    tool's own server still checks.
     """
     if not is_schema(schema):
         return {"type": "object", "properties": {}}
@@ -207,7 +212,7 @@ def _branches(schema: Schema, word: str) -> list[Schema]:
 
 
 def _resolve(branch: Schema, root: Schema) -> Schema:
-    """A branch that is only a reference into the root's definitions, as what it refers to."""
+    """Return the target of a branch that is a reference into the root; else the branch itself."""
     reference = branch.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return branch

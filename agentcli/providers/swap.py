@@ -1,6 +1,6 @@
-"""What going on with another model would mean for a conversation: what is lost, whether it fits.
+"""A forecast of a switch to another model: what the conversation loses, and whether it fits.
 
-Said to a person before anything is sent. Lengths are estimates where no provider has counted.
+Shown to the user before anything is sent. Lengths are estimates if no provider has counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,13 @@ from agentcli.types.provider import Message
 class SwapForecast:
     model: Model
     dropped: tuple[str, ...]
-    """What would be lost, a sentence each; empty: nothing."""
+    """The losses, one sentence each; empty if there are none."""
     prompt_tokens: int
-    """About how long the next prompt is."""
+    """The approximate length of the next prompt."""
     fits: bool | None
-    """Whether the model takes that much; None: nobody knows how much it takes."""
+    """True if the prompt fits the model's window; None if the window is unknown."""
     cost_usd: float | None
-    """Of sending that prompt once, with nothing of it in a cache; None: the price is not known."""
+    """The cost of sending that prompt once, uncached; None if the price is unknown."""
 
 
 def forecast_swap(messages: Sequence[Message], model: Model) -> SwapForecast:
@@ -40,7 +40,7 @@ def forecast_swap(messages: Sequence[Message], model: Model) -> SwapForecast:
 
 
 def list_dropped(messages: Sequence[Message], model: Model) -> tuple[str, ...]:
-    """What of the conversation this model would not get, in sentences for a person."""
+    """Return what this model would not get of the conversation, in sentences for the user."""
     replies = [message for message in messages if isinstance(message, AssistantMessage)]
     foreign = [
         block for reply in replies for block in reply.content if not is_own(block.echo, model)

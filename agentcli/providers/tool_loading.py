@@ -1,7 +1,7 @@
-"""Tools that a provider takes in where a search has found them: which ones it hides until then.
+"""Tools that a provider loads when a search finds them, and hides until then.
 
-What was found stays hidden as long as the result that names it is in the conversation. Once that is
-gone, summarised away, the prompt begins anew: then the tool is declared like any other.
+A found tool stays hidden as long as the result that names it is in the conversation. Compaction
+removes that result and begins a new prompt: then the tool is declared like any other.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,14 @@ from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolSpec
 
 _SEPARATOR = "\n"
-"""No tool's name has one."""
+"""A separator that occurs in no tool name."""
 
 
 def find_hidden_tools(request: Request, model: Model) -> tuple[ToolSpec, ...]:
-    """The same value for as long as nothing about it changes; empty where nobody loads tools."""
+    """Return the hidden tools; empty if the model does not load tools.
+
+    Returns the same object as long as nothing changes.
+    """
     if not model.loads_tools or not request.deferred:
         return ()
     named = set(_find_loaded(request.messages))

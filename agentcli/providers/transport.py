@@ -1,4 +1,4 @@
-"""How a model is reached: which dialect it speaks, and over which of the two sockets."""
+"""Opening a provider: choosing the dialect of a model and one of the two sockets."""
 
 import os
 from collections.abc import Mapping
@@ -29,7 +29,10 @@ def open_provider(
     patience: RetryPolicy | None = None,
     learning: LearnedModel | None = None,
 ) -> ProviderConnection:
-    """Opens nothing yet: the first request does. Raises SettingsError where a key is missing."""
+    """Return a connection to the model. Raise SettingsError if a key is missing.
+
+    It opens no socket yet: the first request does.
+    """
     environ = os.environ if environ is None else environ
     provider = provider or PROVIDERS[model.provider]
     good_key = require_key(key, provider)

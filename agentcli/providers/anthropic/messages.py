@@ -1,6 +1,6 @@
 """Anthropic Messages: requests and errors. Replies are read in `reply.py`.
 
-What was sent once is sent the same way for ever: between two requests of a conversation only the
+A message is encoded the same way in every request: between two requests of a conversation only the
 cache markers move. Thinking is bound to everything before it and would be refused otherwise.
 """
 
@@ -39,13 +39,13 @@ __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "
 HISTORY_KEY = "messages"
 VERSION = "2026-10-21"
 DEFAULT_OUTPUT_TOKENS = 8192
-"""For models we know no limit of; every one since 2024 writes this much."""
+"""The output limit for a model whose limit is unknown. Every model since 2024 allows it."""
 
 _CACHE_CONTROL: dict[str, Json] = {"type": "ephemeral"}
 _UNSAID: Json = {"type": "text", "text": "(nothing more)"}
 _STRICT_TOOLS = 20
 _STRICT_OPTIONAL_FIELDS = 24
-"""What the provider compiles at most, over all tools of a request."""
+"""The most optional fields that the provider compiles, over all tools of a request."""
 
 
 def path(model: Model) -> str:
@@ -77,7 +77,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
             choice["disable_parallel_tool_use"] = True
         body["tool_choice"] = choice
     if model.thinking and not is_forced:
-        # Without a display some models say nothing at all between two calls.
+        # Without `display`, some models send no text at all between two calls.
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
     if output := _output(request, model):
         body["output_config"] = output
@@ -117,10 +117,10 @@ def _choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
 def _declare_tools(
     specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model
 ) -> Json:
-    """The tools in their order; our own are strict where the provider can compile that many.
+    """Return the tools in order; built-in tools are strict if the provider can compile that many.
 
-    Those that can be found stand behind them, out of the model's sight until a result names them:
-    what was declared at first stays as it was, and so does all that was said on its ground.
+    Deferred tools come last. The model does not see them until a result names them. So the first
+    declarations never change, and everything that is cached after them stays valid.
     """
     names = {spec.name for spec in deferred}
     shown = [spec for spec in specs if spec.name not in names]
@@ -163,13 +163,13 @@ def _optional_fields(schema: Mapping[str, Json]) -> int:
 
 
 def _container(messages: Sequence[Message]) -> Json:
-    """Where the provider runs the model's programs, for one that waits for its calls' results."""
+    """Return the id of the container in which a program waits for the results of its calls."""
     last = next((it for it in reversed(messages) if isinstance(it, AssistantMessage)), None)
     return last.echo.data if last and last.echo else None
 
 
 def _history(request: Request, model: Model) -> list[Json]:
-    """One turn per message, never joined: what was sent once keeps its place and its shape."""
+    """Return one turn per message. Turns are never joined, so that sent turns never change."""
     messages = request.messages
     turns = _turns(messages, model)
     if deferred := find_hidden_tools(request, model):
@@ -183,9 +183,9 @@ def _history(request: Request, model: Model) -> list[Json]:
 
 @memoize
 def _loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, Json]:
-    """Results that name the tools they found, in place of telling of them.
+    """Return the results with references to the tools they found instead of their text.
 
-    A name that nobody declares would be refused: its server may be gone since.
+    A name that is not declared would be refused, so it is left out: its server may be gone.
     """
     declared = {spec.name for spec in deferred}
     blocks: list[Json] = []
@@ -198,7 +198,10 @@ def _loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dict[str, 
 
 
 def _cache_ends(messages: Sequence[Message]) -> Iterable[int]:
-    """Where this request ends, for the next to find, and where the one before did, to be found."""
+    """Yield where to put cache markers: at the end of this request and of the one before.
+
+    The next request reads the cache up to the first, this request up to the second.
+    """
     has_reply = has_end = False
     for number in range(len(messages) - 1, -1, -1):
         if isinstance(messages[number], AssistantMessage):
@@ -223,7 +226,10 @@ def _turns(message: Message, before: Message | None, model: Model) -> Sequence[d
 
 
 def _end(reply: AssistantMessage) -> Sequence[Json]:
-    """A thought that led to nothing, because the reply was cut off or empty, must not come last."""
+    """Return a closing text for a reply that ends in a thought, because it was cut off or empty.
+
+    The provider refuses a thought as the last block.
+    """
     last = next(reversed(reply.content), None)
     return [_UNSAID] if isinstance(last, Thinking) and reply.stop != "paused" else []
 
@@ -258,7 +264,7 @@ def _encode_part(part: Text | Image) -> dict[str, Json]:
 
 
 def _restore_block(block: Block) -> Json:
-    """A block as it came: echoes are what of it the neutral form does not hold."""
+    """Return a block as it was received. The echo holds what the neutral form cannot."""
     match block:
         case Text():
             return {"type": "text", "text": block.text, **_extras(block)}
@@ -282,7 +288,7 @@ def _extras(block: Block) -> dict[str, Json]:
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
     kind = classify_error(body)
     if kind is None or kind is ProviderErrorKind.REJECTED:
-        # "Invalid request" is what gateways call everything; their status is more careful.
+        # Gateways call every error "invalid request"; their status is more precise.
         kind = kind_of_status(status)
     hint = "Check the model's name." if kind is ProviderErrorKind.MODEL else ""
     return make_http_error(status, headers, said=summarize_body(body), kind=kind, hint=hint)

@@ -1,7 +1,7 @@
 """Anthropic Messages: one streamed reply, block by block.
 
-A block is kept as the provider built it, because thinking and whatever we do not know must go back
-byte for byte. What the neutral form cannot hold travels in the block's echo.
+A block is stored as the provider built it, because thinking and unknown fields must be sent back
+byte for byte. What the neutral form cannot hold is stored in the block's echo.
 """
 
 import re
@@ -35,13 +35,13 @@ _STOPS: dict[str, Stop] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "pause_turn": "paused",
-    "compaction": "paused",  # the provider has summarised, and says no more until it is asked
+    "compaction": "paused",  # the provider has summarised, and goes on with the next request
     "refusal": "refusal",
     "model_context_window_exceeded": "overflow",
 }
 
 _NEUTRAL = ("text", "thinking", "redacted_thinking", "tool_use")
-"""The types of blocks that have a form of their own here."""
+"""The types of blocks that have a neutral form."""
 
 _KINDS = {
     "authentication_error": ProviderErrorKind.CREDENTIALS,
@@ -57,11 +57,11 @@ _KINDS = {
 }
 
 _OVERFLOW = re.compile(r"prompt is too long|exceeds? (the )?context|long context", re.I)
-"""The one case without a type or code of its own."""
+"""The messages of an overflow, the one error without its own type or code."""
 
 
 def classify_error(body: Json) -> ProviderErrorKind | None:
-    """What an error says of itself; None where only its status can tell."""
+    """Return the kind that an error body states, or None if only its status can tell."""
     match body:
         case {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}:
             return ProviderErrorKind.CREDENTIALS
@@ -75,11 +75,11 @@ def classify_error(body: Json) -> ProviderErrorKind | None:
 
 @dataclass(slots=True, kw_only=True)
 class _StreamedBlock:
-    """A block while it arrives: as it started, with what was added to its fields since."""
+    """A block while it arrives: its first fields and the pieces added to them since."""
 
     fields: dict[str, Json]
     pieces: dict[str, list[str]] = field(default_factory=dict)
-    """Of the strings that arrive bit by bit, under the names of their fields."""
+    """The pieces of strings that arrive in parts, by field name."""
 
     @property
     def type(self) -> Json:
@@ -97,12 +97,12 @@ class _StreamedBlock:
         return "".join(self.pieces.get(name, ()))
 
     def other_fields(self, *known: str) -> dict[str, Json]:
-        """The fields that are none of these, as far as they say anything."""
+        """Return the fields that are not in `known` and not empty."""
         return {key: value for key, value in self.fields.items() if key not in known and value}
 
 
 class MessagesDecoder:
-    """The decoder: fed the events of one reply, it gives one message."""
+    """The decoder of one reply: events in, one message out."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -113,7 +113,7 @@ class MessagesDecoder:
         self._container: str | None = None
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
-        if event.get("type") == "content_block_delta":  # nearly all are, and this is quick
+        if event.get("type") == "content_block_delta":  # nearly every event, so checked first
             return self._grow(event.get("index"), event.get("delta"))
         match event:
             case {"type": "message_start", "message": dict(message)}:
@@ -179,14 +179,14 @@ class MessagesDecoder:
         self._usage |= usage if isinstance(usage, dict) else {}
 
     def _run_in(self, container: Json) -> None:
-        """The place where the provider runs programs: the next request names it again."""
+        """Store the id of the container that runs programs, for the next request to name."""
         match container:
             case {"id": str(container_id)}:
                 self._container = container_id
 
     def _end(self, delta: Mapping[str, Json], usage: Json) -> None:
         if isinstance(usage, dict):
-            # What is given is the total so far; what is not given has not changed.
+            # A count that is sent is the total so far; one that is not sent has not changed.
             self._usage |= {key: value for key, value in usage.items() if value is not None}
         self._run_in(delta.get("container"))
         reason = delta.get("stop_reason")
@@ -230,7 +230,7 @@ class MessagesDecoder:
 
 
 def _open_block(growing: _StreamedBlock) -> Sequence[Delta]:
-    """What a block that has just started already shows."""
+    """Return the deltas of the content that a block starts with."""
     match growing.type:
         case "text" if text := growing.text("text"):
             return [TextDelta(text=text)]
@@ -262,7 +262,7 @@ def _grow_block(growing: _StreamedBlock, delta: Mapping[str, Json]) -> Sequence[
 
 
 def _extend(growing: _StreamedBlock, delta: Mapping[str, Json]) -> None:
-    """A kind of delta we do not know belongs to a kind of block we do not know: both are kept."""
+    """Add a delta of an unknown type to its block, whose type is unknown too. Both are kept."""
     for name, value in delta.items():
         if name == "type":
             continue
@@ -286,7 +286,7 @@ def _arguments(growing: _StreamedBlock) -> Json:
 
 
 def _caller(caller: Json) -> str | None:
-    """The program that made a call; None where the model made it itself."""
+    """Return the id of the program that made a call, or None if the model made it."""
     match caller:
         case {"tool_id": str(program_id)}:
             return program_id
@@ -295,7 +295,7 @@ def _caller(caller: Json) -> str | None:
 
 
 def _is_cut_off(growing: _StreamedBlock) -> bool:
-    """Whether a reply that was stopped was stopped inside this block, its last."""
+    """Return whether a stopped reply was stopped inside this block, its last one."""
     match growing.type:
         case "tool_use":
             arguments = _arguments(growing)

@@ -1,8 +1,8 @@
-"""What an error means in Gemini's two protocols, as an HTTP answer or in the middle of a stream.
+"""The errors of Gemini's two protocols, in an HTTP answer or in the middle of a stream.
 
-generateContent says why in `status`, in the reasons of its `details` and in the ids of quotas;
-Interactions says it in a word under `code`. One status stands for unlike things: 400 is also a bad
-key and a conversation that is too long, and 429 is both "not so fast" and "not today".
+generateContent gives the reason in `status`, in the reasons of its `details` and in quota ids;
+Interactions gives it as one word under `code`. One status can mean different things: 400 is also a
+bad key or a conversation that is too long, and 429 is both "slow down" and "not today".
 """
 
 import re
@@ -33,7 +33,7 @@ BLOCKED = frozenset(
         "image_recitation",
     }
 )
-"""A filter stopped the prompt or the reply: asked again, it would do so again."""
+"""The reasons of a filter that stopped the prompt or the reply. It would stop a retry too."""
 
 MISSAID = frozenset(
     {
@@ -44,7 +44,7 @@ MISSAID = frozenset(
         "too_many_tool_calls",
     }
 )
-"""The model wrote something that is no reply. Each reply is drawn anew, so asking again helps."""
+"""The reasons for an invalid reply of the model. Each reply is sampled anew, so a retry helps."""
 
 _OURS = frozenset(
     {
@@ -55,7 +55,7 @@ _OURS = frozenset(
         "parameter_unknown",
     }
 )
-"""The request was wrong and stays so."""
+"""The codes of an invalid request. A retry would fail the same way."""
 
 _KINDS = (
     ({"resource_exhausted", "rate_limit_exceeded"}, ProviderErrorKind.RATE_LIMITED),
@@ -107,7 +107,7 @@ _SPENT_HINT = "the quota is used up: wait until it is renewed, raise it, or choo
 
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
-    """An HTTP error as a sentence. `body` may be a list of one, as streams are answered."""
+    """Return an HTTP error as a sentence. `body` may be a list of one, as in answers to streams."""
     fault, said = find_fault(body), summarize_body(body)
     kind = _classify(fault, said) or kind_of_status(status)
     is_spent = kind is ProviderErrorKind.RATE_LIMITED and _is_spent(fault)
@@ -123,7 +123,7 @@ def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
 
 
 def make_stream_error(fault: Json) -> ProviderError:
-    """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
+    """Return an error reported after the answer began. By default it is worth a retry."""
     wrapped: Json = {"error": fault}
     code = find_fault(wrapped).get("code")
     if isinstance(code, int) and code >= 400:
@@ -163,13 +163,13 @@ def _details(fault: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
 
 
 def _is_spent(fault: Mapping[str, Json]) -> bool:
-    """Whether waiting a little is of no use: the quota of a day is gone, or there is none."""
+    """Return whether a short wait is useless: the daily quota is used up, or there is none."""
     violations = (detail.get("violations") for detail in _details(fault))
     return any(_SPENT.search(text) for text in map(str, (fault.get("message"), *violations)))
 
 
 def _read_wait_s(fault: Mapping[str, Json]) -> float | None:
-    """The wait that stands in the body: there may be no header for it."""
+    """Return the wait given in the body. There may be no header for it."""
     for detail in _details(fault):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and (found := _DELAY.fullmatch(delay)):

@@ -1,7 +1,7 @@
-"""Gemini's generateContent: a neutral request as its body, and where to send it.
+"""Gemini's generateContent: encoding a neutral request, and where to send it.
 
-A reply goes back part by part as it came, with every signature on the part that brought it. All
-answers to the calls of a turn stand in the one user turn right after it, in the order of the calls.
+A reply is sent back part by part as it came, with every signature on its own part. All results of
+the calls of a turn are in the one user turn right after it, in the order of the calls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,10 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _resume(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message], Json]:
-    """A paused reply is not part of what is asked: the same is asked again, with its token."""
+    """Return the messages without a paused reply at the end, and its continuation token.
+
+    To continue a paused reply, the same request is sent again with the token.
+    """
     token: Json = None
     while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
         if is_own(last.echo, model) and isinstance(last.echo.data, dict):
@@ -87,7 +90,7 @@ def _declaration(tool: ToolSpec) -> Json:
     return {
         "name": encode_name(tool.name),
         "description": tool.description,
-        # The older `parameters` knows a part of OpenAPI only and rejects `$ref`, `const`, `oneOf`.
+        # The older `parameters` knows only a part of OpenAPI and rejects `$ref`, `const`, `oneOf`.
         "parametersJsonSchema": with_object_root(tool.schema),
     }
 
@@ -103,7 +106,10 @@ def _calling(choice: ToolChoice, model: Model) -> Json:
 
 
 def _generation(request: Request, model: Model) -> dict[str, Json]:
-    """No limit where none is asked for: it would end a long reply that may be continued."""
+    """Return the generation settings.
+
+    Set no output limit unless one is requested: it would end a long reply that may be continued.
+    """
     made: dict[str, Json] = {}
     if request.output_limit_tokens is not None:
         made["maxOutputTokens"] = request.output_limit_tokens
@@ -119,10 +125,10 @@ def _generation(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _contents(messages: Sequence[Message], model: Model) -> list[Json]:
-    """Turns that alternate between user and model, whoever spoke twice in a row."""
+    """Return turns that alternate between user and model; join neighbours of the same role."""
     turns = _turns(messages, model)
     roles = [turn["role"] for turn in turns]
-    again = bytes(map(eq, roles, roles[1:])) + b"\0"  # so that the search is not ours
+    again = bytes(map(eq, roles, roles[1:])) + b"\0"  # as bytes, so that the search runs in C
     contents: list[Json] = []
     start = 0
     while (first := again.find(1, start)) >= 0:
@@ -139,7 +145,7 @@ def _join_turns(*run: Turn) -> Json:
 
 @incremental
 def _turns(message: Message, before: Message | None, model: Model) -> Sequence[Turn]:
-    """At most one; none for a reply that another model thought and did not say."""
+    """Return at most one turn; none for a reply that is only the thinking of another model."""
     parts = _parts(message, before, model=model)
     role = "model" if isinstance(message, AssistantMessage) else "user"
     return [{"role": role, "parts": parts}] if parts else []
@@ -166,7 +172,7 @@ def _media(image: Image) -> Json:
 
 
 def _reply(message: AssistantMessage, model: Model) -> list[Json]:
-    """The first call of a turn is the one that must be signed."""
+    """Return the parts of a reply. The first call of a turn must have a signature."""
     unsigned = {"thoughtSignature": UNSIGNED} if is_signing(model) else {}
     parts: list[Json] = []
     for block in message.content:
@@ -182,7 +188,7 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
 
 
 def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
-    """As it stands on the wire: its answer must name the same."""
+    """Return the call as it is sent. Its result must have the same id and name."""
     written = _own_part(call, model).get("functionCall")
     if isinstance(written, dict):
         return write_call(call, written)
@@ -196,7 +202,7 @@ def _own_part(call: ToolCall, model: Model) -> dict[str, Json]:
 def _answers(
     results: Sequence[ToolResult], calls: Mapping[str, Mapping[str, Json]], *, model: Model
 ) -> list[Json]:
-    """Images stand inside their answer where the model takes them there, else after the answers."""
+    """Return the results. Images go inside their result if the model accepts that, else last."""
     answers: list[Json] = []
     beside: list[Json] = []
     for result in results:

@@ -1,7 +1,7 @@
-"""One reply of generateContent, put together from the chunks of its stream.
+"""One reply of generateContent, assembled from the chunks of its stream.
 
-What must go back is kept as it came: a part with a signature is never joined with another. A call
-arrives whole in one part, so none is ever half there.
+What must be sent back is stored as it came: a part with a signature is never joined with another.
+A call arrives whole in one part, so a call is never partial.
 """
 
 import json
@@ -48,9 +48,9 @@ class GenerateDecoder:
         self._model = model
         self._blocks: list[Block] = []
         self._pieces: list[str] = []
-        """Of the plain text that is still growing."""
+        """The pieces of the plain text that is still growing."""
         self._is_thinking = False
-        """Whether that text is a thought."""
+        """True if that text is a thought."""
         self._response_id = ""
         self._usage: dict[str, Json] = {}
         self._finish = ""
@@ -109,7 +109,7 @@ class GenerateDecoder:
         return []
 
     def _take_plain(self, text: str, *, is_thought: bool) -> Sequence[Delta]:
-        """Goes on with what came before where that is plain and of the same kind."""
+        """Append to the text before it, if that is plain text of the same kind."""
         if not text:
             return []
         if is_thought != self._is_thinking:
@@ -119,7 +119,10 @@ class GenerateDecoder:
         return [_make_delta(text, is_thought=is_thought)]
 
     def _take_signed(self, part: dict[str, Json], text: str) -> Sequence[Delta]:
-        """A signature may come without any text; a part of nothing else would be refused."""
+        """Append a part with a signature.
+
+        A signature may come without text. The part then gets an empty text, because the service
+        refuses a part with only a signature."""
         self._append(self._make_text_block(mapping(replace_unpaired_json({**part, "text": text}))))
         return [_make_delta(text, is_thought=_is_thought(part))] if text else []
 
@@ -149,7 +152,7 @@ class GenerateDecoder:
         self._pieces.clear()
 
     def _current_text(self) -> Sequence[Block]:
-        """The plain text since the last block, as one."""
+        """Return the plain text since the last block, as one block; empty if there is none."""
         if not self._pieces:
             return ()
         thought: dict[str, Json] = {"thought": True} if self._is_thinking else {}
@@ -158,7 +161,9 @@ class GenerateDecoder:
         )
 
     def _make_text_block(self, part: dict[str, Json]) -> Text | Thinking:
-        """Text that says everything needs no echo; blank text would be left out without one."""
+        """Return a block for the part.
+
+        Plain text needs no echo. Blank text does: it would be left out without one."""
         text = string(part.get("text"))
         if _is_thought(part):
             return Thinking(text=text, echo=self._echo(part))

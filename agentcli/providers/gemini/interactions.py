@@ -1,9 +1,9 @@
-"""Gemini's Interactions protocol: a neutral request as its body, and where to send it.
+"""Gemini's Interactions protocol: encoding a neutral request, and where to send it.
 
-The service keeps nothing unless asked to: every request brings the whole conversation as steps, and
-the steps of a reply go back as they came. A model with the quirk `stored` is asked the other way:
-the service keeps the conversation, and each request brings only what is new after the reply it
-continues. A conversation that was shortened here is not shortened there.
+By default the service stores nothing: every request has the whole conversation as steps, and the
+steps of a reply are sent back as they came. For a model with the quirk `stored`, the service stores
+the conversation, and each request has only what is new after the reply it continues. Compaction on
+our side does not shorten the stored conversation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _conversation(messages: Sequence[Message], model: Model, *, is_stored: bool) -> dict[str, Json]:
-    """The steps; a paused reply is asked for again, with its token, as if it were not there."""
+    """Return the steps, without a paused reply at the end: it is continued with its token."""
     token: Json = None
     paused_id: Json = None
     while messages and isinstance(last := messages[-1], AssistantMessage) and last.stop == "paused":
@@ -87,16 +87,17 @@ def _conversation(messages: Sequence[Message], model: Model, *, is_stored: bool)
 
 
 def _echo_fields(message: AssistantMessage, model: Model) -> dict[str, Json]:
-    """What the reply as a whole wants back."""
+    """Return the fields to send back for the reply as a whole."""
     if is_own(message.echo, model) and isinstance(message.echo.data, dict):
         return message.echo.data
     return {}
 
 
 def _find_stored(messages: Sequence[Message], model: Model) -> tuple[int, Json]:
-    """How many messages the service has, and the id of the last reply among them.
+    """Return how many messages the service has, and the id of the last reply among them.
 
-    None where it knows a call of that reply by another id than ours: then it is told everything."""
+    Return (0, None) if the service knows a call of that reply by another id than ours. Then the
+    whole conversation is sent."""
     for count in range(len(messages), 0, -1):
         message = messages[count - 1]
         if isinstance(message, AssistantMessage) and (
@@ -120,7 +121,10 @@ def _declaration(tool: ToolSpec) -> Json:
 
 
 def _generation(request: Request, model: Model) -> dict[str, Json]:
-    """No limit where none is asked for: it would end a long reply that may be continued."""
+    """Return the generation settings.
+
+    Set no output limit unless one is requested: it would end a long reply that may be continued.
+    """
     made: dict[str, Json] = {}
     if request.output_limit_tokens is not None:
         made["max_output_tokens"] = request.output_limit_tokens
@@ -164,7 +168,7 @@ def _content(block: Text | Image) -> Json:
 
 
 def _reply(message: AssistantMessage, model: Model) -> list[Json]:
-    """Calls of another model have no thought before them, and the service wants one."""
+    """Return the steps of a reply. Add the thought that the service wants before foreign calls."""
     steps: list[Json] = []
     is_foreign = any(not is_own(call.echo, model) for call in message.tool_calls)
     if is_foreign and is_signing(model):
@@ -180,7 +184,7 @@ def _reply(message: AssistantMessage, model: Model) -> list[Json]:
 
 
 def _call(call: ToolCall, model: Model) -> Mapping[str, Json]:
-    """As it stands on the wire: its result must name the same."""
+    """Return the call as it is sent. Its result must have the same id and name."""
     if written := _original_call(call, model):
         return {**write_call(call, written), "id": call.id}
     arguments = object_arguments(call.input)

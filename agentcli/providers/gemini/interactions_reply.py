@@ -1,7 +1,7 @@
-"""One reply of the Interactions protocol, put together from the events of its stream.
+"""One reply of the Interactions protocol, assembled from the events of its stream.
 
-Only the event that closes the interaction ends the reply; a call that had not stopped by then is
-there only where the interaction says that it is complete.
+Only the event that closes the interaction ends the reply. A call that had not stopped by then is
+included only if the interaction says that it is complete.
 """
 
 import json
@@ -34,13 +34,13 @@ from agentcli.types.messages import (
     Usage,
 )
 
-# One step of an interaction, put together from its deltas, and what it is in neutral words.
+# One step of an interaction: assembled from its deltas, and converted to a neutral block
 
 
 PROTOCOL = "gemini-interactions"
 
 ASKED = frozenset({"user_input", "function_result"})
-"""Steps that we made ourselves; some servers repeat them."""
+"""The types of steps that we send ourselves. Some servers repeat them."""
 
 _PLAIN_STEP = frozenset({"type", "content"})
 _PLAIN_TEXT = frozenset({"type", "text"})
@@ -48,7 +48,7 @@ _MEDIA = frozenset({"image", "audio", "document", "video"})
 
 
 class InteractionStep:
-    """Grows by `take` until it is `stopped`."""
+    """One step of a reply. It grows by `take` until it is `stopped`."""
 
     def __init__(self, started: Mapping[str, Json], place: int) -> None:
         self.kind = string(started.get("type"))
@@ -56,23 +56,23 @@ class InteractionStep:
         self._place = place
         self._step = {key: value for key, value in started.items() if value != ""}
         self._arguments: list[str] = []
-        """Pieces of JSON; what the start says of arguments is empty then."""
+        """Pieces of JSON. If there are any, the arguments of the first event are empty."""
         self._growing = ""
-        """The field whose last item is a text that goes on."""
+        """The field whose last item is a text that still grows."""
         self._pieces: list[str] = []
 
     @property
     def name(self) -> str:
-        """Of the tool that is called."""
+        """The name of the called tool."""
         return replace_unpaired(string(self._step.get("name")))
 
     @property
     def fault(self) -> Json:
-        """Why the step failed, where it did."""
+        """The error of the step, or None if it did not fail."""
         return self._step.get("error")
 
     def opening(self) -> Sequence[Delta]:
-        """What is to be shown of a step that starts with more than its type."""
+        """Return the deltas of the content that the step starts with."""
         if self.kind == "thought":
             return _make_deltas(_texts(self._step.get("summary")), is_thought=True)
         if self.kind == "model_output":
@@ -106,7 +106,7 @@ class InteractionStep:
         return []
 
     def block(self, model: str) -> Block | None:
-        """None for a step that says nothing."""
+        """Return the neutral block, or None for an empty step."""
         self._join_pieces()
         if self.kind == "function_call":
             return self._as_call(model)
@@ -164,7 +164,7 @@ class InteractionStep:
         self._pieces.append(string(item["text"]))
 
     def _join_pieces(self) -> None:
-        """Joined once, not with every piece: a long text comes in very many."""
+        """Add the pieces to the text that grows, all at once: a long text has very many."""
         if self._growing:
             *before, last = items(self._step[self._growing])
             text = string(mapping(last).get("text")) + "".join(self._pieces)
@@ -173,7 +173,7 @@ class InteractionStep:
         self._pieces.clear()
 
     def _sign(self, signature: str) -> None:
-        """It may come in pieces, or once more as a whole."""
+        """Add a signature, which may come in pieces, or again as a whole."""
         before = string(self._step.get("signature"))
         self._step["signature"] = signature if signature.startswith(before) else before + signature
 
@@ -186,7 +186,7 @@ class InteractionStep:
 
 
 def _is_plain(step: Mapping[str, Json]) -> bool:
-    """Whether the text alone says all of it."""
+    """Return whether the step is nothing but its text."""
     content = items(step.get("content"))
     is_one_text = len(content) <= 1 and all(mapping(it).keys() == _PLAIN_TEXT for it in content)
     return step.keys() <= _PLAIN_STEP and is_one_text
@@ -207,11 +207,14 @@ def _make_deltas(text: str, *, is_thought: bool) -> Sequence[Delta]:
 
 
 STORED = "stored"
-"""The quirk of a model that is asked with the service keeping the conversation."""
+"""A quirk: the service stores the conversation."""
 
 _DONE = frozenset({"completed", "requires_action"})
 _CONTINUED: frozenset[Stop] = frozenset({"end", "tool_calls", "paused"})
-"""Of another reply the service may have more than we do, such as half a call."""
+"""The stops after which a stored reply can be continued.
+
+Of any other reply the service may have more than we do, such as half a call.
+"""
 _OPEN = frozenset({"", "in_progress", "queued"})
 _STEP_OF_DELTA = {
     "text": "model_output",
@@ -293,21 +296,21 @@ class InteractionsDecoder:
         kind = string(delta.get("type"))
         step = self._at.get(index)
         if kind.startswith("arguments") and (step is None or step.kind != "function_call"):
-            # Seen on the wire: the index of the thought before the call.
+            # Observed: such a delta can have the index of the thought before the call.
             step = next((s for s in reversed(self._steps) if _is_open_call(s)), None)
         if step is None and kind in _STEP_OF_DELTA:
             step = self._add_step({"type": _STEP_OF_DELTA[kind]}, index)
         return step.take(delta) if step else []
 
     def _note(self, event: Mapping[str, Json]) -> None:
-        """What an event says of the interaction as a whole."""
+        """Store what an event says about the interaction as a whole."""
         self._id = string(event.get("id")) or string(event.get("interaction_id")) or self._id
         self._status = string(event.get("status")) or self._status
         self._token = string(event.get("continuation_token")) or self._token
         self._usage = mapping(event.get("usage")) or self._usage
         self._faults += items(event.get("errors"))
         if not self._steps:
-            # A reply that was not streamed step by step.
+            # The reply was not streamed step by step.
             for index, step in enumerate(items(event.get("steps"))):
                 self._start(index, mapping(step))
 
@@ -335,7 +338,7 @@ class InteractionsDecoder:
                 return "error", self._status
 
     def _find_block_reason(self) -> str:
-        """Which filter stopped it, where one did."""
+        """Return which filter stopped the reply, or "" if none did."""
         faults = (mapping(fault) for fault in self._all_faults())
         return next((_describe_fault(it) for it in faults if string(it.get("code")) in BLOCKED), "")
 

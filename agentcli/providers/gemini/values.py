@@ -1,4 +1,4 @@
-"""Values of an event as what they should be; what is of another type counts as not there."""
+"""Typed values of an event. A value of the wrong type counts as absent."""
 
 import json
 import re
@@ -23,23 +23,22 @@ def string(value: Json) -> str:
 
 
 def count(value: Json) -> int:
-    """Some servers write whole numbers as floats."""
+    """Return the number, or 0 if it is not whole. Some servers write whole numbers as floats."""
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return int(value) if is_whole and isinstance(value, int | float) else 0
 
 
-# A call as both Gemini protocols write it: arguments that may be no object, and ids that may
-# lack.
+# Calls in both Gemini protocols: arguments may not be an object, and ids may be missing
 
 
 _ID_CHARS = 16
 _ACCEPTED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _EXACT = 2**53
-"""Integers up to here are the same number as a float."""
+"""Integers below this have the same value as a float."""
 
 
 def read_arguments(args: Json) -> Json:
-    """A mapping, or the text where it is none. No arguments at all are an empty mapping."""
+    """Return the arguments as a mapping, {} if there are none, or as text if not an object."""
     try:
         text = args if isinstance(args, str) else json.dumps({} if args is None else args)
     except RecursionError:
@@ -48,19 +47,22 @@ def read_arguments(args: Json) -> Json:
 
 
 def mint_id(*seed: object) -> str:
-    """Older models give none. The same stream gives the same id again, another does not."""
+    """Return an id for a call without one, as older models send it.
+
+    The same stream gives the same id again, another stream a different one.
+    """
     digest = sha256(repr(seed).encode(errors="replace")).hexdigest()
     return f"call_{digest[:_ID_CHARS]}"
 
 
 def write_call(call: ToolCall, written: Mapping[str, Json]) -> dict[str, Json]:
-    """A call as the model wrote it, under our name where the service would refuse its own."""
+    """Return a call as the model wrote it, with our name if the service would refuse its own."""
     name = string(written.get("name"))
     return {**written, "name": name if _ACCEPTED_NAME.fullmatch(name) else call.name}
 
 
 def normalize_numbers(value: Json) -> Json:
-    """Integers where a number is one: the service writes all numbers as floats at times."""
+    """Turn whole floats into integers: the service sometimes writes all numbers as floats."""
     match value:
         case float() if value.is_integer() and abs(value) < _EXACT:
             return int(value)
@@ -72,17 +74,17 @@ def normalize_numbers(value: Json) -> Json:
             return value
 
 
-# What both Gemini protocols share about thinking: its levels, and signatures that are missing.
+# Thinking in both Gemini protocols: levels, and missing signatures
 
 
 UNSIGNED = "skip_thought_signature_validator"
-"""The documented signature for calls that the model asked did not make: another provider's, or
-another model's. Without it they would have to become prose, which models then imitate."""
+"""The documented signature for calls made by another model or another provider. Without it they
+would have to become prose, which models then imitate."""
 
 _OLD = re.compile(r"gemini-[12](?!\d)")
 
 _LEVELS = {
-    # Not every model takes "minimal", and none can be told not to think at all.
+    # Not every model takes "minimal", and thinking cannot be switched off.
     "none": "low",
     "minimal": "low",
     "low": "low",
@@ -94,10 +96,10 @@ _LEVELS = {
 
 
 def is_signing(model: Model) -> bool:
-    """Gemini 3 and later, which is what a name without a number stands for, too."""
+    """Return whether the model is Gemini 3 or later. A name without a number is, too."""
     return _OLD.search(model.name) is None
 
 
 def thinking_level(effort: str | None) -> str | None:
-    """A word we do not know is the person's own: the service judges it."""
+    """Return the level for this effort. An unknown word is passed on: the service judges it."""
     return effort and _LEVELS.get(effort, effort)

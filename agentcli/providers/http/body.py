@@ -1,8 +1,8 @@
-"""The JSON text of a request, put together from what was already written for the one before.
+"""The JSON text of a request, built from the text already written for the one before.
 
 Between two steps of a conversation nearly all of a body stays the same. The text of its history is
-kept, and written on from the first item that is another object than before. It is given away in
-pieces, none of which changes again: a long history is neither copied for a request nor held twice.
+kept, and rewritten only from the first item that is a different object. It is handed out in pieces
+that never change again: a long history is neither copied for a request nor held twice.
 """
 
 import json
@@ -22,17 +22,17 @@ _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 class RequestBody:
     def __init__(self) -> None:
         self._rest: dict[str, Json] = {}
-        """What stands beside the history in the latest request."""
+        """Everything except the history in the latest request."""
         self._opening = b"{"
-        """The text of that."""
+        """The text of `_rest`, open at the end."""
         self._items: list[Json] = []
-        """The history of the latest request. Holding an item keeps its identity."""
+        """The history of the latest request. Holding an item keeps its id from being reused."""
         self._ends = array("Q")
-        """Where the text of each item ends."""
+        """The end of each item's text, in bytes."""
         self._settled: list[bytes] = []
         self._settled_bytes = 0
         self._latest = bytearray()
-        """What follows the settled pieces: the last items are not the same in the next request."""
+        """The text after the settled pieces: the last items change in the next request."""
 
     def write(self, body: Mapping[str, Json], history_key: str) -> Body:
         items = body.get(history_key)
@@ -40,7 +40,7 @@ class RequestBody:
             return (_text(dict(body)),)
         self._write(items)
         rest = {key: value for key, value in body.items() if key != history_key}
-        if rest != self._rest:  # told quickly, as its larger parts are the same objects
+        if rest != self._rest:  # fast, as its larger parts are the same objects
             self._rest, self._opening = rest, _text(rest)[:-1] + (b"," if rest else b"")
         opening = self._opening + _text(history_key) + b":["
         return (opening, *self._settled, b"".join((self._latest, b"]}")))
@@ -59,7 +59,7 @@ class RequestBody:
             del self._latest[:PIECE_BYTES]
 
     def _cut(self, end: int) -> None:
-        """Takes back what was written behind this place."""
+        """Remove the text after byte `end`."""
         while end < self._settled_bytes:
             self._latest = bytearray(self._settled.pop())
             self._settled_bytes -= PIECE_BYTES
@@ -67,5 +67,5 @@ class RequestBody:
 
 
 def _text(value: Json) -> bytes:
-    # Half a surrogate pair, as in the name of a file that is not text, becomes a question mark.
+    # Half a surrogate pair, as in a file name that is not valid text, becomes a question mark.
     return _JSON.encode(value).encode("utf-8", "replace")

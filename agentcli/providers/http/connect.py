@@ -1,6 +1,6 @@
-"""One TCP connection to a provider, with TLS and through a proxy where the route says so.
+"""One TCP connection to a provider, with TLS and through a proxy if the route says so.
 
-Everything that fails is a `Broken` with a clause that names the host. Cancelling at any moment
+Every failure is a `ConnectionBroken` with a clause that names the host. Cancelling at any moment
 closes the connection at once and waits for nothing.
 """
 
@@ -18,10 +18,10 @@ from agentcli.types.fast_dataclass import dataclass
 
 PIECE_BYTES = 64 * 1024
 FIRST_ADDRESSES_S = 3.0
-"""For each address of a host but the last: one dead address must not use up all the time."""
+"""The limit for each address of a host but the last. A dead one must not use up all the time."""
 
 _REFUSED_ATTEMPTS = 3
-"""A server that is just starting is worth waiting for; one that is not there is not."""
+"""Enough for a server that is just starting, and few for one that is not there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,28 +33,28 @@ class HttpConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Not known to be dead: its loop still runs and the other side has not closed it."""
+        """True if not known to be dead: its loop still runs and the other side has not closed."""
         is_alive = self.loop is asyncio.get_running_loop() and not self.writer.is_closing()
         return is_alive and not self.reader.at_eof()
 
     def send(self, head: bytes, body: Body = ()) -> None:
-        """Does not wait: an answer may come before all is sent, and says why."""
+        """Send without waiting: an answer may come before all is sent, and say why."""
         if sum(map(len, body)) < PIECE_BYTES:
             self.writer.write(b"".join((head, *body)))
             return
         opening, *rest = body
         self.writer.write(head + opening)
-        for piece in rest:  # by itself: joining long ones would take longer than sending them
+        for piece in rest:  # one by one: joining long pieces would take longer than sending them
             self.writer.write(piece)
 
     async def read(self, patience_s: float) -> bytes | None:
-        """What came; empty when the connection is over; None when nothing came in time."""
+        """Return the bytes read, b"" if the connection is over, or None if none came in time."""
         try:
             async with asyncio.timeout(patience_s):
                 return await self.reader.read(PIECE_BYTES)
         except TimeoutError:
             return None
-        except OSError:  # reset, or TLS broken off: all the same to what was to come
+        except OSError:  # reset, or TLS broken off: either way nothing more comes
             return b""
 
     def drop(self) -> None:
@@ -69,7 +69,10 @@ async def connect(
     tls: Callable[[], ssl.SSLContext],
     limit_s: float,
 ) -> HttpConnection:
-    """`tls` is called only where a context is needed."""
+    """Open a connection. Raise ConnectionBroken on failure.
+
+    `tls` is called only if a context is needed.
+    """
     nearest = proxy.endpoint if proxy else endpoint
     try:
         async with asyncio.timeout(limit_s):
@@ -119,13 +122,13 @@ async def _open_at(
 
 
 async def _addresses(endpoint: Endpoint) -> list[str]:
-    """Resolved in a thread that nobody waits for: a slow resolver must not hold up an exit."""
+    """Resolve the host in a daemon thread: a slow resolver must not delay the exit."""
     loop = asyncio.get_running_loop()
     found: asyncio.Future[list[str]] = loop.create_future()
 
     def settle(addresses: list[str] | socket.gaierror) -> None:
         if found.done():
-            return  # whoever waited was cancelled
+            return  # the waiting task was cancelled
         if isinstance(addresses, socket.gaierror):
             found.set_exception(addresses)
         else:
@@ -141,13 +144,13 @@ async def _addresses(endpoint: Endpoint) -> list[str]:
 
 
 def _resolve(endpoint: Endpoint) -> list[str] | socket.gaierror:
-    # As bytes where it can: a codec is imported for text, even for an address in numbers.
+    # As bytes if possible: for text a codec is imported, even for a numeric address.
     host = endpoint.host.encode() if endpoint.host.isascii() else endpoint.host
     try:
         rows = socket.getaddrinfo(host, endpoint.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         return error
-    except UnicodeError:  # no host has such a name: a label is empty or too long
+    except UnicodeError:  # not a valid host name: a label is empty or too long
         return socket.gaierror(socket.EAI_NONAME, "not a host name")
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
@@ -155,7 +158,7 @@ def _resolve(endpoint: Endpoint) -> list[str] | socket.gaierror:
 async def _tunnel(
     link: HttpConnection, endpoint: Endpoint, *, proxy: Proxy, context: ssl.SSLContext
 ) -> None:
-    """Asks the proxy for a connection to the place, and starts TLS inside it."""
+    """Ask the proxy for a connection to the endpoint, and start TLS inside it."""
     target = f"{endpoint.authority.removesuffix(f':{endpoint.port}')}:{endpoint.port}"
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credentials:

@@ -1,7 +1,7 @@
 """The lean socket: one HTTP/1.1 client with event streams, for every dialect.
 
-A request is sent again silently in one case only: on a connection kept from before that turns out
-to be dead before the first byte of an answer. Redirects are told, not followed.
+A request is silently sent again in one case only: a reused connection turns out to be dead before
+the first byte of an answer. Redirects are reported, not followed.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
 IDLE_S = 1.0
-"""After so long without a byte the reader of the events is told, by an empty one."""
+"""The silence after which the consumer of the events gets an empty batch."""
 
 LIMIT_REPLY_BYTES = 48 * 1024 * 1024
-"""The longest replies of today, sent a token at a time, are shorter."""
+"""Today's longest replies, sent one token at a time, are shorter."""
 LIMIT_ERROR_BYTES = 256 * 1024
 ERROR_PATIENCE_S = 5.0
 KEPT_LINKS = 4
@@ -51,7 +51,7 @@ class DirectSocket:
         self._kept: list[HttpConnection] = []
 
     async def prepare(self) -> None:
-        """Opens a connection, which the first request then finds."""
+        """Open a connection for the first request to use. A failure is ignored."""
         try:
             self._kept.append(await self._connect())
         except (ConnectionBroken, SettingsError):
@@ -69,7 +69,7 @@ class DirectSocket:
             self._release(answer)
 
     async def document(self, path: str, *, headers: Mapping[str, str], body: bytes = b"") -> Json:
-        """One document of JSON, such as a list of models; a body is posted."""
+        """Return one JSON document, such as a list of models. POST if there is a body, else GET."""
         answer = await self._request("POST" if body else "GET", path, headers=headers, body=(body,))
         limit_s = self._timeouts.content_s
         try:
@@ -84,12 +84,12 @@ class DirectSocket:
         for link in self._kept:
             link.drop()
         self._kept.clear()
-        await asyncio.sleep(0)  # the loop closes what was dropped when it comes round
+        await asyncio.sleep(0)  # the loop closes dropped connections in its next round
 
     async def _request(
         self, method: str, path: str, *, headers: Mapping[str, str], body: Body
     ) -> "_HttpAnswer":
-        """Sends a request and waits for the head of its answer, which must be a success."""
+        """Send a request and wait for the head of its answer. Raise if it is not a success."""
         head = self._head(method, path, headers=headers, body_bytes=sum(map(len, body)))
         kept = self._reuse()
         answer = await self._send_on(kept, head, body) if kept else None
@@ -108,7 +108,7 @@ class DirectSocket:
         return answer
 
     async def _send_on(self, link: HttpConnection, head: bytes, body: Body) -> "_HttpAnswer | None":
-        """None when the connection was closed before the first byte of an answer."""
+        """Return the answer, or None if the connection closed before its first byte."""
         response = ResponseReader()
         try:
             link.send(head, body)
@@ -131,7 +131,7 @@ class DirectSocket:
             raise
 
     async def _pieces(self, answer: "_HttpAnswer") -> AsyncIterator[bytes]:
-        """The body as it comes; an empty piece after a while of nothing."""
+        """Yield the body as it comes, and an empty piece after each `IDLE_S` of silence."""
         if answer.first:
             yield answer.first
         stall_s = self._timeouts.stall_s
@@ -157,7 +157,7 @@ class DirectSocket:
                 yield piece
 
     async def _failure(self, answer: "_HttpAnswer") -> HttpError | ConnectionBroken:
-        """An answer that is no success. Of its body only the beginning is read."""
+        """Return the error for an answer that is not a success. Read only the start of its body."""
         head = answer.head
         if 300 <= head.status < 400:
             return make_redirect_error(self._place, head.headers.get("location"))
@@ -206,7 +206,7 @@ class DirectSocket:
         return self._context
 
     def _reuse(self) -> HttpConnection | None:
-        """A connection kept from before that is not known to be dead."""
+        """Return an idle connection that is not known to be dead, or None."""
         while self._kept:
             link = self._kept.pop()
             if link.is_usable:
@@ -229,10 +229,10 @@ class _HttpAnswer:
     head: ResponseHead
     plain: Plain
     first: bytes
-    """What came of the body together with the head."""
+    """The part of the body that came together with the head."""
 
     def body(self, data: bytes) -> bytes:
-        """What of the body is among these bytes of the connection."""
+        """Return the part of the body in these bytes of the connection."""
         return self.plain(self.response.feed(data))
 
 
@@ -244,7 +244,10 @@ def _answer(
 
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:
-    """Told apart by their first character: an event stream, one document, or somebody's page."""
+    """Yield the events of an event stream or of one document; raise ConnectionBroken for HTML.
+
+    The first character tells them apart.
+    """
     opening = b""
     async for piece in pieces:
         opening = piece.lstrip()

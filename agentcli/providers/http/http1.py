@@ -1,7 +1,7 @@
-"""An HTTP/1.1 response out of bytes, however the bytes are cut.
+"""Parsing an HTTP/1.1 response from bytes, however the bytes are cut.
 
-It only parses: reading and waiting are the caller's. Sizes are bounded, and no byte is taken for
-part of the body that the framing did not say is one.
+It only parses: reading and waiting are up to the caller. Sizes are bounded, and a byte counts as
+part of the body only if the framing says so.
 """
 
 import re
@@ -13,7 +13,7 @@ from agentcli.providers.http.sockets import ConnectionBroken
 from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.fast_dataclass import dataclass
 
-# What a server compressed, although it was asked not to, made plain again, piece by piece.
+# Decompressing, for servers that compress although they were asked not to
 
 
 Plain: TypeAlias = Callable[[bytes], bytes]
@@ -22,7 +22,10 @@ _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 def build_decompressor(encoding: str) -> Plain:
-    """Raises Broken for an encoding that is not known."""
+    """Return a function that decompresses piece by piece.
+
+    Raise ConnectionBroken if the encoding is unknown.
+    """
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return bytes
@@ -57,7 +60,7 @@ _CHUNK_SIZE = re.compile(r"\s*([0-9A-Fa-f]{1,15})\s*(?:;|$)")
 class ResponseHead:
     status: int
     headers: dict[str, str]
-    """Names in lower case; of a repeated one, all values with commas between."""
+    """The headers, with names in lower case. The values of a repeated name are joined by commas."""
     is_http_1_1: bool
 
     @property
@@ -69,22 +72,22 @@ class ResponseHead:
         if self.status in _WITHOUT_BODY:
             return 0
         said = {text.strip() for text in self.headers.get("content-length", "").split(",")}
-        text = said.pop() if len(said) == 1 else ""  # said twice, it may be the same
+        text = said.pop() if len(said) == 1 else ""  # repeated, it must be the same
         return int(text) if re.fullmatch(r"\d{1,15}", text, re.ASCII) else None
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the connection can carry another request once the body is read."""
+        """True if the connection can carry another request once the body is read."""
         is_framed = self.is_chunked or self.length is not None
         is_closing = "close" in self.headers.get("connection", "").lower()
         return is_framed and self.is_http_1_1 and not is_closing
 
 
 class ResponseReader:
-    """Feed it what was read; it gives the bytes of the body among them.
+    """The parser of one response. `feed` takes the bytes read and returns the body bytes in them.
 
-    The parts of a response follow each other: a status line, header lines, then the body, which is
-    one run of known or unknown length, or chunks of a size line, a run and an empty line each.
+    A response is a status line, header lines, then the body. The body is one run of known or
+    unknown length, or chunks, each of a size line, a run and an empty line.
     """
 
     def __init__(self) -> None:
@@ -94,7 +97,7 @@ class ResponseReader:
         self._lines: list[str] = []
         self._read_part = self._read_head
         self._run_bytes = 0
-        """How much of the current run of body bytes is still to come."""
+        """The number of bytes of the current run that are still to come."""
 
     def feed(self, data: bytes) -> bytes:
         self._buffer += data
@@ -104,7 +107,7 @@ class ResponseReader:
         return bytes(body)
 
     def end(self) -> None:
-        """The connection was closed. Raises Broken where that was too early."""
+        """Note that the connection was closed. Raise ConnectionBroken if that was too early."""
         if self.head is not None and self._read_part == self._read_until_closed:
             self.finished = True
         if not self.finished:
@@ -126,7 +129,7 @@ class ResponseReader:
             return True
         head = _parse_head(self._lines)
         self._lines.clear()
-        if head.status >= 200:  # what precedes it are interim answers, which carry nothing
+        if head.status >= 200:  # below 200 are interim answers, which carry nothing
             self.head = head
             self._begin_body(head)
         return True
@@ -183,7 +186,7 @@ class ResponseReader:
         self._run_bytes -= len(taken)
 
     def _line(self) -> str | None:
-        """The next line, without its end; None while it is not whole."""
+        """Return the next line without its line end, or None while it is incomplete."""
         end = self._buffer.find(b"\n", 0, LIMIT_LINE_BYTES)
         if end < 0:
             if len(self._buffer) >= LIMIT_LINE_BYTES:

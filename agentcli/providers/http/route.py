@@ -1,7 +1,7 @@
-"""How a host is reached: straight or through a proxy, and whose certificates are believed.
+"""The route to a host: direct or through a proxy, and the certificates to trust.
 
-The environment decides, by the names other programs use, so what works for them works here. A
-loopback address is always reached straight.
+The environment decides, with the variables that other programs use, so what works for them works
+here. A loopback address is always reached directly.
 """
 
 import ipaddress
@@ -17,14 +17,14 @@ from agentcli.system.parsing import parse_whole_number
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
-# Where a provider is reached: a base address, however it is written, and a path below it.
+# The URL of a provider: a base address in any form, and a path below it
 
 
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
 
 
 def join_url(base_url: str, path: str) -> str:
-    """The full address. The base may end in a slash, in a version, or in the path itself."""
+    """Return the full URL. The base may end in a slash, in a version, or in the path itself."""
     base = base_url.strip().rstrip("/")
     route, question, query = path.partition("?")
     unversioned = _VERSION.sub("", route, count=1)
@@ -35,7 +35,7 @@ def join_url(base_url: str, path: str) -> str:
 
 
 def check_base_url(base_url: str, *, source: str) -> str:
-    """The address, or a SettingsError that names where the bad one came from."""
+    """Return the address. Raise a SettingsError that names `source` if it is not one."""
     if is_address(base_url.strip()):
         return base_url.strip()
     raise SettingsError(
@@ -45,7 +45,7 @@ def check_base_url(base_url: str, *, source: str) -> str:
 
 
 def is_address(url: str) -> bool:
-    """Of a host that is spoken to by HTTP."""
+    """Return whether this is the HTTP address of a host."""
     try:
         parts = urlsplit(url)
     except ValueError:  # a bracket without its other half
@@ -54,7 +54,7 @@ def is_address(url: str) -> bool:
 
 
 def _has_port(netloc: str) -> bool:
-    """No port at all, or one that exists."""
+    """Return whether there is no port, or a valid one."""
     port = re.search(r":([^:\]]*)$", netloc.rpartition("@")[2])
     return port is None or 0 < (parse_whole_number(port[1]) or 0) < 65536
 
@@ -72,7 +72,7 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """As a Host header and a CONNECT line have it."""
+        """The host and port as in a Host header: a default port is left out."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
@@ -86,7 +86,7 @@ class Proxy:
     credentials: str | None = field(repr=False)
     """The value of a Proxy-Authorization header."""
     source: str
-    """The variable that names it."""
+    """The environment variable that names the proxy."""
 
 
 def parse_endpoint(url: str) -> Endpoint:
@@ -109,7 +109,10 @@ def find_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def check_proxies(environ: Mapping[str, str]) -> None:
-    """For clients that read all of the variables themselves, and fail over a bad one."""
+    """Raise SettingsError if a proxy variable is invalid.
+
+    For clients that read all of these variables themselves, and fail on a bad one.
+    """
     for name in ("https_proxy", "http_proxy", "all_proxy"):
         source, value = _variable(environ, name)
         if value:
@@ -122,7 +125,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """The lower-case spelling wins, as it does in curl."""
+    """Return the variable's name and value. The lower-case name wins, as in curl."""
     source = name if environ.get(name) else name.upper()
     return source, environ.get(source, "").strip()
 
@@ -185,7 +188,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Costs tens of milliseconds: made once, and only for https."""
+    """Build the TLS context. It costs tens of milliseconds, so do it once and only for https."""
     variable = next((name for name in CERTIFICATE_VARIABLES if environ.get(name)), None)
     if variable is None:
         context = ssl.create_default_context()

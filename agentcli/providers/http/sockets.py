@@ -1,7 +1,7 @@
-"""The one shape of a connection to a provider: send this body, get event dictionaries.
+"""The interface of a connection to a provider: send a body, get event dictionaries.
 
-There are two: `direct`, which is lean and the default, and `sdk`, for the platforms whose signing
-and routing the official clients alone do well.
+There are two sockets: `direct`, which is lean and the default, and `sdk`, for the platforms whose
+signing and routing only the official clients do well.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,18 +13,18 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 
 Body: TypeAlias = Sequence[bytes]
-"""What is posted, in pieces, none of which changes while it is sent."""
+"""The body of a request, in pieces that do not change while they are sent."""
 
 ATTEMPTS = 6
 SILENT_ATTEMPTS = 3
-"""Each costs minutes."""
+"""The number of attempts at a server that stalls. Each costs minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     connect_s: float = 10.0
     first_byte_s: float = 300.0
-    """Models that run on the same machine read a long prompt for minutes before they answer."""
+    """Local models read a long prompt for minutes before they answer."""
     head_s: float = 30.0
     """From the first byte of an answer to the end of its headers."""
     stall_s: float = 120.0
@@ -34,7 +34,7 @@ class Timeouts:
 
     @staticmethod
     def silent_for(limit_s: float | None) -> "Timeouts":
-        """No longer than this at any time, where a limit is given."""
+        """Return timeouts that allow no silence longer than `limit_s`; the defaults if None."""
         if limit_s is None:
             return Timeouts()
         return Timeouts(
@@ -46,12 +46,12 @@ class Timeouts:
 
     @property
     def taken_on_s(self) -> float:
-        """From a request to the end of its answer's headers, a new connection included."""
+        """The time from a request to the end of its answer's headers, with a new connection."""
         return self.connect_s + self.first_byte_s + self.head_s
 
 
 class HttpError(Exception):
-    """The server answered, with a status that is no success."""
+    """An answer of the server with a status that is not a success."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: Json) -> None:
         super().__init__(f"HTTP {status}")
@@ -59,11 +59,14 @@ class HttpError(Exception):
         self.headers = headers
         """Names in lower case."""
         self.body = body
-        """Bounded; a string where it was not JSON."""
+        """The body, bounded; a string if it was not JSON."""
 
 
 class ConnectionBroken(Exception):
-    """The server did not answer, or not to the end. The text is a clause: "...: it was refused"."""
+    """A server that did not answer, or not to the end.
+
+    The text is a clause: "...: it was refused".
+    """
 
     def __init__(
         self,
@@ -77,11 +80,11 @@ class ConnectionBroken(Exception):
         self.hint = hint
         self.kind = kind
         self.attempts = attempts
-        """How often trying makes sense at all: 1 for what will not change by itself."""
+        """The number of attempts worth making; 1 for a failure that will not go away by itself."""
 
 
 def make_stall_error(who: object, how: str) -> ConnectionBroken:
-    """A server that is there and gets nowhere."""
+    """Return the error for a server that is reachable but makes no progress."""
     return ConnectionBroken(
         f"{who} {how}",
         hint="allow more: export AGENTCLI_STALL_TIMEOUT=10m",
@@ -91,7 +94,7 @@ def make_stall_error(who: object, how: str) -> ConnectionBroken:
 
 
 def make_redirect_error(endpoint: object, location: str | None) -> ConnectionBroken:
-    """A conversation goes where the person sends it, and nowhere else."""
+    """Return the error for a redirect: a conversation goes only where the user sends it."""
     return ConnectionBroken(
         f"{endpoint} redirects to {(location or 'nowhere')[:200]}",
         hint="Set that as the base URL, if you trust it.",
@@ -102,18 +105,18 @@ def make_redirect_error(endpoint: object, location: str | None) -> ConnectionBro
 
 class Socket(Protocol):
     async def prepare(self) -> None:
-        """Does ahead of the first request what can be done. What fails here fails again there."""
+        """Do what can be done before the first request. What fails here fails again then."""
         ...
 
     def exchange(
         self, path: str, *, headers: Mapping[str, str], body: Body
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """Posts the body and gives the events of the answer as they come.
+        """Post the body and yield the events of the answer as they come.
 
-        What came together is given together. None at all means, the first time, that the server
-        has taken the request on, and later that nothing has come for a while.
-        Raises HttpError and Broken. Closing the iterator, or cancelling it, ends the exchange at
-        once.
+        Events that came together are yielded together. An empty batch means, the first time, that
+        the server has accepted the request, and later that nothing has come for a while.
+        Raise HttpError and ConnectionBroken. Closing the iterator, or cancelling it, ends the
+        exchange at once.
         """
         ...
 

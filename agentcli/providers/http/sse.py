@@ -1,6 +1,6 @@
-"""Server-sent events out of bytes, however the bytes are cut.
+"""Parsing server-sent events from bytes, however the bytes are cut.
 
-A line ends with \\n, \\r\\n or \\r and with nothing else, and is decoded only when it is whole, so
+A line ends with \\n, \\r\\n or \\r and with nothing else. It is decoded only when it is whole, so
 neither a cut inside a character nor an exotic line separator inside a text can break an event.
 """
 
@@ -11,7 +11,7 @@ from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
 LIMIT_BYTES = 16 * 1024 * 1024
-"""Of one event. A stream that goes beyond it is not one any provider sends."""
+"""The largest event. No provider sends a larger one."""
 
 DONE = "[DONE]"
 
@@ -21,23 +21,23 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_ENDS = (b"\n", b"\r")
 
 _value_at_start = json.JSONDecoder().raw_decode
-"""What `json.loads` is built on, without what it does around it: an event is a few words long."""
+"""The core of `json.loads` without its overhead, which counts because events are short."""
 
 
 class EventStream:
-    """Feed it what was read; it gives the events that are complete by then, as dictionaries."""
+    """The parser of one stream. `feed` takes the bytes read and returns the complete events."""
 
     def __init__(self) -> None:
         self.done = False
-        """The server said that nothing more will come. It is an event of this type as well."""
+        """True if the server has sent `DONE`. That is returned as an event of this type, too."""
         self._pieces: list[bytes] = []
-        """The beginning of a line, as it came: joined once, when its end is there."""
+        """The start of a line, in pieces as they came. They are joined once, at its end."""
         self._pieces_bytes = 0
         self._data: list[bytes] = []
         self._data_bytes = 0
         self._is_first_line = True
         self._after_return = False
-        """The last chunk ended in \\r: a \\n at the start of the next belongs to it."""
+        """True if the last chunk ended in \\r: a \\n at the start of the next belongs to it."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         events: list[Event] = []
@@ -52,20 +52,20 @@ class EventStream:
         return events
 
     def end(self) -> list[Event]:
-        """The event that was there but for its empty line; half an event is left out."""
+        """Return a last event that only lacks its empty line. A partial event is dropped."""
         try:
             return self.feed(b"\n\n")
         except ProviderError:
             return []
 
     def _lines(self, chunk: bytes) -> list[bytes]:
-        """Those that are complete now, without their ends."""
+        """Return the lines that are complete now, without their line ends."""
         if not chunk:
             return []
         if self._after_return:
             chunk = chunk.removeprefix(b"\n")
         self._after_return = chunk.endswith(b"\r")
-        lines = chunk.splitlines()  # of bytes: at no other ends than ours
+        lines = chunk.splitlines()  # bytes are split at \n, \r\n and \r only
         rest = b"" if not lines or chunk.endswith(_LINE_ENDS) else lines.pop()
         if lines and self._pieces:
             self._keep(lines[0])

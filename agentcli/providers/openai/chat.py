@@ -1,8 +1,8 @@
 """Chat Completions, for OpenAI and for every server that imitates it.
 
-What is optional is left out, since a server may reject what it does not know. Results stand right
-after the calls they answer; images among them follow as a message of the user, because only there
-may images be.
+Optional fields are left out, since a server may reject what it does not know. Results come right
+after their calls. Images among them follow in a user message, because only there images are
+allowed.
 """
 
 import re
@@ -32,16 +32,16 @@ __all__ = ["HISTORY_KEY", "PROTOCOL", "decoder", "encode", "error", "headers", "
 HISTORY_KEY = "messages"
 
 MAX_TOKENS = "max_tokens"
-"""A quirk: the output limit goes by its older name."""
+"""A quirk: the output limit has its older name."""
 NO_STREAM_USAGE = "no_stream_usage"
-"""A quirk: asking for a tally of tokens is an error."""
+"""A quirk: asking for token usage is an error."""
 NO_REASONING_BACK = "no_reasoning_back"
-"""A quirk: reasoning is told, and rejected when it comes back."""
+"""A quirk: the server sends reasoning, and rejects it when it is sent back."""
 
 IMAGE_FOLLOWS = "(see the image below)"
 
 _NO_EFFORT_FROM = (5, 6)
-"""The version of GPT from which on tools are refused here unless the effort is none."""
+"""The first version of GPT that refuses tools in this protocol unless the effort is none."""
 
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\w])")
 
@@ -135,7 +135,7 @@ def _messages(message: Message, before: Message | None, model: Model) -> Sequenc
 def _content(content: Sequence[Text | Image]) -> Json:
     if any(isinstance(block, Image) for block in content):
         return [_part(block) for block in content]
-    # Templates of local models take a string, and not all of them parts.
+    # The templates of local models take a string; not all of them take parts.
     return "\n\n".join(block.text for block in content if isinstance(block, Text))
 
 
@@ -163,7 +163,7 @@ def _reply(reply: AssistantMessage, model: Model) -> Sequence[Json]:
 
 
 def _reasoning(reply: AssistantMessage) -> dict[str, Json]:
-    """What the model thought before its calls, under the names the server gave it."""
+    """Return the reasoning before the calls, under the field names that the server used."""
     fields: dict[str, Json] = {}
     for block in reply.content:
         if isinstance(block, Thinking) and block.echo and isinstance(block.echo.data, dict):
@@ -173,7 +173,7 @@ def _reasoning(reply: AssistantMessage) -> dict[str, Json]:
 
 def _call(call: ToolCall) -> Json:
     own = call.echo.data if call.echo and isinstance(call.echo.data, dict) else {}
-    # Servers put echoed arguments through a template that must parse them as an object.
+    # Servers pass the arguments we send back to a template that must parse them as an object.
     arguments = dump_compact(call.input) if isinstance(call.input, dict) else "{}"
     made: dict[str, Json] = {
         "id": call.id,

@@ -1,8 +1,8 @@
-"""The calls of one Chat Completions reply, put together from whatever pieces a server sends.
+"""The calls of one Chat Completions reply, assembled from whatever pieces a server sends.
 
-By the book a call has an index of its own, its id and name come once, and its arguments come in
-pieces. Servers that imitate the protocol put all calls at one index, leave ids out, send arguments
-whole, as an object, or twice. Every call that comes out has an id of its own.
+By the specification a call has its own index, its id and name come once, and its arguments come in
+pieces. Compatible servers put all calls at one index, leave ids out, or send arguments whole, as an
+object, or twice. Every assembled call has its own id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from agentcli.types.deltas import CallDelta
 from agentcli.types.messages import Echo, Json, ToolCall
 
 EXTRA = "extra_content"
-"""Signatures some servers put on a call and want back with it."""
+"""The field for signatures that some servers put on a call and want back."""
 
 ARGUMENTS = "arguments"
 
@@ -27,7 +27,7 @@ _MINTED_CHARS = 24
 class StreamedCall:
     minted_id: str
     id: str = ""
-    """The server's own, once it gives one."""
+    """The server's own id, once it sends one."""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
     extra: Json = None
@@ -38,28 +38,28 @@ class StreamedCall:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing can follow: its arguments are a whole object."""
-        # Looked at first, because this is asked in the middle of long arguments, too.
+        """True if nothing can follow: the arguments are a whole object."""
+        # The last piece is checked first: this also runs in the middle of long arguments.
         last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
         return last.rstrip().endswith("}") and isinstance(parse_arguments(self.arguments), dict)
 
     def continues_with(self, given_id: str, name: str, piece: str) -> bool:
-        """Whether a delta at this call's index belongs to it and does not begin another."""
+        """Return whether a delta at this call's index belongs to it and does not begin another."""
         if given_id and self.id and given_id != self.id:
-            return not name and not self.is_complete  # an id made anew for every piece
+            return not name and not self.is_complete  # the server makes a new id for every piece
         if not name or not self.name:
             return True
         return name == self.name and (not self._is_over_at(piece) or piece == self.arguments)
 
     def add(self, piece: str) -> None:
         if self._is_over_at(piece):
-            # It is said again, or what came before only held its place.
+            # The arguments are repeated, or the earlier ones were only a placeholder.
             self.pieces.clear()
         if piece:
             self.pieces.append(piece)
 
     def _is_over_at(self, piece: str) -> bool:
-        """A whole object cannot go on with another."""
+        """Return whether the piece starts a new object after a whole one."""
         return piece.lstrip().startswith("{") and self.is_complete
 
 
@@ -67,14 +67,17 @@ class CallAssembly:
     def __init__(self) -> None:
         self._calls: list[StreamedCall] = []
         self._current: dict[int, StreamedCall] = {}
-        """By index: the call that the next piece belongs to."""
+        """The call that the next piece belongs to, by index."""
 
     @property
     def is_whole(self) -> bool:
         return all(call.is_complete or not call.arguments for call in self._calls)
 
     def feed(self, delta: Mapping[str, Json], *, reply_id: str) -> CallDelta | None:
-        """What can be shown of it. `reply_id` makes an id where the server gives none."""
+        """Add a delta; return what can be shown of it.
+
+        `reply_id` is used to make an id if the server sends none.
+        """
         function = delta.get("function")
         given = function if isinstance(function, dict) else {}
         name, piece = _word(given, "name"), _piece(given.get("arguments"))
@@ -92,7 +95,7 @@ class CallAssembly:
     def _find_call(
         self, delta: Mapping[str, Json], *, name: str, piece: str, reply_id: str
     ) -> StreamedCall:
-        # Without an index, a delta goes on with the last call or begins another.
+        # A delta without an index continues the last call or begins another.
         index = delta.get("index")
         at = index if isinstance(index, int) else 0
         call = self._current.get(at)
@@ -103,11 +106,11 @@ class CallAssembly:
         return call
 
     def list_incomplete(self) -> tuple[str, ...]:
-        """The names of those that are not complete."""
+        """Return the names of the calls that are not complete."""
         return tuple(replace_unpaired(call.name) for call in self._calls if not call.is_complete)
 
     def calls(self, *, protocol: str, model: str, is_cut: bool) -> Sequence[ToolCall]:
-        """All of them; where the reply was cut off, those alone that were complete by then."""
+        """Return all calls; only the complete ones if the reply was cut off."""
         taken: set[str] = set()
         made = []
         for call in self._calls:
@@ -133,7 +136,7 @@ def _piece(arguments: Json) -> str:
 
 
 def _echo_fields(call: StreamedCall) -> dict[str, Json]:
-    """What writing the call anew from its parsed arguments would not give back."""
+    """Return what encoding the call again from its parsed arguments would lose."""
     data: dict[str, Json] = {}
     parsed, written = parse_arguments(call.arguments), restore_arguments(call.arguments)
     if isinstance(parsed, dict) and dump_compact(parsed) != written:
@@ -144,7 +147,7 @@ def _echo_fields(call: StreamedCall) -> dict[str, Json]:
 
 
 def _mint_id(reply_id: str, position: int) -> str:
-    """The same for the same reply, and another for another one."""
+    """Return the same id for the same reply, and a different one for another reply."""
     digest = sha256(f"{reply_id}/{position}".encode("utf-8", "replace")).hexdigest()
     return f"call_{digest[:_MINTED_CHARS]}"
 

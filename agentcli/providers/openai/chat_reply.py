@@ -1,7 +1,7 @@
-"""One streamed reply of Chat Completions, as any of the servers that speak it may send it.
+"""One streamed reply of Chat Completions, from any compatible server.
 
-The reply is whole when a finish reason has come, or the mark after the last event, or a tally of
-tokens alone: servers leave out any of them, and one that sends none has been cut off.
+The reply is whole when a finish reason has come, or `[DONE]` after the last event, or an event with
+only token usage. Servers leave out any of them; if none comes, the reply was cut off.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,16 @@ from agentcli.types.messages import (
     Usage,
 )
 
-# What compatible servers tell of a model's reasoning, and what of it they want back.
+# Reasoning: what compatible servers send, and what they want back
 
 
 _FIELDS = ("reasoning_content", "reasoning")
-"""Some servers send the same text in both: one of them counts."""
+"""The fields for reasoning. Some servers send the same text in both, so only one counts."""
 
 _DETAILS = "reasoning_details"
 
 _GROWING = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""The details that come in pieces, by type, and where the piece stands."""
+"""The types of details that come in pieces, each with the field that has the piece."""
 
 
 class ReasoningAssembly:
@@ -44,7 +44,7 @@ class ReasoningAssembly:
         self._details: list[dict[str, Json]] = []
 
     def feed(self, delta: Mapping[str, Json]) -> str:
-        """What can be shown of it."""
+        """Add the reasoning of a delta; return what can be shown of it."""
         given = delta.get(_DETAILS)
         details = given if isinstance(given, list) else []
         for detail in details:
@@ -74,7 +74,7 @@ class ReasoningAssembly:
         return Thinking(text=text, echo=echo)
 
     def _add(self, detail: Mapping[str, Json]) -> None:
-        """The next piece of the last detail, or a detail of its own."""
+        """Add a detail: as the next piece of the last one, or as a new one."""
         last = self._details[-1] if self._details else {}
         key = _GROWING.get(str(detail.get("type")))
         is_piece = all(last.get(name) == detail.get(name) for name in ("type", "index"))
@@ -115,7 +115,7 @@ class ChatDecoder:
         self._has_begun = False
         self._is_over = False
         self._is_silent = False
-        """The last chunk said nothing and gave an empty finish reason."""
+        """True if the last chunk had no content and an empty finish reason."""
 
     def feed(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         if event.get("error") or event.get("object") == "error":
@@ -171,7 +171,7 @@ class ChatDecoder:
         return shown
 
     def _whole(self, message: Json) -> Sequence[Delta]:
-        """A reply that was not streamed: a delta of everything, with the calls in their order."""
+        """Take a reply that was not streamed, as one delta with all calls in order."""
         if not isinstance(message, dict):
             return ()
         self._is_over = True
@@ -183,7 +183,7 @@ class ChatDecoder:
         if not isinstance(delta, dict):
             return ()
         content = delta.get("content")
-        if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # as nearly all are
+        if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # nearly every one
             self._pieces.append(content)
             return (TextDelta(text=replace_unpaired(content)),)
         refusal = _texts(delta.get("refusal"))
@@ -199,20 +199,20 @@ class ChatDecoder:
         ]
 
     def _thoughts_in(self, content: Json) -> Sequence[str]:
-        """Of servers that put thinking among the parts of the content."""
+        """Take thinking that some servers send among the parts of the content."""
         parts = [part.get("thinking") for part in _dicts(content)]
         return [self._thoughts.say(text) for part in parts for text in _texts(part)]
 
 
 def _texts(content: Json) -> Sequence[str]:
-    """Text as a string or in parts; what is empty is left out."""
+    """Return the texts of a string or of parts, without empty ones."""
     if isinstance(content, str):
         return [content] if content else []
     return [text for part in _dicts(content) for text in _texts(part.get("text"))]
 
 
 def _calls_in(delta: Mapping[str, Json]) -> Sequence[dict[str, Json]]:
-    """Older servers make one call at most, and leave its index and id out."""
+    """Return the calls of a delta. Older servers send at most one, without index and id."""
     calls, older = _dicts(delta.get("tool_calls")), delta.get("function_call")
     return [{"function": older}] if isinstance(older, dict) and not calls else calls
 

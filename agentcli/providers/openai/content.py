@@ -1,4 +1,4 @@
-"""What both OpenAI protocols write alike: images, results, and the shape of an answer."""
+"""The parts that both OpenAI protocols write the same way: images, results, answer formats."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ def data_url(image: Image) -> str:
 
 
 def result_text(result: ToolResult) -> str:
-    """Neither protocol has a flag for a failed call: the text has to say it first."""
+    """Return the text, with a prefix if the call failed: neither protocol has a flag for that."""
     return _error_prefix(result) + result.text
 
 
 def result_content(result: ToolResult) -> Sequence[Text | Image]:
-    """The same with its images, all in their order."""
+    """Return the content with the same prefix, and with its images in order."""
     mark = _error_prefix(result)
     match result.content:
         case _ if not mark:
@@ -41,7 +41,10 @@ def _error_prefix(result: ToolResult) -> str:
 
 
 def answer_format(request: Request, model: Model) -> dict[str, Json] | None:
-    """A name and a schema for the answer; strict where the provider can hold the model to it."""
+    """Return a name and a schema for the answer, or None if there is no schema.
+
+    It is strict if the provider can enforce the schema.
+    """
     schema = answer_schema(request, model)
     if schema is None:
         return None
@@ -50,12 +53,15 @@ def answer_format(request: Request, model: Model) -> dict[str, Json] | None:
 
 
 def dump_compact(arguments: Json) -> str:
-    """Arguments the way these models write them themselves."""
+    """Return the arguments as JSON in the style that these models write."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
 def restore_arguments(written: str) -> str:
-    """A call's arguments as the model wrote them, or anew where they hold half a character."""
+    """Return a call's arguments as the model wrote them; rewritten if they hold half a character.
+
+    Return "{}" if there are none.
+    """
     parsed = parse_arguments(written)
     if not written.strip():
         return "{}"

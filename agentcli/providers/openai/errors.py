@@ -1,7 +1,7 @@
-"""What an error means in OpenAI's two protocols and in the servers that imitate them.
+"""The errors of OpenAI's two protocols and of the servers that imitate them.
 
-The same object stands in an HTTP answer, in a failed response and in the middle of a stream. Its
-code decides where it has one; a compatible server often says it only in its sentence, or puts a
+The same object is in an HTTP answer, in a failed response and in the middle of a stream. Its code
+decides if it has one. A compatible server often gives the reason only in its message, or puts a
 status where the code belongs.
 """
 
@@ -78,7 +78,7 @@ _NO_TOOLS = re.compile(r"does not support (?:tools|function)", re.I)
 
 
 def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
-    """An HTTP error as a sentence."""
+    """Return an HTTP error as a sentence."""
     said = summarize_body(body)
     kind = _classify(find_fault(body), said) or kind_of_status(status)
     asked_s = read_wait_s(headers)
@@ -93,7 +93,7 @@ def error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
 
 
 def make_stream_error(fault: Json) -> ProviderError:
-    """An error told after the answer began. Where nothing says otherwise, it is worth a retry."""
+    """Return an error reported after the answer began. By default it is worth a retry."""
     wrapped: Json = {"error": fault} if fault else None
     said = summarize_body(wrapped) or "the provider gave up on the reply and did not say why"
     status = _status(find_fault(wrapped))
@@ -120,7 +120,7 @@ def _classify(fault: Mapping[str, Json], said: str) -> ProviderErrorKind | None:
 
 
 def _status(fault: Mapping[str, Json]) -> int | None:
-    """The HTTP status that gateways put where the code belongs."""
+    """Return the HTTP status that gateways put where the code belongs."""
     for value in (fault.get("code"), fault.get("status")):
         if isinstance(value, int | str) and re.fullmatch(r"[45]\d\d", str(value)):
             return int(value)
@@ -128,7 +128,7 @@ def _status(fault: Mapping[str, Json]) -> int | None:
 
 
 def _read_wait_s(said: str) -> float | None:
-    """The wait that stands in the sentence alone, as it does in a stream, which has no headers."""
+    """Return the wait given in the message. In a stream it is only there: there are no headers."""
     told = _AGAIN_IN.search(said)
     if told is None:
         return None

@@ -1,8 +1,8 @@
 """The Responses protocol: items in, items out.
 
-Stateless unless told otherwise: nothing is stored, and the model's own items go back whole and in
-order. A reasoning item goes with the item it led to or not at all, and an item whose reasoning
-cannot be sent goes without its id, because the provider looks for the other half of either.
+Stateless by default: nothing is stored, and the model's own items are sent back whole and in order.
+A reasoning item is sent with the item it led to or not at all. An item whose reasoning cannot be
+sent is sent without its id. The reason is that the provider looks for the other half of either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,9 +102,10 @@ def encode(request: Request, model: Model) -> dict[str, Json]:
 
 
 def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
-    """The last response the provider still has, and where what it does not know begins.
+    """Return the id of the last response the provider has, and the index of the first new message.
 
-    None where it knows a call of it by another id than ours: then it is told everything."""
+    Return (None, 0) if the provider knows a call of it by another id than ours. Then the whole
+    conversation is sent."""
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
         if isinstance(message, AssistantMessage) and message.echo is not None:
@@ -114,7 +115,7 @@ def _continuation(messages: Sequence[Message]) -> tuple[str | None, int]:
 
 
 def _reasoning(effort: str | None, *, is_stored: bool) -> dict[str, Json]:
-    """Sealed thoughts come along where nobody keeps them for us."""
+    """Return the reasoning settings. Ask for encrypted thoughts if the provider stores nothing."""
     sealed: dict[str, Json] = {} if is_stored else {"include": ["reasoning.encrypted_content"]}
     wanted: dict[str, Json] = {"effort": effort} if effort else {}
     return {"reasoning": {**wanted, "summary": "auto"}, **sealed}
@@ -122,7 +123,7 @@ def _reasoning(effort: str | None, *, is_stored: bool) -> dict[str, Json]:
 
 @incremental
 def _items(message: Message, before: Message | None, model: Model) -> Sequence[Item]:
-    """What an answer is depends on the call before it."""
+    """Return the items of a message. The type of a result depends on the call before it."""
     match message:
         case UserMessage():
             return [{"type": "message", "role": "user", "content": _parts(message.content)}]
@@ -158,7 +159,7 @@ def _answer(result: ToolResult, call: Item) -> Item:
         "call_id": result.call_id,
         "output": _output(result),
     }
-    # A program waits for it, and is told apart from the model by this.
+    # A program waits for the result; `caller` tells it apart from the model.
     return {**answer, "caller": call["caller"]} if "caller" in call else answer
 
 
@@ -186,14 +187,17 @@ def _reply_items(reply: AssistantMessage, model: Model) -> Sequence[Item]:
 
 
 def _can_send(thought: Thinking, model: Model) -> bool:
-    """Without its content, sealed or open, it is only a name for what nobody stored."""
+    """Return whether a thought can be sent back.
+
+    Without its content, encrypted or plain, it is only the id of something that nobody stored.
+    """
     item = _own(thought.echo)
     has_content = bool(item.get("encrypted_content") or item.get("content"))
     return has_content or ("id" in item and STORED in model.quirks)
 
 
 def _own(echo: Echo | None) -> Item:
-    """The item as the provider gave it; empty where another one's reply stands in its place."""
+    """Return the item as the provider sent it; empty if the reply is another provider's."""
     return dict(echo.data) if echo is not None and isinstance(echo.data, dict) else {}
 
 

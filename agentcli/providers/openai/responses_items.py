@@ -1,7 +1,7 @@
-"""What one item of the Responses protocol says, as a neutral block.
+"""Converting one item of the Responses protocol to a neutral block.
 
-An item that is done goes into the block's echo as it came. Of one that broke off only what can be
-read is kept, with nothing to be sent back, and a call that is not complete is no block at all.
+An item that is done is stored in the block's echo as it came. Of an item that broke off, only the
+readable text is kept, without an echo. A call that is not complete becomes no block at all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from agentcli.types.messages import Block, Echo, Json, Opaque, Text, Thinking, T
 PROTOCOL = "openai-responses"
 
 PATCH_FIELD = "patch"
-"""Where the text of a custom call stands in the neutral one."""
+"""The argument of the neutral call that holds the text of a custom call."""
 
 SEARCH_TOOL = "search_tools"
-"""Its calls are items of their own kind where the provider loads what it finds."""
+"""The search tool. Its calls have their own item type if the provider loads what it finds."""
 SEARCH_CALL = "tool_search_call"
 
 PARAGRAPH = "\n\n"
@@ -29,10 +29,10 @@ PARAGRAPH = "\n\n"
 class StreamedItem:
     index: int
     data: dict[str, Json]
-    """As announced, and in the end as done."""
+    """The item as announced, and in the end as done."""
     pieces: list[str] = field(default_factory=list)
     is_written: bool = False
-    """A call whose arguments came to their end."""
+    """True if it is a call whose arguments are complete."""
     is_done: bool = False
 
     @property
@@ -42,7 +42,7 @@ class StreamedItem:
     @property
     def is_call(self) -> bool:
         return self.kind in ("function_call", "custom_tool_call") or (
-            # One that the provider runs itself is none of ours.
+            # A search that the provider runs itself is not a call to us.
             self.kind == SEARCH_CALL and self.data.get("execution") == "client"
         )
 
@@ -56,11 +56,11 @@ class StreamedItem:
 
     @property
     def text(self) -> str:
-        """What was streamed of it."""
+        """The text streamed so far."""
         return replace_unpaired("".join(self.pieces))
 
     def close(self, data: Mapping[str, Json]) -> None:
-        # An absent field may be sent back as null by nobody: the provider rejects some of them.
+        # An absent field must not be sent back as null: the provider rejects some of them.
         self.data = {
             key: replace_unpaired_json(value) for key, value in data.items() if value is not None
         }
@@ -104,7 +104,7 @@ def _tool_call(item: StreamedItem, model: Model) -> ToolCall:
     elif item.kind == "custom_tool_call":
         given = {PATCH_FIELD: written}
         own["input"] = written
-        own.pop("status", None)  # told of such a call, and not taken back with it
+        own.pop("status", None)  # sent with such a call, but rejected when sent back
     return ToolCall(
         id=_call_id(item),
         name=item.name,
@@ -119,7 +119,7 @@ def make_call_delta(item: StreamedItem, piece: str) -> CallDelta:
 
 
 def make_deltas(item: StreamedItem, model: Model) -> Sequence[Delta]:
-    """For an item that came in one piece."""
+    """Return the deltas of an item that came in one piece."""
     match make_block(item, model):
         case Text(text=text) if text:
             return [TextDelta(text=text)]
@@ -140,7 +140,7 @@ def _call_id(item: StreamedItem) -> str:
 
 
 def _read_arguments(item: StreamedItem) -> str:
-    """A call's arguments as the model wrote them."""
+    """Return a call's arguments as the model wrote them."""
     given = item.data.get("arguments", item.data.get("input"))
     if isinstance(given, dict):
         return dump_compact(given)

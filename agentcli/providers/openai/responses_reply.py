@@ -1,6 +1,6 @@
 """One streamed reply of the Responses protocol, assembled item by item.
 
-Items are told apart by their output index, so parallel calls may interleave. The reply is whole
+Items are identified by their output index, so parallel calls may interleave. The reply is whole
 when its last event has come, and not before, whatever its items say.
 """
 
@@ -25,7 +25,7 @@ from agentcli.types.deltas import Delta, TextDelta, ThinkingDelta
 from agentcli.types.messages import AssistantMessage, Block, Echo, Json, Stop, ToolCall, Usage
 
 STORED = "stored"
-"""A quirk: the provider keeps each response, and the next request only names it."""
+"""A quirk: the provider stores each response, and the next request only names it."""
 
 
 class ResponsesDecoder:
@@ -33,7 +33,7 @@ class ResponsesDecoder:
         self._model = model
         self._items: list[StreamedItem] = []
         self._open: dict[int, StreamedItem] = {}
-        """By output index: those that are announced and not done."""
+        """The items that are announced and not done, by output index."""
         self._response: dict[str, Json] | None = None
         self._steps: dict[str, Callable[[Mapping[str, Json]], Sequence[Delta]]] = {
             "response.output_item.added": self._add_item,
@@ -130,7 +130,7 @@ class ResponsesDecoder:
         return [delta]
 
     def _current(self, event: Mapping[str, Json], kind: str = "") -> StreamedItem:
-        """The item an event speaks of; begun here where the server did not announce it."""
+        """Return the item of an event; begin it if the server did not announce it."""
         return self._open.get(_index(event)) or self._begin(event, {"type": kind})
 
     def _begin(self, event: Mapping[str, Json], data: dict[str, Json]) -> StreamedItem:
@@ -152,7 +152,10 @@ class ResponsesDecoder:
         return shown
 
     def _close_calls(self) -> None:
-        """Of a reply that is complete: a server may leave out that they are done."""
+        """Close the calls of a complete reply: a server may not say that they are done.
+
+        Raise ProviderError if a call is not complete.
+        """
         for item in filter(attrgetter("is_call"), self._items):
             if item.is_written and not item.is_done:
                 item.close({**item.data, "status": "completed"})
@@ -160,7 +163,7 @@ class ResponsesDecoder:
                 raise make_cut_error(f"its call of {item.name} did not come to an end")
 
     def _take_late_items(self, output: Sequence[Json]) -> Sequence[Delta]:
-        """Items that only the last event, or the only one, told whole."""
+        """Take the items that only the last event, or the only one, has in full."""
         was_streamed = bool(self._items)
         shown: list[Delta] = []
         for index, data in enumerate(output):
@@ -186,7 +189,7 @@ def _index(event: Mapping[str, Json]) -> int:
 
 
 def _missing(response: Mapping[str, Json]) -> str:
-    """Why the reply is not all the model had to say; empty where it is."""
+    """Return why the reply is incomplete, or "" if it is complete."""
     if response.get("status") != "incomplete":
         return ""
     return read_word(response.get("incomplete_details"), "reason") or "incomplete"

@@ -1,6 +1,6 @@
-"""Tools as the Responses protocol takes them: declared first, or loaded where they are found.
+"""Tools in the Responses protocol: declared at the start, or loaded when they are found.
 
-What a search has found is an item of the conversation, so that all before it stays as it was.
+The result of a search is an item of the conversation, so everything before it stays unchanged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ from agentcli.types.tools import ToolSpec
 Item = dict[str, Json]
 
 FOUND = "found"
-"""The type of an item of ours that holds names: in a request their tools stand in its place."""
+"""The type of our own item that holds tool names. In a request, the tools replace it."""
 
 
 def declare_tools(request: Request, model: Model) -> Iterator[Json]:
-    """Without those that were found, where the provider was given them when they were."""
+    """Yield the tools, without those that the provider loads when they are found."""
     names = {spec.name for spec in find_hidden_tools(request, model)}
     for spec in request.tools:
         if names and spec.name == SEARCH_TOOL:
@@ -37,7 +37,7 @@ def declare_tools(request: Request, model: Model) -> Iterator[Json]:
 
 @memoize
 def make_loaded_item(item: Item, deferred: tuple[ToolSpec, ...], model: Model) -> Item:
-    """What a search has found, as far as it is still there to be called."""
+    """Return the result of a search, with the tools that are still available."""
     specs = {spec.name: spec for spec in deferred}
     names = item["names"] if isinstance(item["names"], list) else []
     found = [specs[name] for name in names if isinstance(name, str) and name in specs]
