@@ -1,9 +1,9 @@
-"""What a session may spend: held against the worst a request can cost before it is sent.
+"""The spending limits of a session, checked against the worst case before a request is sent.
 
-The cap is never crossed by a request that was admitted: its output limit is lowered to what is
-left, and where too little is left it is not sent. What requests on their way may still cost is not
-left: another waits for them where it must. Whoever asks a model through `wire` counts: turns,
-compaction, child agents, opinions; and every attempt does, that of a request made again too.
+An admitted request never crosses the cap: its output limit is lowered to what is left. If too
+little is left, the request is not sent. The worst-case cost of requests in flight is reserved, so
+another request waits for them if it must. Every request through `wrap_provider` counts: turns,
+compaction, child agents, evaluators. Every attempt counts, retries included.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from agentcli.types.spending import NO_SPENDING, Spending
 OutputLimit: TypeAlias = Callable[[], int | None]
 
 SHORTEST_REPLY_TOKENS = 1024
-"""With less room than this a model cannot say anything of use."""
+"""The shortest useful reply; with fewer tokens a model cannot say anything of use."""
 
 UNKNOWN_OUTPUT_TOKENS = 32_000
-"""For a model whose output limit nobody knows."""
+"""The assumed output limit of a model whose limit is not known."""
 
 CAUTION = 1.5
-"""Vocabularies differ: a prompt may have so many times the tokens that we estimate."""
+"""The safety factor for our token estimate, since vocabularies differ between models."""
 
 
 class Budget:
@@ -41,19 +41,19 @@ class Budget:
         tokens: int | None = None,
         spent: Spending = NO_SPENDING,
     ) -> None:
-        """None: no cap. `spent`: what the session has spent already, as its record says."""
+        """None means no cap. `spent` is what the session has already spent, read from its log."""
         self._cost_cap_usd = cost_usd
         self._token_cap = tokens
         self._cost_usd = spent.known_usd
         self._used = spent.usage
         self._reserved: list[tuple[int, float]] = []
-        """Tokens and money that requests on their way may cost at most."""
+        """The most tokens and money that each request in flight may cost."""
         self._released = asyncio.Event()
 
     def wrap_provider(
         self, provider: ModelProvider, *, price: Price, output_limit: OutputLimit
     ) -> ModelProvider:
-        """The wire, asked within this budget."""
+        """Return the provider, limited to this budget; the provider itself if there is no cap."""
         if self._cost_cap_usd is None and self._token_cap is None:
             return provider
         return _BudgetedProvider(provider, self, price=price, output_limit=output_limit)
@@ -74,9 +74,9 @@ class Budget:
     async def admit(
         self, prompt_tokens: int, wanted_tokens: int, price: Price
     ) -> AsyncIterator[int]:
-        """For one request: how long its reply may be, `wanted_tokens` at most.
+        """Reserve the worst-case cost of one request and yield its reply limit.
 
-        Raises WireError where it is one too many."""
+        The limit is at most `wanted_tokens`. Raise ProviderError if the budget is too small."""
         allowed = min(wanted_tokens, await self._wait_for_allowance(prompt_tokens, price))
         worst = (prompt_tokens + allowed, _worst_usd(prompt_tokens, allowed, price))
         self._reserved.append(worst)
@@ -174,7 +174,7 @@ class _BudgetedProvider:
 
 
 def _prompt_usd(prompt_tokens: int, price: Price) -> float | None:
-    """At the dearest: all of it new, or all of it written to the cache."""
+    """Return the highest price of a prompt: all of it new, or all of it written to the cache."""
     fresh = price(Usage(input_tokens=prompt_tokens))
     written = price(Usage(cache_write_tokens=prompt_tokens))
     return None if fresh is None or written is None else max(fresh, written)

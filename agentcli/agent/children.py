@@ -1,6 +1,6 @@
-"""Child agents: the same loop with fewer tools and a journal of its own, one answer for the parent.
+"""Child agents: the same loop with fewer tools and its own journal; one answer for the parent.
 
-What a child asks of a model counts in its parent's budget, and its calls pass the same judge.
+A child's requests count against its parent's budget, and its calls pass the same judge.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ READ_TOOLS = ("read_file", "grep", "find_files")
 ANSWER_CHARS = 8_000
 STATUS_CHARS = 60
 MAX_PARALLEL_CHILDREN = 6
-"""At most so many work at the same time; the others wait for a place."""
+"""The number of children that work at the same time; the others wait for a slot."""
 CHILD_INSTRUCTIONS = (
     "You are a child agent: another agent gives you a task and sees nothing but your last message. "
     "Find out what is asked, then answer in a few sentences, with the paths and line numbers that "
@@ -44,29 +44,29 @@ INTERRUPTED = TurnEnded(ending=Ending.CANCELLED, message="it was interrupted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a child is told and may use, as a Markdown file of the person or the project says."""
+    """The instructions and tools of a child, from a Markdown file of the user or the project."""
 
     name: str = ""
     description: str = ""
     instructions: str = ""
     tools: tuple[str, ...] | None = None
-    """None: whatever only reads."""
+    """The tools that the child may use; None means all tools that only read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
     journal: Journal
-    """Of which the beginning is told."""
+    """The child's own journal; its first entries are already recorded."""
     loop: Loop
     log_path: Path
     read_log_head: Callable[[], str]
-    """The hash of the last record of its log."""
+    """Return the hash of the last record of the child's log."""
     close: Callable[[], None]
-    """Nothing more will be recorded."""
+    """Close the log; nothing more is recorded afterwards."""
 
 
 OpenChild: TypeAlias = Callable[[Role, str, Callable[[Event], None]], Child]
-"""For a task, a loop with that role's tools, its own journal and limits, and a listener to it."""
+"""Opens a loop for a task, with the role's tools, its own journal and limits, and a listener."""
 
 
 class ChildRunner:
@@ -76,7 +76,7 @@ class ChildRunner:
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CHILDREN)
 
     def find_role(self, name: str) -> Role:
-        """Raises ToolError where there is none of that name."""
+        """Return the role; raise ToolError if there is none of that name."""
         if name in self._roles:
             return self._roles[name]
         names = [known for known in self._roles if known]
@@ -98,14 +98,14 @@ class ChildRunner:
             ended = await child.loop.run_turn(UserMessage(content=(Text(text=task),)))
             return watch.build_output(role, ended, child)
         except asyncio.CancelledError:
-            # What became of it goes with the cancellation, for the record of the call.
+            # The cancellation carries the output, for the record of the call.
             raise asyncio.CancelledError(watch.build_output(role, INTERRUPTED, child)) from None
         finally:
             child.close()
 
 
 class _ChildProgress:
-    """What a child does, for the person who waits, and what remains of it in the end."""
+    """The progress of a child, reported to the user, and the totals for its result."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -129,7 +129,7 @@ class _ChildProgress:
                 pass
 
     def build_output(self, role: Role, ended: TurnEnded, child: Child) -> Output:
-        """One clear result, however the child fared; the last record of its log says the same."""
+        """Build one clear result, however the child ended; record the same ending in its log."""
         outcome = RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
         child.journal.append(
             SessionEnded(

@@ -1,8 +1,8 @@
-"""Statements of a final answer, held against what is recorded: commands, exit codes, file hashes.
+"""Claims of a final answer, checked against the record: commands, exit codes, file hashes.
 
-Deterministic and cautious. Only plain statements of fact are looked at, never plans, conditions or
-negations. `not_supported` is said only where the record leaves no other reading; what a command may
-have done unseen is `unknown`.
+Deterministic and cautious. Only plain statements of fact are checked, never plans, conditions or
+negations. The verdict is `not_supported` only if the record allows no other reading. What a command
+may have done unseen is `unknown`.
 """
 
 import re
@@ -15,13 +15,13 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import Command, Diff, Effect
 
 HashFile: TypeAlias = Callable[[str], str | None]
-"""Of a file beneath the workspace as it is now; None: it is not there. Raises ValueError for a
-path that cannot be looked at."""
+"""Returns the current hash of a file in the workspace, or None if there is no such file. Raises
+ValueError for a path that cannot be checked."""
 
 CLAIMS_MAX = 40
 READ_CHARS = 50_000
 SENTENCE_CHARS = 600
-"""Longer ones are not prose, and searching them could take long."""
+"""The longest sentence that is checked; longer ones are not prose and could be slow to search."""
 SHOWN_CHARS = 200
 
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]?")
@@ -82,16 +82,16 @@ class _CommandRun:
 
 @dataclass(slots=True, kw_only=True)
 class _TurnRecord:
-    """What the facts of a turn hold about commands and files."""
+    """The commands and file changes of one turn, collected from its facts."""
 
     runs: list[_CommandRun] = field(default_factory=list)
     diffs: dict[str, tuple[int, Diff]] = field(default_factory=dict)
-    """The latest of each file, and when."""
+    """The latest diff of each path, with the index of its fact."""
     created: set[str] = field(default_factory=set)
     executed: set[str] = field(default_factory=set)
     last_change: int = -1
     unseen_changes: bool = False
-    """Whether a command ran that may have changed files."""
+    """True if a command ran that may have changed files."""
 
 
 def check_claims(text: str, facts: Sequence[Fact], hash_file: HashFile) -> tuple[Claim, ...]:

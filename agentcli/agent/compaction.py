@@ -1,7 +1,8 @@
-"""New results that do not fit the window: cut to what fits, each with where to go on.
+"""Compaction: keep the conversation within the model's window.
 
-The next request is the first to carry them, so none is left out: a small one stays whole, and the
-large ones share the room that is left.
+Old results are trimmed first, then a summary replaces the conversation. New results that do not fit
+are cut, each with a note that says where to continue. The next request is the first to carry them,
+so none is left out: small ones stay whole, and large ones share the space that is left.
 """
 
 import math
@@ -31,25 +32,25 @@ from agentcli.types.messages import (
 from agentcli.types.provider import Message, ModelProvider, Price, Request
 from agentcli.types.tools import Command, FileView, ToolMessage, ToolResult
 
-# Old results that can make room: which they are, and the line that stands in the place of each.
+# Trimming old results: each is replaced by one line.
 
 
 WORTH_TOKENS = 200
-"""A shorter result costs hardly more than the line in its place."""
+"""The least size worth trimming; a shorter result costs hardly more than its replacement line."""
 SHOWN_TARGET_CHARS = 80
 
 StoreResult: TypeAlias = Callable[[ToolResult], str]
-"""Puts all of a result where read_file finds it, and says where."""
+"""Stores a whole result where read_file can read it, and returns the path."""
 
 
 def trim_results(
     messages: Sequence[Message], *, spare_tokens: int, store_result: StoreResult
 ) -> ResultsTrimmed | None:
-    """All results but the latest, which make up `spare_tokens`. None: there is nothing to gain.
+    """Trim all old results but the latest `spare_tokens`; return None if there is nothing to gain.
 
-    What no request has carried yet is never among them."""
+    Results that no request has carried yet are never trimmed."""
     calls = {call.id: call for call in _iter_calls(messages)}
-    for result in find_new_results(messages):  # another server may give the same id again
+    for result in find_new_results(messages):  # another server may reuse an id
         calls.pop(result.call_id, None)
     old = [
         result for result in _iter_old_results(messages, spare_tokens) if result.call_id in calls
@@ -72,7 +73,7 @@ def _iter_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
 
 
 def _iter_old_results(messages: Sequence[Message], spare_tokens: int) -> Iterator[ToolResult]:
-    """From the latest to the first."""
+    """Yield the large results outside the latest `spare_tokens`, from the latest to the first."""
     for message in reversed(messages):
         if not isinstance(message, ToolMessage):
             continue
@@ -93,7 +94,7 @@ def _format_line(call: ToolCall, result: ToolResult, store_result: StoreResult) 
 
 
 def _describe_target(arguments: Json) -> str:
-    """The first text among the arguments says what a call was about."""
+    """Return the first string argument, shortened: it says what the call was about."""
     values = arguments.values() if isinstance(arguments, dict) else ()
     text = next((value for value in values if isinstance(value, str)), "")
     line = " ".join(text.split())
@@ -101,10 +102,10 @@ def _describe_target(arguments: Json) -> str:
 
 
 NOTE_TOKENS = 100
-"""For the line that says where to go on."""
+"""The tokens reserved for the note that says where to continue."""
 LEAST_TOKENS = 2 * NOTE_TOKENS
 HEAD_OF_COMMAND = 0.25
-"""Of what is left of an output; the rest is its end, where a failure is told."""
+"""The share of a cut output kept from its start; the rest is its end, where failures show."""
 
 _ROW = re.compile(r"(-?\d+)\t")
 
@@ -112,7 +113,7 @@ _ROW = re.compile(r"(-?\d+)\t")
 def cut_new(
     messages: Sequence[Message], *, limit_tokens: int, keep: StoreResult
 ) -> ResultsTrimmed | None:
-    """Return the new results as they are within the limit; None: they are within it already."""
+    """Cut the new results so that they fit the limit; return None if they already fit."""
     results = find_new_results(messages)
     share = _share([count_result_tokens(result) for result in results], limit_tokens)
     large = [result for result in results if count_result_tokens(result) > max(share, LEAST_TOKENS)]
@@ -124,7 +125,7 @@ def cut_new(
 
 
 def _share(sizes: Sequence[int], limit_tokens: int) -> int:
-    """Return the most that one may have, so that all of them are within the limit."""
+    """Return the largest size per result at which all results together fit the limit."""
     left, ascending = limit_tokens, sorted(sizes)
     for at, size in enumerate(ascending):
         share = left // (len(ascending) - at)
@@ -151,7 +152,7 @@ def _cut(result: ToolResult, limit_tokens: int, keep: StoreResult) -> TrimmedRes
 
 
 def _rows(text: str, view: FileView, room_bytes: int) -> tuple[str, int]:
-    """Return the first lines of a file that was read, and the number of the last of them."""
+    """Return the first lines of a file view that fit, and the number of the last one."""
     kept = [*_fitting(text.split("\n"), room_bytes)]
     numbers = [int(found[1]) for row in kept if (found := _ROW.match(row))]
     go_on = numbers[-1] + 1 if numbers else view.first_line
@@ -179,23 +180,24 @@ def _fitting(lines: Iterable[str], room_bytes: int) -> Iterator[str]:
         yield line
 
 
-# Room in the model's window: old results give way first, then a summary takes the place of it
-# all.
+# Compacting: old results are trimmed first, then a summary replaces the
+# conversation.
 
 
 TRIM_AT = 0.6
-"""Of the window: from here on old results give way, if that frees enough to be worth it."""
+"""The share of the window from which old results are trimmed, if that frees enough."""
 TRIM_SPARES = 0.2
 TRIM_PAYS = 0.15
 COMPACT_AT = 0.8
 OLD_MOST = 0.5
-"""Of the window: what is not new is summarised above it; below it, what is new gives way."""
+"""The largest share of the window for old messages: above it they are summarised, below it new
+results are cut."""
 USER_SHARE = 0.2
-"""Of the window, for what the person said: the rest of a long session is told by the summary."""
+"""The share of the window for user messages; the summary covers the rest of a long session."""
 REGROWTH = 1.2
-"""A summary that left the conversation so large is not made again before it has grown."""
+"""The growth, after a summary, that is needed before the conversation is summarised again."""
 CERTAIN = 1.25
-"""So many times the window it must be, as we count, before it is certain not to fit."""
+"""The multiple of the window, by our count, above which a request certainly does not fit."""
 SUMMARY_TOKENS = 4000
 UNKNOWN_WINDOW_TOKENS = 32_000
 
@@ -204,7 +206,7 @@ Window: TypeAlias = Callable[[], int | None]
 
 class Compactor:
     def __init__(self, journal: Journal, *, window: Window, store_result: StoreResult) -> None:
-        """`window`: of the model in use; None where nobody knows it."""
+        """`window` returns the size for the current model, or None if it is not known."""
         self._journal = journal
         self._window = window
         self._store_result = store_result
@@ -212,7 +214,7 @@ class Compactor:
         self._smallest_tokens = 0
 
     def measure(self, request: Request) -> tuple[int, int]:
-        """How many tokens it has, and how many of them a provider has counted already."""
+        """Return the tokens of a request, and how many of them a provider has already counted."""
         return self._size.measure(request), self._size.counted_tokens
 
     def learn(self, request: Request, usage: Usage) -> None:
@@ -221,7 +223,7 @@ class Compactor:
     async def fit_request(
         self, request: Request, *, provider: ModelProvider, price: Price
     ) -> Request:
-        """Before a request, where it is getting tight: the request as it is then."""
+        """Return the request, trimmed or compacted first if it comes close to the window."""
         window = self._window()
         if window is None or self._size.measure(request) < TRIM_AT * window:
             return request
@@ -237,14 +239,14 @@ class Compactor:
     async def recover_from_overflow(
         self, request: Request, *, provider: ModelProvider, price: Price
     ) -> bool:
-        """Whether the request is worth sending again."""
+        """Shorten the conversation and return whether the request is worth sending again."""
         if self._measure_smallest(request) > CERTAIN * (self._window() or math.inf):
             return False
         self._trim(request, spare_tokens=0, worth=0)
         request = self._refresh(request)
         window = self._window() or UNKNOWN_WINDOW_TOKENS
         old_tokens, tokens = self._old_tokens(request), self._size.measure(request)
-        # The provider counts otherwise than we do: of what is new, half is less in any case.
+        # The provider counts differently from us: half of the new results is less in any case.
         limit_tokens = min(int(COMPACT_AT * window), old_tokens + (tokens - old_tokens) // 2)
         was_cut = self._cut(request, limit_tokens=limit_tokens)
         if was_cut and old_tokens <= OLD_MOST * window:
@@ -275,7 +277,7 @@ class Compactor:
         return True
 
     def _require_fit(self, request: Request, window: int) -> None:
-        """Raises WireError where no summary could make the request fit."""
+        """Raise ProviderError if no summary could make the request fit."""
         least = self._measure_smallest(request)
         if least > CERTAIN * window:
             raise ProviderError(
@@ -286,7 +288,7 @@ class Compactor:
             )
 
     def _measure_smallest(self, request: Request) -> int:
-        """What the shortest conversation has: nothing but what no summary may replace."""
+        """Return the tokens of the shortest conversation: only what no summary may replace."""
         left_out = max(0, len(self._journal.list_user_messages()) - 2)
         kept = replace(request, messages=self._journal.list_preserved_messages(left_out))
         return RequestSize(count=estimate).measure(kept)
@@ -299,12 +301,12 @@ class Compactor:
             self._journal.append(found)
 
     def _old_tokens(self, request: Request) -> int:
-        """Return the size of a request without the results that it is the first to carry."""
+        """Return the size of a request without its new results."""
         new_tokens = sum(map(count_result_tokens, find_new_results(request.messages)))
         return max(0, self._size.measure(request) - new_tokens)
 
     def _cut(self, request: Request, *, limit_tokens: int) -> bool:
-        """Cut what is new in a request until all of it is within a limit; return whether it was."""
+        """Cut the new results until the request is within the limit; return whether any was cut."""
         if self._size.measure(request) <= limit_tokens:
             return False
         room = limit_tokens - self._old_tokens(request)
@@ -316,9 +318,9 @@ class Compactor:
     async def _summarise(
         self, request: Request, *, provider: ModelProvider, price: Price
     ) -> AssistantMessage | None:
-        """Of the whole conversation; of its last part, where the whole does not fit.
+        """Summarise the whole conversation, or its last part if the whole does not fit.
 
-        What is new is not summarised: it stays."""
+        New results are not summarised: they stay."""
         half = (self._window() or UNKNOWN_WINDOW_TOKENS) // 2
         told = request.messages
         if find_new_results(told):
@@ -348,7 +350,7 @@ class Compactor:
         return None
 
     def _count_left_out(self) -> int:
-        """How many of the person's messages between the first and the last do not fit."""
+        """Return how many user messages between the first and the last do not fit."""
         said = [count_message_tokens(message) for message in self._journal.list_user_messages()][1:]
         room = USER_SHARE * (self._window() or UNKNOWN_WINDOW_TOKENS)
         for left_out in range(len(said)):
@@ -371,7 +373,7 @@ def load_instruction() -> str:
 
 
 def _take_last_part(messages: tuple[Message, ...], limit_tokens: int) -> tuple[Message, ...]:
-    """What fits, beginning with no result whose call is left out."""
+    """Return the last messages that fit, never starting with a result whose call is left out."""
     start = len(messages)
     for index in reversed(range(len(messages))):
         limit_tokens -= count_message_tokens(messages[index])

@@ -1,7 +1,7 @@
-"""A final answer that must be data of a given form: taken, checked, asked for once more.
+"""Completion of a turn: the form of the final answer, and the user's checks.
 
-The form is a JSON Schema. Where the provider holds the model to it, the reply's text is the
-answer; elsewhere the model gives it by a call of the tool `answer`.
+The form is a JSON Schema. If the provider can enforce it, the text of the reply is the answer.
+Otherwise the model calls the tool `answer`. An answer of the wrong form is asked for once more.
 """
 
 import json
@@ -28,10 +28,10 @@ from agentcli.types.messages import Json
 
 ANSWER_TOOL = "answer"
 FAILURES_MAX = 2
-"""The first is repaired, the second ends the run."""
+"""The number of invalid answers that ends the run; after the first the model may try again."""
 
 FindProblem: TypeAlias = Callable[[Json], str]
-"""What is wrong with a value; empty: nothing."""
+"""Returns what is wrong with a value, or an empty string."""
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
@@ -43,7 +43,7 @@ class AnswerForm:
         self.schema = schema
         self.by_call = by_call
         self.problem = ""
-        """What was wrong with the latest try."""
+        """The problem of the latest attempt."""
         self.is_met = False
         self._find_problem = find_problem
         self._emit = emit
@@ -54,15 +54,15 @@ class AnswerForm:
         return self._failures >= FAILURES_MAX
 
     def reset(self) -> None:
-        """What was answered no longer holds."""
+        """Forget the accepted answer; it no longer holds."""
         self.is_met = False
 
     def check_value(self, value: Json) -> str:
-        """One try. Returns what is wrong with it."""
+        """Check one attempt; return what is wrong with it, or an empty string."""
         return self._record_attempt(self._find_problem(value), value)
 
     def check_text(self, text: str) -> str:
-        """A reply's text as the answer. Returns what to tell the model; empty: it is taken."""
+        """Check a reply's text as the answer; return a note for the model, empty if accepted."""
         value, fault = _parse_json(text)
         problem = self._record_attempt(fault or self._find_problem(value), value)
         if not problem:
@@ -79,7 +79,7 @@ class AnswerForm:
 
 
 def _parse_json(text: str) -> tuple[Json, str]:
-    """The value, or what keeps it from being one."""
+    """Return the parsed value, or the reason why it is not JSON."""
     fenced = _FENCED.fullmatch(text.strip())
     try:
         return json.loads(fenced[1] if fenced else text), ""
@@ -87,11 +87,11 @@ def _parse_json(text: str) -> tuple[Json, str]:
         return None, f"it is not JSON ({error})"
 
 
-# Between a model's last word and the end of the turn: its answer's form, and the person's checks.
+# Between the model's last reply and the end of the turn: the answer's form, the user's checks.
 
 
 ROUNDS_MAX = 5
-"""How often a failed verification goes back to the model."""
+"""The number of rounds of checks; if one fails in the last round, the turn ends."""
 
 RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
 FindClaims: TypeAlias = Callable[[str, Sequence[Fact]], tuple[Claim, ...]]
@@ -123,11 +123,11 @@ class CompletionChecks:
 
     @property
     def has_form(self) -> bool:
-        """Then it is for the form to say what is wrong with an answer, also with none."""
+        """True if the answer has a form, which then also reports an empty answer."""
         return self._form is not None
 
     async def check_reply(self) -> TurnEnded | None:
-        """The model has nothing more to call. None: it was told something, and is asked again."""
+        """Check a reply without calls; return None if the model got a note and must reply again."""
         if self._form is not None and not self._form.is_met:
             problem = self._form.check_text(self._journal.answer())
             if self._form.is_failed:
@@ -138,7 +138,7 @@ class CompletionChecks:
         return await self._run_checks(self._journal.answer())
 
     async def check_after_calls(self) -> TurnEnded | None:
-        """Calls were run, and one of them may have been the answer."""
+        """Check after calls have run, since one of them may have been the answer."""
         if self._form is None:
             return None
         if self._form.is_failed:
@@ -146,7 +146,7 @@ class CompletionChecks:
         return await self._run_checks("") if self._form.is_met else None
 
     def convert_limit_ending(self, ended: TurnEnded) -> TurnEnded:
-        """A limit that was reached while a check fails is a failed check."""
+        """Return a failed check as the ending if a limit was reached while a check fails."""
         if self._failing is None or ended.ending not in _LIMITS:
             return ended
         return TurnEnded(

@@ -1,9 +1,9 @@
-"""What a person and a project want of every agent: AGENTS.md and its neighbours, told when due.
+"""Context notes: the instructions of the user and the project, the environment, and the plan.
 
-The person's own and those from the repository's root down to the workspace are told at the start,
-those of other directories when something there is first touched. All of it is bounded, nothing is
-read through a link that leads out of the repository, and what is installed or checked out in it
-from elsewhere speaks for others, not for this project.
+Instructions come from AGENTS.md and similar files. The user's own, and those from the repository
+root down to the workspace, are added at the start. Those of other directories are added when
+something there is first touched. All of it is bounded, and no link that leads out of the repository
+is followed. Files that were installed or checked out from elsewhere do not speak for this project.
 """
 
 import os
@@ -45,7 +45,7 @@ NAMES = (
     ".github/copilot-instructions.md",
     ".cursorrules",
 )
-"""The first that a directory has is read, and the others are not."""
+"""The names of instruction files; only the first one that exists in a directory is read."""
 FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", "vendor", "third_party", ".git"))
 """Directories whose contents somebody else wrote."""
 LIMIT_BYTES = 32_000
@@ -58,13 +58,13 @@ _INCLUDE = re.compile(r"^@(\S+)$", re.MULTILINE)
 
 class InstructionFiles:
     def __init__(self, workspace: Path, *, user_directory: Path) -> None:
-        """`own`: the directory with the person's file."""
+        """`user_directory` is the directory with the user's own instruction file."""
         self._base = workspace
         self._repository = Workspace(_find_repository(workspace))
         self._user_root = Workspace(user_directory)
         self._visited: set[PurePosixPath] = set()
         self._known: set[str] = set()
-        """Files and directories on the way to which nothing is new any more."""
+        """Paths that need no further look: all directories above them were visited."""
         self._left_bytes = ALL_LIMIT_BYTES
         self._skipped: list[str] = []
 
@@ -75,10 +75,10 @@ class InstructionFiles:
         ]
 
     def collect_notes(self, path: Path) -> list[ContextNote | Warned]:
-        """For a file or directory that is being worked on: what is new on the way to it."""
+        """Return new instructions from the directories above a path that is being worked on."""
         try:
             place = os.path.realpath(self._base / path)
-        except OSError:  # a link that nobody may follow, such as another's in /proc
+        except OSError:  # a link that may not be followed, such as one of another user in /proc
             return []
         if place in self._known:
             return []
@@ -98,7 +98,7 @@ class InstructionFiles:
         return facts
 
     def _is_foreign(self, folder: PurePosixPath) -> bool:
-        """Whether it belongs to another repository, or was installed."""
+        """Return whether the folder belongs to another repository, or was installed."""
         place = self._repository.root / folder
         is_root = place == self._repository.root
         return folder.name in FOREIGN_FOLDERS or (not is_root and os.path.lexists(place / ".git"))
@@ -127,7 +127,7 @@ class InstructionFiles:
             yield Warned(code="instructions.skipped", message=f"and {more} more files")
 
     def _read(self, root: Workspace, path: str, *, within: Sequence[str]) -> str:
-        """Empty where it cannot be read; why is kept for the person."""
+        """Return the text with its includes; if it cannot be read, warn and return nothing."""
         if path in within or len(within) > INCLUDED_DEPTH:
             self._skipped.append(f"{path} is not included again from {within[-1]}")
             return ""
@@ -156,7 +156,7 @@ class InstructionFiles:
         return _INCLUDE.sub(include_file, text)
 
     def _limit_data(self, data: bytes) -> bytes:
-        """Cut at the end of a line, or of a character where a line is too long."""
+        """Cut the data at the end of a line, or of a character if the line is too long."""
         limit = min(LIMIT_BYTES, self._left_bytes)
         if len(data) <= limit:
             return data
@@ -165,7 +165,7 @@ class InstructionFiles:
 
 
 def _find_repository(workspace: Path) -> Path:
-    """The directory with `.git` that the workspace is in; itself where there is none."""
+    """Return the closest directory with `.git`, or the workspace if there is none."""
     return next(
         (folder for folder in (workspace, *workspace.parents) if (folder / ".git").exists()),
         workspace,
@@ -177,24 +177,28 @@ def _format_instructions(path: str, text: str, owner: str) -> str:
     return f"{heading}\n\n{text.strip()}"
 
 
-# Where and when a session works, as the model is told: at its start, and when it has changed.
+# The environment of a session: noted at its start, and again when it changes.
 
 
-"""Why it is told."""
+"""Limits of the environment notes."""
 PATHS_SHOWN = 10
 DIRECTORY_CHARS = 500
 _HEADING = "[Environment: "
 
 
 class EnvironmentNotes:
-    """Listens to a session, so that it knows when a request is under way."""
+    """The notes on date, directory and git; listens to events to learn when a request is sent.
+
+    They are added between messages, so that what was already sent stays the same to the byte. The
+    git status is read while the first reply arrives. It is noted once, and only if it was known
+    before any of our calls could have changed the work tree."""
 
     def __init__(self, workspace: Path, past: Iterable[Fact] = ()) -> None:
-        """`past`: of a session that is resumed; its work tree is no news any more."""
+        """`past` is the facts of a resumed session; its work tree is not noted again."""
         self._workspace = workspace
         self._last_text = ""
         self._changes: UncommittedChanges | None = UncommittedChanges(workspace)
-        """None: they were told, or must not be told any more."""
+        """None if the changes were noted, or must no longer be noted."""
         self._is_asked = False
         for fact in past:
             self._changes = None
@@ -218,7 +222,7 @@ class EnvironmentNotes:
         return [ContextNote(text=self._last_text, why=NoteReason.ENVIRONMENT)]
 
     def collect_notes(self) -> Sequence[ContextNote]:
-        """What has become known or different since it was last told."""
+        """Return notes on everything that changed or became known since the last notes."""
         told = (
             []
             if describe_environment(self._workspace) == self._last_text
@@ -256,7 +260,7 @@ def describe_environment(workspace: Path) -> str:
 
 
 def describe_changes(changes: Sequence[str]) -> str:
-    """Of `git status`: two letters and a path each."""
+    """Describe the lines of `git status`: two letters and a path each."""
     if not changes:
         return "[Work tree as the session found it: clean]"
     new = sum(change.startswith("??") for change in changes)
@@ -267,7 +271,7 @@ def describe_changes(changes: Sequence[str]) -> str:
     return f"[Work tree as the session found it: {', '.join(counts)}:{''.join(shown)}{more}]"
 
 
-# The plan of a session: what a turn in plan mode ended with, and what the person agreed to.
+# The plan of a session: the result of a turn in plan mode, and what the user accepted.
 
 
 BEGINS = (
@@ -291,13 +295,13 @@ _AFTER_A_SENTENCE = "*_`)]\"'”’»」"
 
 
 class PlanTracker:
-    """Listens to a session."""
+    """Listens to a session for its mode and its plan."""
 
     def __init__(self, past: Iterable[Fact] = ()) -> None:
         self.proposed = ""
-        """What the last turn ended with, if that was in plan mode and nobody agreed to it yet."""
+        """The answer of the last turn, if it was in plan mode and is not accepted yet."""
         self.asked = ""
-        """What it ended with instead, where that is a question to the person."""
+        """The answer of the last turn in plan mode, if it is a question to the user."""
         self.accepted = ""
         self._mode = ""
         self._said = AnswerParts()
@@ -326,14 +330,14 @@ class PlanTracker:
                 pass
 
     def collect_notes(self) -> Sequence[ContextNote]:
-        """What the model has to know of the mode before its next reply."""
+        """Return the note about plan mode that the model needs before its next reply."""
         is_planning = self._mode == "plan"
         if is_planning == self._is_noted:
             return ()
         return (ContextNote(text=BEGINS if is_planning else ENDS, why=NoteReason.PLAN_MODE),)
 
     def build_accepted_note(self, plan: str) -> ContextNote:
-        """For a plan that the person accepts, as it was proposed or as they changed it."""
+        """Build the note for an accepted plan, unchanged or as the user changed it."""
         is_changed = bool(self.proposed) and plan.strip() != self.proposed
         heading = (CHANGED if is_changed else ACCEPTED) + DEPARTING
         return ContextNote(text=f"{heading}\n\n{plan.strip()}", why=NoteReason.PLAN)
@@ -347,8 +351,10 @@ class PlanTracker:
 
 
 def is_question(reply: str) -> bool:
-    """Whether it is a question to the person: it ends with one, or with what there is to choose
-    from, and has no heading and no list but of questions and choices."""
+    """Return whether a reply is a question to the user, not a plan.
+
+    It ends with a question, or with the choices for one. It has no heading, and its lists hold only
+    questions and choices."""
     is_asking = False
     for line in filter(None, map(str.strip, reply.splitlines())):
         is_heading, is_listed = line.startswith("#"), re.match(_LISTED, line) is not None

@@ -1,7 +1,7 @@
 """One tool call, from request to result, in seven visible steps.
 
-A call always leaves as a result. Nothing escapes but cancellation, which is recorded first, and
-what ends the whole turn: a record that cannot be written, a machine on which nothing may run.
+A call always ends with a result. Only two things escape: cancellation, which is recorded first, and
+errors that end the turn. Those are a log that cannot be written, or a machine that may run nothing.
 """
 
 import asyncio
@@ -35,16 +35,16 @@ from agentcli.types.tools import (
 from agentcli.types.verdicts import Judge, Reaction, Verdict
 
 HARD_CAP_BYTES = 100_000
-"""Of text in one result, for tools that forgot to bound theirs."""
+"""The most text in one result, for tools that do not bound their own."""
 
 ResultHook: TypeAlias = Callable[[ToolCall, Output], Awaitable[Reaction | None]]
-"""None: it has nothing to do with this call."""
+"""Reacts to the output of a call; None if the hook does not apply to this call."""
 FindOrigin: TypeAlias = Callable[[ToolCall, Output], str]
-"""Where the text of a result comes from; empty: from the workspace."""
+"""Returns where the text of a result comes from, or an empty string for the workspace."""
 Explain: TypeAlias = Callable[[ToolResult], str]
-"""What the model has to know to read a result; empty: nothing."""
+"""Returns what the model must know to read a result, or an empty string."""
 Clean: TypeAlias = Callable[[str], str]
-"""Takes out of a text what neither the model nor people nor the log may see."""
+"""Removes from a text what the model, the user and the log must not see."""
 
 
 class Dispatcher:
@@ -77,13 +77,13 @@ class Dispatcher:
         self._find_origin = find_origin
 
     def is_read(self, call: ToolCall) -> bool:
-        """Whether running it changes nothing; a call that cannot even be parsed changes nothing."""
+        """Return whether the call changes nothing; a call that cannot be parsed changes nothing."""
         try:
             tool = self._toolset.resolve(call.name)
             return tool.effect(tool.parse(call.input)) is Effect.READ
         except ToolError:
             return True
-        except Exception:  # noqa: BLE001 - the tool boundary: running it will tell what is wrong
+        except Exception:  # noqa: BLE001 - the tool boundary: running it will show what is wrong
             return False
 
     async def dispatch(self, call: ToolCall) -> ToolResult:
@@ -92,7 +92,7 @@ class Dispatcher:
             tool = self._toolset.resolve(call.name)  # 1 resolve
             args = self._validate(call, tool)  # 2 validate
             call, args, note = await self._guard(call, tool, args)  # 3 guard
-            began = time.monotonic()  # how long somebody thought about it is not its duration
+            began = time.monotonic()  # the time spent on approval is not part of the duration
             output = await tool.run(args, self._build_context(call))  # 4 execute
             output = await self._run_hooks(call, output)  # 5 hooks
             result = self._normalise(call, output, note)  # 6 normalise and bound
@@ -108,7 +108,7 @@ class Dispatcher:
         return self._record(call, result, began)  # 7 record
 
     def refuse(self, call: ToolCall, why: str) -> None:
-        """Answers a call that must not run."""
+        """Record an error result for a call that must not run."""
         self._record(call, self._build_error(call, ErrorKind.NOT_RUN, why), time.monotonic())
 
     def _validate(self, call: ToolCall, tool: Tool) -> Any:
@@ -116,7 +116,7 @@ class Dispatcher:
         return tool.parse(call.input)
 
     async def _guard(self, call: ToolCall, tool: Tool, args: Any) -> tuple[ToolCall, Any, str]:
-        """The call as it may run, its arguments, and what the model has to know about a change."""
+        """Return the call as it may run, its arguments, and a note for the model about a change."""
         self._pace.admit(call.name)
         context, effect = self._build_context(call), tool.effect(args)
         verdict = await self._judge(
@@ -170,7 +170,7 @@ class Dispatcher:
         return result
 
     def _normalise(self, call: ToolCall, output: Output, note: str) -> ToolResult:
-        """Never empty, never above the cap, always encodable."""
+        """Build a result that is never empty, never above the cap, and always encodable."""
         content, was_cut = self._merge_content(output.content)
         origin = self._find_origin(call, output)
         label = format_origin_label(origin) if origin and content else ""
@@ -190,7 +190,7 @@ class Dispatcher:
     def _merge_content(
         self, content: Sequence[Text | Image]
     ) -> tuple[Sequence[Text | Image], bool]:
-        """What stands between images as one text; what is too long as one before all of them."""
+        """Merge the texts between images; if the text is too long, put it all before the images."""
         text, was_cut = self._limit_text(_join_texts(content))
         if was_cut:
             return [Text(text=text), *(one for one in content if isinstance(one, Image))], True
@@ -203,7 +203,7 @@ class Dispatcher:
         return blocks, False
 
     def _build_cancelled(self, call: ToolCall, cancelled: asyncio.CancelledError) -> ToolResult:
-        """A tool that had something to show when it was cancelled sends it along."""
+        """Build the result of a cancelled call, from the partial output that the tool attached."""
         partial = next((arg for arg in cancelled.args if isinstance(arg, Output)), None)
         if partial is None:
             return self._build_error(call, ErrorKind.CANCELLED, "Cancelled.")
@@ -239,7 +239,7 @@ class Dispatcher:
 
 
 def _as_shown(output: Output, *, before: Output) -> Output:
-    """Return what a hook made of an output; lines that it took out of a file were not shown."""
+    """Return the output of a hook; if it removed lines of a file, they count as not shown."""
     if _join_texts(before.content) in _join_texts(output.content):
         return output
     return replace(output, details=_not_shown(output.details))
@@ -254,7 +254,7 @@ def _join_texts(content: Iterable[Text | Image]) -> str:
 
 
 def _prepend_lines(content: Sequence[Text | Image], lines: Sequence[str]) -> Sequence[Text | Image]:
-    """With lines before everything else in it."""
+    """Return the content with lines before everything else."""
     if not lines:
         return content
     if content and isinstance(content[0], Text):
@@ -263,8 +263,9 @@ def _prepend_lines(content: Sequence[Text | Image], lines: Sequence[str]) -> Seq
 
 
 def _describe_denial(verdict: Verdict) -> str:
-    """The remedy on a line of its own: people see the first, and the remedy where the run ends.
+    """Return the denial, with the remedy on a line of its own.
 
-    Logs of older versions have it in the reason."""
+    Users see the first line, and the remedy at the end of the run. Logs of older versions have the
+    remedy in the reason."""
     is_said = not verdict.remedy or verdict.remedy in verdict.reason
     return f"Denied: {verdict.reason}" + ("" if is_said else f"\nTo permit it: {verdict.remedy}")

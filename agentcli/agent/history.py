@@ -1,8 +1,8 @@
-"""Facts to messages: what the model is told is a fold over what happened.
+"""Facts to messages: the conversation is a fold over the facts of a session.
 
 Invariant: each call of a reply is answered exactly once, in order, directly after it, whatever
 prefix of whatever log is folded. A call without a recorded result is answered by a stand-in that
-says whether it can have run.
+says whether it may have run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,23 +34,23 @@ MAY_HAVE_RUN = (
     "Look before you do it again."
 )
 PINNED = (NoteReason.INSTRUCTIONS, NoteReason.PLAN)
-"""What must never be summarised away."""
+"""The reasons of notes that are never summarised away."""
 SUMMARISED = "[The conversation until here, shortened. What was said and done, and what is open:]"
 
 
 class History:
-    """The fold, kept as it grows: adding a fact costs nothing that was paid before."""
+    """The incremental fold: adding a fact does not repeat earlier work."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self._messages: list[Message] = []
         self._full_messages: list[Message] = []
-        """The same, with nothing trimmed or summarised."""
+        """The same messages, with nothing trimmed or summarised."""
         self._preserved: list[tuple[UserMessage, bool]] = []
-        """What a summary leaves as it is, and whether the person said it."""
+        """The messages that a summary keeps, each with True if the user wrote it."""
         self._open_prompt: UserMessage | None = None
-        """Of the last turn, until the model has replied."""
+        """The prompt of the last turn, until the model has replied."""
         self._pinned: dict[str, UserMessage] = {}
-        """What was told last of each subject that is never summarised away."""
+        """The latest note of each subject that is never summarised away."""
         self._calls: tuple[ToolCall, ...] = ()
         self._results: list[ToolResult | None] = []
         self._started_ids: set[str] = set()
@@ -82,20 +82,20 @@ class History:
         return (*self._messages, *self._build_open_results())
 
     def list_user_messages(self) -> tuple[UserMessage, ...]:
-        """All that the person has said, and not withdrawn."""
+        """Return all user messages that were not withdrawn."""
         return tuple(message for message, is_by_the_person in self._preserved if is_by_the_person)
 
     def list_preserved_messages(self, left_out: int) -> tuple[UserMessage, ...]:
-        """What a summary now would leave as it is, without so many words of the person."""
+        """Return what a summary would keep now, without `left_out` of the user's messages."""
         return tuple(self._iter_preserved(left_out))
 
     def find_open_calls(self) -> tuple[ToolCall, ...]:
-        """The calls of the last reply that have no result."""
+        """Return the calls of the last reply that have no result."""
         answers = zip(self._calls, self._results, strict=True)
         return tuple(call for call, result in answers if result is None)
 
     def build_missing_results(self) -> tuple[ToolResult, ...]:
-        """Stand-ins for the results that open calls do not have."""
+        """Return stand-ins for the missing results of open calls."""
         return tuple(self._build_stand_in(call) for call in self.find_open_calls())
 
     def _add_message(self, message: UserMessage) -> None:
@@ -114,7 +114,7 @@ class History:
             )
 
     def _pin(self, subject: str, message: UserMessage) -> None:
-        """In the place of what was told of it before: another plan, a file that has changed."""
+        """Pin a note and drop the earlier one of its subject, such as a plan or a changed file."""
         before = self._pinned.get(subject)
         self._pinned[subject] = message
         self._preserved = [one for one in self._preserved if one[0] is not before]
@@ -137,12 +137,12 @@ class History:
         self._started_ids.clear()
 
     def _add_result(self, result: ToolResult) -> None:
-        """The first call with that id that has no result yet; a stray result is nobody's."""
+        """Give the result to the first open call with its id; ignore a stray result."""
         for index, call in enumerate(self._calls):
             if call.id == result.call_id and self._results[index] is None:
                 self._results[index] = result
                 if not self.find_open_calls():
-                    # from now on the same object, which others need not look at
+                    # from now on the message is the same object, so others can compare by identity
                     self._close_calls()
                 return
 
@@ -168,7 +168,7 @@ class History:
                 self._messages = list(self._full_messages)
 
     def _replace(self, lines: dict[str, str]) -> None:
-        """Ids may come again: a new result is meant rather than an old one that shares its id."""
+        """Replace results by lines; if old and new results share an id, the new one is meant."""
         new = {result.call_id for result in find_new_results(self._messages)}
         of_new = {call_id: lines[call_id] for call_id in lines if call_id in new}
         of_old = {call_id: lines[call_id] for call_id in lines if call_id not in new}
@@ -179,20 +179,20 @@ class History:
         ]
 
     def _new(self) -> tuple[Message, ...]:
-        """Return what no request has carried yet, with the reply whose calls it answers.
+        """Return the messages that no request has carried yet, with the reply that made the calls.
 
-        What a summary leaves anyway is not among it."""
+        Messages that a summary keeps anyway are not included."""
         at = find_last_reply(self._messages)
         lasting = [id(message) for message, _ in self._preserved]
         new = [one for one in self._messages[at + 1 :] if id(one) not in lasting]
         reply = self._messages[at] if at >= 0 else None
         if isinstance(reply, AssistantMessage) and reply.tool_calls:
-            # What it continues on the provider's side is what the summary takes the place of.
+            # The provider-side state that it continues is what the summary replaces.
             return (replace(reply, echo=None), *new)
         return tuple(new)
 
     def _iter_preserved(self, left_out: int) -> Iterator[UserMessage]:
-        """The first request of all is never among those that are left out."""
+        """Yield the preserved messages; the very first request is never left out."""
         number = 0
         for message, is_by_the_person in self._preserved:
             number += is_by_the_person
@@ -220,7 +220,7 @@ class History:
 
 
 def _remove_last(items: Sequence[T], gone: T) -> list[T]:
-    """It may have been summarised away."""
+    """Remove the last equal item, if any; it may have been summarised away."""
     at = next((at for at in reversed(range(len(items))) if items[at] == gone), len(items))
     return [*items[:at], *items[at + 1 :]]
 
@@ -243,7 +243,7 @@ def build_messages(facts: Iterable[Fact]) -> tuple[Message, ...]:
 
 
 def find_new_results(messages: Sequence[Message]) -> tuple[ToolResult, ...]:
-    """Return the results that no request has carried yet: those behind the last reply."""
+    """Return the results that no request has carried yet: those after the last reply."""
     return tuple(
         result
         for message in messages[find_last_reply(messages) + 1 :]
@@ -253,7 +253,7 @@ def find_new_results(messages: Sequence[Message]) -> tuple[ToolResult, ...]:
 
 
 def find_last_reply(messages: Sequence[Message]) -> int:
-    """Return where the last reply stands; -1: there is none."""
+    """Return the index of the last reply, or -1 if there is none."""
     for at in reversed(range(len(messages))):
         if isinstance(messages[at], AssistantMessage):
             return at

@@ -1,7 +1,7 @@
-"""All that happened in a session, told to its listeners in one order.
+"""The events of a session, recorded and published to its listeners in one order.
 
-A fact is recorded before anybody else learns of it; when the record cannot be written the session
-stops. A listener that fails is a broken screen: it is dropped, and the session goes on.
+A fact is recorded before any listener sees it. If it cannot be recorded, the session stops. A
+listener that fails is only a broken display: it is dropped, and the session continues.
 """
 
 import logging
@@ -29,7 +29,7 @@ from agentcli.types.tools import ToolResult
 Record: TypeAlias = Callable[[Entry], None]
 Listener: TypeAlias = Callable[[Event], None]
 Mask: TypeAlias = Callable[[Event], Iterable[Event]]
-"""An event without what nobody may see, and before it what was held back of earlier ones."""
+"""Returns an event without secrets, after the parts of earlier events that were held back."""
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ class Journal:
         last_seq: int = 0,
         mask: Mask = lambda event: (event,),
     ) -> None:
-        """`before`: the entries of a session that is being resumed, and `last_seq` the number of
-        its last record, which may be one that this version does not know."""
+        """`past_entries` are the entries of a resumed session. `last_seq` is the number of its last
+        record, which this version may not know."""
         self.session = session
         self.facts: list[Fact] = []
         self._record = record
@@ -69,7 +69,7 @@ class Journal:
                 self._notify(listener, shown)
 
     def append_silently(self, fact: Fact) -> None:
-        """Recorded, but shown to nobody: how something ended that no face has seen begin."""
+        """Record a fact without publishing it: the end of something that no front end saw begin."""
         for shown in self._mask(fact):
             if not isinstance(shown, Delta):
                 self._record_fact(shown, original=fact)
@@ -110,7 +110,7 @@ class Journal:
     def _apply(self, entry: Entry, *, original: Event | None = None) -> None:
         self._seq = entry.seq
         self.facts.append(entry.fact)
-        # A reply goes back to its model as it came: it knows it, and signatures hold.
+        # A reply goes back to its model unmasked: the model knows it, and signatures stay valid.
         kept = original if isinstance(original, ModelReplied) else entry.fact
         self._history.add(kept)
         self._answer(kept)
@@ -126,7 +126,7 @@ class Journal:
     def _notify(self, listener: Listener, event: Event) -> None:
         try:
             listener(event)
-        except Exception:  # a face that breaks must not take the session with it
+        except Exception:  # a front end that breaks must not take the session with it
             log.exception("a listener failed and is no longer told")
             self._listeners.remove(listener)
 

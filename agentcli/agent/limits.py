@@ -1,4 +1,4 @@
-"""What bounds a turn: steps, time, the pace of calls, and calls that repeat."""
+"""The limits of a turn: steps, time, the pace of calls, and repeated calls."""
 
 import json
 import time
@@ -17,12 +17,12 @@ REPEATS_END = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """None: no limit."""
+    """The limits of one turn; None means no limit."""
 
     steps: int | None = 100
     wall_s: float | None = None
     calls_per_minute: int = 1000
-    """Of any one tool."""
+    """The limit for each tool."""
 
 
 class Pace:
@@ -46,10 +46,10 @@ class Pace:
 
 
 class Breaker:
-    """Notices a model that goes in circles.
+    """Detects a model that goes in circles.
 
     Progress is any pair of call and result not seen before in the turn; it clears the counts.
-    Without progress each step that repeats a pair counts: A B A B ... is a circle as A A ... is.
+    Without progress, each step that repeats a pair counts: A B A B ... is a circle like A A ...
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Breaker:
         self._counts: Counter[str] = Counter()
         self._in_step: set[str] = set()
         self.tripped: str | None = None
-        """What was repeated once too often."""
+        """A description of the call that was repeated too often, or None."""
 
     def begin_turn(self) -> None:
         self._seen.clear()
@@ -68,7 +68,7 @@ class Breaker:
         self._in_step.clear()
 
     def observe(self, call: ToolCall, result: ToolResult) -> str | None:
-        """A sentence for the model when this call has led nowhere before."""
+        """Count a call; return a warning for the model if it repeats without progress."""
         pair = _fingerprint(call, result)
         if pair in self._in_step:
             return None
@@ -93,7 +93,7 @@ def _fingerprint(call: ToolCall, result: ToolResult) -> str:
     if isinstance(result.details, Command) and result.details.log_path:
         text = text.replace(result.details.log_path, "")  # numbered per call, so never the same
     told = json.dumps([call.name, call.input, result.status, text], sort_keys=True)
-    return sha256(told.encode()).hexdigest()  # the text itself would keep all outputs once more
+    return sha256(told.encode()).hexdigest()  # the text itself would store all outputs again
 
 
 def _ordinal(count: int) -> str:

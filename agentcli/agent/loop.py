@@ -1,7 +1,7 @@
-"""One turn: ask the model, run its calls, until there is nothing left to run.
+"""One turn: send requests to the model and run its calls until there is nothing left to run.
 
-Every way out is a `TurnEnded` with its ending. Limits are checked before each request, so that what
-they forbid is never sent.
+Every exit is a `TurnEnded` with its ending. Limits are checked before each request, so that a
+request over a limit is never sent.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ async def run_batch(
     is_read: Callable[[ToolCall], bool],
     run: Callable[[ToolCall], Coroutine[Any, Any, object]],
 ) -> None:
-    """Runs every call. A call that does more than read never overlaps another one."""
-    if len(calls) == 1:  # as nearly always: there is nothing to order, and no task to be made
+    """Run every call. A call that does more than read never overlaps another one."""
+    if len(calls) == 1:  # nearly always: no order and no task is needed
         await run(calls[0])
         return
     for together, group in groupby(calls, key=is_read):
@@ -52,7 +52,7 @@ async def run_batch(
 
 
 async def _run_all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """Like gather, but whatever happens, nothing is still running when it returns."""
+    """Run all of them like gather, but leave nothing running, whatever happens."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         await asyncio.gather(*tasks)
@@ -62,14 +62,14 @@ async def _run_all(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# What a finished turn amounts to: a denial nobody could lift is not success.
+# The outcome of a turn: a denial that nobody could lift is not success.
 
 
 def find_final_denial(facts: Iterable[Fact]) -> TurnEnded | None:
-    """The ending of a turn in which a call was denied because nobody could be asked.
+    """Return the ending of a turn in which a call was denied because nobody could be asked.
 
-    It does not count when a later call reached the same target: the model found a way that was
-    allowed.
+    The denial does not count if a later call reached the same target: the model found a way that
+    was allowed.
     """
     open_denials: dict[str, CallJudged] = {}
     targets: dict[str, str] = {}
@@ -96,7 +96,7 @@ def find_final_denial(facts: Iterable[Fact]) -> TurnEnded | None:
 
 
 def _find_call_target(call: ToolCall) -> str:
-    """What a call is about: the file, or the command line, or else the whole input."""
+    """Return the target of a call: the file, or the command line, or else the whole input."""
     if isinstance(call.input, dict):
         for key in ("path", "command"):
             if isinstance(call.input.get(key), str):
@@ -105,7 +105,7 @@ def _find_call_target(call: ToolCall) -> str:
 
 
 BAD_REPLIES_MAX = 3
-"""Replies in a row that were cut off or malformed before the turn is given up."""
+"""The number of bad replies in a row, cut off or malformed, that the turn tolerates."""
 
 CUT_OFF = "Your reply was cut off at the output limit. Continue exactly where it stopped."
 CUT_OFF_CALL = (
@@ -127,7 +127,7 @@ WRAP_UP = (
 CollectNotes: TypeAlias = Callable[[], Sequence[ContextNote | Warned]]
 FindUnfinished: TypeAlias = Callable[[], Awaitable[Sequence[ContextNote]]]
 OnDeny: TypeAlias = Literal["fail", "continue", "ignore"]
-"""When nobody can be asked: end the turn, go on and fail at its end, or only record it."""
+"""On a denial when nobody can be asked: end the turn, fail at its end, or only record it."""
 
 _WRAP_UP_ENDINGS = (Ending.STEP_LIMIT, Ending.COST_LIMIT, Ending.TOKEN_LIMIT, Ending.REPEATED)
 
@@ -152,10 +152,10 @@ class Loop:
         on_deny: OnDeny = "continue",
         wraps_up: bool = False,
     ) -> None:
-        """`notices`: what the model has to be told before its next reply.
-        `finish`: what else must be true before a turn is done.
-        `unfinished`: what the model is sent back to when it is.
-        `wraps_up`: at a limit the model may say a last word, without tools."""
+        """`collect_notes` returns what the model must know before its next reply.
+        `completion_checks` are what else must hold before a turn is done.
+        `find_unfinished` returns notes on remaining work; with any, a done turn continues.
+        `wraps_up` allows one last reply without tools when a limit is reached."""
         self._model_client = model_client
         self._journal = journal
         self._dispatcher = dispatcher
@@ -170,11 +170,11 @@ class Loop:
         self._steps_made = 0
         self._bad_replies = 0
         self._is_silent = False
-        """The last reply said nothing, and the model knows."""
+        """True if the last reply was empty and the model got a note about it."""
 
     @property
     def steps_left(self) -> int | None:
-        """Of the turn that is running; None: without end."""
+        """The steps left in the current turn; None if there is no limit."""
         return None if self._limits.steps is None else self._limits.steps - self._steps_made
 
     async def run_turn(self, message: UserMessage) -> TurnEnded:
@@ -182,7 +182,7 @@ class Loop:
         return await self._run_turn(())
 
     async def continue_turn(self) -> TurnEnded:
-        """Finishes a turn that was cut off: its unanswered calls first."""
+        """Finish a turn that was interrupted, its unanswered calls first."""
         return await self._run_turn(self._journal.find_open_calls())
 
     async def _run_turn(self, left_over: Sequence[ToolCall]) -> TurnEnded:
@@ -222,7 +222,7 @@ class Loop:
         return ended
 
     def _resolve_ending(self, ended: TurnEnded, first_fact: int) -> TurnEnded:
-        """What the ending amounts to, given all that happened in the turn."""
+        """Return the final ending, given everything that happened in the turn."""
         if ended.ending is Ending.DONE and self._on_deny != "ignore":
             return find_final_denial(self._journal.facts[first_fact:]) or ended
         return (
@@ -250,7 +250,7 @@ class Loop:
                 return ended
 
     async def _send_back(self, ended: TurnEnded) -> bool:
-        """Whether there is more to do, though the model and all checks say that it is done."""
+        """Return whether work remains, though the model and all checks say it is done; note it."""
         told = await self._find_unfinished() if ended.ending is Ending.DONE else ()
         for one in told:
             self._journal.append(one)
@@ -258,12 +258,12 @@ class Loop:
 
     async def _wrap_up(self) -> None:
         self._journal.append(ContextNote(text=WRAP_UP, why=NoteReason.WRAP_UP))
-        # Without a last word the turn has ended all the same; why there was none is recorded.
+        # The turn ends even without a last reply; the reason is recorded.
         with suppress(ProviderError):
             self._refuse_calls(await self._model_client.send(tool_choice="none"), NOT_COMPLETE)
 
     async def _handle_reply(self, reply: AssistantMessage) -> TurnEnded | None:
-        """The stop reason decides. None: ask again."""
+        """Act on the stop reason; return None to send another request."""
         match reply.stop:
             case "end" | "tool_calls" if reply.tool_calls:
                 return await self._run_calls(reply.tool_calls)
@@ -339,7 +339,7 @@ class Loop:
         return None
 
     def _handle_empty_reply(self) -> TurnEnded | None:
-        """Asked again once: an empty answer is no success."""
+        """Ask the model once more, then fail: an empty answer is not success."""
         if self._is_silent:
             return TurnEnded(
                 ending=Ending.PROVIDER_FAILED,

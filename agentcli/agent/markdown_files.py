@@ -1,4 +1,4 @@
-"""Markdown files that begin with fields: `---`, YAML, `---`. Skills and roles are such files."""
+"""Markdown files with front matter (`---`, YAML, `---`): skills, roles and custom commands."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ LIMIT_BYTES = 64_000
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NAME_SHOWN = 80
 INVALID_SHOWN = 5
-"""Of files that cannot be used: the rest is counted."""
+"""The number of invalid files that are named; the rest is only counted."""
 DESCRIPTION_CHARS = 1024
 ERROR_CHARS = 300
 LISTED_CHARS = 16_000
@@ -28,7 +28,7 @@ _PARTS = re.compile(r"---\r?\n(.*?)\r?\n---(?:\r?\n|$)(.*)", re.DOTALL)
 
 
 class InvalidFile(ValueError):
-    """What is wrong with it, for the person."""
+    """A file that cannot be used; the message tells the user why."""
 
 
 class FrontMatter(NamedTuple):
@@ -49,7 +49,7 @@ N = TypeVar("N", bound=HasName)
 def read_all(
     paths: Iterable[Path], read_one: Callable[[Path], N], *, code: str
 ) -> tuple[list[N], list[Warned]]:
-    """The first of each name wins. What is wrong with a file is a warning of that code."""
+    """Read all files; the first of each name wins. An invalid file becomes a warning of `code`."""
     found: dict[str, N] = {}
     bad: list[Warned] = []
     for path in paths:
@@ -66,7 +66,7 @@ def read_all(
 
 
 def limit_lines(lines: Sequence[str]) -> list[str]:
-    """Of a list that is in every request: as many lines as it may have, and how many it lacks."""
+    """Limit a list that is part of every request; a last line counts what is left out."""
     told: list[str] = []
     left_chars = LISTED_CHARS
     for line in lines:
@@ -78,7 +78,7 @@ def limit_lines(lines: Sequence[str]) -> list[str]:
 
 
 def read_front_matter(path: Path, *, default_name: str) -> FrontMatter:
-    """Raises BadFile."""
+    """Read a file with name and description; raise InvalidFile if it cannot be used."""
     fields, body = split_front_matter(_read_text(path))
     name, description = fields.get("name", default_name), fields.get("description")
     if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -91,7 +91,7 @@ def read_front_matter(path: Path, *, default_name: str) -> FrontMatter:
 
 
 def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
-    """The fields and what follows them. Raises BadFile."""
+    """Return the fields and the text after them; raise InvalidFile."""
     found = _PARTS.match(text)
     try:
         fields = yaml.safe_load(found[1]) if found else None
@@ -104,7 +104,7 @@ def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
 
 
 def _read_text(path: Path) -> str:
-    if not path.is_file():  # reading from a pipe could take for ever
+    if not path.is_file():  # reading from a pipe could block for ever
         raise InvalidFile("it is no regular file")
     try:
         with path.open("rb") as file:
@@ -113,7 +113,7 @@ def _read_text(path: Path) -> str:
         raise InvalidFile(error.strerror or str(error)) from error
 
 
-# Skills: folders with a SKILL.md that says what it is for. The model reads one when it fits.
+# Skills: folders with a SKILL.md. Only name, description and path are sent until one is read.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +121,17 @@ class Skill:
     name: str
     description: str
     path: Path
-    """Of its SKILL.md."""
+    """The path of its SKILL.md."""
 
 
 def find_skills(folders: Iterable[Path]) -> tuple[list[Skill], list[Warned]]:
-    """All of the folders', the first of a name winning; and what is wrong with the others."""
+    """Return the skills of all folders, and warnings; the first of each name wins."""
     paths = (path for folder in folders for path in sorted(folder.glob("*/SKILL.md")))
     return read_all(paths, read_skill, code="skill.invalid")
 
 
 def read_skill(path: Path) -> Skill:
-    """Raises BadFile."""
+    """Read one SKILL.md; raise InvalidFile if it cannot be used."""
     described = read_front_matter(path, default_name=path.parent.name)
     return Skill(name=described.name, description=described.description, path=path)
 
@@ -143,7 +143,7 @@ def build_skills_note(skills: Iterable[Skill]) -> ContextNote:
     return ContextNote(text=text, why=NoteReason.INSTRUCTIONS)
 
 
-# Roles for child agents, from Markdown files: what one is for, is told, and may use.
+# Roles for child agents, from Markdown files: purpose, instructions and tools.
 
 
 _TOOL_ALIASES = {
@@ -154,21 +154,21 @@ _TOOL_ALIASES = {
     "Edit": "edit_file",
     "Write": "write_file",
 }
-"""What other programs that read such files call the same tools."""
+"""The names that other programs use for the same tools in such files."""
 
 
 def find_roles(
     folders: Iterable[Path], *, tools: Collection[str]
 ) -> tuple[list[Role], list[Warned]]:
-    """All of the folders', the first of a name winning; and what is wrong with the others.
+    """Return the roles of all folders, and warnings; the first of each name wins.
 
-    `tools`: the names a role may ask for, besides those of servers, which may be known later."""
+    `tools` are the names a role may use, besides tools of servers, which may be known later."""
     paths = (path for folder in folders for path in sorted(folder.glob("*.md")))
     return read_all(paths, partial(read_role, tools=tools), code="role.invalid")
 
 
 def read_role(path: Path, *, tools: Collection[str]) -> Role:
-    """Raises BadFile."""
+    """Read one role; raise InvalidFile if it cannot be used."""
     described = read_front_matter(path, default_name=path.stem.lower())
     return Role(
         name=described.name,
@@ -189,7 +189,7 @@ def build_roles_note(roles: Iterable[Role]) -> ContextNote:
 
 
 def _parse_tools(value: Any, *, known: Collection[str]) -> tuple[str, ...] | None:
-    """A list, or names with commas between them."""
+    """Parse a list, or names separated by commas; raise InvalidFile for an unknown tool."""
     if value is None:
         return None
     names = value.split(",") if isinstance(value, str) else value
@@ -204,7 +204,7 @@ def _parse_tools(value: Any, *, known: Collection[str]) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(names))
 
 
-# Commands that the person or the project has written: Markdown files, each a prompt.
+# Custom commands of the user or the project. `$ARGUMENTS`, `$1` to `$9` and `\$` are replaced.
 
 
 COMMAND_NAME = re.compile(r"[A-Za-z0-9][\w:.-]{0,63}")
@@ -218,11 +218,11 @@ class CustomCommand:
     name: str
     description: str
     usage: str
-    """The arguments it takes, for the list."""
+    """The arguments, as shown in the list of commands."""
     text: str
 
     def build_prompt(self, arguments: str) -> str:
-        """Raises UsageError where an argument is missing."""
+        """Fill in the arguments; raise UsageError if one is missing."""
         words = _split_words(arguments)
         needed = max((int(gap[1] or 0) for gap in _GAP.finditer(self.text)), default=0)
         if len(words) < needed:
@@ -243,7 +243,9 @@ class CustomCommand:
 def read_commands(
     texts: Mapping[str, str], *, reserved: Collection[str]
 ) -> tuple[list[CustomCommand], list[str]]:
-    """By file name. `taken`: names that mean something else. And what is wrong with the others."""
+    """Read commands by file name; return them and what is wrong with the other files.
+
+    `reserved` are names that already have a meaning."""
     found: list[CustomCommand] = []
     bad: list[str] = []
     for file, text in sorted(texts.items()):
@@ -255,7 +257,7 @@ def read_commands(
 
 
 def read_command(name: str, text: str, *, reserved: Collection[str] = ()) -> CustomCommand:
-    """Raises BadFile."""
+    """Read one command; raise InvalidFile if it cannot be used."""
     if not COMMAND_NAME.fullmatch(name):
         raise InvalidFile("a command's name is letters, digits and - _ . :")
     if name in reserved:

@@ -1,7 +1,7 @@
-"""One model, asked for replies: each request within its window, each reply recorded with its price.
+"""The model client: each request fits the window, and each reply is recorded with its price.
 
-Where a conversation does not fit it is shortened; where the model is overloaded another one takes
-over, if the person has named one.
+A conversation that does not fit is shortened. If the model is overloaded, another one takes over,
+provided that the user named one.
 """
 
 import asyncio
@@ -21,27 +21,27 @@ from agentcli.types.messages import AssistantMessage, Text, Usage
 from agentcli.types.provider import Message, ModelProvider, Price, Request, ToolChoice
 from agentcli.types.tools import ToolMessage, ToolSpec
 
-# A provider's prompt cache: whether it can be read, and why it was not, in words for a person.
+# A provider's prompt cache: whether it can be used, and if not, why, in words for the user.
 
 
 WORTH_REPORTING_TOKENS = 2048
-"""Shorter prompts are not cached by every provider, and cost little."""
+"""The least size worth reporting; shorter prompts cost little and are not always cached."""
 CACHE_LIFETIME_S = 300.0
-"""The least any provider promises; most keep a prompt longer."""
+"""The shortest lifetime that any provider promises; most keep a prompt longer."""
 
 
 class CacheWatch:
-    """Compares each request with the one before, by identity where that is enough."""
+    """Compares each request with the one before, by identity if that is enough."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._before: Request | None = None
         self._cached_tokens = 0
-        """Of the request before, as far as its provider cached it."""
+        """The tokens of the request before that its provider cached."""
         self._at = 0.0
 
     def explain_cold_cache(self, request: Request) -> str:
-        """Why nothing, or not all, can be read from the cache; empty: it can."""
+        """Return why some of the request cannot be read from the cache, or an empty string."""
         if self._before is None:
             return "it is the first request"
         if changed := _find_first_change(self._before, request):
@@ -50,7 +50,7 @@ class CacheWatch:
         return f"{_format_minutes(idle_s)} have passed" if idle_s > CACHE_LIFETIME_S else ""
 
     def detect_miss(self, request: Request, usage: Usage) -> str | None:
-        """A sentence when the cache should have been read and was not, or not all of it."""
+        """Return a sentence if the cache should have been read and was not, or not all of it."""
         before, self._before = self._before, request
         cached, self._cached_tokens = self._cached_tokens, _sum_cache_tokens(usage)
         now_s = self._clock()
@@ -84,7 +84,7 @@ def _format_minutes(seconds: float) -> str:
 
 
 def _find_first_change(before: Request, now: Request) -> str:
-    """In the order in which a prompt is made of them."""
+    """Return the first difference, in the order in which a prompt is built."""
     for name, was, is_now in (
         ("the model", before.model, now.model),
         ("the tools", before.tools, now.tools),
@@ -108,19 +108,19 @@ def _describe_change(number: int, old: Message, new: Message) -> str:
     return f"message {number} changed"
 
 
-# What a request will cost, said before it is sent, when that is much.
+# The cost of a request, forecast before it is sent if it is high.
 
 
 LARGE_USD = 0.25
 LARGE_TOKENS = 100_000
-"""Where nobody knows the price: so many that are not in a cache."""
+"""The number of uncached tokens that is high if the price is not known."""
 
 
 def forecast_cost(*, tokens: int, cached_tokens: int, why_cold: str, price: Price) -> str | None:
-    """A sentence for a person; None: it is nothing to speak of.
+    """Return a warning for the user, or None if the cost is low.
 
-    `cached_tokens`: what the provider counted of the request before, and may have kept.
-    `why_cold`: why it has to be read anew all the same."""
+    `cached_tokens` is what the provider counted of the request before, and may have cached.
+    `why_cold` says why the prompt is not cached all the same."""
     cached = 0 if why_cold else min(cached_tokens, tokens)
     cost_usd = price(Usage(input_tokens=tokens - cached, cache_read_tokens=cached))
     if (tokens - cached < LARGE_TOKENS) if cost_usd is None else cost_usd < LARGE_USD:
@@ -131,12 +131,12 @@ def forecast_cost(*, tokens: int, cached_tokens: int, why_cold: str, price: Pric
 
 
 OVERFLOWS_MAX = 2
-"""How often in a turn a conversation that does not fit is shortened and sent again."""
+"""The number of times per turn that a conversation is shortened and sent again."""
 
 OVERLOADED = (ProviderErrorKind.UNAVAILABLE, ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.CUT)
 
 FallBack: TypeAlias = Callable[[], Awaitable[bool]]
-"""Puts another model in this one's place, by `Asking.use`; False: there is none."""
+"""Switches to another model with `ModelClient.switch_model`; False if there is none."""
 
 
 async def refuse_fallback() -> bool:
@@ -155,9 +155,9 @@ class ModelClient:
         tools: Callable[[], tuple[ToolSpec, ...]] | None = None,
         deferred: Callable[[], tuple[ToolSpec, ...]] = tuple,
     ) -> None:
-        """`room`: keeps the conversation within the model's window.
-        `tools`: what the model is told of now; None: what the template says.
-        `deferred`: what it can find."""
+        """`compactor` keeps the conversation within the model's window.
+        `tools` returns the tools to declare now; if None, those of the template are declared.
+        `deferred` returns the tools that the model can search for."""
         self._provider = provider
         self._template = template
         self._journal = journal
@@ -175,7 +175,7 @@ class ModelClient:
         return self._template.model
 
     def switch_model(self, *, provider: ModelProvider, model: str, price: Price) -> None:
-        """Another model from the next request on."""
+        """Use another model from the next request on."""
         self._provider = provider
         self._template = replace(self._template, model=model)
         self._price = price
@@ -185,7 +185,7 @@ class ModelClient:
         self._is_forecast_due = True
 
     async def send(self, *, tool_choice: ToolChoice = "auto") -> AssistantMessage:
-        """The next reply. Raises WireError."""
+        """Return the next reply; raise ProviderError."""
         request = self._build_request(tool_choice)
         if self._compactor is not None:
             request = await self._compactor.fit_request(
@@ -222,13 +222,13 @@ class ModelClient:
         return reply
 
     async def try_to_recover(self, error: ProviderError) -> bool:
-        """Whether the next attempt may succeed, after something was done about it."""
+        """Try to fix the cause and return whether the next attempt may succeed."""
         if error.kind is ProviderErrorKind.OVERFLOW:
             return await self.shrink_conversation()
         return error.kind in OVERLOADED and await self.fall_back()
 
     async def shrink_conversation(self) -> bool:
-        """Of a conversation that does not fit any more; False: it cannot be made to."""
+        """Shorten a conversation that no longer fits; return False if that is impossible."""
         self._overflows += 1
         if self._compactor is None or self._overflows > OVERFLOWS_MAX:
             return False
@@ -237,7 +237,7 @@ class ModelClient:
         )
 
     async def compact(self) -> bool:
-        """Between two turns, when the person wants it."""
+        """Compact between two turns, at the user's request."""
         if self._compactor is None:
             return False
         return await self._compactor.compact(
@@ -255,7 +255,7 @@ class ModelClient:
         )
 
     def _forecast_cost(self, request: Request) -> None:
-        """Once a turn, where what follows costs much."""
+        """Warn once per turn, if the request is expensive."""
         if self._compactor is None or not self._is_forecast_due:
             return
         self._is_forecast_due = False
@@ -278,9 +278,9 @@ class ModelClient:
 
 
 class _PartialReply:
-    """What was shown of a reply that is still coming, in case it never ends.
+    """The part of a reply received so far, in case it never ends.
 
-    What an attempt used that broke off is told when it is known that nothing else will tell it."""
+    The usage of an attempt that broke off is recorded once nothing else will record it."""
 
     def __init__(self, emit: Emit, *, price: Price) -> None:
         self._emit = emit
@@ -305,7 +305,7 @@ class _PartialReply:
         self._emit(delta)
 
     def flush_usage(self) -> None:
-        """Nothing became of the attempt that broke off, if one did."""
+        """Record the usage of an attempt that broke off, if there was one."""
         used, self._pending_usage = self._pending_usage, None
         if used is not None:
             cost_usd = self._price(used)
@@ -316,7 +316,7 @@ class _PartialReply:
         return "".join(self._pieces)
 
     def build_cancelled_reply(self, model: str, duration_s: float) -> ModelReplied:
-        """The part that came is what became of it."""
+        """Build a reply from the part that was received."""
         used, self._pending_usage = self._pending_usage or Usage(), None
         message = AssistantMessage(
             content=(Text(text=self.text),),
@@ -333,7 +333,7 @@ class _PartialReply:
         )
 
 
-# What the model is told before anything else: stable byte for byte, so that it stays cached.
+# The system prompt: stable byte for byte, so that it stays cached.
 
 
 @cache

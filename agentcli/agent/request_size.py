@@ -1,4 +1,4 @@
-"""How many tokens a request is: what the provider last counted, and an estimate of what is new."""
+"""The size of a request in tokens: the provider's last count, and an estimate for the rest."""
 
 import json
 import math
@@ -12,16 +12,16 @@ from agentcli.types.provider import Message, Request
 from agentcli.types.tools import ToolMessage, ToolResult, ToolSpec
 
 IMAGE_TOKENS = 1600
-"""What an image costs at the sizes that providers scale it down to."""
+"""The tokens of an image at the sizes that providers scale it down to."""
 
 Count: TypeAlias = Callable[[str], int]
 
 
 class RequestSize:
-    """Counts each message once: a request differs from the one before by what was added."""
+    """Counts each message once: a request differs from the one before only by added messages."""
 
     def __init__(self, *, count: Count = estimate_fast, caution: float = 1.0) -> None:
-        """`caution`: so many times the tokens that we count may it be that the provider counts."""
+        """`caution` is the factor by which the provider's count may exceed ours."""
         self._count = count
         self._caution = caution
         self._fixed: tuple[Request | None, int] = (None, 0)
@@ -39,11 +39,11 @@ class RequestSize:
 
     @property
     def counted_tokens(self) -> int:
-        """Of what of the latest request a provider has counted already."""
+        """The tokens of the latest request that a provider has already counted."""
         return self._known_tokens if self._known_messages else 0
 
     def learn(self, request: Request, usage: Usage) -> None:
-        """The provider's own count of a request, with the reply that follows it in the next."""
+        """Use the provider's own count of a request; its reply is counted with the next request."""
         if usage.prompt_tokens:
             self._count_new(request)
             self._known_tokens = usage.prompt_tokens
@@ -62,7 +62,7 @@ class RequestSize:
         return len(messages) >= len(self._counted) and all(map(is_, self._counted, messages))
 
     def _count_fixed_tokens(self, request: Request) -> int:
-        """Of what is the same in every request of a conversation."""
+        """Return the tokens of the parts that are the same in every request of a conversation."""
         before, tokens = self._fixed
         if before is None or not _has_same_prefix(before, request):
             schema = request.answer_schema
@@ -81,7 +81,7 @@ def _has_same_prefix(one: Request, other: Request) -> bool:
 
 
 def count_spec_tokens(spec: ToolSpec, count: Count = estimate) -> int:
-    """What declaring a tool costs."""
+    """Return the tokens that declaring a tool costs."""
     return count(spec.name + spec.description + json.dumps(spec.schema))
 
 

@@ -1,11 +1,11 @@
-"""Which tools there are: resolved by name, in the order built-in, plugin, MCP.
+"""The available tools, resolved by name, in the order built-in, plugin, MCP.
 
 Declaring a tool needs its spec only. The tool itself is loaded when it is first called, because
-its argument model brings pydantic, which the way to the first request does not need.
+its argument model imports pydantic, which the first request does not need.
 
-A deferred tool is declared once it was found. What is declared only ever grows at its end, so that
-whatever a provider has cached of a prompt stays as it was. Any tool that there is can be called,
-declared or not: whether it may run is for the guard to say.
+A deferred tool is declared once it was found. Declared tools are only ever added at the end, so
+that a provider's cached prompt stays valid. Any available tool can be called, declared or not; the
+permission gate decides whether it may run.
 """
 
 import hashlib
@@ -20,12 +20,12 @@ from agentcli.types.tools import ErrorKind, Tool, ToolSpec
 Load = Callable[[], Tool]
 
 NAMES_SHOWN = 20
-"""How many tools a model is reminded of when it calls one that does not exist."""
+"""The number of tools listed in the error for a tool that does not exist."""
 
 
 class Toolset:
     def __init__(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
-        """The first offer of a name wins: nothing foreign can stand in for a built-in tool."""
+        """The first offer of a name wins: no foreign tool can replace a built-in one."""
         self._offers: dict[str, tuple[ToolSpec, Load]] = {}
         self._loaded: dict[str, Tool] = {}
         self._declared: tuple[ToolSpec, ...] = ()
@@ -33,7 +33,7 @@ class Toolset:
         self.add(offers)
 
     def add(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
-        """More tools, behind those that there are."""
+        """Add tools after the existing ones."""
         for spec, load in offers:
             if spec.name not in self._offers:
                 self._offers[spec.name] = (spec, load)
@@ -43,7 +43,7 @@ class Toolset:
                     self._declared = (*self._declared, spec)
 
     def declare(self, names: Iterable[str]) -> None:
-        """From the next request on."""
+        """Declare these tools from the next request on."""
         declared = {spec.name for spec in self._declared}
         for name in names:
             if name in self._offers and name not in declared:
@@ -53,12 +53,12 @@ class Toolset:
 
     @property
     def declared(self) -> tuple[ToolSpec, ...]:
-        """What a model is told of now; the same value until something is added."""
+        """The tools declared now; the same object until something is added."""
         return self._declared
 
     @property
     def deferred(self) -> tuple[ToolSpec, ...]:
-        """What can be found, whether it was or not; the same value until something is added."""
+        """The tools that can be found, found yet or not; the same object until one is added."""
         return self._deferred
 
     @property
@@ -84,7 +84,7 @@ class Toolset:
         return self._loaded[name]
 
     def hash_specs(self) -> str:
-        """Of everything a model is told about its tools: a change of contract shows in the log."""
+        """Hash all that the model sees of its tools: a changed contract shows in the log."""
         declared = [[spec.name, spec.description, spec.schema] for spec in self.specs]
         text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Requests whose replies nobody watches: what they use is recorded all the same."""
+"""Usage of requests whose replies are not displayed: it is recorded all the same."""
 
 from agentcli.types.deltas import AttemptBrokenOff, Delta
 from agentcli.types.events import Emit, TokensSpent
@@ -7,7 +7,7 @@ from agentcli.types.provider import ModelProvider, OnDelta, Price, Request
 
 
 def build_usage_recorder(emit: Emit, price: Price) -> OnDelta:
-    """For who records the reply: here only what broke off is."""
+    """Return a listener that records only broken-off attempts; the caller records the reply."""
 
     def show(delta: Delta) -> None:
         if isinstance(delta, AttemptBrokenOff):
@@ -18,7 +18,7 @@ def build_usage_recorder(emit: Emit, price: Price) -> OnDelta:
 
 
 class RecordingProvider:
-    """A wire for who leaves no fact of its own behind: an opinion on a call."""
+    """A provider for callers that record no fact of their own, such as an evaluator of a call."""
 
     def __init__(self, provider: ModelProvider, *, emit: Emit, price: Price) -> None:
         self._provider = provider

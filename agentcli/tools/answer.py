@@ -1,4 +1,4 @@
-"""answer: the final answer as data, for models whose provider cannot hold their text to a form."""
+"""answer: the final answer as data, for models whose provider cannot enforce a form."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def build_answer_spec(name: str, schema: Json) -> ToolSpec:
 
 class AnswerTool:
     def __init__(self, name: str, schema: Json, *, take: Callable[[Json], str]) -> None:
-        """`take` says what is wrong with an answer; empty: it is taken."""
+        """`take` returns what is wrong with an answer, or an empty string if it is accepted."""
         self._spec = build_answer_spec(name, schema)
         self._take = take
 

@@ -1,6 +1,6 @@
-"""apply_patch: change several files by one text, for models that are trained to write it.
+"""apply_patch: change several files with one text, for models that are trained to write it.
 
-The whole patch is worked out before anything is written, and all of it is written or nothing.
+The whole patch is planned before anything is written, and all of it is written or nothing.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class ApplyPatchArgs(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The text as it was understood, so that rules judge the very files that would change."""
+    """The parsed patch, so that rules judge exactly the files that would change."""
 
     changes: tuple[FileChange, ...]
     aliases: ClassVar[dict[str, str]] = ApplyPatchArgs.aliases
@@ -75,14 +75,14 @@ class ApplyPatch:
         async with AsyncExitStack() as locks:
             for path in paths:
                 await locks.enter_async_context(self._seen.lock(path))
-            # Whoever cancels it must not find it done later, beside another edit.
+            # A cancelled call must not finish later, alongside another edit.
             plan, notes = await run_to_completion(asyncio.to_thread(self._apply, args.changes))
             known = self._find_known(plan)
         details = replace(_diff(plan, notes), known=known)
         return Output.of(_describe_plan(plan), details=details)
 
     def _locate(self, patch: Patch) -> list[Path]:
-        """Every file in an order of its own, so that two patches cannot wait for each other."""
+        """Return the files in a fixed order, so that two patches cannot wait for each other."""
         return sorted({self._workspace.locate(path).path for path in patch.paths})
 
     def _apply(self, changes: Sequence[FileChange]) -> tuple[list[PlannedChange], tuple[str, ...]]:
@@ -109,7 +109,7 @@ class ApplyPatch:
         )
 
     def _lines(self, step: PatchStep, data: Mapping[Path, bytes]) -> LineRanges:
-        """Return the lines that the model knows after a step. `data`: of the files before."""
+        """Return the lines that the model knows after a step; `data` holds the files before it."""
         try:
             if step.source is None:
                 return all_lines(decode(step.after or b"")[0])
@@ -122,7 +122,7 @@ class ApplyPatch:
 
 @contextmanager
 def _note_unchanged() -> Iterator[None]:
-    """What is refused before the first write has changed nothing, and the model is told so."""
+    """Add to each refusal that nothing was changed, since nothing was written yet."""
     try:
         yield
     except ToolError as error:
@@ -134,7 +134,7 @@ def _steps(plan: Sequence[PlannedChange]) -> list[PatchStep]:
 
 
 def _require_distinct(plan: Sequence[PlannedChange]) -> None:
-    """Two names may lead to one file."""
+    """Raise ToolError if two names lead to one file."""
     seen: set[Path] = set()
     for step in _steps(plan):
         if step.path.path in seen:
@@ -149,7 +149,7 @@ def _describe_plan(plan: Sequence[PlannedChange]) -> str:
 
 
 def _diff(plan: Sequence[PlannedChange], notes: tuple[str, ...] = ()) -> Diff:
-    """Of one file, or of all of them one after another."""
+    """Return the diff of one file, or of all files one after another."""
     first, comparisons = plan[0].steps[0], [each.comparison for each in plan]
     is_one = len(plan) == 1
     return Diff(

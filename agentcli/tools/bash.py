@@ -1,4 +1,4 @@
-"""bash: one command in a fresh shell, with its output bounded and its processes accounted for."""
+"""bash: one command in a fresh shell, with bounded output and tracked processes."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ from agentcli.types.messages import Json
 from agentcli.types.tools import Command, Effect, Output, ToolContext, ToolSpec
 from agentcli.types.verdicts import Grants
 
-# A command that is one plain `kill`, understood without a shell.
+# A command that is one plain `kill`, parsed without a shell.
 
 
 _KILL = re.compile(
@@ -43,7 +43,7 @@ class KillCommand:
 
 
 def parse_kill(command: str) -> KillCommand | None:
-    """None: it is anything else, or names a signal that there is not."""
+    """Return the parsed `kill`; None for any other command or an unknown signal."""
     found = _KILL.fullmatch(command)
     number = _number(found["signal"] or "TERM") if found else None
     if found is None or number is None:
@@ -79,13 +79,13 @@ class BashArgs(Arguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingCommand:
-    """One command about to run."""
+    """One command that is about to run."""
 
     args: BashArgs
     call_id: str
     cwd: Path
     notes: tuple[str, ...]
-    """What the model must know of how it was started."""
+    """Notes for the model on how the command was started."""
     command: bytes
     setup: ShellSetup
     log_path: Path
@@ -105,8 +105,8 @@ class Bash:
         clean: Callable[[], OutputFilter] | None = None,
         timeout_limit_s: float | None = None,
     ) -> None:
-        """`confinement` is what a call was given beyond the workspace. `proves_read` must be true
-        only of a command that cannot change anything. `clean` makes a filter for each output."""
+        """`grants` returns what a call may reach beyond the workspace. `proves_read` must be true
+        only for a command that cannot change anything. `clean` makes a filter for each output."""
         self._root = workspace.resolve()
         self._cwd = self._root
         self._out_dir = out_dir.resolve()
@@ -124,7 +124,7 @@ class Bash:
 
     @property
     def cwd(self) -> Path:
-        """Where the next command will run."""
+        """The directory in which the next command will run."""
         return self._cwd
 
     def parse(self, raw: Json) -> BashArgs:
@@ -147,7 +147,7 @@ class Bash:
         return await self._run_to_the_end(call, context.progress)
 
     def _signal_directly(self, command: str) -> bool:
-        """A sandboxed `kill` reaches no process outside: those of this session we signal for it."""
+        """Signal processes of this session directly; a sandboxed `kill` reaches none outside."""
         wanted = parse_kill(command)
         return wanted is not None and self._ledger.signal(wanted.pids, wanted.signal)
 
@@ -198,7 +198,7 @@ class Bash:
             ran_s = time.monotonic() - began
             self._shells.finish(shell)
             self._ledger.finish(shell.tag, left_running=(), pipe=pipe)
-            # What it had printed goes with the cancellation, for the record of the call.
+            # The cancellation carries the output so far, for the record of the call.
             raise asyncio.CancelledError(
                 report_interrupted(call.args.command, output=kept, cwd=call.cwd, ran_s=ran_s)
             ) from None
@@ -238,7 +238,7 @@ class Bash:
         return Output.of("\n".join((*call.notes, status)), details=details)
 
     def _start(self, call: _PendingCommand, sink: Sink) -> tuple[PooledShell, Pipe]:
-        """A shell that is let go, and the pipe through which its output goes to the sink."""
+        """Start a released shell; return it and the pipe from its output to the sink."""
         try:
             shell = self._shells.take(call.setup, notes_directory=not call.args.background)
         except OSError as error:
@@ -262,7 +262,7 @@ class Bash:
         return shell, pipe
 
     def _watch(self, shell: PooledShell, pipe: Pipe) -> None:
-        """Nobody waits for it: the ledger tells when it has ended."""
+        """Let the process table report when it ends, since no call waits for it."""
         self._ledger.watch(
             shell.child, tag=shell.tag, pipe=pipe, then=lambda: self._shells.finish(shell)
         )
@@ -271,7 +271,7 @@ class Bash:
         return ShellSetup.at(self._cwd, self._confinement(call_id))
 
     def _new_log(self) -> tuple[Path, int]:
-        """The next free number, also where an earlier run of the session used some."""
+        """Create the log with the next free number; an earlier run may have used some."""
         self._out_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             self._logs += 1
@@ -293,7 +293,7 @@ class Bash:
         return (f"[{lost} {why}; this ran in {self._root}]",)
 
     def _move_to(self, note: ShellNote | None, before: Path) -> tuple[str, ...]:
-        """Keeps the directory a command ended in, if the next one may start there."""
+        """Keep the directory a command ended in, if the next one may start there."""
         if note is None or note.directory == str(before):
             return ()
         after = note.directory
@@ -315,7 +315,7 @@ def _not_run(error: OSError) -> ToolError:
 
 
 def _real(directory: str) -> Path | None:
-    """None: it is not there. What a command has told may be any text."""
+    """Return the real directory, or None if there is none. A command may report any text."""
     try:
         found = Path(os.path.realpath(directory))
         return found if directory and found.is_dir() else None
@@ -324,7 +324,9 @@ def _real(directory: str) -> Path | None:
 
 
 def _can_be_entered(directory: Path, root: Path) -> bool:
-    """By a command, which has no more rights than its owner: root itself enters anything."""
+    """Return whether a command may enter the directory with no more rights than its owner.
+
+    Root itself could enter any directory."""
     below = directory.relative_to(root).parts
     way = [root.joinpath(*below[:count]) for count in range(len(below) + 1)]
     try:

@@ -1,6 +1,6 @@
 """The built-in tools as declared to a model: shipped data, so that declaring them imports nothing.
 
-`contracts.json` is generated from the argument models and the `.md` beside each tool by
+`contracts.json` is generated from the argument models and the `.md` file of each tool by
 `python -m tests.support.contracts`; the tests compare the three.
 """
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from agentcli.types.tools import ToolSpec
 
 BUILT_IN = ("read_file", "write_file", "edit_file", "grep", "find_files", "bash")
-"""Declared always."""
+"""The tools that are always declared."""
 USUAL = (*BUILT_IN, "delegate")
-"""What a session declares where nothing else was set up."""
+"""The tools that a session declares by default."""
 ALSO = ("delegate", "search_tools", "run_program")
-"""Declared where there is a use for them, and the person has not switched them off."""
+"""The tools declared only if they are of use and the user has not switched them off."""
 
 _SHIPPED = Path(__file__).with_name("contracts.json")
 

@@ -122,7 +122,7 @@ def _describe_all(path: WorkspacePath, found: PlannedEdit) -> str:
 
 
 def _describe(path: WorkspacePath, found: PlannedEdit, change: Comparison, text: str) -> str:
-    """For the model: one line, and where its text was not exact, what stands there now."""
+    """Describe the edit for the model; if the match was not exact, show the new lines."""
     first, last = change.first_line, change.last_line
     where = f"lines {first}-{last}" if last > first else f"line {first}"
     told = f"Edited {path.given}: {where} (+{change.added} -{change.removed})."

@@ -72,7 +72,7 @@ class FindFiles:
 
         def take(record: bytes) -> bool:
             if scope.admits(record):
-                with suppress(OSError):  # it is gone by now
+                with suppress(OSError):  # the file is gone by now
                     dated.append((-os.lstat(root + b"/" + record).st_mtime_ns, record))
             return True
 
@@ -104,7 +104,7 @@ class FindFiles:
         return f"{told}.{await self._hint(args, scope)}"
 
     async def _hint(self, args: FindFilesArgs, scope: SearchScope) -> str:
-        """Why a file that was meant may not have been found."""
+        """Return why a file that was meant may not have been found, or an empty string."""
         if await asyncio.to_thread(is_directory, scope.cwd / args.glob):
             return f" It is a directory: use {printable(args.glob).removesuffix('/')}/**."
         wider = scope.without_ignores()

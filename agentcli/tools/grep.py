@@ -123,7 +123,7 @@ class Grep:
     async def _is_any(
         self, scope: SearchScope, options: Sequence[str], *, separator: bytes
     ) -> bool | None:
-        """Whether there is any result; None: finding out would take long."""
+        """Return whether there is any result; None if finding out would take too long."""
         admitted: list[bytes] = []
 
         def take(record: bytes) -> bool:
@@ -147,7 +147,7 @@ def _pattern_options(pattern: Pattern, *, ignore_case: bool) -> list[str]:
 
 
 def _make_refusal(args: GrepArgs, message: str) -> ToolError:
-    """ripgrep's complaint without the pattern it echoes and the options we do not have."""
+    """Return ripgrep's message without the echoed pattern and options that we do not have."""
     complaint = message.rpartition("error: ")[2].removeprefix("rg: ").partition("\n\n")[0]
     complaint = " ".join(complaint.split())[:COMPLAINT_LIMIT_CHARS].rstrip(".")
     if args.literal:

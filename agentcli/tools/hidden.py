@@ -1,7 +1,7 @@
-"""Hidden values put back where a file is written, and where files are searched for them.
+"""Hidden values, restored when a file is written and when files are searched for them.
 
-The model sees a token in the place of each. A token is put back only in the file that holds its
-value: a secret is not spread by writing, and a token never reaches the disk.
+The model sees a token instead of each value. A token is restored only in the file that holds its
+value, so writing does not spread a secret, and a token never reaches the disk.
 """
 
 import re
@@ -26,16 +26,16 @@ def _know_nothing(token: str) -> str | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenValues:
     find: Callable[[str], Mapping[str, str]] = _find_nothing
-    """Return the hidden values in a text, by their tokens."""
+    """Returns the hidden values in a text, by their tokens."""
     reveal: Callable[[str], str | None] = _know_nothing
-    """Return the value of a token, where it was shown by this process."""
+    """Returns the value of a token that this process has shown, or None."""
     keeps_unknown: bool = False
-    """A token without a value is written as it is: when a log is played again, which has none."""
+    """True if a token without a value is written unchanged: in a replay, whose log has none."""
 
     def restore(self, text: str, *, current: str, path: str) -> str:
-        """Return the text with the values that `current`, the content of the file, has for them.
+        """Replace the tokens in a text by the values in `current`, the content of the file.
 
-        ToolError for any other token, unless the file has that very text."""
+        Raise ToolError for any other token, unless the file contains the token itself as text."""
         tokens = find_tokens(text)
         if not tokens:
             return text
@@ -47,7 +47,7 @@ class HiddenValues:
         return replace_tokens(text, values)
 
     def restore_pattern(self, pattern: str, *, literal: bool) -> str:
-        """Return a regular expression that finds the values, or the text itself."""
+        """Return the pattern with the values, escaped unless it is literal."""
         return self._replace_known(pattern, "" if literal else _META)
 
     def restore_glob(self, glob: str) -> str:

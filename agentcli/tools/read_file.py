@@ -1,4 +1,4 @@
-"""read_file: lines of a text file with their numbers, the entries of a directory, or an image."""
+"""read_file: numbered lines of a text file, the entries of a directory, or an image."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ class ReadFileArgs(Arguments):
 
 class ReadFile:
     def __init__(self, *, workspace: Workspace, images: Callable[[], bool]) -> None:
-        """`images`: whether the model in use takes them."""
+        """`images` returns whether the current model accepts images."""
         self._workspace = workspace
         self._images = images
 
@@ -72,7 +72,7 @@ class ReadFile:
         return output
 
     def _read_small(self, place: WorkspacePath, args: ReadFileArgs) -> Output | None:
-        """A small text, which is read before a thread would have begun to; None: it is none."""
+        """Read a small text at once, faster than a thread starts; None if it is not one."""
         found = self._workspace.stat(place)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > AT_ONCE_BYTES:
             return None
@@ -122,7 +122,7 @@ class ReadFile:
             picture = decode_picture(data)
         except ImageRefused as error:
             raise ToolError(f"{place.given} {error}.") from error
-        # Where a thing is in it the model tells in pixels of what it was shown.
+        # The model gives positions in pixels of the image that it was shown.
         note = (Text(text=picture.label(place.given)),) if picture.is_smaller else ()
         return Output(
             content=(*note, picture.image),
@@ -169,12 +169,12 @@ def _text(place: WorkspacePath, file: BinaryIO, *, size_bytes: int, args: ReadFi
 
 
 def _find_shown(part: FileExcerpt, count: int) -> LineRanges:
-    """Return the lines among the first so many that were not cut for their length."""
+    """Return which of the first `count` lines were not shortened."""
     return join_ranges((part.first + at,) * 2 for at in range(count) if at not in part.cut)
 
 
 def _excerpt(file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> tuple[FileExcerpt, str]:
-    """The lines, and the hash of the file where all of it was read."""
+    """Return the lines, and the hash of the file if all of it was read."""
     limit = min(args.limit, LIMIT_LINES)
     if size_bytes <= LIMIT_BYTES:
         data = _whole(file, size_bytes)
@@ -183,15 +183,15 @@ def _excerpt(file: BinaryIO, *, size_bytes: int, args: ReadFileArgs) -> tuple[Fi
 
 
 def _whole(file: BinaryIO, size_bytes: int) -> bytes:
-    """Within the limit. It may be longer than it says it is: it grows, or does not know."""
-    data = file.read(size_bytes + 1)  # room for all of the limit would be mapped and given back
+    """Read up to the limit; a file may be longer than its size: it grows, or reports none."""
+    data = file.read(size_bytes + 1)  # a buffer for the whole limit would be mapped and given back
     while size_bytes < len(data) < LIMIT_BYTES and (more := file.read(AT_ONCE_BYTES)):
         data += more
     return data[:LIMIT_BYTES]
 
 
 def _within(rows: Iterable[str]) -> Iterator[str]:
-    """As many as fit; always one."""
+    """Yield as many rows as fit in the output limit; one row always fits."""
     size_bytes = 0
     for row in rows:
         size_bytes += len(row.encode("utf-8", "replace")) + 1
@@ -201,7 +201,7 @@ def _within(rows: Iterable[str]) -> Iterator[str]:
 
 
 def _footer(part: FileExcerpt, shown: int) -> Iterator[str]:
-    """What the lines themselves do not tell, each in brackets, where there is anything."""
+    """Yield notes in brackets on what the lines do not show."""
     if part.total == 0:
         yield "[empty file]"
         return

@@ -1,4 +1,4 @@
-"""What a model reads and what people see of a command that has ended."""
+"""The report of a command: the text for the model, and the details for the user."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +24,9 @@ def report_command(
     notes: tuple[str, ...],
     remedy: str = "raise timeout or use background=true",
 ) -> Output:
-    """Its last line always says how the command ended; `notes` are lines before that, and `remedy`
-    is what the model can do about a timeout."""
+    """Report a finished command; the last line always says how it ended.
+
+    `notes` are lines before that one. `remedy` is what the model can do about a timeout."""
     shown, seen = _excerpt(command, output, cwd)
     details = replace(
         seen,
@@ -46,7 +47,7 @@ def report_command(
 
 
 def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s: float) -> Output:
-    """What there was until somebody stopped it."""
+    """Report the output of a command until it was interrupted."""
     shown, seen = _excerpt(command, output, cwd)
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
@@ -64,7 +65,9 @@ def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s:
 def report_moved(
     command: str, *, output: BoundedOutput, cwd: Path, ran_s: float, pid: int
 ) -> Output:
-    """What there was until a person sent it to the background, where it goes on."""
+    """Report the output until the user moved the command to the background.
+
+    The command continues there."""
     shown, seen = _excerpt(command, output, cwd)
     lines = (
         shown.text.removesuffix("\n") or "[no output yet]",
@@ -81,7 +84,7 @@ def report_moved(
 
 
 def _excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:
-    """The output as the model reads it, and as people are shown it."""
+    """Return the output as the model reads it, and as the user sees it."""
     settled = output.finish()
     shown = settled.excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
     head, tail = settled.card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)

@@ -1,4 +1,4 @@
-"""Pydantic at the tools' door: argument models to schemas, bad arguments to sentences."""
+"""Pydantic at the edge of the tools: argument models to schemas, bad arguments to sentences."""
 
 import json
 from difflib import get_close_matches
@@ -35,15 +35,16 @@ def _nameable(path: str) -> str:
 FilePath = Annotated[
     str, Field(min_length=1, description="e.g. src/app.py"), AfterValidator(_nameable)
 ]
-"""Of a file that a call is about: what names none is invalid, before anybody judges the call."""
+"""The path of a file that a call is about; an invalid one is refused before the call is judged."""
 
 UNDECLARED = ("title", "default", "minimum", "maximum", "minLength")
-"""They cost tokens in every request, and providers' strict subsets do not know most of them: the
-description says what a model has to know of them, and validation holds the rest."""
+"""Schema keys that are not declared: they cost tokens in every request, and the strict subsets of
+providers do not know most of them. The description says what a model must know, and validation
+checks the rest."""
 
 
 def schema_of(model: type[Arguments]) -> dict[str, Json]:
-    """The JSON schema as declared: an object, closed to other properties."""
+    """Return the JSON schema as declared: an object, closed to other properties."""
     schema = model.model_json_schema()
     properties: dict[str, Any] = {
         name: {key: value for key, value in _flat(field).items() if key not in UNDECLARED}
@@ -58,7 +59,7 @@ def schema_of(model: type[Arguments]) -> dict[str, Json]:
 
 
 def _flat(field: dict[str, Any]) -> dict[str, Any]:
-    """An optional field without its null branch: leaving it out is how a model says null."""
+    """Remove the null branch of an optional field: a model omits the field instead."""
     branches = [branch for branch in field.get("anyOf", []) if branch.get("type") != "null"]
     if len(branches) != 1:
         return field
@@ -67,7 +68,7 @@ def _flat(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse(model: type[A], raw: Json) -> A:
-    """Validated arguments, or a ToolError that names each wrong field and what would be right."""
+    """Return validated arguments; raise ToolError that names each wrong field and its remedy."""
     if isinstance(raw, str):
         raw = _read(raw)
     if not isinstance(raw, dict):
@@ -80,7 +81,7 @@ def parse(model: type[A], raw: Json) -> A:
 
 
 def _apply_aliases(model: type[Arguments], raw: dict[str, Json]) -> dict[str, Json]:
-    """Aliases resolved; null for an optional field, which strict providers send, left out."""
+    """Resolve aliases, and drop null for optional fields, which strict providers send."""
     fields: dict[str, Json] = {}
     for key, value in raw.items():
         name = model.aliases.get(key, key) if key not in model.model_fields else key
@@ -118,12 +119,12 @@ def _sentence(model: type[Arguments], fault: ErrorDetails) -> str:
 
 def _display(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    text = text.encode("utf-8", "backslashreplace").decode()  # half of a pair cannot be sent on
+    text = text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate cannot be sent
     return text if len(text) <= SHOWN_VALUE_CHARS else text[:SHOWN_VALUE_CHARS] + "…"
 
 
 def _read(text: str) -> Json:
-    """Arguments that came as text: either they are no JSON, or no object."""
+    """Parse arguments that arrived as text: they are either not JSON, or not an object."""
     try:
         value: Json = json.loads(text, parse_constant=_no_constant)
         fault = "nested too deeply"
@@ -137,7 +138,7 @@ def _read(text: str) -> Json:
 
 
 def _no_constant(name: str) -> NoReturn:
-    """Python reads what JSON does not have."""
+    """Raise ValueError for a constant that Python accepts, but JSON does not have."""
     raise ValueError(f"{name} is no JSON value")
 
 

@@ -1,4 +1,4 @@
-"""search_tools: find deferred tools by what they do, and have them declared.
+"""search_tools: find deferred tools by what they do, and declare them.
 
 Finding a tool permits nothing: every call of it is judged like any other.
 """
@@ -18,13 +18,13 @@ from agentcli.tools.schema import Arguments, parse
 from agentcli.types.messages import Json, Text
 from agentcli.types.tools import Effect, Output, Raw, ToolContext, ToolSpec
 
-# Short texts ranked by how well they fit a query, offline and in any script.
+# Ranking short texts by how well they match a query, offline and in any script.
 
 
 K1 = 1.2
 B = 0.6
 WORTH = 0.3
-"""Of the best score: what fits much worse has only small words in common with the query."""
+"""The least share of the best score; below it only small words match the query."""
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|es|ed|s|y|e)$")
@@ -38,7 +38,7 @@ class Ranking:
         self._mean_length = sum(lengths) / len(lengths) if lengths else 1.0
 
     def best(self, query: str, most: int) -> Sequence[str]:
-        """The keys that fit at all, the best first; equals stay in their order."""
+        """Return the keys that match at all, the best first; equal ones stay in their order."""
         wanted = set(terms(query))
         scored = [(self._score(count, wanted), key) for key, count in self._counts.items()]
         least = WORTH * max((score for score, _ in scored), default=0.0)
@@ -77,7 +77,7 @@ def _pieces(word: str) -> Iterator[str]:
 FOUND_MOST = 8
 SHOWN_CHARS = 300
 ROOM_TOKENS = 6_000
-"""For the declarations of what one search finds."""
+"""The token budget for the declarations that one search adds."""
 
 Declare: TypeAlias = Callable[[Sequence[str]], None]
 
@@ -96,8 +96,8 @@ class SearchTools:
         declare: Declare,
         spec: ToolSpec | None = None,
     ) -> None:
-        """`deferred`: all that can be found. `declare`: tells the model of these from now on.
-        `spec`: says how many there are, besides."""
+        """`deferred` returns all tools that can be found. `declare` declares tools from now on.
+        `spec` also says how many there are."""
         self._spec = spec or load_spec("search_tools")
         self._deferred = deferred
         self._declare = declare
@@ -138,7 +138,7 @@ class SearchTools:
 
 
 def _take_fitting(found: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """From the best on, as many as there is room for, and at least one."""
+    """Return the best tools that fit in the token budget, at least one."""
     taken: list[ToolSpec] = []
     left = ROOM_TOKENS
     for spec in found:

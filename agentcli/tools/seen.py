@@ -1,8 +1,8 @@
-"""What the model knows of each file: lines that it was shown whole, and text that it wrote itself.
+"""The model's knowledge of each file: lines that it was shown whole, and text that it wrote itself.
 
-It is a fold over the facts of one conversation, so that it is the same after a resume, and what a
-child agent read its parent did not. Content decides, never a time stamp. What was read counts from
-the next reply on: the calls of one reply were written before any of their results was shown.
+It is a fold over the facts of one conversation. So it is the same after a resume, and files that a
+child agent read are not known to its parent. Content decides, never a timestamp. What was read
+counts from the next reply on: the calls of one reply were written before their results were shown.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from agentcli.types.tools import Diff, FileView, KnownFile, LineRanges, ToolResu
 Knowledge = Literal["unseen", "current", "stale"]
 
 RANGES_MAX = 1000
-"""More pieces than that of one file are not recorded: the rest counts as not shown."""
+"""The most ranges recorded for one file; the rest counts as not shown."""
 
 
 def sha256(data: bytes) -> str:
@@ -30,7 +30,7 @@ def sha256(data: bytes) -> str:
 
 
 class FileLocks:
-    """One lock per real path keeps read-match-write in one piece, whoever does it."""
+    """One lock per real path keeps read, match and write together, for all callers."""
 
     def __init__(self) -> None:
         self._locks: dict[Path, asyncio.Lock] = {}
@@ -47,17 +47,17 @@ class Seen:
         locate: Callable[[str], Path] = Path,
         locks: FileLocks | None = None,
     ) -> None:
-        """`facts`: of the conversation, which may grow. `locate`: returns the real path of a name,
-        or raises ToolError. `locks`: shared by all that write to the same files."""
+        """`facts` are those of the conversation, which may grow. `locate` returns the real path of
+        a name, or raises ToolError. `locks` are shared by all that write to the same files."""
         self.lock = (locks or FileLocks()).lock
         self._facts = facts
         self._folded = 0
         self._locate = locate
         self._known: dict[Path, KnownFile] = {}
         self._pending: dict[str, FileView] = {}
-        """By call: what was read, but has not gone to the model yet."""
+        """By call id, the files that were read but not sent to the model yet."""
         self._in_programs: set[str] = set()
-        """Calls of programs, whose results the model does not get."""
+        """The ids of calls made by programs; the model does not get their results."""
 
     def knowledge(self, path: Path, digest: str) -> Knowledge:
         """Return how the model knows the file that now has this hash."""
@@ -68,7 +68,7 @@ class Seen:
         return "current" if known.sha256 == digest else "stale"
 
     def lines(self, path: Path, digest: str) -> LineRanges:
-        """Return the lines of the file, as it is now, that the model knows whole."""
+        """Return the lines of the file, in its current state, that the model knows whole."""
         self._catch_up()
         return self._lines(path, digest)
 
@@ -109,7 +109,7 @@ class Seen:
                 pass
 
     def _cut(self, call_id: str, last_line: int) -> None:
-        """What the model gets of a file that was read ends with this line."""
+        """Limit a pending file to the lines up to `last_line`, since the model gets no more."""
         view = self._pending.get(call_id)
         if view is not None:
             self._pending[call_id] = replace(view, shown=until_line(view.shown, last_line))
@@ -142,7 +142,7 @@ class Seen:
 
 
 def count_lines(text: str) -> int:
-    """Return how many lines there are; what follows a final newline is none."""
+    """Return the number of lines; the text after a final newline is not a line."""
     return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
@@ -152,7 +152,7 @@ def all_lines(text: str) -> LineRanges:
 
 
 def join_ranges(ranges: Iterable[tuple[int, int]]) -> LineRanges:
-    """Return them in order, those that meet as one."""
+    """Return the ranges in order, with adjacent and overlapping ones merged."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -163,7 +163,7 @@ def join_ranges(ranges: Iterable[tuple[int, int]]) -> LineRanges:
 
 
 def find_missing(lines: LineRanges, count: int) -> LineRanges:
-    """Return the ranges of a file of so many lines that are not among these."""
+    """Return the ranges of a file with `count` lines that are not in `lines`."""
     found: list[tuple[int, int]] = []
     after = 1
     for first, last in lines:
@@ -180,7 +180,7 @@ def until_line(lines: LineRanges, last_line: int) -> LineRanges:
 
 
 def carry_over(text: str, splices: Sequence[Splice], lines: LineRanges) -> LineRanges:
-    """Return the lines known after a change, where `lines` of the text were known before.
+    """Return the lines known after a change, if `lines` of the text were known before.
 
     A line is known if each of its characters was known or is new."""
     after = splice(text, splices)
@@ -197,7 +197,7 @@ def carry_over(text: str, splices: Sequence[Splice], lines: LineRanges) -> LineR
 
 
 def _find_kept(splices: Sequence[Splice], size: int) -> Iterator[tuple[int, int, int]]:
-    """Where each stretch that stays begins and ends, and where it begins afterwards."""
+    """Yield the start and end of each stretch that stays, and its new start."""
     at = new_at = 0
     for each in splices:
         yield at, each.start, new_at
@@ -209,7 +209,7 @@ def _find_kept(splices: Sequence[Splice], size: int) -> Iterator[tuple[int, int,
 def _move_parts(
     parts: Sequence[tuple[int, int]], kept: Iterable[tuple[int, int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Where what is left of these parts stands afterwards. Both are in order."""
+    """Yield the new positions of the remaining parts; both inputs are in order."""
     stretches = list(kept)
     index = 0
     for start, end in parts:
@@ -224,7 +224,7 @@ def _move_parts(
 
 
 def _starts(text: str) -> list[int]:
-    """Where each line begins, and behind the last of them the end."""
+    """Return the start of each line, and at the end the length of the text."""
     starts = [0]
     at = text.find("\n") + 1
     while at:

@@ -1,8 +1,8 @@
-"""Shells that wait, each in its sandbox, for a command that nobody knows yet.
+"""Shells that wait, each in its sandbox, for a command that is not known yet.
 
-To make a sandbox takes longer than most commands do, and while a model thinks there is time for it.
-Nothing of a call is decided by that: a shell that is not exactly where the command belongs, and
-confined as the command must be, is thrown away, and another one is started.
+Making a sandbox takes longer than most commands, and there is time for it while a model thinks.
+This decides nothing about a call: a shell must be exactly where the command belongs, with exactly
+the grants of the command. Otherwise it is thrown away and another one is started.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from agentcli.system.shell import ShellHandle, ShellScript, prepare_shell
 from agentcli.types.verdicts import Grants, Sandbox
 
 _AHEAD = 2
-"""A model that answers at once is back before one shell is ready; and some ask for two commands."""
+"""The number of waiting shells; a fast model is back before one is ready, or wants two commands."""
 _LEAVE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellSetup:
-    """Where a shell stands, and what it may reach."""
+    """The directory of a shell, and what it may reach."""
 
     cwd: Path
     directory: tuple[int, int]
-    """Which one it is, whatever its name."""
+    """The device and inode of the directory, whatever its name."""
     grants: Grants
 
     @classmethod
@@ -46,17 +46,17 @@ class PooledShell:
     script: ShellScript
     child: "Popen[bytes]"
     output: int
-    """The reading end of what it will print."""
+    """The reading end of its output."""
     handle: ShellHandle
 
     def release(self, command: bytes) -> None:
-        """OSError: it could not be."""
+        """Start the command; raise OSError if that fails."""
         self.script.write(command)
         self.handle.release()
 
 
 class ShellPool:
-    """May be used from one thread; the next shells are made in another."""
+    """A pool for use from one thread; the next shells are made in another."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class ShellPool:
         new_tag: Callable[[], str],
         environment: Callable[[str], dict[str, str]],
     ) -> None:
-        """`directory` is for the files of commands; `environment` has that of a mark."""
+        """`directory` holds the files of commands; `environment` returns the one for a tag."""
         self._directory = directory.resolve()
         self._sandbox = sandbox
         self._new_mark = new_tag
         self._environment = environment
         self._waiting: deque[Future[PooledShell]] = deque()
         self._due: asyncio.Handle | None = None
-        """More are to be made."""
+        """The scheduled start of more shells."""
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="shells ahead")
 
     @property
@@ -81,9 +81,10 @@ class ShellPool:
         return self._sandbox is not None
 
     def take(self, setup: ShellSetup, *, notes_directory: bool) -> PooledShell:
-        """One to let go at once, looked after by the sandbox from now on; OSError if none starts.
+        """Return a shell to release at once; raise OSError if none starts.
 
-        A shell that does not note its directory is not made ahead: few are asked for.
+        The sandbox looks after it from now on.
+        A shell that does not note its directory is not made ahead: few are requested.
         """
         while self._waiting and notes_directory:
             started = self._waiting.popleft()
@@ -93,10 +94,10 @@ class ShellPool:
         return self._start(setup, notes_directory=notes_directory, waits=False)
 
     def prepare(self, cwd: Path, grants: Grants) -> None:
-        """Has the next ones made, while nobody waits for them.
+        """Schedule the next shells, while nothing waits for them.
 
-        Not before there is nothing else to do: to start a process holds up all threads, and what
-        comes first is to ask the model.
+        Not before there is nothing else to do: starting a process holds up all threads, and the
+        request to the model comes first.
         """
         self._due = asyncio.get_running_loop().call_soon(self._start_spares, cwd, grants)
 
@@ -105,20 +106,20 @@ class ShellPool:
             self._waiting.append(self._maker.submit(self._start_ahead, cwd, grants))
 
     def finish(self, shell: PooledShell) -> tuple[str, ...]:
-        """Clears up after one that has ended; what the sandbox has to say of it."""
+        """Clean up after a shell that has ended; return the remarks of the sandbox on it."""
         shell.script.remove()
         shell.handle.close()
         return self._sandbox.finish(shell.child) if self._sandbox else ()
 
     def release_spares(self) -> None:
-        """Has those that wait sent away, without waiting for it."""
+        """End the waiting shells, without waiting for that."""
         if self._due is not None:
             self._due.cancel()
         while self._waiting:
             self._dismiss(self._waiting.popleft())
 
     def abandon(self, shell: PooledShell) -> None:
-        """One that could not be let go."""
+        """End a shell that could not be released."""
         shell.handle.close()
         self._maker.submit(self._end, shell)
 
@@ -127,7 +128,7 @@ class ShellPool:
         self._maker.shutdown()
 
     def _match(self, started: "Future[PooledShell]", setup: ShellSetup) -> PooledShell | None:
-        """The shell, if it was started there, lives, and its sandbox is still what it was."""
+        """Return the shell if it has this setup, is alive, and its sandbox is unchanged."""
         if started.cancel() or started.exception():
             return None
         shell = started.result()
@@ -141,7 +142,7 @@ class ShellPool:
 
     def _dismiss_started(self, started: "Future[PooledShell]") -> None:
         if started.exception():
-            return  # a command that needs a shell will say why there is none
+            return  # a command that needs a shell will report why there is none
         shell = started.result()
         shell.handle.close()
         os.close(shell.output)

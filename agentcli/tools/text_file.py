@@ -1,4 +1,4 @@
-"""How a tool changes one file: worked out, written under the file's lock, known as seen after."""
+"""Changing one text file: plan it, write it under the file's lock, and record it as known."""
 
 import asyncio
 import os
@@ -16,24 +16,24 @@ from agentcli.types.tools import Diff, KnownFile, LineRanges, Output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRewrite:
-    """What a call would do, before anything is written."""
+    """The planned effect of a call, before anything is written."""
 
     before: bytes | None
-    """None: there is no such file yet."""
+    """The content before; None if there is no such file yet."""
     after: bytes
     summary: str
-    """For the model, once it is done."""
+    """The message for the model, once it is done."""
     diff: Diff
     lines: LineRanges
-    """That the model knows whole afterwards."""
+    """The lines that the model knows whole afterwards."""
 
 
 Plan: TypeAlias = Callable[[WorkspacePath], FileRewrite]
-"""Reads and decides, in a thread of its own. Raises ToolError where nothing can be done."""
+"""Reads and decides, in its own thread. Raises ToolError if nothing can be done."""
 
 
 async def preview_rewrite(path: str, plan: Plan, *, workspace: Workspace) -> Diff:
-    """Raises ToolError where it would be refused."""
+    """Return the diff; raise ToolError if the change would be refused."""
     return (await asyncio.to_thread(plan, workspace.locate(path))).diff
 
 
@@ -47,7 +47,7 @@ async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: See
         return rewrite, workspace.replace(place, rewrite.after, expected=rewrite.before).notes
 
     async with seen.lock(place.path):
-        # Whoever cancels it must not find it done later, beside another edit.
+        # A cancelled call must not finish later, alongside another edit.
         rewrite, notes = await run_to_completion(asyncio.to_thread(apply))
     digest = sha256(rewrite.after)
     known = KnownFile(path=place.given, sha256=digest, lines=rewrite.lines)
@@ -56,7 +56,7 @@ async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: See
     return Output.of(rewrite.summary, details=details)
 
 
-# A text file as a whole, within the size that tools take into memory.
+# A whole text file, within the size that tools load into memory.
 
 
 LIMIT_BYTES = 10 * 1024 * 1024
@@ -70,7 +70,7 @@ class TextFile:
 
 
 def load_text(workspace: Workspace, path: WorkspacePath) -> TextFile:
-    """ToolError where there is no text file, or too large a one."""
+    """Load a text file; raise ToolError if it is absent, binary or too large."""
     with os.fdopen(workspace.open_file(path), "rb") as file:
         data = file.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:

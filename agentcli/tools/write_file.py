@@ -102,7 +102,7 @@ class WriteFile:
 
 
 def _unseen(place: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
-    """Return why a file that was shown in part is not replaced, and what to do instead."""
+    """Return why a partly shown file is not replaced, and what to do instead."""
     first, last = gaps[0]
     count = sum(end - start + 1 for start, end in gaps)
     what = (
@@ -150,7 +150,7 @@ def _rewrite(place: WorkspacePath, before: TextFile | None, text: str) -> FileRe
 
 
 def _restore_endings(content: str, before: TextFile) -> str:
-    """With the line endings of the file, and without a byte order mark that is not text."""
+    """Return the content with the line endings of the file, and no second byte order mark."""
     if before.encoding.bom:
         content = content.removeprefix("\ufeff")
     return (

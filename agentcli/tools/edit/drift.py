@@ -1,7 +1,7 @@
-"""How lines that a model wrote down drift from the file's, and what a line that it added means.
+"""Drift: how a model's copy of lines differs from the file, and what its added lines mean.
 
-An added line is trusted to have drifted as the known lines did, and only as far as all maps that
-explain the known ones agree on it.
+An added line is assumed to have drifted like the known lines, and only as far as all maps that
+explain the known lines agree on it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,26 +21,26 @@ from agentcli.tools.edit.whitespace import (
 
 
 class LinePair(NamedTuple):
-    """A line as the model wrote it, and as the file has it."""
+    """A line as the model wrote it, and as it is in the file."""
 
     drifted: str
     own: str
 
 
 LineMap = Callable[[str, LinePair | None], str | None]
-"""A line of the model, with the one it replaces if it is clear which, to the line it means.
+"""Maps a line of the model, and the line it replaces if that is clear, to the line it means.
 
-None where the map cannot tell.
+Returns None if the map cannot decide.
 """
 
 
 def normalize_line(line: str) -> str:
-    """Equal for lines that differ by drift alone."""
+    """Return a form that is equal for lines that differ only by drift."""
     return to_plain_typography(line).strip(BLANK)
 
 
 def learn_line_map(known: Sequence[LinePair], style: Style) -> LineMap:
-    """What all explanations of the known lines agree on."""
+    """Return the map that all explanations of the known lines agree on."""
     maps = list(_explanations(known, style)) or [_retain_typography(known, style)]
 
     def agree(line: str, replaced: LinePair | None) -> str | None:
@@ -77,9 +77,9 @@ def _line_map(
 
 
 def _retain_typography(known: Sequence[LinePair], style: Style) -> LineMap:
-    """For a file that has typographic characters where the model wrote plain ones.
+    """Return a map for a file with typographic characters where the model wrote plain ones.
 
-    No map leads back from those, so the file's own are kept where a line did not change.
+    No map leads back from plain ones, so the file's own are kept where a line did not change.
     """
     plained = [LinePair(to_plain_typography(line.drifted), line.own) for line in known]
     maps = list(_indent_maps(plained, style))
@@ -108,7 +108,7 @@ def _trail_map(known: Sequence[LinePair]) -> Callable[[str, str], str | None]:
 
 
 def _blanks(known: Sequence[LinePair]) -> dict[str, set[str]]:
-    """What blank lines of the model are in the file. An empty one is empty unless it is known."""
+    """Map blank lines of the model to those of the file; an empty line stays empty unless known."""
     blanks: dict[str, set[str]] = {}
     for line in known:
         if is_blank(line.own):

@@ -1,7 +1,7 @@
-"""One edit, decided: which characters of a text become which others, or why none do.
+"""One edit: find which characters of a text to replace, or refuse.
 
-Certainty is the rule. An exact hit decides; without one, drift is overlooked only where a single
-place can be meant and a single result follows from it. Everything else is refused.
+The edit must be certain. An exact match decides. Without one, drift is ignored only if one place
+can be meant and one result follows from it. Everything else is refused.
 """
 
 from collections.abc import Sequence
@@ -28,25 +28,25 @@ SHOWN_LINE_NUMBERS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest:
-    """What is asked for, and the path as it was given."""
+    """The requested edit, with the path as the model wrote it."""
 
     path: str
     old: str
     new: str
     replace_all: bool = False
     is_stale: bool = False
-    """The file is not what the model last saw: only an exact hit will do."""
+    """True if the file changed since the model saw it: only an exact match counts then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedEdit:
     splices: tuple[Splice, ...]
     overlooked: str = ""
-    """In what old_text differed from the file, in words; empty: in nothing."""
+    """The difference between old_text and the file, in words; empty if there is none."""
 
 
 def plan_edit(raw: str, request: EditRequest) -> PlannedEdit:
-    """ToolError, which says why, where it is not certain what is meant."""
+    """Plan an edit; raise ToolError with the reason if it is not certain what is meant."""
     if not request.old:
         raise make_refusal("old_text is empty. To create or rewrite a file use write_file.")
     if request.old == request.new:
@@ -68,7 +68,7 @@ def make_refusal(reason: str) -> ToolError:
 
 
 def _edit_endings(view: LfView, request: EditRequest) -> PlannedEdit:
-    """The arguments differ in line ends alone, so they say exactly which they mean."""
+    """Replace line endings; the arguments differ in nothing else, so they are exact."""
     hits = overlapping_hits(view.raw, request.old)
     if len(hits) != 1:
         raise make_refusal(
@@ -82,7 +82,7 @@ def _edit_endings(view: LfView, request: EditRequest) -> PlannedEdit:
 
 
 def _edit_exact(view: LfView, reading: Reading, request: EditRequest) -> PlannedEdit | None:
-    """None: no hit, or one that shows that the indentation drifted."""
+    """Plan an exact edit; None if nothing matches, or a match shows drifted indentation."""
     hits = _hits(view, reading, request)
     spans = [(hit, hit + len(reading.old)) for hit in hits]
     for span in spans:
@@ -124,7 +124,9 @@ def _hits(view: LfView, reading: Reading, request: EditRequest) -> list[int]:
 
 
 def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], request: EditRequest) -> bool:
-    """Whether the endings in new_text count: the file has none, or mixed ones that old_text has."""
+    """Return whether the line endings of new_text count.
+
+    They do if the file has no newline, or if old_text matches mixed line endings exactly."""
     if "\n" not in view.raw:
         return True
     return is_mixed(request.old) and all(view.raw_part(*span) == request.old for span in spans)

@@ -1,4 +1,4 @@
-"""Where old_text is in a file: exact hits in the text, and places where its lines are."""
+"""Matching old_text in a file: exact matches in the text, and matches by lines."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ COUNTED_PLACES = 100
 
 
 def overlapping_hits(text: str, wanted: str) -> list[int]:
-    """Every position it occurs at, up to a limit."""
+    """Return every position where the text occurs, overlapping ones included, up to a limit."""
     return list(islice(_hits(text, wanted, 1), COUNTED_HITS))
 
 
 def separate_hits(text: str, wanted: str) -> list[int] | None:
-    """Every position, for replacing them all. None: two of them overlap."""
+    """Return every position, for replacing them all; None if two of them overlap."""
     hits: list[int] = []
     for hit in _hits(text, wanted, len(wanted)):
         if text.find(wanted, hit + 1, hit + 2 * len(wanted) - 1) >= 0:
@@ -39,18 +39,18 @@ def _hits(text: str, wanted: str, step: int) -> Iterator[int]:
 
 
 def places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """The indices at which those lines begin, drift overlooked.
+    """Return the indices at which those lines begin, ignoring drift.
 
-    Every place that could be meant counts, however much less another one differs.
+    Every possible place counts, even if another one differs much less.
     """
-    # Most lines are plain, and there may be very many of them.
+    # Most lines are plain ASCII, and there may be very many of them.
     forms = [line.strip(BLANK) if line.isascii() else normalize_line(line) for line in lines]
     return _sequences(forms, [normalize_line(line) for line in wanted])
 
 
 def _sequences(lines: list[str], wanted: list[str]) -> list[int]:
     counts = Counter(lines)
-    # From its rarest line on, there are few places to compare in full.
+    # Searching for the rarest line leaves few places to compare in full.
     offset = min(range(len(wanted)), key=lambda index: counts[wanted[index]])
     found: list[int] = []
     at = offset - 1
@@ -66,7 +66,7 @@ def _sequences(lines: list[str], wanted: list[str]) -> list[int]:
 
 
 def joins_lines(text: str, start: int, end: int, new: str) -> bool:
-    """Whether putting `new` there would pull two lines together, by a newline only `old` has."""
+    """Return whether `new` would join two lines, because only the old text has a newline there."""
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     at_start = text[start] == "\n" and before not in ("", "\n")
     at_end = text[end - 1] == "\n" and after not in ("", "\n")
@@ -76,9 +76,10 @@ def joins_lines(text: str, start: int, end: int, new: str) -> bool:
 
 
 def indentation_left_out(text: str, start: int, end: int, new: str) -> str:
-    """The indentation before a hit that is the rest of one line, where `new` may be without, too.
+    """Return the indentation before a match that old_text, and maybe `new`, leave out.
 
-    Empty where it does not matter: the new text goes on as deep as the old, and has but one line.
+    The match must be the rest of one line. Return an empty string if the indentation does not
+    matter: `new` starts at the same depth as the old text and has only one line.
     """
     lead = text[text.rfind("\n", 0, start) + 1 : start]
     if lead.strip(BLANK):
@@ -92,24 +93,24 @@ def indentation_left_out(text: str, start: int, end: int, new: str) -> str:
 
 
 def is_indented_like(lead: str, new: str) -> bool:
-    """Whether `new`, put behind an indentation, plainly goes on in lines that have it, too."""
+    """Return whether `new`, placed after an indentation, continues in lines that have it too."""
     return not get_indent(new) and all(line.startswith(lead) for line in _later_lines(new))
 
 
 def _later_lines(text: str) -> list[str]:
-    """Those after the first that are not blank."""
+    """Return the lines after the first that are not blank."""
     return [line for line in text.split("\n")[1:] if not is_blank(line)]
 
 
-# Finding old_text by whole lines, with drift overlooked, and the splice that follows from it.
+# Matching by whole lines, ignoring drift, and the resulting splice.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMatch:
     lines: tuple[int, ...] = ()
-    """Where the places begin, counted from 1."""
+    """The line numbers at which the matches begin, counted from 1."""
     splice: Splice | None = None
-    """None: there is no one place, or it is not certain what to make of it."""
+    """None if there is not exactly one match, or if its replacement is not certain."""
     overlooked: str = ""
 
 
@@ -138,28 +139,30 @@ def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
 
 
 def _lines(reading: Reading) -> _Lines | None:
-    """None: it is not clear where new lines begin and end."""
+    """Return whole lines, or None if it is not clear where new lines begin and end."""
     old, new = reading.old, reading.new
     if "\n" not in old + new and "\\n" in new:
-        return None  # does it mean that sequence, or a new line?
-    # Whitespace behind the last newline is no line if both texts end in it.
+        return None  # does it mean that sequence, or a newline?
+    # Whitespace after the last newline is not a line if both texts end with it.
     tail = get_trail(old)
     if old[: len(old) - len(tail)].endswith("\n"):
         old, new = old.removesuffix(tail), new.removesuffix(tail)
     if not old.endswith("\n"):
         return _Lines(old.split("\n"), new.split("\n"))
     if new and not new.endswith("\n"):
-        return None  # what becomes of the last line's newline?
+        return None  # unclear what happens to the newline of the last line
     return _Lines(old.split("\n")[:-1], new.split("\n")[:-1])
 
 
 def _blank_start(lines: Sequence[str]) -> int:
-    """How many lines are blank before the first that is not."""
+    """Return how many blank lines come before the first line that is not blank."""
     return next((index for index, line in enumerate(lines) if not is_blank(line)), len(lines))
 
 
 def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
-    """Else it cannot be told whether blank lines are to go, or crept into old_text."""
+    """Return whether new_text keeps the blank lines at both ends of old_text.
+
+    Otherwise they may be meant to go, or have slipped into old_text by mistake."""
     rest = lines.new[before:]
     return _blank_start(lines.new) >= before and _blank_start(rest[::-1]) >= after
 
@@ -167,7 +170,7 @@ def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
 def _without_blank_ends(
     view: LfView, lines: _Lines, start: int, *, before: int, after: int
 ) -> _Lines | None:
-    """Where the file has no such lines. None: whether new_text means its own is not clear."""
+    """Drop blank ends that the file does not have; None if new_text may mean its own."""
     old, new = lines.old, lines.new
     if all(map(is_blank, new)):
         return None
@@ -179,13 +182,15 @@ def _without_blank_ends(
     at_end = _crept_in(old[len(old) - after :], new[past:], beside[1])
     if not (at_start and at_end):
         return None
-    # Written like the file, though old_text is not, new_text means all that it has.
+    # If new_text is written like the file, though old_text is not, all of its lines are meant.
     has_dropped = len(core.new) < len(new)
     return None if has_dropped and is_own_text(own, core.old, core.new) else core
 
 
 def _crept_in(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> bool:
-    """Whether blank lines at an end did: into both arguments, or where the file has none at all."""
+    """Return whether blank lines at one end slipped in by mistake.
+
+    They did if both arguments have them, or if only old_text does and the file has none there."""
     return old == new or (not new and not any(map(is_blank, beside)))
 
 

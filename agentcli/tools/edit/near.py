@@ -1,4 +1,4 @@
-"""What to say when old_text is not in a file: most likely why, and the lines that come closest."""
+"""The message when old_text is not in a file: the likely reason, and the closest lines."""
 
 import re
 from collections import Counter
@@ -15,9 +15,9 @@ SHOWN_LINE_CHARS = 240
 SEARCHED_LINES = 20_000
 SEARCHED_WORDS = 50
 COMMON_LINE = 50
-"""A line that occurs more often than this says nothing about the place."""
+"""The number of occurrences above which a line says nothing about the place."""
 _TELLING_CHARS = 12
-"""Shorter text may well be in a file by chance."""
+"""The least length of a text that is hardly in a file by chance."""
 
 _ELISION = re.compile(r"^[ \t]*(?:#|//|/\*|<!--|--|;|%)?[ \t]*(?:\.\.\.|…)", re.MULTILINE)
 _NAMES = {" ": "space", "\t": "tab"}
@@ -41,12 +41,12 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
 
 
 def number_lines(lines: Sequence[str], first: int) -> str:
-    """As read_file shows them, the first with this number."""
+    """Number lines as read_file does, beginning with `first`."""
     return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
 
 
 def _list_invisible(lines: Sequence[str], wanted: Sequence[str], first: int) -> Iterator[str]:
-    """What does not show of lines that are the same but for it."""
+    """Describe invisible differences between lines that are otherwise equal."""
     for number, (own, old) in enumerate(zip(lines, wanted, strict=False), first):
         if own == old or not normalize_line(own) or normalize_line(own) != normalize_line(old):
             continue
@@ -69,7 +69,7 @@ def _list_invisible(lines: Sequence[str], wanted: Sequence[str], first: int) -> 
 
 
 def _spell_blank(blank: str) -> str:
-    """`1 tab, 2 spaces`"""
+    """Spell out whitespace, such as `1 tab, 2 spaces`."""
     runs = ((char, len(list(run))) for char, run in groupby(blank))
     named = (f"{count} {_NAMES[char]}{'s' * (count != 1)}" for char, count in runs)
     return ", ".join(named) or "none"
@@ -85,7 +85,7 @@ def _find_closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
 
 
 def _find_by_lines(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """The beginning that most of the lines, where they occur, agree on."""
+    """Return the start that most of the wanted lines agree on."""
     offsets: dict[str, list[int]] = {}
     for offset, line in enumerate(wanted):
         if normalize_line(line):
@@ -111,7 +111,7 @@ def _words(line: str) -> Iterator[str]:
 
 
 def _find_by_words(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """The line with most words of the longest line, if it has half of them."""
+    """Return the line with the most words of the longest wanted line, if it has half of them."""
     longest = max(wanted, key=len)
     words = set(islice(_words(longest), SEARCHED_WORDS))
     best, most = None, (len(words) + 1) // 2

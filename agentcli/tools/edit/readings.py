@@ -1,6 +1,6 @@
-"""Other readings of an edit's arguments: line numbers pasted into them, or escapes written out.
+"""Other readings of an edit's arguments: with pasted line numbers, or with escapes written out.
 
-A reading applies only where all of old_text has that form, and new_text has it too or not at all.
+A reading applies only if all of old_text has that form, and new_text has it too or not at all.
 """
 
 import json
@@ -16,7 +16,7 @@ _NUMBERED = re.compile(r" *(\d{1,9})(?:\t(.*))?", re.DOTALL)
 _ESCAPE = re.compile(r'\\(\\|n|t|")')
 _UNESCAPED = {"\\": "\\\\", "n": "\n", "t": "\t", '"': '"'}
 _OTHER_ESCAPE = re.compile(r'\\[^nt"]')
-"""A text that has backslashes of its own may have all of them."""
+"""Escapes other than those that are undone; a text with its own backslashes may have any."""
 _DOUBLED = "\\\\"
 _QUOTES = "\"'`"
 
@@ -26,9 +26,9 @@ class Reading:
     old: str
     new: str
     without: str = ""
-    """What was taken out, in words for the result; empty: nothing."""
+    """A description of what was removed, for the result; empty if nothing was."""
     numbered: bool = False
-    """Every line had a number, so that no blank one can have crept in."""
+    """True if every line had a number, so that no blank line can have slipped in."""
 
 
 def other_readings(given: Reading) -> list[Reading]:
@@ -55,11 +55,11 @@ def _without_numbers(reading: Reading) -> Iterator[Reading]:
 class _Numbered(NamedTuple):
     first: int
     text: str
-    """Without the numbers."""
+    """The text without its line numbers."""
 
 
 def _strip_numbers(text: str) -> _Numbered | None:
-    """If all its lines have numbers, one after the other."""
+    """Return the text without line numbers if all lines have them, in sequence."""
     body = text.strip("\n")
     matches = [_NUMBERED.fullmatch(line) for line in body.split("\n")]
     lines = [match for match in matches if match]
@@ -73,7 +73,7 @@ def _strip_numbers(text: str) -> _Numbered | None:
 def _unescape(old: str, new: str) -> Iterator[Reading]:
     if "\n" in old:
         return
-    # Where backslashes are doubled all was escaped once too often, and so can be undone in full.
+    # Doubled backslashes mean that everything was escaped once too often, so all of it is undone.
     unescape = _as_json if _DOUBLED in old else _as_written
     plain_old = unescape(old)
     plain_new = unescape(new) if "\n" not in new else new
@@ -81,7 +81,7 @@ def _unescape(old: str, new: str) -> Iterator[Reading]:
         return
     plain_old, plain_new = to_lf(plain_old), to_lf(plain_new)
     if "\n" in new and _DOUBLED in old and _DOUBLED in new:
-        return  # its newlines are real: are its backslashes?
+        return  # its newlines are real, but its backslashes may not be
     if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new):
         yield Reading(plain_old, plain_new, "escapes")
 
@@ -99,13 +99,13 @@ def _as_written(text: str) -> str:
 
 
 def _is_sure(plain_old: str, new: str, plain_new: str) -> bool:
-    """Whether what was unescaped in new_text can have been nothing else: not code's own escapes."""
+    """Return whether the escapes undone in new_text cannot be escapes of the code itself."""
     if plain_new == new:
         return True
     old_lines, lines = set(plain_old.split("\n")), plain_new.split("\n")
     if _OTHER_ESCAPE.search(new) or (len(lines) > 1 and old_lines.isdisjoint(lines)):
         return False
     added = [to_plain_typography(line) for line in lines if line not in old_lines]
-    # A quotation that does not end, or a tab within a line, was an escape in a string before.
+    # An unbalanced quote, or a tab within a line, was an escape inside a string before.
     is_torn = any(line.count(quote) % 2 for line in added for quote in _QUOTES)
     return not is_torn and not ("\\t" in new and any("\t" in line.lstrip() for line in added))

@@ -1,7 +1,7 @@
-"""The lines that a tolerant edit leaves behind: the file's own wherever nothing was to change.
+"""The lines after a tolerant edit: the file's own lines wherever nothing was meant to change.
 
-Given the file's lines, the same lines as the model remembers them, and what it wants instead. What
-comes back is certain, or nothing comes back.
+The input is the file's lines, the same lines as the model remembers them, and the lines it wants
+instead. The result is certain, or there is none.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +14,16 @@ from agentcli.tools.edit.typography import find_typography, to_plain_typography
 from agentcli.tools.edit.view import Style
 from agentcli.tools.edit.whitespace import BLANK, get_indent, get_trail, is_blank, is_kind_of_indent
 
-# Whether new_text drifted as old_text did, or is written like the file: what its lines tell.
+# Evidence from the lines of new_text: it drifted like old_text, or is written like the file.
 
 
 Verdict = Literal["drifted", "own"]
 
 
 def judge_new_text(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
-    """None: unclear. Both have lines, and at least one known line is not blank."""
+    """Return the verdict, or None if unclear.
+
+    Both texts must have lines, and at least one known line must not be blank."""
     at_ends = {_first_shared(known, new), _first_shared(known[::-1], new[::-1])}
     shared = _vote_by_shared(known, new)
     if not any(map(_depths, known)):
@@ -35,7 +37,7 @@ def judge_new_text(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | N
         return _agree(shared | {_vote_by_line(*pair) or _vote_by_depth(*pair) for pair in pairs})
     if not shared:
         return None
-    # Between texts of different length depth may be the change itself: it can only confirm.
+    # If the lengths differ, depth may be the change itself, so it can only confirm.
     ends = [*_pair_ends(known, new), _shallowest(known, new)]
     drifted: set[Verdict | None] = {"drifted"}
     return _agree(shared | drifted | {_vote_by_line(*end) or _vote_by_depth(*end) for end in ends})
@@ -55,7 +57,7 @@ def _vote_by_shared(known: Sequence[LinePair], new: Sequence[str]) -> set[Verdic
 
 
 def _first_shared(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
-    """What the lines say that both begin with."""
+    """Return what the first lines of both, as far as they are shared, say."""
     for line, other in zip(known, new, strict=False):
         if other not in line:
             return None
@@ -75,7 +77,7 @@ def _vote_by_depth(line: LinePair, new: str) -> Verdict | None:
 
 
 def _depths(line: LinePair) -> dict[str, Verdict]:
-    """What the indentation of a line like this one says; nothing if it did not drift."""
+    """Map indentations to verdicts for a line like this; empty if its indentation did not drift."""
     drifted, own = _indent(line.drifted), _indent(line.own)
     return {} if drifted == own or is_blank(line.own) else {drifted: "drifted", own: "own"}
 
@@ -85,7 +87,9 @@ def _indent(line: str) -> str:
 
 
 def _has_tabs_for_spaces(known: Sequence[LinePair]) -> bool:
-    """Or spaces for tabs: how deep a line is says nothing then, but what it begins with does."""
+    """Return whether tabs and spaces were swapped in all shifted lines.
+
+    The depth of a line says nothing then, but its first character does."""
     shifted = [line for line in known if _depths(line)]
     return all({line.drifted[:1], line.own[:1]} == {"\t", " "} for line in shifted)
 
@@ -98,12 +102,12 @@ def _vote_by_tabs(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | No
 
 
 def _beginnings(lines: Sequence[str]) -> set[str]:
-    """Tabs, spaces, or both. A single space belongs to a comment."""
+    """Return whether lines begin with tabs, spaces, or both; one space belongs to a comment."""
     return {begin for begin in ("\t", "  ") for line in lines if line.startswith(begin)}
 
 
 def _vote_by_trails(known: Sequence[LinePair], new: Sequence[str]) -> set[Verdict | None]:
-    """Where all known lines were given whitespace at their ends, a drifted text has it as well."""
+    """Vote by trailing whitespace: if all known lines gained it, a drifted text has it too."""
     filled = [line for line in known if not is_blank(line.own)]
     if any(get_trail(line.drifted) == get_trail(line.own) for line in filled):
         return {"drifted"}
@@ -139,12 +143,12 @@ _CLOSING = ("}", ")", "]")
 
 
 def difference(own: Sequence[str], old: Sequence[str]) -> str:
-    """What has to be overlooked for the old lines to be the file's; empty: nothing."""
+    """Return what must be ignored for the old lines to match the file; empty if nothing."""
     return _level(own, old)[0]
 
 
 def _level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str], str]]:
-    """Lines that are the same in canonical form are so at one of the levels."""
+    """Return the first level at which the lines are equal; equal normalized lines have one."""
     return next(
         (name, form)
         for name, form in _LEVELS
@@ -153,17 +157,17 @@ def _level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[str],
 
 
 def is_own_text(own: Sequence[str], old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether old_text drifted, and new_text is written like the file all the same."""
+    """Return whether old_text drifted, but new_text is written like the file."""
     return bool(difference(own, old)) and judge_new_text(_pair_lines(own, old), new) == "own"
 
 
 def rebuild_lines(
     own: Sequence[str], old: Sequence[str], new: Sequence[str], *, style: Style
 ) -> list[str] | None:
-    """None: it is not certain what is meant."""
+    """Return the lines to write, or None if it is not certain what is meant."""
     _, form = _level(own, old)
     if [form(line) for line in old] == [form(line) for line in new]:
-        return None  # the edit is of the very kind that was overlooked in finding the place
+        return None  # the edit changes only what was ignored to find the place
     known = _pair_lines(own, old)
     match judge_new_text(known, new) if new else "own":
         case "drifted" if _is_flat([*old, *new]) and not _is_flat(own) and _opens_block(new):
@@ -190,7 +194,7 @@ def _pair_lines(own: Sequence[str], old: Sequence[str]) -> list[LinePair]:
 def _merge_lines(
     known: Sequence[LinePair], new: Sequence[str], meant: LineMap
 ) -> Iterator[tuple[str | None, bool]]:
-    """The lines of the result, and whether each was added."""
+    """Yield each line of the result, with True if it was added."""
     reached = 0
     for change in find_changes([line.drifted for line in known], new):
         yield from ((line.own, False) for line in known[reached : change.old_start])
@@ -209,7 +213,7 @@ def _is_flat(lines: Sequence[str]) -> bool:
 
 
 def _opens_block(lines: Sequence[str]) -> bool:
-    """Whether a line looks as if the next one should be deeper."""
+    """Return whether a line looks as if the next one should be indented deeper."""
     filled = [line.strip(BLANK) for line in lines if not is_blank(line)]
     return any(
         line.endswith(_OPENING) and not after.startswith(_CLOSING)
@@ -222,9 +226,9 @@ def _verbatim(line: str, replaced: LinePair | None) -> str:
 
 
 def _drift_detector(known: Sequence[LinePair], style: Style) -> Callable[[str], bool]:
-    """Whether an added line has what drift brings, and what the lines around it do not have.
+    """Return a test for added lines that look drifted and unlike the lines around them.
 
-    Drift that shows in old_text may show in new_text in other ways, too.
+    Drift in old_text may show in new_text in other ways, too.
     """
     trails = {(get_trail(line.drifted), get_trail(line.own)) for line in known}
     may_trail = any(own for _, own in trails) and all(drifted == own for drifted, own in trails)

@@ -16,7 +16,7 @@ _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
 _SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
 _ALL = _QUOTES | _DASHES | _SPACES
 _AMBIGUOUS = frozenset("'\"-")
-"""Plain forms that also stand for themselves; a space rarely stands for another one."""
+"""Plain forms that also stand for themselves; a space rarely stands for another character."""
 
 
 def to_plain_typography(text: str) -> str:
@@ -24,7 +24,7 @@ def to_plain_typography(text: str) -> str:
 
 
 def find_typography(text: str) -> frozenset[str]:
-    """The typographic characters in a text, and the marks that stand apart from their letters."""
+    """Return the typographic characters in a text, and accents separate from their letters."""
     if text.isascii():
         return frozenset()
     return frozenset(char for char in set(text) if ord(char) in _ALL or combining(char))
@@ -33,10 +33,10 @@ def find_typography(text: str) -> frozenset[str]:
 def iterate_plainings(
     pairs: Sequence[tuple[str, str]], typography: frozenset[str]
 ) -> Iterator[Callable[[str], str]]:
-    """Every way to make the first of each pair the second, but for whitespace at their ends.
+    """Yield every conversion that makes the first of each pair the second, ends aside.
 
-    Where nothing needs to be done that is the only way. What the file itself has somewhere, its
-    `typography`, may stand for itself anywhere.
+    Whitespace at the ends is ignored. If nothing needs converting, that is the only result.
+    Characters in `typography`, those that the file has, may stand for themselves anywhere.
     """
 
     def explains(plain: Callable[[str], str]) -> bool:
@@ -58,9 +58,9 @@ def iterate_plainings(
 
 
 def retain_typography(new: str, *, plain: str, own: str) -> str | None:
-    """`new` with the characters of `own`, whose plain form is `plain`, where it did not change.
+    """Return `new` with the characters of `own`, whose plain form is `plain`, where unchanged.
 
-    None if what changed has a character that could be the plain form of another.
+    None if the changed part has a character that could be the plain form of another.
     """
     if plain.translate(_ALL) != own.translate(_ALL):
         plain = own = ""

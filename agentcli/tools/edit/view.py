@@ -1,6 +1,6 @@
-"""A text with all its line ends as newlines, and the way back to the characters it was made from.
+"""A text with all line endings as newlines, and the mapping back to the original characters.
 
-Matching happens in the view, splicing in the raw text: what is not spliced keeps its line ends.
+Matching uses the view, splicing the raw text: what is not spliced keeps its line endings.
 """
 
 import re
@@ -19,10 +19,10 @@ _INDENT = re.compile(rf"\n([{BLANK}]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What occurs in a file, and so may be meant where a model writes it."""
+    """The indents and characters of a file, which a model may mean where it writes them."""
 
     indents: frozenset[str]
-    """Of lines that have one, blank ones included."""
+    """The indents of all indented lines, blank ones included."""
     typography: frozenset[str]
 
 
@@ -33,7 +33,7 @@ class LfView:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Without their newlines. What follows a final newline is not a line."""
+        """The lines without their newlines. The text after a final newline is not a line."""
         lines = self.text.split("\n")
         return lines[:-1] if lines[-1] == "" else lines
 
@@ -45,20 +45,20 @@ class LfView:
         )
 
     def line_at(self, position: int) -> int:
-        """Counted from 1."""
+        """Return the number of the line at a position, counted from 1."""
         return self.text.count("\n", 0, position) + 1
 
     def start_of_line(self, index: int) -> int:
-        """Where the line at this index, counted from 0, begins; the end for one past the last."""
+        """Return where the line at this index, counted from 0, begins; the end if past the last."""
         return min(sum(map(len, self.lines[:index])) + index, len(self.text))
 
     def raw_part(self, start: int, end: int) -> str:
         return self.raw[self._raw(start) : self._raw(end)]
 
     def splice(self, start: int, end: int, text: str) -> Splice:
-        """Positions of the view, and text of the view, as a splice of the raw text.
+        """Turn positions and text of the view into a splice of the raw text.
 
-        New lines take the ending of what they replace, else the ending most of the file has.
+        New lines take the ending of what they replace, or else the most common ending of the file.
         """
         ended = "".join(self._apply_endings(self.raw_part(start, end), text))
         return Splice(start=self._raw(start), end=self._raw(end), text=ended)
@@ -81,7 +81,7 @@ class LfView:
 
     @cached_property
     def _crlf(self) -> list[int]:
-        """Where in the view a newline stands that is two characters in the raw text."""
+        """The positions in the view of newlines that are two characters in the raw text."""
         positions: list[int] = []
         position = self.raw.find("\r\n")
         while position >= 0:
@@ -98,7 +98,7 @@ def is_mixed(text: str) -> bool:
 
 
 def _line_by_line(replaced: str, text: str) -> Iterator[str]:
-    """Where both endings occur, a line keeps its own, and one that replaces another takes its."""
+    """Apply mixed endings: a line keeps its own, and one that replaces another takes that one's."""
     raw_lines, new_lines = split_lines(replaced), split_lines(text)
     fallback = majority_ending(replaced)
     reached = 0

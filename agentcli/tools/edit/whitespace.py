@@ -1,7 +1,7 @@
 """Whitespace at both ends of a line, and how a model's differs from a file's.
 
-Indentation drifts by a constant prefix more or less, or by tabs for spaces; at the end whitespace
-is added or lost. A map returns None for what it cannot tell.
+Indentation drifts by a constant prefix more or less, or by tabs for spaces. At the end of a line,
+whitespace is added or lost. A map returns None if it cannot decide.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,9 +26,9 @@ def get_trail(line: str) -> str:
 
 
 def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> Iterator[IndentMap]:
-    """Every map that turns the first of each pair, a model's indentation, into the file's.
+    """Yield every map that turns the first of each pair, a model's indent, into the file's.
 
-    `indents` are all that occur in the file.
+    `indents` are all indents that occur in the file.
     """
     different = next((pair for pair in pairs if pair[0] != pair[1]), None)
     if different is None:
@@ -41,9 +41,9 @@ def indent_maps(pairs: Sequence[tuple[str, str]], indents: Collection[str]) -> I
 
 
 def _plausible(candidate: IndentMap, indents: Collection[str], indent: str) -> str | None:
-    """What a map that one depth shows says of another.
+    """Apply a map that only one depth confirms to another depth.
 
-    Not where the file has no such indentation, but has the one that it would be made from.
+    Return None if the file does not have the resulting indent, but does have the original one.
     """
     mapped = candidate(indent)
     is_mixed = "\t" in indent and " " in indent
@@ -67,10 +67,10 @@ def _shifts(drifted: str, own: str, indents: Collection[str]) -> Iterator[Indent
 
 
 def _scaling(drifted: str, own: str, indents: Collection[str]) -> Callable[[str], bool]:
-    """Whether an indentation may as well be one of another width, the file's being 2 or not.
+    """Return a test: an indent may be of another width, rather than shifted.
 
-    A shift and a width of twice or half the file's are the same at one depth alone. Where the file
-    is nowhere as deep as the other width would make it, it was the shift.
+    At a single depth, a shift looks the same as a width of twice or half the file's. If the file
+    has no indent as deep as the other width would give, it was a shift.
     """
     may_be = own == 2 * drifted if "  " not in indents else drifted == 2 * own
 
@@ -84,7 +84,7 @@ def _scaling(drifted: str, own: str, indents: Collection[str]) -> Callable[[str]
 
 
 def _tab_maps(seen: Collection[str], indents: Collection[str]) -> Iterator[IndentMap]:
-    """Only for a file that keeps to one of the two: in another they may stand for themselves."""
+    """Yield maps only for a file with tabs or spaces alone; with both, each may be meant."""
     for width in TAB_WIDTHS:
         if not any("\t" in indent for indent in indents):
             yield partial(_expand_tabs, width)
@@ -97,7 +97,7 @@ def _expand_tabs(width: int, indent: str) -> str:
 
 
 def _restore_tabs(width: int, seen: Collection[str], indent: str) -> str | None:
-    # Two or three spaces may also align a line: they are tabs for sure only where they were.
+    # Two or three spaces may also align a line: they are certainly tabs only where seen as such.
     if "\t" in indent or (width < 4 and indent not in seen):
         return None
     tabs, spaces = divmod(len(indent), width)
@@ -105,7 +105,7 @@ def _restore_tabs(width: int, seen: Collection[str], indent: str) -> str | None:
 
 
 def is_kind_of_indent(indent: str, indents: Collection[str]) -> bool:
-    """Whether the file indents that way: with spaces, with tabs, with such spaces around tabs."""
+    """Return whether the file indents that way: spaces, tabs, or these spaces around tabs."""
     return not indent or _kind(indent) in {_kind(each) for each in indents if each}
 
 
@@ -115,7 +115,7 @@ def _kind(indent: str) -> tuple[str, str] | None:
 
 
 def trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | None]:
-    """From what a model's lines end with to what the file's do.
+    """Return a map from the trailing whitespace of a model's lines to that of the file's.
 
     The map takes the end of a line, and that of the file's line it replaces, if any.
     """
@@ -127,7 +127,7 @@ def trail_map(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], str | No
             return trail
         if all(own == "" for _, own in different):
             return "" if trail == "" or trail in drifts else None
-        # It was lost. Was it lost, too, in a line that replaces one that has some?
+        # The model dropped it. It may also have dropped it in a line that replaces one with some.
         return "" if drifts == {""} and trail == "" and replaced == "" else None
 
     return meant

@@ -1,7 +1,7 @@
-"""Where in a text the hunks of a patch belong, and what to replace there.
+"""Locating the hunks of a patch in a text, and the resulting splices.
 
-Certainty is the rule: a hunk belongs where its old lines are, but for whitespace at line ends, and
-where they are only once. Headings tell places apart. Lines that are kept stay the file's own.
+The location must be certain: a hunk belongs where its old lines are, whitespace at line ends aside,
+and they must be there only once. Headings tell locations apart. Kept lines stay the file's own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ SHOWN_LINE_NUMBERS = 10
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Lines [start, end), counted from 0."""
+    """The lines from `start` up to but not including `end`, counted from 0."""
 
     start: int
     end: int
 
 
 def locate_hunks(view: LfView, hunks: Sequence[Hunk], *, path: str) -> tuple[Splice, ...]:
-    """ToolError, which says why, where it is not certain what is meant."""
+    """Locate all hunks; raise ToolError with the reason if it is not certain what is meant."""
     splices: list[Splice] = []
     reached = 0
     for hunk in hunks:
@@ -47,7 +47,7 @@ def _count_kept_end(hunk: Hunk) -> int:
 
 
 class _HunkSearch:
-    """The one place of a hunk among the lines of a file, from where the last one ended."""
+    """The search for the one location of a hunk, from the end of the hunk before it."""
 
     def __init__(self, lines: Sequence[str], hunk: Hunk, *, reached: int, path: str) -> None:
         self._lines = lines
@@ -70,7 +70,7 @@ class _HunkSearch:
         raise self._ambiguous(found) if found else self._missing()
 
     def _locate_addition(self) -> int:
-        """Lines alone that are added say where only if the file has no others, or at its end."""
+        """Locate a hunk with only added lines: in an empty file, or at the end if it says so."""
         if self._hunk.at_end or not self._lines:
             return len(self._lines)
         raise self._refusal(
@@ -78,7 +78,7 @@ class _HunkSearch:
         )
 
     def _find_headed(self, span: _Span) -> list[_Span]:
-        """What lies under the headings: all of it, where there are none."""
+        """Return the spans below the headings, or the whole span if there are none."""
         spans = [span]
         for heading in self._hunk.headings:
             spans = [
@@ -95,7 +95,7 @@ class _HunkSearch:
         return spans
 
     def _block(self, index: int) -> _Span:
-        """A line and all that is indented below it."""
+        """Return a line and everything indented below it."""
         indent = len(get_indent(self._lines[index]))
         end = index + 1
         while end < len(self._lines) and (
@@ -105,7 +105,7 @@ class _HunkSearch:
         return _Span(index, end)
 
     def _hits(self, spans: Sequence[_Span]) -> list[int]:
-        """Exact ones; without any, those that differ in whitespace at line ends alone."""
+        """Return exact matches, or else those that differ only in trailing whitespace."""
         exact = self._hits_among(self._lines, self._hunk.old, spans)
         if exact:
             return exact
@@ -156,7 +156,7 @@ class _HunkSearch:
 
 def _positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iterator[int]:
     start = span.start
-    with suppress(ValueError):  # how `index` says that there is none
+    with suppress(ValueError):  # `index` raises it if there are no more
         while True:
             start = lines.index(wanted[0], start, span.end)
             if start + len(wanted) <= span.end and lines[start : start + len(wanted)] == wanted:
@@ -165,7 +165,7 @@ def _positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iter
 
 
 def _splices(view: LfView, hunk: Hunk, first: int) -> Iterator[Splice]:
-    """One for each run of lines that are removed or added."""
+    """Yield one splice for each run of removed or added lines."""
     at = start = first
     added: list[str] = []
     for mark, text in (*hunk.lines, (KEPT, "")):
@@ -185,7 +185,7 @@ def _splice(view: LfView, start: int, end: int, added: Sequence[str]) -> Splice:
     text = "".join(f"{line}\n" for line in added)
     is_last = end == len(view.lines) and view.text[-1:] not in ("", "\n")
     if is_last and added:
-        # The file's last line has no newline, and whichever is the last has none afterwards.
+        # The file has no final newline, and must not get one.
         text = text[:-1] if end > start else f"\n{text[:-1]}"
     return view.splice(begin, past, text)
 

@@ -1,7 +1,7 @@
-"""The text of a patch as the changes it asks for, file by file.
+"""The parser of patches: from text to the changes of each file.
 
-`patch_grammar.lark` says the same for models that can be held to it. What was not held to it is
-taken only where a single thing can be meant; the rest is refused by its line.
+`patch_grammar.lark` defines the same for models that can be held to a grammar. Text that was not
+held to it is accepted only if its meaning is clear. The rest is refused, with its line.
 """
 
 import re
@@ -27,7 +27,7 @@ SHOWN_CHARS = 80
 
 _FILES = (ADD, DELETE, UPDATE)
 _NUMBERED = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
-"""How other kinds of patches head a hunk. The numbers say nothing that is relied on."""
+"""The hunk header of other patch formats; its numbers are ignored."""
 
 
 class PatchLine(NamedTuple):
@@ -38,12 +38,12 @@ class PatchLine(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hunk:
     headings: tuple[str, ...]
-    """Lines of the file that lead to the place, from the outside in."""
+    """Lines of the file that lead to the location, from the outside in."""
     lines: tuple[PatchLine, ...]
     at_end: bool
-    """The file ends with what it describes."""
+    """True if the hunk describes the end of the file."""
     number: int
-    """The line of the patch it begins at."""
+    """The line of the patch where the hunk begins."""
 
     @property
     def old(self) -> list[str]:
@@ -85,7 +85,7 @@ class _Row(NamedTuple):
 
 
 def parse_patch(text: str) -> tuple[FileChange, ...]:
-    """ToolError, by the line that is wrong."""
+    """Parse a patch; raise ToolError that names the wrong line."""
     numbered = enumerate(to_lf(text).split("\n"), start=1)
     rows = _trim([_Row(number, line) for number, line in numbered])
     if not rows:
@@ -100,13 +100,13 @@ def parse_patch(text: str) -> tuple[FileChange, ...]:
 
 
 def _trim(rows: Sequence[_Row]) -> Sequence[_Row]:
-    """Without the blank lines at both ends."""
+    """Return the rows without blank ones at both ends."""
     filled = [index for index, row in enumerate(rows) if row.text.strip()]
     return rows[filled[0] : filled[-1] + 1] if filled else []
 
 
 def _sections(rows: Sequence[_Row]) -> list[list[_Row]]:
-    """One for each file, which its first row names."""
+    """Split the rows by file; the first row of each section names the file."""
     sections: list[list[_Row]] = []
     for row in rows:
         if row.text.startswith(_FILES):
@@ -138,7 +138,7 @@ def _change(section: Sequence[_Row]) -> FileChange:
 
 
 def _trim_end(rows: Sequence[_Row]) -> Sequence[_Row]:
-    """Without the blank lines that only keep the next file apart."""
+    """Return the rows without trailing blank ones, which only separate files."""
     last = len(rows)
     while last and not rows[last - 1].text:
         last -= 1
@@ -178,7 +178,7 @@ def _hunks(rows: Iterable[_Row]) -> tuple[Hunk, ...]:
 
 
 def _groups(rows: Iterable[_Row]) -> list[list[_Row]]:
-    """A hunk is over where a heading follows a line, and after the mark of the file's end."""
+    """Split rows into hunks: one ends before a heading, or after the end-of-file marker."""
     groups: list[list[_Row]] = []
     is_open = False
     for row in rows:
@@ -197,7 +197,7 @@ def _heading(row: _Row) -> str:
 
 def _line(row: _Row) -> PatchLine:
     if not row.text:
-        return PatchLine(KEPT, "")  # a blank line of the file, without the blank that marks it
+        return PatchLine(KEPT, "")  # a blank line of the file, without the space that marks it
     if row.text[0] not in (KEPT, REMOVED, ADDED):
         raise _wrong(row, 'Every line of a hunk begins with " ", "-" or "+"')
     return PatchLine(row.text[0], row.text[1:])

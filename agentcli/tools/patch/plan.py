@@ -1,4 +1,4 @@
-"""What a patch would do to the files, worked out in full before the first of them is touched."""
+"""The plan of a patch: every file change, worked out before the first file is touched."""
 
 import os
 import stat
@@ -21,33 +21,33 @@ from agentcli.types.errors import ToolError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchStep:
-    """One file that comes, changes or goes."""
+    """One file that is created, changed or deleted."""
 
     path: WorkspacePath
     before: bytes | None
-    """None: it is created."""
+    """The content before; None if the file is created."""
     after: bytes | None
-    """None: it is deleted."""
+    """The content after; None if the file is deleted."""
     mode: int | None = None
-    """Its permissions, where it is created in the place of another or put back."""
+    """The permissions of a file that is moved or restored."""
     source: WorkspacePath | None = None
-    """The file whose text it takes over; None: all of it is new."""
+    """The file whose text it takes over; None if all of it is new."""
     splices: tuple[Splice, ...] = ()
-    """How that text was changed."""
+    """The changes to that text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChange:
-    """One change of the patch, with what to tell of it."""
+    """One change of the patch, with its description for the model."""
 
     steps: tuple[PatchStep, ...]
     comparison: Comparison
     done: str
-    """A clause: "edited src/a.py (+1 -1)"."""
+    """A clause such as "edited src/a.py (+1 -1)"."""
 
 
 def plan_change(change: FileChange, workspace: Workspace, hidden: HiddenValues) -> PlannedChange:
-    """ToolError, which says why, where it cannot be done."""
+    """Plan one change; raise ToolError with the reason if it is impossible."""
     place = workspace.locate(change.path)
     workspace.require_writable(place)
     match change:
@@ -125,7 +125,7 @@ def _plan_move(
 def _apply_hunks(
     change: Update, path: WorkspacePath, workspace: Workspace, hidden: HiddenValues
 ) -> tuple[bytes, bytes, Comparison, tuple[Splice, ...]]:
-    """The bytes before and after, and what was done to the text."""
+    """Return the bytes before and after, and the changes to the text."""
     file = load_text(workspace, path)
     restore = partial(hidden.restore, current=file.text, path=path.given)
     hunks = [_restore_hunk(hunk, restore) for hunk in change.hunks]
@@ -152,13 +152,13 @@ def _require_free(path: WorkspacePath, otherwise: str) -> None:
 
 
 def _require_no_link(path: str, place: WorkspacePath, workspace: Workspace) -> None:
-    """What goes is the file that is named, never one that it leads to."""
+    """Raise ToolError for a link: only the named file is removed, never its target."""
     if Path(workspace.root, path).is_symlink():
         raise ToolError(f"{place.given} is a symbolic link. Name {place.relative} itself.")
 
 
 def _read(path: WorkspacePath, workspace: Workspace) -> tuple[bytes, int]:
-    """All of a file, text or not, and its permissions."""
+    """Return the content of a file, text or not, and its permissions."""
     with os.fdopen(workspace.open_file(path), "rb") as file:
         data = file.read(LIMIT_BYTES + 1)
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -167,11 +167,11 @@ def _read(path: WorkspacePath, workspace: Workspace) -> tuple[bytes, int]:
     return data, mode
 
 
-# The steps of a patch carried out: all of them, or none.
+# Applying the steps of a patch: all of them, or none.
 
 
 def apply_patch_steps(steps: Sequence[PatchStep], workspace: Workspace) -> tuple[str, ...]:
-    """What a person may want to know about the files beside their text."""
+    """Apply all steps or none; return notes for the user on the files, apart from their text."""
     done: list[PatchStep] = []
     made: list[Path] = []
     notes: list[str] = []
@@ -183,7 +183,7 @@ def apply_patch_steps(steps: Sequence[PatchStep], workspace: Workspace) -> tuple
     except BaseException as error:
         left = _roll_back(done, workspace)
         for folder in reversed(made):
-            with suppress(OSError):  # something is in it that is not ours
+            with suppress(OSError):  # it contains something that is not ours
                 folder.rmdir()
         if left:
             names = ", ".join(step.path.given for step in left)

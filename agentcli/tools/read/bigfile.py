@@ -1,6 +1,6 @@
-"""Lines of a file too large for memory: only the way to them is read, and a bounded one.
+"""Lines of a file too large for memory: only a bounded part of it is read.
 
-Counted from the end, lines are numbered from the end, as the number of all lines is not known.
+Lines counted from the end have numbers from the end, as the total number is not known.
 """
 
 import codecs
@@ -21,7 +21,7 @@ _ONE_BYTE = Encoding(codec="windows-1252")
 
 
 def read_big_excerpt(file: BinaryIO, *, size_bytes: int, offset: int, limit: int) -> FileExcerpt:
-    """NotText for a binary one; ToolError when the lines are not there, or too far."""
+    """Read an excerpt; raise NotText if binary, ToolError if the lines are absent or too far."""
     encoding = sniff(file.read(SNIFFED_BYTES))
     if not encoding.codec.startswith("utf"):
         encoding = _ONE_BYTE
@@ -35,7 +35,7 @@ def read_big_excerpt(file: BinaryIO, *, size_bytes: int, offset: int, limit: int
 
 
 def _fallback_encoding(encoding: Encoding) -> Encoding:
-    """When a file only began like it."""
+    """Return the encoding to use if only the beginning of the file fits the first one."""
     if encoding.codec != "utf-8":
         raise NotText(f"it begins like {encoding.codec} but is not")
     return _ONE_BYTE
@@ -75,14 +75,14 @@ def _texts(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
 
 
 class _LineCollector:
-    """Lines from one on, until there are enough; of a long line only its beginning is held."""
+    """Collects lines from a given one on; of a long line only the beginning is kept."""
 
     def __init__(self, first: int, limit: int) -> None:
         self.lines: list[str] = []
         self.number = 1
-        """Of the line that comes next."""
+        """The number of the next line."""
         self.is_full = False
-        """There is more than was wanted."""
+        """True if the file has more than was wanted."""
         self._first = first
         self._limit = limit
         self._begun = ""
@@ -153,7 +153,7 @@ def _from_end(
 
 
 def _tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str], Encoding]:
-    """The whole lines after a position. It may lie within a character, whose line is left out."""
+    """Return the whole lines after a position; a line cut by the position is left out."""
     newline = b"\n" if encoding is _ONE_BYTE else "\n".encode(encoding.codec)
     start -= (start - len(encoding.bom)) % len(newline)
     file.seek(start)
@@ -172,7 +172,7 @@ def _tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[str],
 
 
 def _find_aligned(data: bytes, newline: bytes) -> int:
-    """Where the first newline begins a character; below zero: nowhere."""
+    """Return the position of the first newline aligned to a character, or a negative number."""
     found = data.find(newline)
     while found % len(newline) and found >= 0:
         found = data.find(newline, found + 1)

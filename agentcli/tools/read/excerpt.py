@@ -1,6 +1,6 @@
-"""A stretch of lines of a file, as much of it read as is needed to know them.
+"""An excerpt of the lines of a file.
 
-A file within the limit is read as a whole: its lines are counted, its bytes are known.
+A file within the size limit is read whole, so its line count and its hash are known.
 """
 
 from bisect import bisect_left
@@ -18,22 +18,22 @@ PART_CHARS = 4096
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileExcerpt:
     lines: list[str]
-    """Without newlines, and cut where they are very long."""
+    """The lines without newlines, shortened if they are very long."""
     first: int
-    """The number of the first; below zero: counted from the end."""
+    """The number of the first line; below zero if counted from the end."""
     total: int | None
-    """How many lines the file has, where that is known."""
+    """The number of lines in the file, or None if it is not known."""
     has_more: bool
     encoding: Encoding
     ending: str = ""
-    """What lines end with, where it is not a newline."""
+    """The line ending, if it is not a plain newline."""
     has_final_newline: bool = True
     cut: frozenset[int] = frozenset()
-    """Which of the lines are cut, counted from 0; not told of a file that is too large."""
+    """The indices of the shortened lines, counted from 0; empty for a file that is too large."""
 
 
 def read_excerpt(data: bytes, *, offset: int, limit: int) -> FileExcerpt:
-    """From all of a file. NotText for a binary one; ToolError when the lines are not there."""
+    """Read from a whole file; raise NotText if it is binary, ToolError if the lines are absent."""
     text, encoding = decode(data)
     has_final_newline = not text or text.endswith("\n")
     newlines = [*accumulate(text.count("\n", *part) for part in _parts(text))]
@@ -60,7 +60,9 @@ def _parts(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _lines(text: str, newlines: Sequence[int], *, start: int, count: int) -> list[str]:
-    """`newlines`: up to the end of each part. Only the parts that hold these lines are split."""
+    """Return lines by splitting only the parts of the text that hold them.
+
+    `newlines` are the cumulative counts at the end of each part."""
     first = bisect_left(newlines, start)
     last = bisect_left(newlines, start + count)
     skipped = start - (newlines[first - 1] if first else 0)
@@ -69,7 +71,7 @@ def _lines(text: str, newlines: Sequence[int], *, start: int, count: int) -> lis
 
 
 def first_index(offset: int, total: int) -> int:
-    """Of what an offset means, counted from 0. It may be past the end."""
+    """Return the index, counted from 0, that an offset means; it may be past the end."""
     return max(offset, 1) - 1 if offset >= 0 else max(total + offset, 0)
 
 
@@ -79,7 +81,7 @@ def past_end_error(total: int, offset: int) -> ToolError:
 
 
 def shorten_line(line: str, *, length: int | None = None, about: str = "") -> str:
-    """Where only its beginning is known, `length` is how long the line is, or `about` so long."""
+    """Shorten a long line; `length` and `about` give its size if only its beginning is known."""
     length = len(line) if length is None else length
     if length <= LINE_CHARS:
         return line
@@ -93,7 +95,7 @@ def _ending(text: str) -> str:
     return "CRLF" if crlf == text.count("\n") else "mixed CRLF and LF"
 
 
-# What a binary file is by its first bytes, in words.
+# The kind of a binary file, by its first bytes.
 
 
 _BINARIES = (

@@ -1,7 +1,7 @@
 """Globs, read the way ripgrep reads them, as regular expressions over paths with `/`.
 
-`*` and `?` stay within a component, `**` as a whole component crosses them, `[a-z]` and `[!a]` are
-classes, `{a,b}` alternatives, and a backslash takes the next character as it is.
+`*` and `?` stay within a component; `**` as a whole component crosses them. `[a-z]` and `[!a]` are
+classes, `{a,b}` alternatives, and a backslash takes the next character literally.
 """
 
 import re
@@ -18,11 +18,11 @@ _NARROW = re.compile(r"(\\.)|\[[!^]?+\]?+[^\]]*\]|[*?]+", re.DOTALL)
 
 
 class GlobError(ValueError):
-    """A glob that means nothing. The message is the end of a sentence."""
+    """An invalid glob. The message is the end of a sentence."""
 
 
 def expand_braces(glob: str) -> list[str]:
-    """The globs without braces that one with braces stands for."""
+    """Return the globs without braces that a glob with braces stands for."""
     done: list[str] = []
     todo = [glob]
     while todo:
@@ -41,7 +41,7 @@ def expand_braces(glob: str) -> list[str]:
 
 
 def _first_group(glob: str) -> tuple[int, list[int], int] | None:
-    """Where the first outermost group opens, its commas, and where it closes."""
+    """Return where the first outermost group opens, its commas, and where it closes."""
     opened: list[int] = []
     commas: list[int] = []
     for token in _ALTERNATIVES.finditer(glob):
@@ -66,27 +66,27 @@ def is_literal(component: str) -> bool:
 
 
 def find_literal_part(component: str) -> str:
-    """The longest text without wildcards that every match contains."""
+    """Return the longest text without wildcards that every match contains."""
     runs = [""] if re.search(r"[?\[\\]", component) else component.split("*")
     return max(runs, key=len)
 
 
 def widen_glob(component: str) -> str:
-    """A glob for file names that matches all that `component` does, in terms of `*` alone.
+    """Return a glob for file names that matches all that `component` does, using only `*`.
 
-    ripgrep compares names byte by byte, so `?` and classes there miss characters beyond ASCII.
+    ripgrep compares names byte by byte, so its `?` and classes miss characters beyond ASCII.
     """
     return re.sub(r"\*+", "*", _NARROW.sub(lambda token: token[1] or "*", component))
 
 
 @lru_cache(maxsize=10_000)
 def compile_glob(glob: str) -> re.Pattern[bytes]:
-    """Matches whole paths as bytes, byte by byte, as ripgrep does."""
+    """Compile a glob that matches whole paths byte by byte, as ripgrep does."""
     return re.compile(translate_glob(glob).encode(), re.DOTALL)
 
 
 def translate_glob(glob: str) -> str:
-    """The regular expression of a glob without braces; it must match the whole path."""
+    """Return the regular expression of a glob without braces; it must match the whole path."""
     *parents, last = glob.split("/")
     written = ["(?:.*/)?" if part == "**" else _component(part) + "/" for part in parents]
     return "".join([*written, ".*" if last == "**" else _component(last)])
@@ -106,14 +106,14 @@ def _component(glob: str) -> str:
     if not rest:
         return first
     *middle, last = rest
-    # What stands between two stars may be taken where it first occurs, for good. Without that
+    # The text between two stars may be matched at its first occurrence for good. Without that,
     # a glob with many stars, perhaps from somebody else's .gitignore, could take for ever.
     taken = "".join(f"(?>[^/]*?{segment})" for segment in middle)
     return f"{first}{taken}[^/]*{last}"
 
 
 def _piece(glob: str, position: int) -> tuple[str, int]:
-    """What the next element of a component means, and where the one after it begins."""
+    """Return the meaning of the next element of a component, and where the one after begins."""
     match glob[position]:
         case "?":
             return "[^/]", position + 1

@@ -1,8 +1,8 @@
-"""The rules of .gitignore and its kin: which paths a search leaves out.
+"""The rules of .gitignore and similar files: the paths that a search leaves out.
 
-Lines are read as ripgrep reads them. A rule is kept as the components of its glob, relative to the
-directory it applies in, so that it can be carried down into a directory below: `/src/*.log` means
-`/*.log` for what is in src.
+Lines are read as ripgrep reads them. A rule is stored as the components of its glob, relative to
+its directory. So it can be carried down into a directory below: `/src/*.log` means `/*.log` for the
+files in src.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from agentcli.tools.search import globs
 
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
-"""What a directory may hold. A later kind has the last word over an earlier one."""
+"""The ignore files of a directory; a later kind overrides an earlier one."""
 
 SIZE_LIMIT_BYTES = 250_000
 
@@ -27,10 +27,10 @@ _EXCLUDES_FILE = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
 class IgnoreRule:
     components: tuple[str, ...]
     keeps: bool
-    """A `!` rule: what it matches is not left out."""
+    """True for a `!` rule: the paths that it matches are not left out."""
     directories_only: bool
     needed: bytes
-    """What a path must contain to match; it spares most paths the regular expression."""
+    """A text that a matching path must contain; it avoids the regular expression for most paths."""
 
     @property
     def line(self) -> str:
@@ -44,7 +44,7 @@ class IgnoreRule:
         return globs.compile_glob("/".join(self.components)).fullmatch(path) is not None
 
     def within(self, name: bytes) -> Iterable["IgnoreRule"]:
-        """What is left of the rule for the paths inside the directory `name`."""
+        """Yield what remains of the rule for the paths inside the directory `name`."""
         head, *rest = self.components
         if head == "**":
             yield self
@@ -55,7 +55,7 @@ class IgnoreRule:
 
 
 def judge_path(rules: Sequence[IgnoreRule], path: bytes, *, is_dir: bool) -> bool | None:
-    """Whether the last rule that matches leaves the path out; None where none matches."""
+    """Return whether the last matching rule leaves the path out; None if none matches."""
     for rule in reversed(rules):
         if rule.matches(path, is_dir=is_dir):
             return not rule.keeps
@@ -63,7 +63,7 @@ def judge_path(rules: Sequence[IgnoreRule], path: bytes, *, is_dir: bool) -> boo
 
 
 def parse_rules(line: str) -> tuple[IgnoreRule, ...]:
-    """A line's rules: none for a comment or a glob that means nothing, several for braces."""
+    """Return the rules of a line: none for a comment or an invalid glob, several for braces."""
     if line.startswith("#"):
         return ()
     text = line if line.endswith("\\ ") else line.rstrip()
@@ -89,15 +89,15 @@ def _rule(glob: str, *, anchored: bool, keeps: bool, directories_only: bool) -> 
     if not anchored and len(components) == 1 and glob != "**":
         components = ["**", glob]
     if len(components) > 1 and components[-1] == "**":
-        components.append("*")  # all that is in the directory, but not the directory
-    globs.translate_glob("/".join(components))  # raises for what is no glob
+        components.append("*")  # everything in the directory, but not the directory itself
+    globs.translate_glob("/".join(components))  # raises for an invalid glob
     return IgnoreRule(
         tuple(components), keeps, directories_only, globs.find_literal_part(components[-1]).encode()
     )
 
 
 def read_rules(path: Path) -> tuple[IgnoreRule, ...]:
-    """The rules in a file, up to a line that is not UTF-8; none if there is no such file."""
+    """Return the rules in a file, up to a line that is not UTF-8; none if there is no such file."""
     rules: list[IgnoreRule] = []
     for line in _read(path).split(b"\n"):
         try:
@@ -108,7 +108,7 @@ def read_rules(path: Path) -> tuple[IgnoreRule, ...]:
 
 
 def read_git_excludes(directory: Path) -> tuple[IgnoreRule, ...]:
-    """The rules in the `info/exclude` of a repository, also where `directory` is a worktree."""
+    """Return the rules in `info/exclude` of a repository, also if `directory` is a worktree."""
     git = directory / ".git"
     pointer = _first_line(git)
     if pointer.startswith(_GITDIR):
@@ -118,7 +118,7 @@ def read_git_excludes(directory: Path) -> tuple[IgnoreRule, ...]:
 
 
 def _is_there(path: Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - Path's raises where it may not look
+    return os.path.exists(path)  # noqa: PTH110 - the method of Path raises if it may not look
 
 
 def _first_line(path: Path) -> str:
@@ -126,7 +126,7 @@ def _first_line(path: Path) -> str:
 
 
 def _read(path: Path) -> bytes:
-    """A file that should be small; nothing of one that cannot be read or is a pipe."""
+    """Read a small file; return nothing if it cannot be read or is not a regular file."""
     try:
         if not path.is_file():
             return b""
@@ -138,19 +138,19 @@ def _read(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InheritedRules:
-    """What the directories above one say about it."""
+    """The rules of the directories above a directory."""
 
     ignored: bool
-    """One of them leaves it out."""
+    """True if one of them leaves the directory out."""
     rules: tuple[IgnoreRule, ...]
-    """What they say about the paths in it, the least important first."""
+    """The rules for the paths in it, the least important first."""
 
 
 def inherit_rules(directory: Path, *, workspace: Path) -> InheritedRules:
-    """Follows the rules from the top of the file system down to `directory`.
+    """Follow the rules from the root of the file system down to `directory`.
 
-    Rules of git do not reach into another repository, and rules from outside the workspace that
-    would leave out the whole workspace do not count.
+    Git rules do not reach into another repository. Rules from outside the workspace that would
+    leave out the whole workspace do not count.
     """
     by_git: list[IgnoreRule] = []
     by_hand: list[IgnoreRule] = []
@@ -174,7 +174,7 @@ def inherit_rules(directory: Path, *, workspace: Path) -> InheritedRules:
 
 
 def read_global_rules(home: Path, config: Path) -> tuple[IgnoreRule, ...]:
-    """The rules a person has set for all repositories: `core.excludesFile` of git."""
+    """Return the user's rules for all repositories: `core.excludesFile` of git."""
     for settings in (home / ".gitconfig", config / "git" / "config"):
         found = _EXCLUDES_FILE.search(os.fsdecode(_read(settings)))
         if found:

@@ -1,10 +1,9 @@
-r"""The regular expressions of grep, and what a ripgrep of any version is given for one.
+r"""The regular expressions of grep, rewritten for any version of ripgrep.
 
-The dialect is Rust's: no look-around, no backreferences. What models write out of habit and only
-newer versions or other engines know is accepted: `\"`, `(?<name>…)`, `\<word\>`, a `{` that counts
-nothing. The end of a line means the same in files with CRLF: `$` also stands before `\r\n`, and
-`\n` is either ending. A pattern that names the end of a line, or says `(?s)` or `[\s\S]`, matches
-across lines.
+The dialect is Rust's: no look-around, no backreferences. Habits of models that only newer versions
+or other engines support are accepted: `\"`, `(?<name>…)`, `\<word\>`, a `{` that counts nothing.
+Line endings mean the same in files with CRLF: `$` also matches before `\r\n`, and `\n` matches
+either ending. A pattern that names a line ending, or has `(?s)` or `[\s\S]`, matches across lines.
 """
 
 import re
@@ -15,7 +14,7 @@ _ONLY_REGEX = re.compile(r"\\|\.[*+?]|\w\|\w|\(\?|\[\^|\w-\w\]")
 _VERBOSE = re.compile(r"(?<!\\)\(\?[a-zA-Z]*x")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDLESS = frozenset("!\"%',/:;=@_` ")
-"""What is not special: old versions of ripgrep refuse to see it escaped."""
+"""Characters that need no escape; old versions of ripgrep reject them escaped."""
 
 _TOKEN = re.compile(
     r"""
@@ -55,7 +54,7 @@ def translate_pattern(pattern: str, *, literal: bool) -> Pattern:
 
 
 def may_be_meant_literally(pattern: str) -> bool:
-    """Whether it has special characters, but none of the things one writes only in a regex."""
+    """Return whether it has special characters, but nothing that is only written in a regex."""
     return bool(_SPECIAL.search(pattern)) and not _ONLY_REGEX.search(pattern)
 
 

@@ -1,9 +1,8 @@
-"""Finding ripgrep, and running it until there is enough.
+"""Finding ripgrep, and running it until there are enough results.
 
-A run leaves no process behind, however it ends: enough, too slow, or cancelled.
-
-ripgrep goes by paths, in which a link may be swapped for a directory while it walks. Whoever must
-not be led outside by that hands in a way to start it that confines it.
+A run leaves no process behind, however it ends: enough results, a timeout, or cancellation.
+ripgrep follows paths, where a directory may be swapped for a link while it walks. A caller that
+must not be led outside that way passes a `StartSearch` that confines it.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from agentcli.types.tools import ErrorKind
 TIME_LIMIT_S = 20.0
 HINT_TIME_LIMIT_S = 2.0
 RECORD_LIMIT_BYTES = 16_000_000
-"""Of a longer record only so much is kept: it is a match in a line of many megabytes."""
+"""The most that is kept of a record; a longer one is a match in a line of many megabytes."""
 
 _CHUNK_BYTES = 1 << 18
 _OLDEST = 13
@@ -45,7 +44,7 @@ _COMMON = (
     "--no-mmap",
     # Versions before 15 apply the rules of parent directories wrongly; `ignore` reads them instead.
     "--no-ignore-parent",
-    # A person's own rules are not where ripgrep may read; `scope` has them among its rules.
+    # The user's own rules are outside what ripgrep may read; `scope` adds them to its rules.
     "--no-ignore-global",
     "--path-separator=/",
     "--null",
@@ -53,7 +52,7 @@ _COMMON = (
 
 
 class StartSearch(Protocol):
-    """Starts a program that reads files, and nothing else."""
+    """Starts a program that only reads files."""
 
     def __call__(
         self,
@@ -65,9 +64,9 @@ class StartSearch(Protocol):
         stderr: int,
         readable: Sequence[Path],
     ) -> "subprocess.Popen[bytes]":
-        """`readable`: what it may read besides what every program needs, as far as that is held.
+        """Start it; raise OSError if it cannot be started that way.
 
-        Raises OSError where it cannot be started so."""
+        `readable` is what it may read besides what every program needs, if that is enforced."""
         ...
 
 
@@ -80,25 +79,25 @@ def start_unconfined(
     stderr: int,
     readable: Sequence[Path],
 ) -> "subprocess.Popen[bytes]":
-    """It may read all that we may."""
+    """Start it without a sandbox: it may read everything that we may."""
     return process.start(argv, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ripgrep:
-    """What searches."""
+    """The ripgrep program, and how to start it."""
 
     command: tuple[str, ...]
     start: StartSearch = start_unconfined
     time_limit_s: float = TIME_LIMIT_S
 
     def for_a_hint(self) -> "Ripgrep":
-        """The same, for a question that is not worth a long wait."""
+        """Return the same with a short time limit, for a question not worth a long wait."""
         return replace(self, time_limit_s=HINT_TIME_LIMIT_S)
 
 
 PACKAGE = "ripgrep==14.1.0"
-"""What pip installs it from."""
+"""The package that pip installs it from."""
 
 
 def ripgrep_at(path: Path, start: StartSearch = start_unconfined) -> Ripgrep:
@@ -107,7 +106,7 @@ def ripgrep_at(path: Path, start: StartSearch = start_unconfined) -> Ripgrep:
 
 @cache
 def load_ripgrep(workspace: Path, start: StartSearch) -> Ripgrep:
-    """Return the ripgrep of this machine; ToolError where there is none."""
+    """Return the ripgrep of this machine; raise ToolError if there is none."""
     found = find_ripgrep(workspace, start)
     if found is None:
         raise ToolError(
@@ -118,10 +117,10 @@ def load_ripgrep(workspace: Path, start: StartSearch) -> Ripgrep:
 
 
 def find_ripgrep(workspace: Path, start: StartSearch = start_unconfined) -> Path | None:
-    """The ripgrep to use: `AGENTCLI_RG`, else from PATH, else the one installed with us.
+    """Return the ripgrep to use: `AGENTCLI_RG`, else from PATH, else the one installed with us.
 
-    A program from inside the workspace is never taken from PATH: whoever wrote the code there
-    would decide what runs.
+    A program inside the workspace is never taken from PATH: the author of the code there would
+    decide what runs.
     """
     chosen = os.environ.get("AGENTCLI_RG")
     candidates = [Path(chosen)] if chosen else []
@@ -133,7 +132,7 @@ def find_ripgrep(workspace: Path, start: StartSearch = start_unconfined) -> Path
 
 
 def _is_usable(candidate: Path, start: StartSearch) -> bool:
-    """Whether it runs here when started so, and is not too old."""
+    """Return whether it runs here when started this way, and is not too old."""
     if not (candidate.is_absolute() and os.access(candidate, os.X_OK)):
         return False
     try:
@@ -159,16 +158,16 @@ def _is_usable(candidate: Path, start: StartSearch) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnd:
-    """How a run ended."""
+    """The end of a run."""
 
     time_limit_s: float
     timed_out: bool
     failed: bool
     message: str
-    """What it said on stderr: why it failed, or what to know about its results."""
+    """Its stderr: why it failed, or a remark on its results."""
 
     def notes(self) -> Iterator[str]:
-        """What a reader of the results must know."""
+        """Yield what the model must know about the results."""
         if self.timed_out:
             yield f"stopped after {self.time_limit_s:g} s: narrow the path or glob"
         if self.message and not self.failed:
@@ -183,9 +182,9 @@ async def run_ripgrep(
     separator: bytes,
     take: Callable[[bytes], bool],
 ) -> SearchEnd:
-    """Give `take` every record that is printed, in order, until it returns False.
+    """Pass every printed record to `take`, in order, until it returns False.
 
-    `take` is called in another thread, never after this has returned.
+    `take` is called in another thread, never after this function has returned.
     """
     with _ignore_file(scope.rules) as ignoring, tempfile.TemporaryFile() as errors:
         given = [f"--ignore-file={path}" for path in ignoring]
@@ -247,7 +246,7 @@ def _follow(
 
 
 def _feed(reader: int, separator: bytes, take: Callable[[bytes], bool]) -> bool:
-    """False: `take` had enough before the end."""
+    """Pass the records to `take`; return False if it had enough before the end."""
     held = bytearray()
     while chunk := os.read(reader, _CHUNK_BYTES):
         *ended, rest = chunk.split(separator)

@@ -1,7 +1,7 @@
-"""What a search prints, as text for the model: grouped by file and bounded.
+"""The output of a search as text for the model: grouped by file and bounded.
 
-A row is cut around its match, control characters are replaced, and what is not UTF-8 shows as
-U+FFFD. Taking ends with the first match beyond the limits, which is not shown: then `more` is true.
+A row is cut around its match, control characters are replaced, and invalid UTF-8 shows as U+FFFD.
+Taking ends with the first match beyond the limits, which is not shown; `more` is true then.
 """
 
 import base64
@@ -44,7 +44,7 @@ class _File:
 
     def lines(self, context: int) -> Iterator[str]:
         yield self.path
-        # A search that was stopped may have printed the lines before a match that is not shown.
+        # A stopped search may have printed the lines before a match that is not shown.
         last = max(row.number for row in self.rows if row.matches) + context
         previous = self.rows[0].number - 1
         for row in self.rows:
@@ -126,7 +126,7 @@ class MatchRows:
         return self._files[-1]
 
     def _end_file(self, data: dict[str, Any]) -> None:
-        """A file in which a NUL turned up after the first matches is binary all the same."""
+        """Drop a file that proved binary: a NUL came after its first matches."""
         is_binary = data["binary_offset"] is not None
         if is_binary and self._files and self._files[-1].raw_path == _raw(data["path"]):
             dropped = self._files.pop()
@@ -135,7 +135,7 @@ class MatchRows:
 
 
 class FileCounts:
-    """How many lines match in each file, from `path NUL count` lines."""
+    """The number of matching lines per file, from `path NUL count` lines."""
 
     def __init__(self, scope: SearchScope, *, limit: int, with_counts: bool) -> None:
         self.more = False
@@ -167,7 +167,7 @@ class FileCounts:
 
     def take(self, record: bytes) -> bool:
         raw_path, nul, count = (self._held + record).rpartition(b"\0")
-        # The name of a file may have newlines in it.
+        # A file name may contain newlines.
         self._held = b"" if nul else self._held + record + b"\n"
         if not nul or not self._scope.admits(raw_path):
             return True
@@ -181,7 +181,7 @@ class FileCounts:
 
 
 def _message(record: bytes) -> dict[str, Any] | None:
-    """None: the record was cut within a match of many megabytes."""
+    """Parse a record; return None if it was cut within a match of many megabytes."""
     if len(record) > LONG_RECORD_BYTES:
         record = _with_one_submatch(record)
     if not record.endswith(b"}"):
@@ -194,7 +194,7 @@ def _message(record: bytes) -> dict[str, Any] | None:
 
 
 def _with_one_submatch(record: bytes) -> bytes:
-    """The same without the other matches in the line, of which there may be a million."""
+    """Return the record with only the first match in the line; there may be a million others."""
     # Inside a JSON string every quote is escaped, so these can only be the real ones.
     head, key, submatches = record.partition(b',"submatches":[')
     place = _PLACE.search(submatches)
@@ -202,7 +202,7 @@ def _with_one_submatch(record: bytes) -> bytes:
 
 
 def _raw(text: dict[str, str]) -> bytes:
-    """ripgrep gives text as text where it is UTF-8, else as base64."""
+    """Return the bytes of a text, which ripgrep gives as base64 if it is not UTF-8."""
     return text["text"].encode() if "text" in text else base64.b64decode(text["bytes"])
 
 
@@ -216,8 +216,8 @@ def _rows(data: dict[str, Any], *, is_match: bool) -> Iterator[_Row]:
 
 
 def _window(line: bytes, start: int, end: int) -> str:
-    """A line around its match, whose place is given in bytes."""
-    # A character has at most four bytes: what lies further off cannot be in the window.
+    """Return the part of a line around its match; positions are in bytes."""
+    # A character has at most four bytes: anything further away cannot be in the window.
     reach = 4 * ROW_LIMIT_CHARS + 4
     left, right = max(0, start - reach), start + reach
     text = show_controls(line[left:right].decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""What a search covers: a file or a directory, and the glob that narrows it.
+"""The scope of a search: a file or a directory, and the glob that narrows it.
 
-A glob only narrows. Given to ripgrep as `--glob` it would bring back files that ignore rules leave
-out, so ripgrep gets a filter of file names that is at least as wide, and `admits` decides.
+A glob only narrows. With `--glob`, ripgrep would bring back files that ignore rules leave out. So
+ripgrep gets a filter of file names that is at least as wide, and `admits` decides.
 """
 
 import os
@@ -25,22 +25,22 @@ _TYPE = "wanted"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchScope:
     where: str
-    """What is searched, in words."""
+    """A description of what is searched."""
     root: Path
-    """What the search must not leave."""
+    """The directory that the search must not leave."""
     cwd: Path
-    """Where the search program runs, so that its globs and rules are relative to it."""
+    """The directory in which ripgrep runs; its globs and rules are relative to it."""
     target: str
-    """What it searches there."""
+    """The path that ripgrep searches, relative to `cwd`."""
     prefix: str
-    """What makes its paths into paths for the model."""
+    """The prefix that turns its paths into paths for the model."""
     arguments: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
-    """Ignore rules of the directories above, and of the person."""
+    """Ignore rules of the directories above, and of the user."""
     wanted: re.Pattern[str] | None = None
-    """What paths below `cwd` must match; None: all."""
+    """The pattern that paths below `cwd` must match; None for all."""
     hides: Callable[[Path], bool] | None = None
-    """What must not be read; None: nothing is hidden."""
+    """Returns whether a path must not be read; None if nothing is hidden."""
 
     def admits(self, found: bytes) -> bool:
         path = _relative(found)
@@ -53,14 +53,14 @@ class SearchScope:
         return "/".join(map(printable, path.split("/")))
 
     def without_ignores(self) -> "SearchScope":
-        """The same, with ignored files and in any case."""
+        """Return the same scope with ignored files, and ignoring case."""
         wanted = self.wanted and re.compile(self.wanted.pattern, self.wanted.flags | re.IGNORECASE)
         kept = tuple(one for one in self.arguments if not one.startswith("--type"))
         return replace(self, arguments=(*kept, "--no-ignore"), rules=(), wanted=wanted)
 
 
 def is_directory(path: Path) -> bool:
-    """Also of names that no file can have, at which `Path.is_dir` raises."""
+    """Return whether it is a directory; `Path.is_dir` raises on names that no file can have."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
@@ -69,7 +69,7 @@ def _relative(found: bytes) -> str:
 
 
 def build_scope(workspace: Workspace, *, path: str, glob: str | None) -> SearchScope:
-    """Raises ToolError for what is not there, is outside, or is not a glob."""
+    """Build the scope; raise ToolError if the path is absent or outside, or the glob is invalid."""
     place = workspace.locate(path)
     found = workspace.stat(place)
     if found is None:
@@ -89,7 +89,7 @@ def build_scope(workspace: Workspace, *, path: str, glob: str | None) -> SearchS
 
 
 def _scope_file(workspace: Workspace, path: WorkspacePath) -> SearchScope:
-    """A file named outright is searched whatever it is and whatever ignores it."""
+    """Scope a file that was named directly: it is searched even if it is binary or ignored."""
     return SearchScope(
         where=path.given,
         root=path.root,
@@ -135,7 +135,7 @@ def _scope_directory(workspace: Workspace, path: WorkspacePath, glob: str | None
 
 
 def _prefix(path: WorkspacePath) -> str:
-    """How paths below a place begin: relative in the workspace, absolute elsewhere."""
+    """Return the prefix of paths below: relative in the workspace, absolute elsewhere."""
     if not path.writable:
         return f"{path.path}/"
     return "" if path.relative == "." else f"{path.relative}/"
@@ -153,9 +153,9 @@ def _exclude(glob: str) -> list[str]:
 def _narrow(
     workspace: Workspace, path: WorkspacePath, glob: str
 ) -> tuple[WorkspacePath, list[str]]:
-    """The deepest directory the glob spells out, and what the glob means in it.
+    """Return the deepest directory that the glob spells out, and the rest of the glob.
 
-    A glob with a slash is relative to the place; where that leads nowhere, to the workspace.
+    A glob with a slash is relative to `path`; if that leads nowhere, to the workspace.
     """
     if glob.startswith(f"{workspace.root}/"):
         path, glob = workspace.locate("."), glob.removeprefix(f"{workspace.root}/")
@@ -178,7 +178,7 @@ def _narrow(
 
 
 def _find_leading(wanted: list[list[str]]) -> list[str]:
-    """The leading directories that all of the globs have, without wildcards."""
+    """Return the leading directories, without wildcards, that all of the globs share."""
     shared: list[str] = []
     for names in zip(*(components[:-1] for components in wanted), strict=False):
         if len(set(names)) > 1 or not globs.is_literal(names[0]):
