@@ -13,15 +13,11 @@ from typing import TypeAlias
 from agentcli.agent.journal import Journal
 from agentcli.types.events import (
     AnswerChecked,
-    Claim,
-    ClaimsChecked,
     ContextNote,
     Emit,
     Ending,
-    Fact,
     NoteReason,
     TurnEnded,
-    TurnStarted,
     Verified,
 )
 from agentcli.types.messages import Json
@@ -94,7 +90,6 @@ ROUNDS_MAX = 5
 """The number of rounds of checks; if one fails in the last round, the turn ends."""
 
 RunCheck: TypeAlias = Callable[[str], Awaitable[Verified]]
-FindClaims: TypeAlias = Callable[[str, Sequence[Fact]], tuple[Claim, ...]]
 
 DONE = TurnEnded(ending=Ending.DONE)
 
@@ -109,15 +104,11 @@ class CompletionChecks:
         checks: Sequence[str] = (),
         run_check: RunCheck,
         form: AnswerForm | None = None,
-        find_claims: FindClaims,
-        claims_must_hold: bool = False,
     ) -> None:
         self._journal = journal
         self._checks = checks
         self._run_check = run_check
         self._form = form
-        self._find_claims = find_claims
-        self._claims_must_hold = claims_must_hold
         self._rounds = 0
         self._failing: Verified | None = None
 
@@ -135,7 +126,7 @@ class CompletionChecks:
             if problem:
                 self._journal.append(ContextNote(text=problem, why=NoteReason.SCHEMA))
                 return None
-        return await self._run_checks(self._journal.answer())
+        return await self._run_checks()
 
     async def check_after_calls(self) -> TurnEnded | None:
         """Check after calls have run, since one of them may have been the answer."""
@@ -143,7 +134,7 @@ class CompletionChecks:
             return None
         if self._form.is_failed:
             return self._build_schema_unmet()
-        return await self._run_checks("") if self._form.is_met else None
+        return await self._run_checks() if self._form.is_met else None
 
     def convert_limit_ending(self, ended: TurnEnded) -> TurnEnded:
         """Return a failed check as the ending if a limit was reached while a check fails."""
@@ -155,13 +146,13 @@ class CompletionChecks:
             hint=ended.hint or _describe_log(self._failing),
         )
 
-    async def _run_checks(self, text: str) -> TurnEnded | None:
+    async def _run_checks(self) -> TurnEnded | None:
         self._rounds += 1
         runs = [await self._run_and_record(command) for command in self._checks]
         failed = [run for run in runs if not run.passed]
         self._failing = failed[0] if failed else None
         if self._failing is None:
-            return self._check_claims(text)
+            return DONE
         if self._rounds >= ROUNDS_MAX:
             times = f"{self._rounds} times in a row"
             return TurnEnded(
@@ -178,24 +169,6 @@ class CompletionChecks:
         run = replace(await self._run_check(command), attempt=self._rounds)
         self._journal.append(run)
         return run
-
-    def _check_claims(self, text: str) -> TurnEnded:
-        claims = self._find_claims(text, self._turn_facts()) if text else ()
-        if claims:
-            self._journal.append(ClaimsChecked(claims=claims))
-        wrong = [claim for claim in claims if claim.verdict == "not_supported"]
-        if not wrong or not self._claims_must_hold:
-            return DONE
-        return TurnEnded(
-            ending=Ending.CLAIM_UNSUPPORTED,
-            message=f"the answer says {wrong[0].text!r}, but {wrong[0].evidence}",
-            hint="read the record of the session, or run without --check-claims",
-        )
-
-    def _turn_facts(self) -> Sequence[Fact]:
-        facts = self._journal.facts
-        begun = (at for at in reversed(range(len(facts))) if isinstance(facts[at], TurnStarted))
-        return facts[next(begun, 0) :]
 
     def _build_schema_unmet(self) -> TurnEnded:
         assert self._form is not None

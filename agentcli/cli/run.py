@@ -98,6 +98,8 @@ def run(
     verbose: Verbose = False,
 ) -> int:
     """Do one task and leave. The answer goes to stdout, the progress to stderr."""
+    if check_claims:
+        typer.echo("warning: --check-claims is gone; check the work itself: --verify CMD", err=True)
     from agentcli.ui.oneshot.request import (
         RunRequest,
         execute_request,
@@ -140,7 +142,6 @@ def run(
         on_deny=parse_on_deny(on_deny),
         checks=tuple(verify or ()),
         schema=schema,
-        check_claims=check_claims,
         wraps_up=wrap_up,
         patch=patch,
         last_message=last_message,

@@ -1,6 +1,5 @@
 """The requirements that a turn must meet before it may end, in a run without a user."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +12,7 @@ from agentcli.agent.toolset import Load
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.settings import Settings
 from agentcli.types.errors import SettingsError, ToolError
-from agentcli.types.events import Claim, Fact, Verified
+from agentcli.types.events import Verified
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import Command, ToolContext, ToolSpec
@@ -27,8 +26,6 @@ ANSWER_NOTE = (
     "around it.\n\n"
 )
 
-HASHED_BYTES = 64 * 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequirements:
@@ -36,7 +33,6 @@ class RunRequirements:
     """Commands that decide whether the task is done."""
     answer_schema: Json = None
     """The JSON schema of the final answer."""
-    claims_must_hold: bool = False
     on_deny: OnDeny = "fail"
     wraps_up: bool = False
 
@@ -89,8 +85,6 @@ def build_completion_checks(
         checks=requirements.checks,
         run_check=partial(_run_check, builtin_tools, workspace, timeout_s),
         form=form,
-        find_claims=partial(_find_claims, workspace),
-        claims_must_hold=requirements.claims_must_hold,
     )
 
 
@@ -126,23 +120,3 @@ async def _run_check(
         duration_s=round(ran.duration_s, 3),
         log_path=ran.log_path,
     )
-
-
-def _find_claims(workspace: Path, text: str, facts: Sequence[Fact]) -> tuple[Claim, ...]:
-    from agentcli.agent.claims import check_claims
-
-    return check_claims(text, facts, partial(_hash_file, workspace))
-
-
-def _hash_file(workspace: Path, path: str) -> str | None:
-    try:
-        file = (workspace / path).resolve()
-        if not file.is_relative_to(workspace):
-            raise ValueError(f"{path} is not in the workspace")
-        if not file.exists():
-            return None
-        if not file.is_file() or file.stat().st_size > HASHED_BYTES:
-            return ""
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except (OSError, RuntimeError) as error:
-        raise ValueError(f"{path} cannot be read") from error

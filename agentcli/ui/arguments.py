@@ -241,7 +241,7 @@ Verify = Annotated[
 ]
 CheckClaims = Annotated[
     bool,
-    typer.Option("--check-claims", help="Fail if the answer claims what the record refutes."),
+    typer.Option("--check-claims", hidden=True),
 ]
 SchemaFile = Annotated[
     Path | None,

@@ -10,8 +10,6 @@ from agentcli.types.events import (
     AnswerChecked,
     CallFinished,
     CallJudged,
-    Claim,
-    ClaimsChecked,
     Event,
     ModelReplied,
     SessionResumed,
@@ -48,7 +46,6 @@ class Tally:
     denials: list[tuple[ToolCall, Verdict]] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
     """The latest run of each check, by command."""
-    claims: tuple[Claim, ...] = ()
     warnings: list[str] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
@@ -102,7 +99,6 @@ class Tally:
             "denials": [_denial_json(call, verdict) for call, verdict in self.denials],
             "failed_tools": self.failed_tools,
             "verify": [_check_json(run) for run in self.verified.values()],
-            "claims": [_claim_json(claim) for claim in self.claims],
         }
 
     def _add_session(self, event: SessionStarted | SessionResumed) -> None:
@@ -129,8 +125,6 @@ class Tally:
                 self.verified[command] = event
             case AnswerChecked(value=value):
                 self.structured = value
-            case ClaimsChecked(claims=claims):
-                self.claims = claims
             case Warned(message=message):
                 self.warnings.append(message)
             case _:
@@ -175,13 +169,4 @@ def _check_json(run: Verified) -> dict[str, Any]:
         "attempt": run.attempt,
         "duration_ms": round(run.duration_s * 1000),
         "log": run.log_path or None,
-    }
-
-
-def _claim_json(claim: Claim) -> dict[str, str]:
-    return {
-        "text": claim.text,
-        "about": claim.about,
-        "verdict": claim.verdict,
-        "evidence": claim.evidence,
     }

@@ -340,7 +340,7 @@ class Batch:
         return kept if is_same and is_final else None
 
 
-_STREAM_KEYS = ("v", "seq", "ts", "type", "structured", "claims")
+_STREAM_KEYS = ("v", "seq", "ts", "type", "structured")
 
 
 def build_engine(name: EngineName, *, workers: int) -> BatchEngine:

@@ -12,7 +12,6 @@ from agentcli.types.errors import Exit, RunOutcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    ClaimsChecked,
     Compacted,
     ContextNote,
     Ending,
@@ -140,10 +139,6 @@ class ProgressRenderer:
                 self._say(f"warning: {show_controls(message)}")
             case FileAttached(name=name, size_bytes=size_bytes):
                 self._say(f"attached {show_controls(name)} ({size_bytes} bytes)")
-            case ClaimsChecked(claims=claims):
-                for claim in claims:
-                    if claim.verdict == "not_supported":
-                        self._say(show_controls(f"not supported: {claim.text!r}: {claim.evidence}"))
             case RetryDelta():
                 self._say(
                     f"{show_controls(event.reason)}: retrying in {event.wait_s:.1f} s, "

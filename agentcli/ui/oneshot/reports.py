@@ -36,7 +36,7 @@ class ReportFinding:
 
 CollectFindings: TypeAlias = Callable[[Tally, RunOutcome], list[ReportFinding]]
 
-_REPORTED_ELSEWHERE = (Ending.DONE, Ending.DENIED, Ending.VERIFY_FAILED, Ending.CLAIM_UNSUPPORTED)
+_REPORTED_ELSEWHERE = (Ending.DONE, Ending.DENIED, Ending.VERIFY_FAILED)
 """Endings that another finding describes better."""
 
 
@@ -44,7 +44,6 @@ def collect_run_findings(tally: Tally, outcome: RunOutcome) -> list[ReportFindin
     return [
         *_find_denials(tally),
         *_find_failed_checks(tally),
-        *_find_unsupported_claims(tally, outcome),
         *_find_failure(outcome),
         *(
             ReportFinding(rule="warning", level="warning", title="agentcli", message=message)
@@ -67,16 +66,6 @@ def _find_failed_checks(tally: Tally) -> Iterator[ReportFinding]:
             message = f"{run.command}: {how}\n{run.output}"
             yield ReportFinding(
                 rule="verify", level="error", title="Verification failed", message=message
-            )
-
-
-def _find_unsupported_claims(tally: Tally, outcome: RunOutcome) -> Iterator[ReportFinding]:
-    level: Level = "error" if outcome.ending is Ending.CLAIM_UNSUPPORTED else "warning"
-    for claim in tally.claims:
-        if claim.verdict == "not_supported":
-            message = f"{claim.text}\nbut {claim.evidence}"
-            yield ReportFinding(
-                rule="claim", level=level, title="Claim not supported", message=message
             )
 
 
@@ -136,7 +125,6 @@ def _render_lines(summary: RunSummary) -> Iterator[str]:
     yield from _render_changes(summary)
     yield from _render_checks(summary)
     yield from _render_denials(summary)
-    yield from _render_claims(summary)
     if summary.answer.strip():
         yield "### Answer\n"
         yield from fence(cap(summary.answer, ANSWER_BYTES)[0], kind="markdown")
@@ -179,19 +167,6 @@ def _render_denials(summary: RunSummary) -> Iterator[str]:
         wanted = f": permit it with {quote_code(verdict.remedy)}" if verdict.remedy else ""
         yield f"- {quote_code(call.name)} {quote_code(format_target(call))}{wanted}"
     if denials:
-        yield ""
-
-
-def _render_claims(summary: RunSummary) -> Iterator[str]:
-    claims = summary.tally.claims
-    if claims:
-        yield "### Claims of the answer\n"
-        yield "| claim | record | evidence |"
-        yield "| --- | --- | --- |"
-    for claim in claims:
-        verdict = claim.verdict.replace("_", " ")
-        yield f"| {quote_cell(claim.text)} | {verdict} | {quote_cell(claim.evidence)} |"
-    if claims:
         yield ""
 
 

@@ -111,7 +111,6 @@ class RunRequest:
     on_deny: OnDeny = "fail"
     checks: tuple[str, ...] = ()
     schema: Path | None = None
-    check_claims: bool = False
     wraps_up: bool = False
     patch: Path | None = None
     last_message: Path | None = None
@@ -157,7 +156,6 @@ class RunRequest:
             requirements=RunRequirements(
                 checks=self.checks,
                 answer_schema=schema,
-                claims_must_hold=self.check_claims,
                 on_deny=self.on_deny,
                 wraps_up=self.wraps_up,
             ),

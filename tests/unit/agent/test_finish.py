@@ -9,8 +9,6 @@ from agentcli.agent.limits import TurnLimits
 from agentcli.tools.answer import AnswerTool
 from agentcli.types.events import (
     AnswerChecked,
-    Claim,
-    ClaimsChecked,
     ContextNote,
     Ending,
     Fact,
@@ -19,8 +17,6 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Json
 from tests.support.session import Bench, FunctionTool, Reply, bench, call, reply
-
-WRONG = Claim(text="Tests pass.", about="tests", verdict="not_supported", evidence="none ran")
 
 
 def passes_at(attempt: int) -> RunCheck:
@@ -46,16 +42,12 @@ def finish(
     *,
     checks: Sequence[str] = (),
     run_check: RunCheck | None = None,
-    claims: tuple[Claim, ...] = (),
-    claims_must_hold: bool = False,
 ) -> Callable[[Journal], CompletionChecks]:
     def of(journal: Journal) -> CompletionChecks:
         return CompletionChecks(
             journal,
             checks=checks,
             run_check=run_check or passes_at(1),
-            find_claims=lambda text, facts: claims,
-            claims_must_hold=claims_must_hold,
         )
 
     return of
@@ -96,17 +88,6 @@ def test_limit_that_is_reached_while_a_check_fails_is_a_failed_check() -> None:
     assert done.turn().ending is Ending.VERIFY_FAILED
 
 
-@pytest.mark.parametrize(
-    ("must_hold", "ending"), [(False, Ending.DONE), (True, Ending.CLAIM_UNSUPPORTED)]
-)
-def test_claim_that_is_not_supported_fails_only_where_that_is_wanted(
-    must_hold: bool, ending: Ending
-) -> None:
-    done = bench([reply("Tests pass.")], finish=finish(claims=(WRONG,), claims_must_hold=must_hold))
-    assert done.turn().ending is ending
-    assert facts(done, ClaimsChecked) == [ClaimsChecked(claims=(WRONG,))]
-
-
 def with_form(replies: Sequence[Reply], *, by_call: bool, attempt: int = 1) -> Bench:
     made: list[AnswerForm] = []
 
@@ -118,7 +99,6 @@ def with_form(replies: Sequence[Reply], *, by_call: bool, attempt: int = 1) -> B
             checks=["check"] if attempt > 1 else [],
             run_check=passes_at(attempt),
             form=form,
-            find_claims=lambda text, facts: (),
         )
 
     answer = AnswerTool("answer", {}, take=lambda value: made[0].check_value(value))

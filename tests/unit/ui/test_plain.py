@@ -7,8 +7,6 @@ from agentcli.types.errors import RunOutcome
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
-    Claim,
-    ClaimsChecked,
     ContextNote,
     Ending,
     Event,
@@ -74,15 +72,6 @@ def finished(details: Command | Diff) -> CallFinished:
         (
             RetryDelta(reason="busy", status=429, wait_s=2.5, attempt=2, attempts=6),
             ["busy: retrying in 2.5 s, try 2 of 6"],
-        ),
-        (
-            ClaimsChecked(
-                claims=(
-                    Claim(text="a", about="file", verdict="not_supported", evidence="no"),
-                    Claim(text="b", about="file", verdict="supported", evidence="yes"),
-                )
-            ),
-            ["not supported: 'a': no"],
         ),
     ],
 )

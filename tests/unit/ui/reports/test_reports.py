@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agentcli.types.errors import RunOutcome
-from agentcli.types.events import Claim, ClaimsChecked, Ending, Event, SessionStarted, Verified
+from agentcli.types.events import Ending, Event, SessionStarted, Verified
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Diff
 from agentcli.types.verdicts import Verdict
@@ -100,12 +100,9 @@ def test_foreign_text_stays_text_in_markdown(text: str) -> None:
         )
     )
     tally.changed[text] = (1, 2)
-    claim = Claim(text=text, about="tests", verdict="unknown", evidence=text)
     outcome = RunOutcome(ending=Ending.DENIED, message=text)
     run = Verified(command=text, exit_code=1, output=text)
-    page = render_markdown(
-        account(outcome, run, ClaimsChecked(claims=(claim,)), answer=text, patch=text, tally=tally)
-    )
+    page = render_markdown(account(outcome, run, answer=text, patch=text, tally=tally))
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(page)
     assert "<script>" not in rendered
     assert "<img" not in rendered
