@@ -42,7 +42,7 @@ def broken():
     while not go.exists():
         time.sleep(0.01)
     raise RuntimeError("a bug")
-interactive._late = broken
+interactive._load_late_imports = broken
 sys.argv[1:] = ["--model", "opus", *sys.argv[2:]]
 main()
 """

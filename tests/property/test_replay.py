@@ -65,5 +65,5 @@ def test_replay_of_any_session_gives_that_session(replies: list[Any], mode: str)
         place = played(Path(scratch).resolve(), replies, mode)
         assert audit_log(place.log).status == "intact"
         found = replay_session(place, ReplayOptions())
-        assert found.is_same, (found.flow, [one for one in found.calls if one.explanation])
+        assert found.is_same, (found.flow, [one for one in found.calls if one.words])
         assert replay_session(place, ReplayOptions(stub_tools=True)).flow == ""

@@ -206,7 +206,7 @@ class ComparedCall:
     call_id: str
     name: str
     sameness: Sameness
-    explanation: str = ""
+    words: str = ""
     """The difference as a diff, or why it was not run."""
 
 
@@ -290,7 +290,7 @@ def _compare_calls(
             words = diff_results(played.finished, result, then, now)
             sameness = "differs" if words else "same"
         yield ComparedCall(
-            call_id=played.call.id, name=played.call.name, sameness=sameness, explanation=words
+            call_id=played.call.id, name=played.call.name, sameness=sameness, words=words
         )
 
 

@@ -40,10 +40,10 @@ def _render_replay(name: str, found: ReplayResult, options: ReplayOptions) -> li
     ]
     for call in found.calls:
         if call.sameness == "not re-runnable":
-            lines.append(f"  {call.call_id} {call.name}: not re-runnable, {call.explanation}")
+            lines.append(f"  {call.call_id} {call.name}: not re-runnable, {call.words}")
         else:
             lines.append(f"  {call.call_id} {call.name}: {call.sameness}")
-            lines.extend(INDENT + line for line in call.explanation.splitlines())
+            lines.extend(INDENT + line for line in call.words.splitlines())
     if found.flow:
         lines.append("  the course differs")
         lines.extend(INDENT + line for line in found.flow.splitlines())
