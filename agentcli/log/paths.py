@@ -59,10 +59,10 @@ def create_session_paths(sessions: Path | None = None) -> SessionPaths:
         sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             session = clock.new_session_id()
-            place = SessionPaths(id=session, directory=sessions / session)
-            if _create(place.directory):
-                place.out.mkdir(mode=0o700)
-                return place
+            paths = SessionPaths(id=session, directory=sessions / session)
+            if _create(paths.directory):
+                paths.out.mkdir(mode=0o700)
+                return paths
     except OSError as error:
         raise SettingsError(
             f"cannot make a session's directory in {sessions}: {error.strerror}",

@@ -69,7 +69,7 @@ async def run_hook(
     timeout_s: float,
 ) -> HookRun:
     """Run a hook's command. Raise HookProblem if it cannot be run to its end within the limits."""
-    mark = f"hook-{secrets.token_hex(8)}."
+    tag = f"hook-{secrets.token_hex(8)}."
     flooded = asyncio.Event()
     stdout, stderr = _LimitedOutput(flooded), _LimitedOutput(flooded)
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ async def run_hook(
         pipes = Pipe(stdout), Pipe(stderr)
         for pipe in pipes:
             stack.callback(pipe.close)
-        marked = {**env, MARK: env.get(MARK, "") + mark}
+        marked = {**env, MARK: env.get(MARK, "") + tag}
         child = _start(command, stdin=given, pipes=pipes, cwd=cwd, env=marked)
         for pipe in pipes:
             pipe.close_writer()
@@ -88,7 +88,7 @@ async def run_hook(
             await asyncio.gather(*(pipe.drain(process.DRAIN_S) for pipe in pipes))
         finally:
             if child.poll() is None:
-                await process.run_to_completion(_kill(child, mark))
+                await process.run_to_completion(_kill(child, tag))
         if flooded.is_set():
             raise _flood()
     return HookRun(exit_code=exit_code, stdout=stdout.text(), stderr=stderr.text())

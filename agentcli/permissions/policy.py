@@ -144,14 +144,14 @@ def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
         raise RuleError(f"network must be true or false, not {json.dumps(network)}")
     if not isinstance(writable, list) or not all(isinstance(one, str) for one in writable):
         raise RuleError('writable is a list of directories; write writable = ["~/.cache/pip"]')
-    confinement = Grants(network=network, writable=tuple(map(_directory, writable)))
-    if confinement == NO_GRANTS:
-        return confinement
+    grants = Grants(network=network, writable=tuple(map(_directory, writable)))
+    if grants == NO_GRANTS:
+        return grants
     if rule.tools != {"bash"} or rule.decision not in ("allow", "ask"):
         raise RuleError("network and writable are for rules that allow or ask about bash")
     if rule.source == "project":
         raise RuleError("a project may not give commands the network or other directories")
-    return confinement
+    return grants
 
 
 def _directory(text: str) -> Path:

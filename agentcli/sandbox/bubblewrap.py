@@ -134,10 +134,10 @@ class BubblewrapSandbox:
         return process
 
     def attend(self, process: "Popen[bytes]") -> bool:
-        confinement, mounted = self._waiting.pop(process)
+        grants, mounted = self._waiting.pop(process)
         try:
             grip = self._grips.take()
-            is_same = self._state(confinement) == mounted
+            is_same = self._state(grants) == mounted
         except OSError:
             return False
         if is_same:

@@ -82,12 +82,12 @@ def open_session(
     project = load_project(settings.workspace, trust_project=settings.trust_project)
     settings = apply_project(settings, project)
     model = open_priced_model(settings)
-    taken = open_existing(resume) if resume else open_new(settings.sessions)
+    start = open_existing(resume) if resume else open_new(settings.sessions)
     try:
-        budget = build_budget(settings, spent=taken.spent)
+        budget = build_budget(settings, spent=start.spent)
         parts = _build_parts(
             settings,
-            taken,
+            start,
             project=project,
             model=apply_budget(budget, model),
             requirements=requirements,
@@ -96,7 +96,7 @@ def open_session(
         )
         session = _assemble(parts, budget)
     except BaseException:
-        taken.lock.release()
+        start.lock.release()
         raise
     garbage.resume_collection()
     return session
@@ -112,28 +112,28 @@ def _build_parts(
     listeners: Sequence[Listener],
     ask_user: AskUser | None,
 ) -> _SessionParts:
-    place, past = start.paths, tuple(entry.fact for entry in start.entries)
-    boundary = PermissionGate(settings, place, ask_user=ask_user, project=project)
-    knowledge = build_context_sources(settings, past, clean=boundary.secret_masking.clean)
+    paths, past = start.paths, tuple(entry.fact for entry in start.entries)
+    gate = PermissionGate(settings, paths, ask_user=ask_user, project=project)
+    context_sources = build_context_sources(settings, past, clean=gate.secret_masking.clean)
     telemetry = build_telemetry(settings)
-    log = LogWriter(place.log, prev=start.last_hash)
+    log = LogWriter(paths.log, prev=start.last_hash)
     journal = Journal(
         start.session,
         record=log.append,
-        listeners=(*listeners, *knowledge.listeners, telemetry),
+        listeners=(*listeners, *context_sources.listeners, telemetry),
         past_entries=start.entries,
         last_seq=start.last_seq,
-        mask=boundary.secret_masking.build_event_mask(),
+        mask=gate.secret_masking.build_event_mask(),
     )
-    workshop = BuiltinTools(settings, place, gate=boundary, model=model, emit=journal.append)
-    refuse_unconfined(requirements, workshop)
+    builtin_tools = BuiltinTools(settings, paths, gate=gate, model=model, emit=journal.append)
+    refuse_unconfined(requirements, builtin_tools)
     form = build_answer_form(requirements, journal, by_call=not model.answer_schemas)
-    tooling = build_session_tools(
+    session_tools = build_session_tools(
         settings,
-        place,
+        paths,
         project=project,
-        gate=boundary,
-        builtin_tools=workshop,
+        gate=gate,
+        builtin_tools=builtin_tools,
         journal=journal,
         extra_offers=build_answer_offers(form),
     )
@@ -143,14 +143,14 @@ def _build_parts(
         project=project,
         model=model,
         requirements=requirements,
-        gate=boundary,
-        context_sources=knowledge,
+        gate=gate,
+        context_sources=context_sources,
         telemetry=telemetry,
         log=log,
         journal=journal,
-        builtin_tools=workshop,
+        builtin_tools=builtin_tools,
         form=form,
-        session_tools=tooling,
+        session_tools=session_tools,
     )
 
 
@@ -159,21 +159,21 @@ def _assemble(parts: _SessionParts, budget: "Budget | None") -> Session:
     others = (hooks, parts.builtin_tools, parts.context_sources)
     steering = Steering(lambda: [notice for one in others for notice in one.collect_notes()])
     form = parts.form
-    asking = build_model_client(
+    model_client = build_model_client(
         parts.session_tools.toolset,
         settings=parts.settings,
         builtin_tools=parts.builtin_tools,
         journal=parts.journal,
         answer_schema=form.schema if form and not form.by_call else None,
     )
-    loop = _build_loop(parts, asking, hooks=hooks, collect_notes=steering.collect_notes)
+    loop = _build_loop(parts, model_client, hooks=hooks, collect_notes=steering.collect_notes)
     _announce(parts, hooks)
     return Session(
         settings=parts.settings,
         start=parts.start,
         journal=parts.journal,
         loop=loop,
-        asking=asking,
+        asking=model_client,
         log=parts.log,
         model=parts.model,
         steering=steering,
@@ -222,20 +222,24 @@ def _build_loop(
     hooks: SessionHooks,
     collect_notes: CollectNotes,
 ) -> Loop:
-    settings, tooling, errand = parts.settings, parts.session_tools, parts.requirements
+    settings, session_tools, requirements = parts.settings, parts.session_tools, parts.requirements
     breaker = Breaker()
     dispatcher = build_dispatcher(
-        tooling.toolset,
+        session_tools.toolset,
         settings=settings,
         gate=parts.gate,
         journal=parts.journal,
         breaker=breaker,
         result_hooks=hooks.build_result_hooks(),
     )
-    tooling.programs.connect(tooling.toolset, dispatcher)
-    tooling.children.build_result_hooks = hooks.build_result_hooks
+    session_tools.programs.connect(session_tools.toolset, dispatcher)
+    session_tools.children.build_result_hooks = hooks.build_result_hooks
     finish = build_completion_checks(
-        errand, parts.journal, form=parts.form, builtin_tools=parts.builtin_tools, settings=settings
+        requirements,
+        parts.journal,
+        form=parts.form,
+        builtin_tools=parts.builtin_tools,
+        settings=settings,
     )
     loop = Loop(
         model_client=model_client,
@@ -247,42 +251,42 @@ def _build_loop(
         collect_notes=collect_notes,
         find_unfinished=hooks.find_unfinished,
         completion_checks=finish,
-        on_deny=errand.on_deny if errand else "continue",
-        wraps_up=errand is not None and errand.wraps_up,
+        on_deny=requirements.on_deny if requirements else "continue",
+        wraps_up=requirements is not None and requirements.wraps_up,
     )
-    tooling.children.steps_left = lambda: loop.steps_left
+    session_tools.children.steps_left = lambda: loop.steps_left
     return loop
 
 
 def _announce(parts: _SessionParts, hooks: SessionHooks) -> None:
     """Append the first facts: the terms of the session, context notes and warnings."""
-    settings, taken, journal, tooling = (
+    settings, start, journal, session_tools = (
         parts.settings,
         parts.start,
         parts.journal,
         parts.session_tools,
     )
     terms: dict[str, Any] = {
-        "session": taken.session,
+        "session": start.session,
         "version": __version__,
         "workspace": str(settings.workspace),
         "model": parts.model.name,
         "mode": settings.mode,
-        "tools": tooling.toolset.names,
-        "tools_sha256": tooling.toolset.hash_specs(),
+        "tools": session_tools.toolset.names,
+        "tools_sha256": session_tools.toolset.hash_specs(),
     }
-    if taken.entries:
-        repaired = (*taken.repaired, *close_unfinished(journal, taken.lost))
+    if start.entries:
+        repaired = (*start.repaired, *close_unfinished(journal, start.lost))
         journal.append(SessionResumed(**terms, repaired=repaired))
     else:
         journal.append(SessionStarted(**terms))
     if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
-        briefing = parts.context_sources.instructions
-        for fact in briefing.filter_new(
-            (*briefing.build_start_notes(), *tooling.children.build_start_notes())
+        instructions = parts.context_sources.instructions
+        for fact in instructions.filter_new(
+            (*instructions.build_start_notes(), *session_tools.children.build_start_notes())
         ):
             journal.append(fact)
-    for warning in (*tooling.warnings, *hooks.warnings):
+    for warning in (*session_tools.warnings, *hooks.warnings):
         journal.append(warning)
     for code, message in (
         ("model.unknown", parts.model.warning),

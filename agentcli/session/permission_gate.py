@@ -78,8 +78,8 @@ class CallEvaluator:
             reason = f"there is no model to ask: {error} ({request.verdict.reason})"
             return replace(request.verdict, reason=reason)
         asked = self._own_model or self.model
-        wire = RecordingProvider(asked.provider, emit=self._emit, price=asked.price)
-        return await ModelEvaluator(wire, model=asked.name, clean=self._clean)(request)
+        provider = RecordingProvider(asked.provider, emit=self._emit, price=asked.price)
+        return await ModelEvaluator(provider, model=asked.name, clean=self._clean)(request)
 
     async def close(self) -> None:
         if self._own_model is not None:

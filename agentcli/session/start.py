@@ -64,8 +64,8 @@ class SessionStart:
 
 
 def open_new(sessions: Path | None) -> SessionStart:
-    place = create_session_paths(sessions)
-    return SessionStart(paths=place, session=place.id, lock=SessionLock(place.directory))
+    paths = create_session_paths(sessions)
+    return SessionStart(paths=paths, session=paths.id, lock=SessionLock(paths.directory))
 
 
 def open_existing(paths: SessionPaths) -> SessionStart:
@@ -109,16 +109,16 @@ def open_existing(paths: SessionPaths) -> SessionStart:
 
 def add_fact(paths: SessionPaths, fact: Fact) -> None:
     """Append one fact to a session that nobody is working in."""
-    taken = open_existing(paths)
-    log = LogWriter(paths.log, prev=taken.last_hash)
+    start = open_existing(paths)
+    log = LogWriter(paths.log, prev=start.last_hash)
     try:
         journal = Journal(
-            taken.session, record=log.append, past_entries=taken.entries, last_seq=taken.last_seq
+            start.session, record=log.append, past_entries=start.entries, last_seq=start.last_seq
         )
         journal.append(fact)
     finally:
         log.close()
-        taken.lock.release()
+        start.lock.release()
 
 
 def close_unfinished(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:

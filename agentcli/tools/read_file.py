@@ -65,10 +65,10 @@ class ReadFile:
         return None
 
     async def run(self, args: ReadFileArgs, context: ToolContext) -> Output:
-        place = self._workspace.locate(args.path)
-        output = self._read_small(place, args)
+        path = self._workspace.locate(args.path)
+        output = self._read_small(path, args)
         if output is None:
-            output = await asyncio.to_thread(self._read, place, args)
+            output = await asyncio.to_thread(self._read, path, args)
         return output
 
     def _read_small(self, place: WorkspacePath, args: ReadFileArgs) -> Output | None:

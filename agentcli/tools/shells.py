@@ -160,10 +160,8 @@ class ShellPool:
         return self._start(ShellSetup.at(cwd, grants), notes_directory=True, waits=True)
 
     def _start(self, setup: ShellSetup, *, notes_directory: bool, waits: bool) -> PooledShell:
-        mark = self._new_mark()
-        script = prepare_shell(
-            directory=self._directory, name=mark, notes_directory=notes_directory
-        )
+        tag = self._new_mark()
+        script = prepare_shell(directory=self._directory, name=tag, notes_directory=notes_directory)
         leash = ShellHandle()
         with ExitStack() as undo, ExitStack() as given:
             undo.callback(leash.close)
@@ -175,7 +173,7 @@ class ShellPool:
                 self._sandbox,
                 script.argv,
                 cwd=setup.cwd,
-                env=self._environment(mark),
+                env=self._environment(tag),
                 stdin=leash.shell_end.fileno(),
                 stdout=stdout,
                 grants=setup.grants,
@@ -183,5 +181,5 @@ class ShellPool:
             )
             undo.pop_all()
         return PooledShell(
-            setup=setup, tag=mark, script=script, child=child, output=output, handle=leash
+            setup=setup, tag=tag, script=script, child=child, output=output, handle=leash
         )

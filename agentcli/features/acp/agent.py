@@ -188,13 +188,13 @@ class EditorAgent:
     async def _reopen_session(
         self, cwd: str, session_id: str, mcp_servers: list[Any] | None
     ) -> Conversation:
-        place = find_session_by_id(session_id)
-        if place is None:
+        paths = find_session_by_id(session_id)
+        if paths is None:
             raise _session_not_found(session_id)
         settings = self._load_workspace_settings(cwd)
         if session_id in self._open:
             await self._open.pop(session_id).close()
-        return self._open_session(settings, mcp_servers, resume=place)
+        return self._open_session(settings, mcp_servers, resume=paths)
 
     def _open_session(
         self,

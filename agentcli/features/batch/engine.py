@@ -49,8 +49,8 @@ class BatchEngine(Protocol):
 
 class LocalEngine:
     async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
-        with job.stderr_path.open("wb") as story, job.stdout_path.open("wb") as events:
-            async with _start_worker(job, story.fileno()) as worker:
+        with job.stderr_path.open("wb") as progress, job.stdout_path.open("wb") as events:
+            async with _start_worker(job, progress.fileno()) as worker:
                 assert worker.stdout is not None
                 async for line in worker.stdout:
                     events.write(line)
@@ -290,7 +290,7 @@ class Batch:
 
     async def _run_once(self, task: Task, tree: Path) -> tuple[Result | None, str]:
         """Return the result, or how the worker ended without one."""
-        place = self._task_directory(task)
+        directory = self._task_directory(task)
         results: list[Result] = []
 
         def handle_line(line: bytes) -> None:
@@ -302,8 +302,8 @@ class Batch:
         work = WorkerJob(
             argv=self._build_argv(task, tree),
             stdin=task.prompt.encode("utf-8", "replace"),
-            stdout_path=place / "events.jsonl",
-            stderr_path=place / "stderr.txt",
+            stdout_path=directory / "events.jsonl",
+            stderr_path=directory / "stderr.txt",
         )
         code = await self._engine.run(work, handle_line)
         if results and results[-1].get("status") != "interrupted":

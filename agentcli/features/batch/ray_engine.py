@@ -47,13 +47,13 @@ class RayEngine:
 
 def run_job(job: WorkerJob, environ: dict[str, str]) -> int:
     """Run the job on some node. The worker writes to a pipe, so it ends when nobody reads it."""
-    with job.stderr_path.open("wb") as story, job.stdout_path.open("wb") as events:
+    with job.stderr_path.open("wb") as progress, job.stdout_path.open("wb") as events:
         worker = subprocess.Popen(
             job.argv,
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=story,
+            stderr=progress,
         )
         assert worker.stdin is not None and worker.stdout is not None
         Thread(target=_write_stdin, args=(worker, job.stdin), daemon=True).start()

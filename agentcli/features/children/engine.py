@@ -137,21 +137,21 @@ class ChildAgents:
 
         limits = TurnLimits(steps=self._limit_steps(), wall_s=WALL_S)
         toolset = self._build_toolset(role, lambda: journal.facts)
-        breaker, briefing = Breaker(), ProjectInstructions(self._settings)
+        breaker, instructions = Breaker(), ProjectInstructions(self._settings)
         log, followed = LogWriter(self._paths.new_child_log()), self._gate.cwd_source
         journal = Journal(
             f"{self._paths.id}/{log.path.stem}",
             record=log.append,
-            listeners=(listen, briefing),
+            listeners=(listen, instructions),
             mask=self._gate.secret_masking.build_event_mask(),
         )
         child = Delegation(child_id=journal.session, role=role.name, task=task)
-        asking = build_model_client(
+        model_client = build_model_client(
             toolset, settings=self._settings, builtin_tools=self._builtin_tools, journal=journal
         )
-        asking.fall_back = partial(self._follow_fallback, asking)
+        model_client.fall_back = partial(self._follow_fallback, model_client)
         loop = Loop(
-            model_client=asking,
+            model_client=model_client,
             journal=journal,
             dispatcher=build_dispatcher(
                 toolset,
@@ -165,7 +165,7 @@ class ChildAgents:
             breaker=breaker,
             limits=limits,
             parallel=self._settings.parallel,
-            collect_notes=briefing.collect_notes,
+            collect_notes=instructions.collect_notes,
             wraps_up=True,
         )
 
@@ -174,7 +174,7 @@ class ChildAgents:
                 self._gate.set_cwd_source(followed)  # the parent's commands go on where they were
             log.close()
 
-        self._record_start(journal, toolset, briefing)
+        self._record_start(journal, toolset, instructions)
         return Child(
             journal=journal,
             loop=loop,

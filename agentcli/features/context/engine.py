@@ -203,11 +203,11 @@ class ContextReport:
 
 def measure_saved_session(session_name: str | None, workspace: Path) -> ContextReport:
     """Measure a named session, or else the latest one in the workspace."""
-    place = find_session_to_read(session_name, workspace)
-    facts = [entry.fact for entry in read_valid_part(place.log).entries]
+    paths = find_session_to_read(session_name, workspace)
+    facts = [entry.fact for entry in read_valid_part(paths.log).entries]
     if not facts:
         raise SettingsError(
-            f"{place.log} holds no session", hint=f"see why: agentcli audit verify {place.log}"
+            f"{paths.log} holds no session", hint=f"see why: agentcli audit verify {paths.log}"
         )
     model, workspace, names = _find_terms(facts)
     settings = load_settings(
@@ -216,7 +216,7 @@ def measure_saved_session(session_name: str | None, workspace: Path) -> ContextR
     project = load_project(settings.workspace)
     tools = build_toolset(apply_project(settings, project), project, past=facts).declared
     had = [spec for spec in tools if spec.name in names or is_foreign(spec)]
-    return measure_context(facts, session=place.id, tools=had)
+    return measure_context(facts, session=paths.id, tools=had)
 
 
 def measure_context(

@@ -67,10 +67,10 @@ def fork(
     origin: SessionPaths, entries: Sequence[Entry], cut: ForkPoint, *, sessions: Path | None = None
 ) -> SessionPaths:
     """Create a session that begins as the origin did. Raise SettingsError if it cannot be made."""
-    place = create_session_paths(sessions)
+    paths = create_session_paths(sessions)
     prev = FIRST_PREV
     try:
-        with place.log.open("xb") as copy:
+        with paths.log.open("xb") as copy:
             for number, line in enumerate(read_lines(origin.log), start=1):
                 if number > cut.seq:
                     break
@@ -82,9 +82,9 @@ def fork(
         ) from error
     shared = next((one.session for one in entries if one.seq == cut.seq), origin.id)
     append_facts(
-        place, cut.seq, prev, SessionForked(session=place.id, origin=shared, at_seq=cut.seq)
+        paths, cut.seq, prev, SessionForked(session=paths.id, origin=shared, at_seq=cut.seq)
     )
-    return place
+    return paths
 
 
 def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
@@ -223,13 +223,13 @@ def fork_session(
     cut = find_cut(recorded.entries, changes.at)
     if changes.result is not None and cut.call is None:
         raise UsageError("a result is given to a call", hint="name the call: --at CALL_ID")
-    place = fork(origin, recorded.entries, cut, sessions=sessions)
+    paths = fork(origin, recorded.entries, cut, sessions=sessions)
     if changes.result is not None and cut.call is not None:
-        last = read_valid_part(place.log)
+        last = read_valid_part(paths.log)
         append_facts(
-            place, last.last_seq, last.last_hash, *make_user_result(cut.call, changes.result)
+            paths, last.last_seq, last.last_hash, *make_user_result(cut.call, changes.result)
         )
-    return Fork(paths=place, cut=cut, origin=origin, entries=recorded.entries)
+    return Fork(paths=paths, cut=cut, origin=origin, entries=recorded.entries)
 
 
 async def continue_fork(

@@ -114,15 +114,15 @@ def find_entry(name: str, found: Entries) -> ServerEntry:
 async def open_server(settings: Settings, entry: ServerEntry) -> AsyncIterator[Servers]:
     """Open one server outside a session. Its other output is deleted with its directory."""
     with tempfile.TemporaryDirectory(prefix="agentcli-mcp-") as directory:
-        place = SessionPaths(id="visit", directory=Path(directory))
-        place.out.mkdir()
-        boundary = PermissionGate(settings, place, ask_user=None)
-        servers = Servers([entry], settings, gate=boundary, paths=place, emit=_ignore_event)
+        paths = SessionPaths(id="visit", directory=Path(directory))
+        paths.out.mkdir()
+        gate = PermissionGate(settings, paths, ask_user=None)
+        servers = Servers([entry], settings, gate=gate, paths=paths, emit=_ignore_event)
         try:
             yield servers
         finally:
             await servers.close()
-            boundary.close()
+            gate.close()
 
 
 def _ignore_event(event: Event) -> None:

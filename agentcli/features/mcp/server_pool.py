@@ -145,10 +145,10 @@ class ServerProcess:
     def launch(self, handles: Handles) -> StartedServer:
         """Start the process. Raise OSError, or SettingsError if it cannot be put in the sandbox."""
         sandbox = self._sandbox if self.entry.is_confined else None
-        mark = process_tree.new_tag(confined=sandbox is not None)
+        tag = process_tree.new_tag(confined=sandbox is not None)
         env = build_child_environment(
             self._build_environ(is_confined=sandbox is not None),
-            tag=mark,
+            tag=tag,
             passed=[name for name, _ in self.entry.env] + list(self.settings.pass_env),
         )
         argv = [self._find_program(env), *self.entry.args]
@@ -166,7 +166,7 @@ class ServerProcess:
             ),
         )
         finish = partial(_finish, sandbox, child) if sandbox else tuple
-        return StartedServer(process=child, tag=mark, finish=finish)
+        return StartedServer(process=child, tag=tag, finish=finish)
 
     def close(self) -> None:
         if "_sandbox" in self.__dict__ and self._sandbox is not None:

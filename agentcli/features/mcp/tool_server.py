@@ -70,9 +70,9 @@ class ToolServer:
         project = load_project(settings.workspace, trust_project=settings.trust_project)
         self._settings = apply_project(settings, project)
         self._start = open_new(settings.sessions)
-        place = self._start.paths
-        self._log = LogWriter(place.log, prev=self._start.last_hash)
-        self._gate = PermissionGate(self._settings, place, ask_user=None, project=project)
+        paths = self._start.paths
+        self._log = LogWriter(paths.log, prev=self._start.last_hash)
+        self._gate = PermissionGate(self._settings, paths, ask_user=None, project=project)
         self._on_progress: OnProgress = _ignore_progress
         self._journal = Journal(
             self._start.session,
@@ -86,15 +86,15 @@ class ToolServer:
             price=lambda usage: 0.0,
             images=True,
         )
-        self._builtin_tools = BuiltinTools(self._settings, place, gate=self._gate, model=nobody)
+        self._builtin_tools = BuiltinTools(self._settings, paths, gate=self._gate, model=nobody)
         self._checkpoints = Checkpoints(
-            place, workspace=settings.workspace, emit=self._journal.append
+            paths, workspace=settings.workspace, emit=self._journal.append
         )
         self._toolset = Toolset(self._iter_offers())
         self._gate.find_source = lambda name: self._toolset.resolve(name).spec.source
         self._hooks = build_hooks(
             self._settings,
-            place,
+            paths,
             project=project,
             emit=self._journal.append,
             clean=self._gate.secret_masking.clean,

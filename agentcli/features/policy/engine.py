@@ -101,15 +101,15 @@ def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> Policy
     places = _find_sessions(settings, runs)
     pasts: list[PastCall] = []
     unreadable = []
-    for place in places:
+    for paths in places:
         try:
-            recorded = read_valid_part(place.log)
+            recorded = read_valid_part(paths.log)
         except SettingsError as error:
             unreadable.append(str(error))
             continue
         if recorded.fault:
-            unreadable.append(f"{place.log}:{recorded.fault.line}: {recorded.fault.reason}")
-        pasts += _iter_past_calls(place, recorded.entries)
+            unreadable.append(f"{paths.log}:{recorded.fault.line}: {recorded.fault.reason}")
+        pasts += _iter_past_calls(paths, recorded.entries)
     if mode:
         pasts = [replace(past, mode=mode) for past in pasts]
 

@@ -95,21 +95,21 @@ class RunProgram:
         kept = BoundedOutput(*self._new_log())
         live = LiveOutput(kept, report=context.progress, lines=CARD_TAIL_LINES)
         pipe = Pipe(FilteredSink(live, self._ground.clean()))
-        mark = self._ground.processes.new_tag()
+        tag = self._ground.processes.new_tag()
         channel = ProgramChannel(
             dispatch=self._dispatch, call_id=context.call_id, own_time_s=args.timeout
         )
         with ExitStack() as undo:
             undo.callback(pipe.close)
             undo.callback(channel.abandon)
-            child = self._start(args, context, tag=mark, pipe=pipe, channel=channel, output=kept)
+            child = self._start(args, context, tag=tag, pipe=pipe, channel=channel, output=kept)
             undo.pop_all()
         channel.close_child_ends()
         began = time.monotonic()
         remarks: tuple[str, ...] = ()
         left: tuple[int, ...] = ()
         try:
-            ended, note = await self._follow(args, child, channel, pipe=pipe, tag=mark)
+            ended, note = await self._follow(args, child, channel, pipe=pipe, tag=tag)
             left = ended.left_running
         except asyncio.CancelledError:
             ran_s = time.monotonic() - began
@@ -122,7 +122,7 @@ class RunProgram:
             live.stop_progress()
             if self._ground.sandbox:
                 remarks = self._ground.sandbox.finish(child)
-            left = self._ground.processes.finish(mark, left_running=left, pipe=pipe)
+            left = self._ground.processes.finish(tag, left_running=left, pipe=pipe)
         output = report_command(
             args.program,
             replace(ended, left_running=left),

@@ -140,14 +140,14 @@ class ReplayRunner:
             clean=self._gate.secret_masking.clean,
             explain=TokenNote(journal.facts),
         )
-        asking = ModelClient(
+        model_client = ModelClient(
             provider=self._playback,
             template=Request(model="recording", system="", messages=(), tools=toolset.specs),
             journal=journal,
             price=lambda usage: None,
         )
         return Loop(
-            model_client=asking,
+            model_client=model_client,
             journal=journal,
             dispatcher=dispatcher,
             breaker=breaker,

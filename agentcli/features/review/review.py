@@ -97,8 +97,8 @@ def build_review_task(request: RunRequest, scope: ReviewScope, focus: str | None
         wish=f"\nThe person wants in particular: {focus}\n" if focus else "",
         diff="\n".join(fence(cap(diff, DIFF_BYTES)[0], kind="diff")),
     )
-    errand = RunRequirements(answer_schema=SCHEMA, on_deny="ignore")
-    return OneShotTask(settings=settings, prompt=prompt, requirements=errand)
+    requirements = RunRequirements(answer_schema=SCHEMA, on_deny="ignore")
+    return OneShotTask(settings=settings, prompt=prompt, requirements=requirements)
 
 
 def _read_change(scope: ReviewScope, workspace: Path) -> tuple[str, str]:
@@ -187,6 +187,6 @@ def _render_lines(review: Any) -> Iterator[str]:
     yield review["summary"].strip() + "\n"
     for finding in _parse_findings(review):
         yield f"## {finding.level}: {finding.title}\n"
-        place = f"{finding.path}:{finding.line}" if finding.line else finding.path
-        yield f"{quote_code(place)} · {finding.rule.removeprefix('review/')}\n"
+        location = f"{finding.path}:{finding.line}" if finding.line else finding.path
+        yield f"{quote_code(location)} · {finding.rule.removeprefix('review/')}\n"
         yield finding.message.strip() + "\n"

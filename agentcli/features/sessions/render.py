@@ -83,26 +83,26 @@ def rename_session(named: str, name: str) -> None:
 
 
 def delete_session(named: str, *, is_confirmed: bool) -> Exit:
-    place = find_session(named)
-    if place.directory.parent != sessions_directory().resolve():
+    paths = find_session(named)
+    if paths.directory.parent != sessions_directory().resolve():
         raise UsageError(
-            f"{place.directory} is not among the sessions", hint=f"rm -r {place.directory}"
+            f"{paths.directory} is not among the sessions", hint=f"rm -r {paths.directory}"
         )
-    if not is_confirmed and not _confirm_deletion(place):
+    if not is_confirmed and not _confirm_deletion(paths):
         return Exit.DONE
-    lock = SessionLock(place.directory)  # nobody may be working in it
-    undo = find_store(Path(summarize(place).workspace), place.directory.parent)
+    lock = SessionLock(paths.directory)  # nobody may be working in it
+    undo = find_store(Path(summarize(paths).workspace), paths.directory.parent)
     try:
-        shutil.rmtree(place.directory)
-        undo.forget(place.id)
-        shutil.rmtree(fork_tree(place.id), ignore_errors=True)
+        shutil.rmtree(paths.directory)
+        undo.forget(paths.id)
+        shutil.rmtree(fork_tree(paths.id), ignore_errors=True)
     except OSError as error:
         raise SettingsError(
-            f"cannot delete {place.directory}: {error.strerror}", hint=f"rm -r {place.directory}"
+            f"cannot delete {paths.directory}: {error.strerror}", hint=f"rm -r {paths.directory}"
         ) from error
     finally:
         lock.release()
-    sys.stderr.write(f"deleted {place.id}\n")
+    sys.stderr.write(f"deleted {paths.id}\n")
     return Exit.DONE
 
 
@@ -161,12 +161,12 @@ def write_json(value: Any) -> None:
 
 
 def show_session(named: str | None, *, as_json: bool) -> None:
-    place = find_session_to_read(named)
-    summary, recorded = summarize(place), read_valid_part(place.log)
+    paths = find_session_to_read(named)
+    summary, recorded = summarize(paths), read_valid_part(paths.log)
     if not recorded.entries:
         raise SettingsError(
-            f"{place.log} holds no session that could be shown",
-            hint=f"see why: agentcli audit verify {place.log}",
+            f"{paths.log} holds no session that could be shown",
+            hint=f"see why: agentcli audit verify {paths.log}",
         )
     facts = [entry.fact for entry in recorded.entries]
     tally = Tally()

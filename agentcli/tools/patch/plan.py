@@ -48,17 +48,17 @@ class PlannedChange:
 
 def plan_change(change: FileChange, workspace: Workspace, hidden: HiddenValues) -> PlannedChange:
     """Plan one change; raise ToolError with the reason if it is impossible."""
-    place = workspace.locate(change.path)
-    workspace.require_writable(place)
+    path = workspace.locate(change.path)
+    workspace.require_writable(path)
     match change:
         case Add():
-            return _plan_add(change, place, hidden)
+            return _plan_add(change, path, hidden)
         case Delete():
-            return _plan_delete(change, place, workspace)
+            return _plan_delete(change, path, workspace)
         case Update(move_to=str(move_to)):
-            return _plan_move(change, place, workspace, hidden, move_to=move_to)
+            return _plan_move(change, path, workspace, hidden, move_to=move_to)
         case Update():
-            return _plan_edit(change, place, workspace, hidden)
+            return _plan_edit(change, path, workspace, hidden)
 
 
 def _plan_add(change: Add, path: WorkspacePath, hidden: HiddenValues) -> PlannedChange:

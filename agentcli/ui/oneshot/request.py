@@ -205,8 +205,10 @@ def execute_request(
     """
     on_github = request.annotations and is_github()
     leaving = _build_artifacts(request, get_answer, collect_findings, on_github=on_github)
-    story, *further = _build_stderr_renderers(request, collect_findings, on_github=on_github)
-    beat = story.report_alive if request.is_ci and isinstance(story, ProgressRenderer) else None
+    progress, *further = _build_stderr_renderers(request, collect_findings, on_github=on_github)
+    beat = None
+    if request.is_ci and isinstance(progress, ProgressRenderer):
+        beat = progress.report_alive
 
     def prepare_task() -> OneShotTask:
         if leaving is not None:
@@ -217,7 +219,7 @@ def execute_request(
         return replace(made, beat=beat)
 
     on_stdout = _build_stdout_renderer(request, get_answer, on_github=on_github)
-    return run_once(prepare_task, [story, *further, on_stdout], leaving)
+    return run_once(prepare_task, [progress, *further, on_stdout], leaving)
 
 
 def _build_stdout_renderer(

@@ -194,12 +194,12 @@ def build_renderer(
     size: Callable[[], TerminalSize],
     status: Status,
 ) -> TranscriptRenderer:
-    confinement = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
+    grants = "no sandbox" if settings.sandbox == "off" else "sandboxed, network off"
     return TranscriptRenderer(
         settings,
         traits=TerminalTraits(background=background, color=color, accessible=settings.accessible),
         commit=commit,
         size=size,
         status=status,
-        context=CommandContext(workspace=str(settings.workspace), sandbox=confinement),
+        context=CommandContext(workspace=str(settings.workspace), sandbox=grants),
     )

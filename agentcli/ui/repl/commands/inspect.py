@@ -247,19 +247,19 @@ async def _copy(host: CommandHost, rest: str) -> None:
 
 
 def _select_text(host: CommandHost, rest: str) -> str:
-    story = host.renderer.transcript
+    progress = host.renderer.transcript
     if (number := parse_whole_number(rest)) is not None:
-        return story.cards.render_card(number, for_model=True)
+        return progress.cards.render_card(number, for_model=True)
     if rest == "code":
-        blocks = find_code_blocks(story.answer)
+        blocks = find_code_blocks(progress.answer)
         if not blocks:
             raise UsageError("the last answer has no block of code", hint="/copy")
         return blocks[-1]
     if rest == "all":
-        return story.render_plain()
+        return progress.render_plain()
     if rest:
         raise UsageError(f"copy what? {rest} is nothing", hint="/copy [N|code|all]")
-    return story.answer
+    return progress.answer
 
 
 def _copy_to_clipboard(host: CommandHost, text: str) -> str:
