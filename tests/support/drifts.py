@@ -38,10 +38,13 @@ def _reindented(change: Callable[[str], str]) -> Drift:
     return _each_line(changed)
 
 
-def _numbered(text: str, first: int) -> str:
-    lines = text.removesuffix("\n").split("\n") if text else []
-    end = "\n" if text.endswith("\n") else ""
-    return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, first)) + end
+def _numbered(mark: str) -> Drift:
+    def numbered(text: str, first: int) -> str:
+        lines = text.removesuffix("\n").split("\n") if text else []
+        end = "\n" if text.endswith("\n") else ""
+        return "\n".join(f"{number}{mark}{line}" for number, line in enumerate(lines, first)) + end
+
+    return numbered
 
 
 def _curly(text: str, first: int) -> str:
@@ -60,8 +63,12 @@ DRIFTS: dict[str, Drift] = {
     "dedented by 1": _dedented(" "),
     "4 spaces to a tab": _reindented(lambda indent: indent.replace("    ", "\t")),
     "2 spaces to a tab": _reindented(lambda indent: indent.replace("  ", "\t")),
+    "one level to a tab": _reindented(lambda indent: "\t" if indent == "    " else indent),
     "a tab to 4 spaces": _reindented(lambda indent: indent.replace("\t", "    ")),
-    "line numbers": _numbered,
+    "line numbers": _numbered("\t"),
+    "line numbers with an arrow": _numbered("→"),
+    "line numbers with a bar": _numbered("|"),
+    "line numbers with a colon": _numbered(":"),
     "newlines as \\n": lambda text, first: text.replace("\n", "\\n"),
     "escaped as JSON": lambda text, first: json.dumps(text, ensure_ascii=False)[1:-1],
     "curly quotes": _curly,

@@ -126,16 +126,25 @@ def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
         return LineMatch()
     before, after = _blank_start(whole.old), _blank_start(whole.old[::-1])
     starts = places(view.lines, whole.old[before : len(whole.old) - after])
+    if reading.first_line is not None:
+        starts = _prefer_numbered(starts, reading.first_line - 1, needs_it=reading.needs_first_line)
     if len(starts) != 1:
         return LineMatch(lines=tuple(start + 1 for start in starts))
     (start,) = starts
     first, past = start - before, start - before + len(whole.old)
     if first >= 0 and past <= len(view.lines) and places(view.lines[first:past], whole.old):
-        if not _keeps_blank_ends(whole, before, after) and not reading.numbered:
+        if not _keeps_blank_ends(whole, before, after) and reading.first_line is None:
             return LineMatch(lines=(start + 1,))
         return _make_match(view, whole, first, [reading.without])
     core = _without_blank_ends(view, whole, start, before=before, after=after)
     return _make_match(view, core, start, [reading.without, "blank lines"]) if core else LineMatch()
+
+
+def _prefer_numbered(starts: list[int], numbered: int, *, needs_it: bool) -> list[int]:
+    """Return only the start that the line numbers name, if it is one of them."""
+    if numbered in starts:
+        return [numbered]
+    return [] if needs_it else starts
 
 
 def _lines(reading: Reading) -> _Lines | None:

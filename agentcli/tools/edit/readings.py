@@ -7,12 +7,18 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple
 
 from agentcli.system.text import to_lf
 from agentcli.tools.edit.typography import to_plain_typography
 
-_NUMBERED = re.compile(r" *(\d{1,9})(?:\t(.*))?", re.DOTALL)
+_NUMBERED = {
+    mark: re.compile(rf" *(\d{{1,9}})(?: ?{re.escape(mark)}(.*))?", re.DOTALL) for mark in "\t→|:"
+}
+"""The marks between a line number and its line: our own, and those of other tools."""
+_CODE_MARKS = "|:"
+"""Marks that code has after numbers as well: they count only where the numbers fit the file."""
 _ESCAPE = re.compile(r'\\(\\|n|t|")')
 _UNESCAPED = {"\\": "\\\\", "n": "\n", "t": "\t", '"': '"'}
 _OTHER_ESCAPE = re.compile(r'\\[^nt"]')
@@ -27,8 +33,10 @@ class Reading:
     new: str
     without: str = ""
     """A description of what was removed, for the result; empty if nothing was."""
-    numbered: bool = False
-    """True if every line had a number, so that no blank line can have slipped in."""
+    first_line: int | None = None
+    """The number that the first line with text had. Between numbers, no blank line slips in."""
+    needs_first_line: bool = False
+    """True if only lines of these numbers can be meant."""
 
 
 def other_readings(given: Reading) -> list[Reading]:
@@ -40,34 +48,41 @@ def other_readings(given: Reading) -> list[Reading]:
 
 
 def _without_numbers(reading: Reading) -> Iterator[Reading]:
-    old, new = _strip_numbers(reading.old), _strip_numbers(reading.new)
-    if old is None or not old.text.strip():
-        return
-    if new is None:
-        if any(map(_NUMBERED.fullmatch, reading.new.split("\n"))):
-            return
-        new = _Numbered(old.first, reading.new)
-    if new.first == old.first:
-        without = f"{reading.without} and line numbers" if reading.without else "line numbers"
-        yield Reading(old.text, new.text, without, numbered=True)
+    for mark, form in _NUMBERED.items():
+        old, new = _strip_numbers(reading.old, form), _strip_numbers(reading.new, form)
+        if old is None or not old.text.strip():
+            continue
+        if new is None and any(map(form.fullmatch, reading.new.split("\n"))):
+            continue
+        if new is None or new.first == old.first:
+            yield Reading(
+                old.text,
+                new.text if new else reading.new,
+                f"{reading.without} and line numbers" if reading.without else "line numbers",
+                first_line=old.first_filled,
+                needs_first_line=mark in _CODE_MARKS,
+            )
 
 
 class _Numbered(NamedTuple):
     first: int
+    first_filled: int
+    """The number of the first line with text, or of the line after the last."""
     text: str
     """The text without its line numbers."""
 
 
-def _strip_numbers(text: str) -> _Numbered | None:
+def _strip_numbers(text: str, form: re.Pattern[str]) -> _Numbered | None:
     """Return the text without line numbers if all lines have them, in sequence."""
     body = text.strip("\n")
-    matches = [_NUMBERED.fullmatch(line) for line in body.split("\n")]
+    matches = [form.fullmatch(line) for line in body.split("\n")]
     lines = [match for match in matches if match]
     numbers = [int(match[1]) for match in lines]
     if len(lines) < len(matches) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return None
-    plain = "\n".join(match[2] or "" for match in lines)
-    return _Numbered(numbers[0], text.replace(body, plain, 1))
+    plain = [match[2] or "" for match in lines]
+    blank_lines = len(list(takewhile(lambda line: not line.strip(), plain)))
+    return _Numbered(numbers[0], numbers[0] + blank_lines, text.replace(body, "\n".join(plain), 1))
 
 
 def _unescape(old: str, new: str) -> Iterator[Reading]:

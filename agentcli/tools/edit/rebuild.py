@@ -96,7 +96,7 @@ def _has_tabs_for_spaces(known: Sequence[LinePair]) -> bool:
 
 def _vote_by_tabs(known: Sequence[LinePair], new: Sequence[str]) -> Verdict | None:
     own, others = _beginnings([line.own for line in known]), _beginnings(new)
-    if len(own) > 1 or len(others) > 1:
+    if len(own) > 1:
         return None  # both may stand for themselves
     return "own" if own == others else "drifted"
 

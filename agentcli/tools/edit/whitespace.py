@@ -97,6 +97,8 @@ def _expand_tabs(width: int, indent: str) -> str:
 
 
 def _restore_tabs(width: int, seen: Collection[str], indent: str) -> str | None:
+    if indent and not indent.strip("\t"):
+        return indent
     # Two or three spaces may also align a line: they are certainly tabs only where seen as such.
     if "\t" in indent or (width < 4 and indent not in seen):
         return None

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from agentcli.system.text import splice
@@ -43,9 +45,9 @@ def shifted(text: str, by: int) -> str:
     return "".join(" " * by + line for line in text.splitlines(keepends=True))
 
 
-def numbered(text: str, first: int = 4) -> str:
+def numbered(text: str, first: int = 4, mark: str = "\t") -> str:
     lines = enumerate(text.splitlines(keepends=True), first)
-    return "".join(f"{number}\t{line}" for number, line in lines)
+    return "".join(f"{number}{mark}{line}" for number, line in lines)
 
 
 def with_trails(text: str) -> str:
@@ -61,6 +63,12 @@ def with_trails(text: str) -> str:
         (numbered(OLD), numbered(NEW), "line numbers"),
         (numbered(OLD), NEW, "line numbers"),
         (numbered(OLD, 9), numbered(NEW, 9), "line numbers"),
+        *(
+            (numbered(OLD, mark=mark), numbered(NEW, mark=mark), "line numbers")
+            for mark in ("→", "|", ":", " |", " :")
+        ),
+        (numbered(OLD, mark=": "), numbered(NEW, mark=": "), "line numbers and indentation"),
+        (numbered(OLD, mark=":"), NEW, "line numbers"),
         (with_trails(OLD), with_trails(NEW), "trailing whitespace"),
         (with_trails(OLD), NEW, "trailing whitespace"),
         ("\n\n" + OLD, "\n\n" + NEW, "blank lines"),
@@ -84,6 +92,36 @@ def with_trails(text: str) -> str:
 )
 def test_a_drifted_call_does_what_the_exact_one_would(old: str, new: str, overlooked: str) -> None:
     assert edited(CODE, old, new) == (WANTED, overlooked)
+
+
+REPEATED = "x = 1\n    y()\n" * 3
+
+
+@pytest.mark.parametrize("mark", ["\t", "→", "|", ":"])
+def test_line_numbers_name_one_of_several_places(mark: str) -> None:
+    old, new = numbered("x = 1\n", 3, mark), numbered("x = 2\n", 3, mark)
+    assert edited(REPEATED, old, new)[0] == REPEATED.replace("x = 1\n    y()\n" * 2, SECOND, 1)
+
+
+SECOND = "x = 1\n    y()\nx = 2\n    y()\n"
+
+
+def test_numbers_before_code_are_code_unless_they_fit_the_file() -> None:
+    assert "old_text is not in f" in refused("a\nb\nc\n", "7: b\n", "7: d\n")
+    assert edited("a\nb\nc\n", "2: b\n", "2: d\n")[0] == "a\nd\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "drift"),
+    [
+        (CODE, lambda text: text.replace("\n    def", "\n\tdef")),
+        (CODE.replace("    ", "\t"), lambda text: text.replace("\n\tdef", "\n    def")),
+    ],
+)
+def test_one_level_of_indentation_may_drift(code: str, drift: Callable[[str], str]) -> None:
+    start = code.index("\n", code.index("return")) + 1
+    old, new = code[start:], code[start:].replace("False", "None").replace("close", "shut")
+    assert edited(code, drift(old), drift(new))[0] == code[:start] + new
 
 
 @pytest.mark.parametrize(
