@@ -19,7 +19,7 @@ from agentcli.types.errors import RecordError
 from agentcli.types.events import CallFinished, CallJudged, Entry, Fact, SessionEnded, TurnEnded
 from agentcli.types.tools import Effect
 
-VERSION = 1
+VERSION = 2
 FIRST_PREV = "0" * 64
 """The value in the first line in place of the previous hash."""
 

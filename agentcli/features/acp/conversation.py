@@ -176,20 +176,20 @@ class Conversation:
             options=_build_options(rules),
         )
         if not isinstance(answer.outcome, AllowedOutcome):
-            return Verdict(decision="deny", by="person", reason="the person gave no answer")
+            return Verdict(decision="deny", by="user", reason="the user gave no answer")
         return self._build_verdict(answer.outcome.option_id, rules)
 
     def _build_verdict(self, chosen: str, rules: Sequence[str]) -> Verdict:
         match chosen:
             case "allow":
-                return Verdict(decision="allow", by="person", reason="the person agreed once")
+                return Verdict(decision="allow", by="user", reason="the user approved it once")
             case "always" if rules:
                 for rule in rules:
                     self.session.store_rule(rule)
-                reason = "the person agreed always"
-                return Verdict(decision="allow", by="person", reason=reason, rule=", ".join(rules))
+                reason = "the user approved it always"
+                return Verdict(decision="allow", by="user", reason=reason, rule=", ".join(rules))
             case _:
-                return Verdict(decision="deny", by="person", reason="the person said no")
+                return Verdict(decision="deny", by="user", reason="the user denied it")
 
 
 def _build_options(rules: Sequence[str]) -> list[PermissionOption]:

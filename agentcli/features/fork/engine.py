@@ -89,7 +89,7 @@ def fork(
 
 def make_user_result(call: ToolCall, text: str) -> tuple[Fact, Fact]:
     """Return the facts of a call whose result the user provides, as if it had run."""
-    verdict = Verdict(decision="allow", by="person", reason="its result was given instead of run")
+    verdict = Verdict(decision="allow", by="user", reason="its result was given instead of run")
     result = ToolResult(call_id=call.id, name=call.name, status="ok", content=(Text(text=text),))
     return (
         CallJudged(call=call, effect=Effect.READ, verdict=verdict),

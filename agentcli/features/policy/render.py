@@ -72,7 +72,7 @@ def _list_facts(answer: PolicyAnswer) -> Iterator[tuple[str, str]]:
 def _describe_sandbox(answer: PolicyAnswer) -> str:
     if not answer.layer:
         return f"none: {answer.why_no_layer}"
-    given = answer.explanation.verdict.confinement
+    given = answer.explanation.verdict.grants
     network = "with the network" if given.network else "no network"
     also = f", may also write to {', '.join(map(str, given.writable))}" if given.writable else ""
     return f"{answer.layer}, {network}{also}"
@@ -110,8 +110,8 @@ def _explanation_json(answer: PolicyAnswer) -> dict[str, Any]:
         "sandbox": {
             "applies": told.tool == "bash" and bool(answer.layer),
             "layer": answer.layer,
-            "network": verdict.confinement.network,
-            "writable": list(map(str, verdict.confinement.writable)),
+            "network": verdict.grants.network,
+            "writable": list(map(str, verdict.grants.writable)),
         },
         "to_allow": list(suggestion.rules) if suggestion else [],
         "why_not_allowable": suggestion.reason if suggestion else "",

@@ -153,7 +153,7 @@ class RecordedJudge:
             return Verdict(decision="deny", by="nobody", reason="the recording has no verdict")
         verdict = played.judged.verdict
         given = self._relocate.relocate_json(verdict.input)
-        return replace(verdict, input=given, confinement=NO_GRANTS)
+        return replace(verdict, input=given, grants=NO_GRANTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,7 @@ class RecordedCall:
             return "a person moved it to the background while it ran"
         if self.was_changed:
             return "a hook changed its result"
-        if self.judged is not None and self.judged.verdict.confinement != NO_GRANTS:
+        if self.judged is not None and self.judged.verdict.grants != NO_GRANTS:
             return "it was let out of the workspace or onto the network"
         return ""
 
